@@ -1,0 +1,127 @@
+//! Names and numbers that cross function boundaries, each a type of its own.
+//!
+//! Invariant: a [`ToolId`] is the pair (server, raw tool name) and is what decisions are made on;
+//! a [`WireName`] is only how that pair is spelled for a model.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+pub use switchboard_config::ServerName;
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The text of it.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+text_id! {
+    /// A tool's name exactly as its server wrote it.
+    ToolName
+}
+
+text_id! {
+    /// How a model spells a tool: `mcp__server__tool`, at most 64 characters of `[A-Za-z0-9_-]`.
+    WireName
+}
+
+text_id! {
+    /// On whose behalf a call is made. A single-user program needs only [`Principal::default`].
+    Principal
+}
+
+impl Default for Principal {
+    fn default() -> Self {
+        Self::from("default")
+    }
+}
+
+/// The identity of a tool: which server offers it, and under which raw name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[non_exhaustive]
+pub struct ToolId {
+    /// The configured server, by the name the user gave it.
+    pub server: ServerName,
+    /// The tool's raw name.
+    pub tool: ToolName,
+}
+
+impl ToolId {
+    /// Pairs a server with one of its tools.
+    pub fn new(server: ServerName, tool: impl Into<ToolName>) -> Self {
+        Self { server, tool: tool.into() }
+    }
+}
+
+impl fmt::Display for ToolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of server {}", self.tool, self.server)
+    }
+}
+
+/// The ordinal of a session with one server: the first is 1, each reconnect adds one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
+impl Generation {
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Which state of the catalog something was read from; it grows with every change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Revision(pub u64);
+
+/// One call through the pipeline, unique within its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct CallId(pub(crate) u64);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call-{}", self.0)
+    }
+}

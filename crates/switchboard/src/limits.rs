@@ -1,0 +1,103 @@
+//! Every bound of the engine in one place, each with a default.
+//!
+//! Invariant: nothing a server sends, and nothing a caller queues, grows past a number written here.
+
+use std::time::Duration;
+
+/// Bounds on size and count. Start from [`Limits::default`] and change what you must.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The longest message a server may send, in bytes. A longer answer fails its call at once.
+    pub message_bytes: usize,
+    /// How many JSON values one message may hold.
+    pub json_nodes: usize,
+    /// How deep a message's JSON may nest; at most 128.
+    pub json_depth: usize,
+    /// How many JSON values may be built into a tree at once (checks against a schema).
+    pub tree_nodes: usize,
+    /// How many bytes may wait for a server that does not read its input.
+    pub outbox_bytes: usize,
+    /// How many pages one listing may have.
+    pub list_pages: usize,
+    /// How many tools one server may list.
+    pub tools_per_server: usize,
+    /// The longest cursor that is sent back to a server, in bytes.
+    pub cursor_bytes: usize,
+    /// How much of a child's stderr is kept, in bytes.
+    pub stderr_tail_bytes: usize,
+    /// How many requests of one server may be worked on at a time.
+    pub inbound_requests: usize,
+    /// How many progress notes may wait for a caller that is slow to take them.
+    pub progress_backlog: usize,
+    /// How many events may wait for a slow listener before it is told that it missed some.
+    pub event_backlog: usize,
+    /// How much text of one result is handed over, in bytes; the rest is kept aside.
+    pub result_text_bytes: usize,
+    /// How many calls may be under way with one server.
+    pub calls_per_server: usize,
+    /// How many calls may be under way in the whole host.
+    pub calls_in_flight: usize,
+}
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// Deeper nesting than this is refused whatever [`Limits::json_depth`] says.
+pub(crate) const DEEPEST_JSON: usize = 128;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes: 16 * MIB,
+            json_nodes: 1_000_000,
+            json_depth: DEEPEST_JSON,
+            tree_nodes: 100_000,
+            outbox_bytes: 32 * MIB,
+            list_pages: 1_000,
+            tools_per_server: 20_000,
+            cursor_bytes: 64 * KIB,
+            stderr_tail_bytes: 16 * KIB,
+            inbound_requests: 16,
+            progress_backlog: 64,
+            event_backlog: 1_024,
+            result_text_bytes: 100_000,
+            calls_per_server: 64,
+            calls_in_flight: 512,
+        }
+    }
+}
+
+/// How long things may take. Time a person spends on a question does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deadlines {
+    /// From the start of a server to its tools being listed.
+    pub startup: Duration,
+    /// One tool call, however alive it looks.
+    pub call: Duration,
+    /// One tool call without any sign of life from its server.
+    pub idle: Duration,
+    /// One page of a listing, or one read.
+    pub list: Duration,
+    /// How long a silent server may delay the fallback to the older handshake.
+    pub probe: Duration,
+    /// How long a child may take to leave after its stdin was closed.
+    pub exit_after_eof: Duration,
+    /// How long a child may take to leave after SIGTERM, before SIGKILL.
+    pub exit_after_term: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            startup: Duration::from_secs(30),
+            call: Duration::from_secs(60 * 60),
+            idle: Duration::from_secs(5 * 60),
+            list: Duration::from_secs(30),
+            probe: Duration::from_secs(2),
+            exit_after_eof: Duration::from_secs(2),
+            exit_after_term: Duration::from_secs(2),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The vocabulary of the protocol: tools, content, what servers say of themselves.
+//!
+//! Lean on purpose: open to what a newer server may send (unknown blocks are carried, schemas are
+//! kept as text), closed to nothing. It knows no session and no transport.
+
+mod content;
+mod json;
+mod lifecycle;
+mod tool;
+
+pub use content::{
+    ContentBlock, EmbeddedResource, MediaContent, ResourceBody, ResourceLink, TextContent,
+};
+pub use json::Json;
+pub use lifecycle::{
+    Era, Implementation, ProtocolVersion, ServerCapabilities, ServerHello, UnknownVersion,
+};
+pub use tool::{CallToolResult, Hint, Progress, Tool, ToolAnnotations};
