@@ -1,2 +1,134 @@
-//! Chores.
-fn main() {}
+//! The project's chores, as `cargo xtask COMMAND`.
+//!
+//! This file reads the command line and picks the chore; each chore is a module of its own. Nothing
+//! here is shipped, and nothing here is needed to build the crates.
+
+mod check;
+mod demo;
+mod fixtures;
+mod step;
+mod test;
+
+use std::process::ExitCode;
+
+use fixtures::AfterInstall;
+use step::{Failure, Steps};
+use test::Profile;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  check                 formatting, lints, documentation, dependency rules
+  test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
+  ci                    check, then test, with the time of each step
+  fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one
+  demo [-- ARG…]        run switchboard against the reference servers (`list` unless ARGs say otherwise)
+
+environment: SWITCHBOARD_FIXTURES  where the reference servers live
+             CI                    when set, missing fixtures are a failure and not a warning";
+
+enum Chore {
+    Check,
+    Test { runner_args: Vec<String> },
+    Ci,
+    Fixtures(AfterInstall),
+    Demo { switchboard_args: Vec<String> },
+    Help,
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match parse(&args).and_then(perform) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("\n{failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn parse(args: &[String]) -> Result<Chore, Failure> {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["check"] => Ok(Chore::Check),
+        ["test"] => Ok(Chore::Test {
+            runner_args: Vec::new(),
+        }),
+        ["test", "--", rest @ ..] => Ok(Chore::Test {
+            runner_args: owned(rest),
+        }),
+        ["ci"] => Ok(Chore::Ci),
+        ["fixtures"] => Ok(Chore::Fixtures(AfterInstall::Done)),
+        ["fixtures", "--verify"] => Ok(Chore::Fixtures(AfterInstall::Verify)),
+        ["demo"] => Ok(Chore::Demo {
+            switchboard_args: vec!["list".to_owned()],
+        }),
+        ["demo", "--", rest @ ..] => Ok(Chore::Demo {
+            switchboard_args: owned(rest),
+        }),
+        ["help" | "--help" | "-h"] => Ok(Chore::Help),
+        [] => Err(Failure::Usage(USAGE.to_owned())),
+        other => Err(Failure::Usage(format!(
+            "not understood: {}\n\n{USAGE}",
+            other.join(" ")
+        ))),
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn perform(chore: Chore) -> Result<(), Failure> {
+    let mut steps = Steps::in_workspace()?;
+    match chore {
+        Chore::Check => check::run(&mut steps),
+        Chore::Test { runner_args } => test::run(&mut steps, Profile::Default, &runner_args),
+        Chore::Ci => {
+            let outcome =
+                check::run(&mut steps).and_then(|()| test::run(&mut steps, Profile::Ci, &[]));
+            steps.summarize("ci", &outcome);
+            outcome
+        }
+        Chore::Fixtures(after) => fixtures::run(&mut steps, after),
+        Chore::Demo { switchboard_args } => demo::run(&mut steps, &switchboard_args),
+        Chore::Help => {
+            println!("{USAGE}");
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &[&str]) -> Result<Chore, Failure> {
+        parse(&owned(words))
+    }
+
+    #[test]
+    fn what_follows_the_dashes_goes_to_the_runner_untouched() {
+        let chore = parse_words(&["test", "--", "-p", "xtask", "--", "--nocapture"]);
+
+        let Ok(Chore::Test { runner_args }) = chore else {
+            panic!("expected the test chore");
+        };
+        assert_eq!(runner_args, ["-p", "xtask", "--", "--nocapture"]);
+    }
+
+    #[test]
+    fn a_demo_without_arguments_lists_the_servers() {
+        let Ok(Chore::Demo { switchboard_args }) = parse_words(&["demo"]) else {
+            panic!("expected the demo chore");
+        };
+        assert_eq!(switchboard_args, ["list"]);
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused_and_not_ignored() {
+        for words in [&["fixtures", "--verfiy"][..], &["ci", "--fast"], &[]] {
+            assert!(matches!(parse_words(words), Err(Failure::Usage(_))));
+        }
+    }
+}

@@ -1,1 +1,57 @@
-//! Configuration.
+//! MCP server configuration: files → layers → one valid [`HostConfig`].
+//!
+//! `.mcp.json` of the project and of the user, and what `--mcp-config` names, are read into entries that
+//! are either valid or say what is wrong with them, with file, line and a hint. The engine accepts only a
+//! [`LaunchSpec`], which only consent makes. The crate prints nothing, reads neither the environment nor
+//! the home folder by itself, and starts nothing.
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use switchboard_config::{Admission, Source, Sources, Trust, load};
+//!
+//! let json = r#"{ "mcpServers": { "time": { "command": "time-server", "args": ["${ZONE}"] } } }"#;
+//! let sources = Sources {
+//!     command_line: vec![Source::from_argument(json)],
+//!     ..Sources::default()
+//! };
+//! let environment = HashMap::from([("ZONE".to_owned(), "UTC".to_owned())]);
+//!
+//! let loaded = load(&sources, &environment);
+//! assert!(loaded.diagnostics.is_empty());
+//! for entry in &loaded.config.servers {
+//!     match entry.admit(&Trust::none()) {
+//!         Admission::Launch(spec) => assert_eq!(spec.name().as_str(), "time"),
+//!         Admission::AwaitingApproval { hint } => println!("{}: {hint}", entry.name()),
+//!         Admission::Invalid(problem) => println!("{}: {problem}", entry.name()),
+//!     }
+//! }
+//! ```
+
+mod diagnostic;
+mod discover;
+mod expand;
+mod keys;
+mod layer;
+mod load;
+mod merge;
+mod raw;
+mod secret;
+mod server;
+mod trust;
+mod validate;
+mod written;
+
+pub use diagnostic::{Diagnostic, Origin, Severity, Snippet};
+pub use discover::find_project_root;
+pub use expand::{Environment, ExpandError, expand};
+pub use layer::{Scope, Source, Sources};
+pub use load::load;
+pub use merge::{HostConfig, Loaded};
+pub use secret::Secret;
+pub use server::{
+    InheritEnv, InvalidServerName, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig,
+    ServerName, StdioConfig, TransportConfig,
+};
+pub use trust::{Admission, Consent, LaunchSpec, ServerEntry, Trust};
+pub use validate::{EntryProblem, parse_server};
+pub use written::WrittenEntry;

@@ -1,1 +1,42 @@
-//! Testkit.
+//! Scripted MCP servers with armable faults, and the surroundings to test a client against them.
+//!
+//! - [`Script`] and [`Step`] describe a server as data: what it offers, how it answers, how it misbehaves.
+//! - [`MemoryServer`] plays a script in memory, on whatever clock the test's runtime has.
+//! - [`scripted_server`] finds the binary that plays the same script as a real child process.
+//! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
+//! - [`Sandbox`] is a fresh home and project for tests of a command-line program.
+//!
+//! It knows nothing of Switchboard itself, so that a mistake there cannot be shared here. The child
+//! process needs Unix, the process scan needs Linux's `/proc`.
+//!
+//! ```
+//! use switchboard_testkit::{Script, Step};
+//!
+//! let script = Script::legacy()
+//!     .tool("echo")
+//!     .on("tools/call echo", [Step::after(3, [Step::Abort]), Step::Default]);
+//! assert_eq!(Script::from_json(&script.to_json()).unwrap(), script);
+//! ```
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "test support: a broken test environment is reported by panicking in the test that met it"
+)]
+
+mod child;
+pub mod engine;
+mod memory;
+mod process;
+mod sandbox;
+mod script;
+
+pub use child::{count_lines, read_record, scripted_server};
+pub use memory::MemoryServer;
+pub use process::{
+    TAG_VARIABLE, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,
+    zombies_among,
+};
+pub use sandbox::Sandbox;
+pub use script::{Cursors, Era, Grandchild, HexBytes, Script, ServerRequest, Step, tool};

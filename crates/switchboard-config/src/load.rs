@@ -1,0 +1,97 @@
+//! The way from sources to one config: read, validate, merge.
+
+use std::path::Path;
+
+use crate::expand::Environment;
+use crate::layer::{Layer, Scope, Source, Sources};
+use crate::merge::{Loaded, merge};
+use crate::raw::{Finding, RawDocument, RawMember};
+use crate::server::ServerName;
+use crate::trust::ServerEntry;
+use crate::validate::{EntryContext, validate};
+use crate::written::WrittenEntry;
+
+/// Reads all `sources` and merges them: the command line wins over the project, and that over the user.
+///
+/// Never fails as a whole. What cannot be used is told by a diagnostic, and everything else is there: an
+/// error for a source that the command line names, a warning for the files that merely lie around. Only
+/// the named files are read, and no process is started.
+pub fn load(sources: &Sources, environment: &dyn Environment) -> Loaded {
+    let command_line = sources.command_line.iter().rev();
+    let command_line = command_line.map(|source| (source.clone(), Scope::CommandLine));
+    let files = [
+        (&sources.project, Scope::Project),
+        (&sources.user, Scope::User),
+    ];
+    let files = files
+        .into_iter()
+        .filter(|_| !sources.strict)
+        .filter_map(|(path, scope)| Some((Source::File(path.clone()?), scope)));
+    merge(
+        command_line
+            .chain(files)
+            .filter_map(|(source, scope)| read_layer(&source, scope, environment)),
+    )
+}
+
+fn read_layer(source: &Source, scope: Scope, environment: &dyn Environment) -> Option<Layer> {
+    let mut document = RawDocument::read(source, scope)?;
+    let servers = std::mem::take(&mut document.servers);
+    let entries = servers
+        .iter()
+        .filter_map(|member| read_entry(&mut document, member, scope, environment))
+        .collect();
+    Some(Layer {
+        entries,
+        diagnostics: document.diagnostics(),
+    })
+}
+
+/// `None`: the entry has no name by which it could be shown.
+fn read_entry(
+    document: &mut RawDocument,
+    member: &RawMember,
+    scope: Scope,
+    environment: &dyn Environment,
+) -> Option<ServerEntry> {
+    let name = match ServerName::new(&member.key) {
+        Ok(name) => name,
+        Err(problem) => {
+            document.findings.push(Finding {
+                severity: scope.severity_of_failure(),
+                message: problem.to_string(),
+                hint: None,
+                span: Some(member.key_span),
+                server: None,
+            });
+            return None;
+        }
+    };
+    let validated = validate(
+        &member.value,
+        &EntryContext {
+            name: &name,
+            scope,
+            base: base_of(document, scope),
+            environment,
+        },
+    );
+    document.findings.extend(validated.findings);
+    let origin = document.text.origin(member.key_span);
+    let written = WrittenEntry::from_raw(&member.value);
+    Some(ServerEntry::new(
+        name,
+        scope,
+        origin,
+        written,
+        validated.config,
+    ))
+}
+
+/// What a relative `cwd` is relative to: a project means its own root.
+fn base_of(document: &RawDocument, scope: Scope) -> Option<&Path> {
+    match scope {
+        Scope::Project => document.text.file()?.parent(),
+        _ => None,
+    }
+}

@@ -1,0 +1,189 @@
+//! Reading one source into raw entries: as written, with the place of each value.
+//!
+//! JSON with comments and trailing commas is read. What the entries mean is not decided here; that
+//! the text can be read, and that no key stands in it twice, is. Invariant: a source that cannot be
+//! read yields one finding and no entries.
+
+mod file;
+mod hide;
+mod parse;
+mod text;
+
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use crate::diagnostic::{Diagnostic, Origin, Severity};
+use crate::layer::{Scope, Source};
+use crate::server::ServerName;
+
+pub(crate) use text::{SourceText, Span};
+
+/// Further findings about one source are counted, not kept.
+const MAX_FINDINGS: usize = 100;
+
+/// A value as written, and where.
+#[derive(Debug)]
+pub(crate) struct RawValue {
+    pub(crate) span: Span,
+    pub(crate) kind: RawKind,
+}
+
+#[derive(Debug)]
+pub(crate) enum RawKind {
+    Null,
+    Bool(bool),
+    /// A number in the very digits it was written in.
+    Number(String),
+    Text(String),
+    List(Vec<RawValue>),
+    /// The members in their order, each key once.
+    Object(Vec<RawMember>),
+}
+
+/// A key and its value.
+#[derive(Debug)]
+pub(crate) struct RawMember {
+    pub(crate) key: String,
+    pub(crate) key_span: Span,
+    pub(crate) value: RawValue,
+}
+
+impl RawValue {
+    /// A value given in code, which has no place in any text.
+    pub(crate) fn from_json(json: &Json) -> Self {
+        let kind = match json {
+            Json::Null => RawKind::Null,
+            Json::Bool(flag) => RawKind::Bool(*flag),
+            Json::Number(number) => RawKind::Number(number.to_string()),
+            Json::String(text) => RawKind::Text(text.clone()),
+            Json::Array(items) => RawKind::List(items.iter().map(Self::from_json).collect()),
+            Json::Object(members) => RawKind::Object(
+                members
+                    .iter()
+                    .map(|(key, value)| RawMember {
+                        key: key.clone(),
+                        key_span: Span::default(),
+                        value: Self::from_json(value),
+                    })
+                    .collect(),
+            ),
+        };
+        Self {
+            span: Span::default(),
+            kind,
+        }
+    }
+
+    /// The members of an object, and none of anything else.
+    pub(crate) fn members(&self) -> &[RawMember] {
+        match &self.kind {
+            RawKind::Object(members) => members,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn member(&self, key: &str) -> Option<&RawMember> {
+        self.members().iter().find(|member| member.key == key)
+    }
+
+    /// What it is, in the words of a message.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self.kind {
+            RawKind::Null => "null",
+            RawKind::Bool(_) => "a boolean",
+            RawKind::Number(_) => "a number",
+            RawKind::Text(_) => "a string",
+            RawKind::List(_) => "a list",
+            RawKind::Object(_) => "an object",
+        }
+    }
+}
+
+/// A finding before it is known how its place reads.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    /// `None`: the source as a whole.
+    pub(crate) span: Option<Span>,
+    pub(crate) server: Option<ServerName>,
+}
+
+/// One source, read as far as it could be.
+#[derive(Debug)]
+pub(crate) struct RawDocument {
+    pub(crate) text: SourceText,
+    /// The members of `mcpServers`, each name once.
+    pub(crate) servers: Vec<RawMember>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl RawDocument {
+    /// Reads `source`. `None`: there is nothing to read, and nothing to say about that.
+    pub(crate) fn read(source: &Source, scope: Scope) -> Option<Self> {
+        match source {
+            Source::Inline(text) => Some(Self::from_bytes(None, text.as_bytes(), scope)),
+            Source::File(path) => match file::read(path) {
+                Ok(bytes) => Some(Self::from_bytes(Some(path), &bytes, scope)),
+                Err(file::ReadError::Missing) if scope != Scope::CommandLine => None,
+                Err(error) => Some(Self::unreadable(Some(path), &error, scope)),
+            },
+        }
+    }
+
+    fn from_bytes(file: Option<&Path>, bytes: &[u8], scope: Scope) -> Self {
+        if bytes.len() > file::MAX_BYTES {
+            return Self::unreadable(file, &file::ReadError::TooLarge, scope);
+        }
+        parse::parse(file, bytes, scope.severity_of_failure())
+    }
+
+    fn unreadable(file: Option<&Path>, error: &file::ReadError, scope: Scope) -> Self {
+        let finding = Finding {
+            severity: scope.severity_of_failure(),
+            message: error.to_string(),
+            hint: error.hint().map(str::to_owned),
+            span: None,
+            server: None,
+        };
+        Self {
+            text: SourceText::new(file, String::new()),
+            servers: Vec::new(),
+            findings: vec![finding],
+        }
+    }
+
+    /// What was found, with the place of each finding in the text.
+    pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
+        let left_out = self.findings.len().saturating_sub(MAX_FINDINGS);
+        let more = (left_out > 0).then(|| Finding {
+            severity: Severity::Warning,
+            message: format!("{left_out} more problems are not shown"),
+            hint: None,
+            span: None,
+            server: None,
+        });
+        self.findings
+            .iter()
+            .take(MAX_FINDINGS)
+            .chain(&more)
+            .map(|finding| self.diagnostic(finding))
+            .collect()
+    }
+
+    fn diagnostic(&self, finding: &Finding) -> Diagnostic {
+        Diagnostic {
+            severity: finding.severity,
+            message: finding.message.clone(),
+            hint: finding.hint.clone(),
+            origin: Some(match finding.span {
+                Some(span) => self.text.origin(span),
+                None => Origin::of_whole(self.text.file()),
+            }),
+            snippet: finding.span.map(|span| self.text.snippet(span)),
+            server: finding.server.clone(),
+        }
+    }
+}

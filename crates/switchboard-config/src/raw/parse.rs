@@ -1,0 +1,367 @@
+//! From bytes to raw entries.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use jsonc_parser::ast;
+use jsonc_parser::common::{Range, Ranged};
+use jsonc_parser::errors::{ParseError, ParseErrorKind};
+use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind, parse_to_ast};
+
+use super::text::{SourceText, Span};
+use super::{Finding, RawDocument, RawKind, RawMember, RawValue, hide};
+use crate::diagnostic::{Severity, printable};
+use crate::keys;
+use crate::server::ServerName;
+
+/// How deep values may nest inside `mcpServers`.
+const MAX_DEPTH: usize = 64;
+/// Further servers in one source are not read.
+const MAX_SERVERS: usize = 1000;
+
+/// The key that all servers stand under.
+const SERVERS: &str = "mcpServers";
+const EXAMPLE: &str = r#"write { "mcpServers": { "name": { "command": "…" } } }"#;
+
+/// JSON as it is, with comments and trailing commas and nothing else besides.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// Reads a document; `severity` is that of one which cannot be read.
+pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> RawDocument {
+    let mut text = match decode(bytes) {
+        Ok(text) => SourceText::new(file, text.to_owned()),
+        Err(problem) => return undecodable(file, bytes, problem, severity),
+    };
+    let mut reader = Reader {
+        severity,
+        findings: Vec::new(),
+    };
+    let servers = match parse_to_ast(text.as_str(), &CollectOptions::default(), &OPTIONS) {
+        Ok(parsed) => reader.read_root(parsed.value.as_ref()),
+        Err(error) => {
+            let hidden = hide::by_looks(text.as_str());
+            reader.report_broken(&error);
+            text.hide(hidden);
+            return RawDocument {
+                text,
+                servers: Vec::new(),
+                findings: reader.findings,
+            };
+        }
+    };
+    let hidden = hide::in_entries(&text, &servers);
+    text.hide(hidden);
+    RawDocument {
+        text,
+        servers,
+        findings: reader.findings,
+    }
+}
+
+/// Why bytes are not text.
+#[derive(Clone, Copy)]
+enum Undecodable {
+    Utf16,
+    InvalidUtf8 { at: usize },
+}
+
+fn decode(bytes: &[u8]) -> Result<&str, Undecodable> {
+    let looks_utf16 = matches!(
+        bytes,
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, ..] | [_, 0, ..]
+    );
+    if looks_utf16 {
+        return Err(Undecodable::Utf16);
+    }
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    str::from_utf8(bytes).map_err(|error| Undecodable::InvalidUtf8 {
+        at: error.valid_up_to(),
+    })
+}
+
+fn undecodable(
+    file: Option<&Path>,
+    bytes: &[u8],
+    problem: Undecodable,
+    severity: Severity,
+) -> RawDocument {
+    let (message, span, text) = match problem {
+        Undecodable::Utf16 => ("the file is written in UTF-16", None, String::new()),
+        Undecodable::InvalidUtf8 { at } => {
+            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let span = Span {
+                start: at,
+                end: at + char::REPLACEMENT_CHARACTER.len_utf8(),
+            };
+            ("the file is not valid UTF-8", Some(span), text)
+        }
+    };
+    let mut text = SourceText::new(file, text);
+    let hidden = hide::by_looks(text.as_str());
+    text.hide(hidden);
+    RawDocument {
+        text,
+        servers: Vec::new(),
+        findings: vec![Finding {
+            severity,
+            message: message.to_owned(),
+            hint: Some("save it as UTF-8".to_owned()),
+            span,
+            server: None,
+        }],
+    }
+}
+
+/// A value nests deeper than is read.
+struct TooDeep(Span);
+
+struct Reader {
+    severity: Severity,
+    findings: Vec<Finding>,
+}
+
+impl Reader {
+    fn read_root(&mut self, root: Option<&ast::Value<'_>>) -> Vec<RawMember> {
+        let Some(root) = root else {
+            self.warn("the file is empty", Some(EXAMPLE), None);
+            return Vec::new();
+        };
+        let ast::Value::Object(root) = root else {
+            let message = format!("expected an object with `{SERVERS}`");
+            self.fail(message, Some(EXAMPLE), span_of(root.range()));
+            return Vec::new();
+        };
+        // As everywhere in JSON, the last one counts.
+        let mut found = root
+            .properties
+            .iter()
+            .filter(|prop| prop.name.as_str() == SERVERS);
+        let Some(servers) = found.next_back() else {
+            self.report_missing(root);
+            return Vec::new();
+        };
+        let again = span_of(servers.name.range());
+        for _ in found {
+            self.warn_twice(SERVERS, again, None);
+        }
+        let ast::Value::Object(servers) = &servers.value else {
+            let message = format!("`{SERVERS}` must be an object");
+            self.fail(message, Some(EXAMPLE), span_of(servers.value.range()));
+            return Vec::new();
+        };
+        self.read_servers(servers).unwrap_or_else(|TooDeep(span)| {
+            let message = format!("values nest more than {MAX_DEPTH} levels deep");
+            self.fail(message, None, span);
+            Vec::new()
+        })
+    }
+
+    fn read_servers(&mut self, servers: &ast::Object<'_>) -> Result<Vec<RawMember>, TooDeep> {
+        if let Some(first) = servers.properties.get(MAX_SERVERS) {
+            let message = format!("only the first {MAX_SERVERS} servers are read");
+            self.fail(message, None, span_of(first.name.range()));
+        }
+        let mut members = Members::default();
+        for prop in servers.properties.iter().take(MAX_SERVERS) {
+            let server = ServerName::new(prop.name.as_str()).ok();
+            let member = self.read_member(prop, 0, server.as_ref())?;
+            if members.is_twice(&member) {
+                let message = "the server is written twice; the last entry counts";
+                self.findings.push(Finding {
+                    severity: Severity::Warning,
+                    message: message.to_owned(),
+                    hint: Some("remove one of the two or give it another name".to_owned()),
+                    span: Some(member.key_span),
+                    server,
+                });
+            }
+            members.push(member);
+        }
+        Ok(members.list)
+    }
+
+    fn read_member(
+        &mut self,
+        prop: &ast::ObjectProp<'_>,
+        depth: usize,
+        server: Option<&ServerName>,
+    ) -> Result<RawMember, TooDeep> {
+        Ok(RawMember {
+            key: prop.name.as_str().to_owned(),
+            key_span: span_of(prop.name.range()),
+            value: self.read_value(&prop.value, depth + 1, server)?,
+        })
+    }
+
+    fn read_value(
+        &mut self,
+        value: &ast::Value<'_>,
+        depth: usize,
+        server: Option<&ServerName>,
+    ) -> Result<RawValue, TooDeep> {
+        let span = span_of(value.range());
+        if depth > MAX_DEPTH {
+            return Err(TooDeep(span));
+        }
+        let kind = match value {
+            ast::Value::NullKeyword(_) => RawKind::Null,
+            ast::Value::BooleanLit(flag) => RawKind::Bool(flag.value),
+            ast::Value::NumberLit(number) => RawKind::Number(number.value.to_owned()),
+            ast::Value::StringLit(text) => RawKind::Text(text.value.clone().into_owned()),
+            ast::Value::Array(array) => RawKind::List(
+                array
+                    .elements
+                    .iter()
+                    .map(|item| self.read_value(item, depth + 1, server))
+                    .collect::<Result<_, _>>()?,
+            ),
+            ast::Value::Object(object) => {
+                let mut members = Members::default();
+                for prop in &object.properties {
+                    let member = self.read_member(prop, depth, server)?;
+                    if members.is_twice(&member) {
+                        self.warn_twice(&member.key, member.key_span, server);
+                    }
+                    members.push(member);
+                }
+                RawKind::Object(members.list)
+            }
+        };
+        Ok(RawValue { span, kind })
+    }
+
+    /// `mcpServers` is missing. Silent when the file looks like something else altogether.
+    fn report_missing(&mut self, root: &ast::Object<'_>) {
+        let keys = || root.properties.iter().map(|prop| prop.name.as_str());
+        let lookalike = keys()
+            .find(|key| *key == "servers")
+            .or_else(|| keys().find(|key| keys::nearest(key, &[SERVERS]).is_some()));
+        if let Some(key) = lookalike {
+            let span = root.get(key).map(|prop| span_of(prop.name.range()));
+            let hint = format!("rename `{}` to `{SERVERS}`", printable(key));
+            self.warn(
+                "no servers are read: `mcpServers` is missing",
+                Some(&hint),
+                span,
+            );
+        } else if let Some(entry) = root.properties.iter().find(|prop| looks_like_entry(prop)) {
+            let hint = format!(r#"put the entries into {{ "{SERVERS}": {{ … }} }}"#);
+            self.warn(
+                "no servers are read: `mcpServers` is missing",
+                Some(&hint),
+                Some(span_of(entry.name.range())),
+            );
+        }
+    }
+
+    fn report_broken(&mut self, error: &ParseError) {
+        let kind = error.kind().to_string();
+        let mut letters = kind.chars();
+        let first = letters.next().map(|c| c.to_ascii_lowercase());
+        let kind: String = first.into_iter().chain(letters).collect();
+        let message = format!("not valid JSON: {}", printable(&kind));
+        self.fail(message, hint_for(error.kind()), span_of(error.range()));
+    }
+
+    fn warn_twice(&mut self, key: &str, span: Span, server: Option<&ServerName>) {
+        self.findings.push(Finding {
+            severity: Severity::Warning,
+            message: format!(
+                "the key `{}` is written twice; the last one counts",
+                printable(key)
+            ),
+            hint: Some("remove one of the two".to_owned()),
+            span: Some(span),
+            server: server.cloned(),
+        });
+    }
+
+    fn warn(&mut self, message: &str, hint: Option<&str>, span: Option<Span>) {
+        self.findings.push(Finding {
+            severity: Severity::Warning,
+            message: message.to_owned(),
+            hint: hint.map(str::to_owned),
+            span,
+            server: None,
+        });
+    }
+
+    fn fail(&mut self, message: String, hint: Option<&str>, span: Span) {
+        self.findings.push(Finding {
+            severity: self.severity,
+            message,
+            hint: hint.map(str::to_owned),
+            span: Some(span),
+            server: None,
+        });
+    }
+}
+
+/// The members of an object, each key once: a later value takes the place of an earlier one.
+#[derive(Default)]
+struct Members {
+    list: Vec<RawMember>,
+    places: HashMap<String, usize>,
+}
+
+impl Members {
+    fn is_twice(&self, member: &RawMember) -> bool {
+        self.places.contains_key(&member.key)
+    }
+
+    fn push(&mut self, member: RawMember) {
+        let place = self.places.get(&member.key);
+        if let Some(earlier) = place.and_then(|place| self.list.get_mut(*place)) {
+            *earlier = member;
+        } else {
+            self.places.insert(member.key.clone(), self.list.len());
+            self.list.push(member);
+        }
+    }
+}
+
+fn looks_like_entry(prop: &ast::ObjectProp<'_>) -> bool {
+    match &prop.value {
+        ast::Value::Object(value) => value.get("command").is_some() || value.get("url").is_some(),
+        _ => false,
+    }
+}
+
+fn hint_for(kind: &ParseErrorKind) -> Option<&'static str> {
+    match kind {
+        ParseErrorKind::ExpectedComma => Some("put a comma here"),
+        ParseErrorKind::UnterminatedObject => Some("close it with `}`"),
+        ParseErrorKind::UnterminatedArray => Some("close it with `]`"),
+        ParseErrorKind::UnterminatedCommentBlock => Some("close it with `*/`"),
+        ParseErrorKind::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
+            Some("close it with `\"`")
+        }
+        ParseErrorKind::String(ParseStringErrorKind::InvalidEscape) => {
+            Some(r"write a backslash as `\\`")
+        }
+        ParseErrorKind::SingleQuotedStringsNotAllowed
+        | ParseErrorKind::ExpectedStringObjectProperty
+        | ParseErrorKind::UnexpectedWord => Some("put it in double quotes"),
+        ParseErrorKind::NestingDepthExceeded => Some("nest values less deeply"),
+        _ => None,
+    }
+}
+
+fn span_of(range: Range) -> Span {
+    Span {
+        start: range.start,
+        end: range.end,
+    }
+}

@@ -1,0 +1,151 @@
+//! An entry as written, fit to be shown: unexpanded, and without literal secrets.
+//!
+//! Invariant: a literal value of a variable, a header, an `auth` setting or a key that nobody knows
+//! stands here as `***`; only references such as `${TOKEN}` are shown.
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json, json};
+
+use crate::expand::is_only_references;
+use crate::keys;
+use crate::raw::{RawKind, RawValue};
+use crate::secret::MASK;
+use crate::server::{InheritEnv, RemoteConfig, ServerConfig, StdioConfig, TransportConfig};
+
+/// An entry as somebody wrote it, with secrets masked. It always has a `type`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct WrittenEntry(Map<String, Json>);
+
+impl WrittenEntry {
+    /// The entry as a JSON object.
+    pub fn as_object(&self) -> &Map<String, Json> {
+        &self.0
+    }
+
+    pub(crate) fn from_raw(raw: &RawValue) -> Self {
+        let mut object = Map::new();
+        if raw.member("type").is_none() {
+            let remote = raw.member("url").is_some() && raw.member("command").is_none();
+            object.insert(
+                "type".to_owned(),
+                json!(if remote { "http" } else { "stdio" }),
+            );
+        }
+        for member in raw.members() {
+            let value = if keys::holds_secrets(&member.key) {
+                to_masked_json(&member.value)
+            } else {
+                to_json(&member.value)
+            };
+            object.insert(member.key.clone(), value);
+        }
+        Self(object)
+    }
+
+    /// What one would have to write for `config`, leaving out what is as it is by default.
+    pub(crate) fn from_config(config: &ServerConfig) -> Self {
+        let mut object = Map::new();
+        object.insert("type".to_owned(), json!(config.transport.kind_name()));
+        let mut put = |key: &str, value: Option<Json>| {
+            if let Some(value) = value {
+                object.insert(key.to_owned(), value);
+            }
+        };
+        match &config.transport {
+            TransportConfig::Stdio(stdio) => put_stdio(&mut put, stdio),
+            TransportConfig::Remote(remote) => put_remote(&mut put, remote),
+            TransportConfig::Sdk { name } => put("name", Some(json!(name))),
+            TransportConfig::ClaudeAiProxy { url, id } => {
+                put("url", Some(json!(url)));
+                put("id", Some(json!(id)));
+            }
+        }
+        put_settings(&mut put, config);
+        Self(object)
+    }
+}
+
+fn put_stdio(put: &mut impl FnMut(&str, Option<Json>), stdio: &StdioConfig) {
+    put("command", Some(json!(stdio.command)));
+    put("args", (!stdio.args.is_empty()).then(|| json!(stdio.args)));
+    put("env", (!stdio.env.is_empty()).then(|| json!(stdio.env)));
+    put(
+        "cwd",
+        stdio.cwd.as_ref().map(|cwd| json!(cwd.to_string_lossy())),
+    );
+    put(
+        "inheritEnv",
+        match &stdio.inherit_env {
+            InheritEnv::Default => None,
+            InheritEnv::All => Some(json!("all")),
+            InheritEnv::Also(names) => Some(json!(names)),
+        },
+    );
+    put("keepDaemons", stdio.keep_daemons.then(|| json!(true)));
+}
+
+fn put_remote(put: &mut impl FnMut(&str, Option<Json>), remote: &RemoteConfig) {
+    put("url", Some(json!(remote.url)));
+    put(
+        "headers",
+        (!remote.headers.is_empty()).then(|| json!(remote.headers)),
+    );
+    put(
+        "headersHelper",
+        remote.headers_helper.as_ref().map(|helper| json!(helper)),
+    );
+}
+
+fn put_settings(put: &mut impl FnMut(&str, Option<Json>), config: &ServerConfig) {
+    let millis = |limit: std::time::Duration| json!(u64::try_from(limit.as_millis()).ok());
+    put("timeout", config.call_timeout.map(millis));
+    put("startupTimeout", config.startup_timeout.map(millis));
+    put(
+        "maxConcurrentCalls",
+        config.max_concurrent_calls.map(|limit| json!(limit)),
+    );
+    put(
+        "reconnect",
+        config
+            .reconnect
+            .max_attempts
+            .map(|attempts| json!({ "maxAttempts": attempts })),
+    );
+    for (key, flag) in [
+        ("lazy", config.lazy),
+        ("trustAnnotations", config.trust_annotations),
+        ("disabled", config.disabled),
+        ("alwaysLoad", config.always_load),
+    ] {
+        put(key, flag.then(|| json!(true)));
+    }
+}
+
+fn to_json(value: &RawValue) -> Json {
+    map_leaves(value, &|leaf| match &leaf.kind {
+        RawKind::Bool(flag) => Json::Bool(*flag),
+        RawKind::Number(digits) => digits.parse().map_or_else(|_| json!(digits), Json::Number),
+        RawKind::Text(text) => json!(text),
+        RawKind::Null | RawKind::List(_) | RawKind::Object(_) => Json::Null,
+    })
+}
+
+fn to_masked_json(value: &RawValue) -> Json {
+    map_leaves(value, &|leaf| match &leaf.kind {
+        RawKind::Null => Json::Null,
+        RawKind::Text(text) if is_only_references(text) => json!(text),
+        _ => json!(MASK),
+    })
+}
+
+fn map_leaves(value: &RawValue, leaf: &dyn Fn(&RawValue) -> Json) -> Json {
+    match &value.kind {
+        RawKind::List(items) => items.iter().map(|item| map_leaves(item, leaf)).collect(),
+        RawKind::Object(members) => members
+            .iter()
+            .map(|member| (member.key.clone(), map_leaves(&member.value, leaf)))
+            .collect(),
+        _ => leaf(value),
+    }
+}

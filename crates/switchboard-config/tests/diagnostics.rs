@@ -1,0 +1,242 @@
+//! How findings read when they are shown.
+
+use std::collections::HashMap;
+
+use switchboard_config::{Loaded, Source, Sources, load};
+
+fn load_inline(json: &str) -> Loaded {
+    let sources = Sources {
+        command_line: vec![Source::Inline(json.to_owned())],
+        ..Sources::default()
+    };
+    load(&sources, &HashMap::new())
+}
+
+fn rendered(json: &str) -> String {
+    let diagnostics = load_inline(json).diagnostics;
+    let texts: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+    texts.join("\n\n")
+}
+
+#[test]
+fn broken_json_is_shown_with_a_caret() {
+    let json = r#"{
+  "mcpServers": {
+    "github": { "command": "npx" "args": [] }
+  }
+}"#;
+    assert_eq!(
+        rendered(json),
+        r#"error: not valid JSON: expected comma
+ --> <inline>:3:33
+  |
+3 |     "github": { "command": "npx" "args": [] }
+  |                                 ^
+  = hint: put a comma here"#
+    );
+}
+
+#[test]
+fn an_object_that_is_not_closed_is_shown_where_it_opens() {
+    let json = "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"x\" }\n";
+    assert_eq!(
+        rendered(json),
+        r#"error: not valid JSON: unterminated object
+ --> <inline>:2:17
+  |
+2 |   "mcpServers": {
+  |                 ^
+  = hint: close it with `}`"#
+    );
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_the_nearest_known_one() {
+    let json = r#"{
+  "mcpServers": {
+    "time": { "url": "https://example.com", "timout": 5 }
+  }
+}"#;
+    assert_eq!(
+        rendered(json),
+        r#"warning: server `time`: unknown key `timout`; did you mean `timeout`?
+ --> <inline>:3:45
+  |
+3 |     "time": { "url": "https://example.com", "timout": 5 }
+  |                                             ^^^^^^^^"#
+    );
+}
+
+#[test]
+fn a_misspelt_command_is_both_unknown_and_missed() {
+    assert_eq!(
+        rendered(r#"{ "mcpServers": { "time": { "comand": "npx" } } }"#),
+        r#"error: server `time`: neither `command` nor `url` is given
+ --> <inline>:1:27
+  |
+1 | { "mcpServers": { "time": { "comand": "npx" } } }
+  |                           ^^^^^^^^^^^^^^^^^^^
+  = hint: give `command` for a program to start, or `url` for a remote server
+
+warning: server `time`: unknown key `comand`; did you mean `command`?
+ --> <inline>:1:29
+  |
+1 | { "mcpServers": { "time": { "comand": "npx" } } }
+  |                             ^^^^^^^^"#
+    );
+}
+
+#[test]
+fn command_and_url_together_are_shown_at_the_url() {
+    let json = r#"{
+  "mcpServers": {
+    "both": {
+      "command": "npx",
+      "url": "https://example.com/mcp"
+    }
+  }
+}"#;
+    assert_eq!(
+        rendered(json),
+        r#"error: server `both`: both `command` and `url` are given
+ --> <inline>:5:7
+  |
+5 |       "url": "https://example.com/mcp"
+  |       ^^^^^
+  = hint: keep `command` for a program to start, or `url` for a remote server"#
+    );
+}
+
+#[test]
+fn an_unset_variable_is_shown_by_name_and_literal_secrets_are_not() {
+    let json = r#"{
+  "mcpServers": {
+    "github": {
+      "command": "npx",
+      "env": { "GITHUB_TOKEN": "Bearer ${GITHUB_TOKEN}", "OTHER": "hush" }
+    }
+  }
+}"#;
+    assert_eq!(
+        rendered(json),
+        r#"error: server `github`: variable GITHUB_TOKEN is not set
+ --> <inline>:5:32
+  |
+5 |       "env": { "GITHUB_TOKEN": "****** ${GITHUB_TOKEN}", "OTHER": "****" }
+  |                                ^^^^^^^^^^^^^^^^^^^^^^^^
+  = hint: export GITHUB_TOKEN=… or write ${GITHUB_TOKEN:-default}"#
+    );
+}
+
+#[test]
+fn a_duplicate_key_is_shown_where_it_is_repeated() {
+    let json = r#"{
+  "mcpServers": {
+    "a": { "command": "one", "command": "two" },
+    "b": { "command": "one" },
+    "b": { "command": "two" }
+  }
+}"#;
+    assert_eq!(
+        rendered(json),
+        r#"warning: server `a`: the key `command` is written twice; the last one counts
+ --> <inline>:3:30
+  |
+3 |     "a": { "command": "one", "command": "two" },
+  |                              ^^^^^^^^^
+  = hint: remove one of the two
+
+warning: server `b`: the server is written twice; the last entry counts
+ --> <inline>:5:5
+  |
+5 |     "b": { "command": "two" }
+  |     ^^^
+  = hint: remove one of the two or give it another name"#
+    );
+}
+
+#[test]
+fn a_wrong_type_is_shown_at_the_value() {
+    assert_eq!(
+        rendered(r#"{ "mcpServers": { "a": { "command": "x", "args": "--all" } } }"#),
+        r#"error: server `a`: `args` must be a list of strings, not a string
+ --> <inline>:1:50
+  |
+1 | { "mcpServers": { "a": { "command": "x", "args": "--all" } } }
+  |                                                  ^^^^^^^"#
+    );
+}
+
+#[test]
+fn a_secret_in_a_broken_file_is_not_shown() {
+    for line in [
+        r#""TOKEN": "hush" "X": "hush""#,
+        r#""TOKEN": hush"#,
+        r#""TOKEN": "hush"#,
+        r#""TOKEN" "hush", "X": 1"#,
+        r#"TOKEN": "hush","#,
+        r#""TOKEN": "\"a,hush" 1"#,
+        r#""TOKEN": ["x", "hush" 1]"#,
+    ] {
+        let json = format!(
+            "{{ \"mcpServers\": {{ \"a\": {{ \"command\": \"x\", \"env\": {{\n{line}\n}} }} }} }}"
+        );
+        let text = rendered(&json);
+        assert!(text.contains("not valid JSON"), "{text}");
+        assert!(!text.contains("hush"), "{text}");
+    }
+}
+
+#[test]
+fn control_characters_of_a_file_never_reach_the_terminal() {
+    let json = "{ \"mcpServers\": { \"a\": { \"command\": \"x\", \"\u{1b}[31m\u{202e}x\": 1 } } }";
+    let text = rendered(json);
+    assert!(text.contains("unknown key"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+}
+
+#[test]
+fn a_very_long_line_is_cut_around_the_mark() {
+    let padding = "x".repeat(500);
+    let json = format!(
+        r#"{{ "mcpServers": {{ "a": {{ "command": "{padding}", "lazy": 1, "args": ["{padding}"] }} }} }}"#
+    );
+    let loaded = load_inline(&json);
+    let snippet = loaded.diagnostics[0].snippet.as_ref().unwrap();
+    let shown: String = snippet
+        .line_text
+        .chars()
+        .skip(snippet.start_column as usize - 1)
+        .take(snippet.len as usize)
+        .collect();
+    assert_eq!(shown, "1");
+    assert_eq!(snippet.line_text.chars().count(), 162);
+    assert!(snippet.line_text.starts_with('…') && snippet.line_text.ends_with('…'));
+}
+
+#[test]
+fn columns_are_counted_in_characters() {
+    let json = r#"{ "ü€😀": 1, "mcpServers": { "a": 1 } }"#;
+    let origin = load_inline(json).diagnostics[0].origin.clone().unwrap();
+    assert_eq!((origin.line, origin.column), (1, 34));
+}
+
+#[test]
+fn what_is_found_can_be_told_as_json() {
+    let loaded = load_inline(r#"{ "mcpServers": { "a": { "command": "" } } }"#);
+    assert_eq!(
+        serde_json::to_value(&loaded.diagnostics).unwrap(),
+        serde_json::json!([{
+            "severity": "error",
+            "message": "`command` is empty",
+            "hint": null,
+            "origin": { "file": null, "line": 1, "column": 37 },
+            "snippet": {
+                "line_text": r#"{ "mcpServers": { "a": { "command": "" } } }"#,
+                "start_column": 37,
+                "len": 2
+            },
+            "server": "a"
+        }])
+    );
+}

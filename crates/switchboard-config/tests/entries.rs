@@ -1,0 +1,317 @@
+//! What an entry may say and what it means.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail loudly when the test itself is wrong"
+)]
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switchboard_config::{
+    EntryProblem, InheritEnv, RemoteKind, ServerConfig, ServerName, TransportConfig, parse_server,
+};
+
+fn parse(json: &Value) -> Result<ServerConfig, EntryProblem> {
+    let environment = HashMap::from([
+        ("TOKEN".to_owned(), "hush".to_owned()),
+        ("LINES".to_owned(), "a\nb".to_owned()),
+        ("EMPTY".to_owned(), String::new()),
+    ]);
+    parse_server(&ServerName::new("srv").unwrap(), json, &environment)
+}
+
+fn message(json: &Value) -> String {
+    parse(json).unwrap_err().to_string()
+}
+
+fn refuse(cases: &[(Value, &str)]) {
+    for (json, expected) in cases {
+        assert_eq!(message(json), *expected, "{json}");
+    }
+}
+
+#[test]
+fn a_command_without_a_type_is_a_program() {
+    let json = json!({ "command": "npx", "args": ["-y", "server"] });
+    assert_eq!(
+        parse(&json),
+        Ok(ServerConfig::stdio("npx", ["-y", "server"]))
+    );
+}
+
+#[test]
+fn a_url_without_a_type_is_negotiated() {
+    let json = json!({ "url": "https://example.com/mcp" });
+    let expected = ServerConfig::remote("https://example.com/mcp", RemoteKind::Negotiated);
+    assert_eq!(parse(&json), Ok(expected));
+}
+
+#[test]
+fn every_type_has_its_transport() {
+    let url = "https://example.com/mcp";
+    for (written, kind) in [
+        ("http", RemoteKind::Http),
+        ("streamable-http", RemoteKind::Http),
+        ("sse", RemoteKind::Sse),
+    ] {
+        let json = json!({ "type": written, "url": url });
+        assert_eq!(parse(&json), Ok(ServerConfig::remote(url, kind)));
+    }
+    let json = json!({ "type": "stdio", "command": "x" });
+    assert_eq!(parse(&json), Ok(ServerConfig::stdio("x", [""; 0])));
+    let json = json!({ "type": "sdk" });
+    assert_eq!(parse(&json), Ok(ServerConfig::sdk("srv")));
+    let json = json!({ "type": "claudeai-proxy", "url": url, "id": "srv_1" });
+    assert_eq!(
+        parse(&json),
+        Ok(ServerConfig::new(TransportConfig::ClaudeAiProxy {
+            url: url.to_owned(),
+            id: "srv_1".to_owned(),
+        }))
+    );
+}
+
+#[test]
+fn every_key_of_a_program_is_read() {
+    let json = json!({
+        "type": "stdio",
+        "command": "./${EMPTY}server",
+        "args": ["--port", 8080, "${NOBODY:-x}"],
+        "env": { "TOKEN": "${TOKEN}", "PORT": 8080, "DEBUG": true },
+        "cwd": "sub",
+        "inheritEnv": ["AWS_PROFILE"],
+        "keepDaemons": true,
+        "timeout": 60_000,
+        "startupTimeout": 86_400_000,
+        "maxConcurrentCalls": 4,
+        "reconnect": { "maxAttempts": 0 },
+        "lazy": true,
+        "trustAnnotations": true,
+        "disabled": true,
+        "alwaysLoad": true,
+        "auth": {}, "oauth": {}, "tools": {}, "id": "x", "name": "y"
+    });
+    let mut expected = ServerConfig::stdio("./server", ["--port", "8080", "x"])
+        .env("TOKEN", "hush")
+        .env("PORT", "8080")
+        .env("DEBUG", "true")
+        .cwd("sub")
+        .call_timeout(Duration::from_secs(60))
+        .startup_timeout(Duration::from_secs(86_400))
+        .max_concurrent_calls(NonZeroUsize::new(4).unwrap());
+    expected.reconnect.max_attempts = Some(0);
+    expected.lazy = true;
+    expected.trust_annotations = true;
+    expected.disabled = true;
+    expected.always_load = true;
+    if let TransportConfig::Stdio(stdio) = &mut expected.transport {
+        stdio.inherit_env = InheritEnv::Also(vec!["AWS_PROFILE".to_owned()]);
+        stdio.keep_daemons = true;
+    }
+    assert_eq!(parse(&json), Ok(expected));
+}
+
+#[test]
+fn every_key_of_a_remote_server_is_read() {
+    let json = json!({
+        "url": "http://${HOST:-localhost}:3000",
+        "headers": { "Authorization": "Bearer ${TOKEN}", "X-Retries": 3 },
+        "headersHelper": "print-headers ${TOKEN}"
+    });
+    let mut expected = ServerConfig::remote("http://localhost:3000", RemoteKind::Negotiated)
+        .header("Authorization", "Bearer hush")
+        .header("X-Retries", "3");
+    if let TransportConfig::Remote(remote) = &mut expected.transport {
+        remote.headers_helper = Some("print-headers ${TOKEN}".to_owned());
+    }
+    assert_eq!(parse(&json), Ok(expected));
+}
+
+#[test]
+fn an_entry_without_exactly_one_transport_is_refused() {
+    let url = "https://example.com";
+    refuse(&[
+        (json!("npx"), "expected an object, found a string"),
+        (json!({}), "neither `command` nor `url` is given"),
+        (
+            json!({ "command": "x", "url": url }),
+            "both `command` and `url` are given",
+        ),
+        (
+            json!({ "type": "stdio", "command": "x", "url": url }),
+            "both `command` and `url` are given",
+        ),
+        (
+            json!({ "type": "stdio", "url": url }),
+            "`command` is missing",
+        ),
+        (
+            json!({ "type": "http", "command": "x" }),
+            "`url` is missing",
+        ),
+        (
+            json!({ "type": "claudeai-proxy", "url": url }),
+            "`id` is missing",
+        ),
+        (
+            json!({ "type": "https", "url": url }),
+            "unknown `type`; did you mean `http`?",
+        ),
+        (json!({ "type": "websocket", "url": url }), "unknown `type`"),
+        (
+            json!({ "type": 1, "command": "x" }),
+            "`type` must be a string, not a number",
+        ),
+    ]);
+}
+
+#[test]
+fn texts_that_cannot_be_used_are_refused() {
+    let url = "https://example.com";
+    refuse(&[
+        (json!({ "command": "" }), "`command` is empty"),
+        (json!({ "command": "${EMPTY}" }), "`command` is empty"),
+        (
+            json!({ "command": ["x"] }),
+            "`command` must be a string, not a list",
+        ),
+        (
+            json!({ "command": "x\0" }),
+            "`command` must not hold a NUL character",
+        ),
+        (
+            json!({ "command": "x", "args": [null] }),
+            "`args` must be a list of strings, but holds null",
+        ),
+        (
+            json!({ "command": "x", "env": [] }),
+            "`env` must be an object of strings, not a list",
+        ),
+        (
+            json!({ "command": "x", "env": { "A": {} } }),
+            "`A` must be a string, not an object",
+        ),
+        (
+            json!({ "command": "x", "env": { "A=B": "c" } }),
+            "`A=B` in `env` is not the name of a variable",
+        ),
+        (
+            json!({ "command": "x", "cwd": null }),
+            "`cwd` must be a string, not null",
+        ),
+        (
+            json!({ "url": "localhost:3000" }),
+            "`url` is not a web address",
+        ),
+        (
+            json!({ "url": "ws://localhost" }),
+            "`url` is not a web address",
+        ),
+        (
+            json!({ "url": "https:///path" }),
+            "`url` is not a web address",
+        ),
+        (
+            json!({ "url": url, "headers": { "a b": "c" } }),
+            "`a b` in `headers` is not the name of a header",
+        ),
+        (
+            json!({ "url": url, "headers": { "A": "${LINES}" } }),
+            "`A` in `headers` must not hold line breaks or other control characters",
+        ),
+        (json!({ "url": "${NOBODY}" }), "variable NOBODY is not set"),
+    ]);
+}
+
+#[test]
+fn numbers_and_switches_out_of_bounds_are_refused() {
+    refuse(&[
+        (
+            json!({ "command": "x", "inheritEnv": true }),
+            "`inheritEnv` must be \"all\" or a list of names",
+        ),
+        (
+            json!({ "command": "x", "inheritEnv": "some" }),
+            "`inheritEnv` must be \"all\" or a list of names",
+        ),
+        (
+            json!({ "command": "x", "timeout": 0 }),
+            "`timeout` must be a whole number from 1 to 86400000",
+        ),
+        (
+            json!({ "command": "x", "timeout": -1 }),
+            "`timeout` must be a whole number from 1 to 86400000",
+        ),
+        (
+            json!({ "command": "x", "timeout": 1.5 }),
+            "`timeout` must be a whole number from 1 to 86400000",
+        ),
+        (
+            json!({ "command": "x", "startupTimeout": 86_400_001 }),
+            "`startupTimeout` must be a whole number from 1 to 86400000",
+        ),
+        (
+            json!({ "command": "x", "timeout": "5s" }),
+            "`timeout` must be a whole number from 1 to 86400000, not a string",
+        ),
+        (
+            json!({ "command": "x", "maxConcurrentCalls": 0 }),
+            "`maxConcurrentCalls` must be a whole number from 1 to 4294967295",
+        ),
+        (
+            json!({ "command": "x", "reconnect": 5 }),
+            "`reconnect` must be an object such as { \"maxAttempts\": 5 }, not a number",
+        ),
+        (
+            json!({ "command": "x", "lazy": "yes" }),
+            "`lazy` must be true or false, not a string",
+        ),
+    ]);
+}
+
+#[test]
+fn an_unset_variable_comes_with_something_to_type() {
+    let problem = parse(&json!({ "command": "${GITHUB_TOKEN}" })).unwrap_err();
+    assert_eq!(problem.message, "variable GITHUB_TOKEN is not set");
+    assert_eq!(
+        problem.hint.as_deref(),
+        Some("export GITHUB_TOKEN=… or write ${GITHUB_TOKEN:-default}")
+    );
+}
+
+#[test]
+fn repeating_a_long_variable_does_not_fill_the_memory() {
+    let environment = |_: &str| Some("x".repeat(1000));
+    let json = json!({ "command": "x", "args": vec!["${A}"; 10_000] });
+    let problem = parse_server(&ServerName::new("srv").unwrap(), &json, &environment).unwrap_err();
+    assert_eq!(
+        problem.message,
+        "the value expands to more than 262144 bytes"
+    );
+}
+
+#[test]
+fn names_of_servers_are_checked() {
+    assert!(ServerName::new("a".repeat(128)).is_ok());
+    assert!("my server (ü)".parse::<ServerName>().is_ok());
+    for (name, expected) in [
+        (String::new(), "a server's name must not be empty"),
+        (
+            "a".repeat(129),
+            "a server's name must not be longer than 128 characters",
+        ),
+        (
+            "a\u{1b}[31m".to_owned(),
+            "a server's name must not hold control or invisible characters",
+        ),
+        (
+            "a\u{202e}b".to_owned(),
+            "a server's name must not hold control or invisible characters",
+        ),
+    ] {
+        assert_eq!(ServerName::new(&name).unwrap_err().to_string(), expected);
+    }
+}

@@ -1,0 +1,401 @@
+//! Which sources are read, which entry wins, and what happens to sources that cannot be read.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail loudly when the test itself is wrong"
+)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use switchboard_config::{
+    Admission, Loaded, Scope, ServerConfig, Severity, Source, Sources, Trust, load,
+};
+use tempfile::TempDir;
+
+fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, content).unwrap();
+    path
+}
+
+fn servers(entries: &[(&str, &str)]) -> String {
+    let entries: Vec<String> = entries
+        .iter()
+        .map(|(name, command)| format!(r#""{name}": {{ "command": "{command}" }}"#))
+        .collect();
+    format!(r#"{{ "mcpServers": {{ {} }} }}"#, entries.join(", "))
+}
+
+fn load_here(sources: &Sources) -> Loaded {
+    load(sources, &HashMap::new())
+}
+
+fn load_project(path: &Path) -> Loaded {
+    load_here(&Sources {
+        project: Some(path.to_path_buf()),
+        ..Sources::default()
+    })
+}
+
+fn load_named(path: &Path) -> Loaded {
+    load_here(&Sources {
+        command_line: vec![Source::File(path.to_path_buf())],
+        ..Sources::default()
+    })
+}
+
+/// Name, scope and command of each entry, once everything is approved.
+fn summary(loaded: &Loaded) -> Vec<(String, Scope, String)> {
+    let command = |admission| match admission {
+        Admission::Launch(spec) => spec.written().as_object()["command"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+        Admission::AwaitingApproval { .. } => "awaiting approval".to_owned(),
+        Admission::Invalid(problem) => problem.to_string(),
+    };
+    loaded
+        .config
+        .servers
+        .iter()
+        .map(|entry| {
+            let admission = entry.admit(&Trust::project_for_this_run());
+            (entry.name().to_string(), entry.scope(), command(admission))
+        })
+        .collect()
+}
+
+/// Severity, message and position of each finding.
+fn told(loaded: &Loaded) -> Vec<(Severity, String, (u32, u32))> {
+    loaded
+        .diagnostics
+        .iter()
+        .map(|told| {
+            let origin = told.origin.as_ref().unwrap();
+            (
+                told.severity,
+                told.message.clone(),
+                (origin.line, origin.column),
+            )
+        })
+        .collect()
+}
+
+fn entry(name: &str, scope: Scope, command: &str) -> (String, Scope, String) {
+    (name.to_owned(), scope, command.to_owned())
+}
+
+fn all_layers(folder: &TempDir) -> Sources {
+    Sources {
+        command_line: vec![
+            Source::File(write(
+                folder,
+                "first.json",
+                servers(&[("a", "first"), ("b", "first")]),
+            )),
+            Source::Inline(servers(&[("b", "second")])),
+        ],
+        project: Some(write(
+            folder,
+            "project.json",
+            servers(&[("d", "project"), ("c", "project"), ("a", "project")]),
+        )),
+        user: Some(write(
+            folder,
+            "user.json",
+            servers(&[("e", "user"), ("d", "user"), ("b", "user")]),
+        )),
+        strict: false,
+    }
+}
+
+#[test]
+fn the_command_line_wins_over_the_project_and_the_project_over_the_user() {
+    let folder = TempDir::new().unwrap();
+    let loaded = load_here(&all_layers(&folder));
+    assert_eq!(told(&loaded), []);
+    assert_eq!(
+        summary(&loaded),
+        [
+            entry("b", Scope::CommandLine, "second"),
+            entry("a", Scope::CommandLine, "first"),
+            entry("d", Scope::Project, "project"),
+            entry("c", Scope::Project, "project"),
+            entry("e", Scope::User, "user"),
+        ]
+    );
+}
+
+#[test]
+fn strict_reads_the_command_line_only() {
+    let folder = TempDir::new().unwrap();
+    let loaded = load_here(&Sources {
+        strict: true,
+        ..all_layers(&folder)
+    });
+    assert_eq!(
+        summary(&loaded),
+        [
+            entry("b", Scope::CommandLine, "second"),
+            entry("a", Scope::CommandLine, "first"),
+        ]
+    );
+}
+
+#[test]
+fn a_bad_entry_hides_no_other_and_still_wins_by_name() {
+    let folder = TempDir::new().unwrap();
+    let project = r#"{ "mcpServers": { "bad": { "command": 1 }, "good": { "command": "x" } } }"#;
+    let loaded = load_here(&Sources {
+        project: Some(write(&folder, "project.json", project)),
+        user: Some(write(&folder, "user.json", servers(&[("bad", "fine")]))),
+        ..Sources::default()
+    });
+    let message = "`command` must be a string, not a number";
+    assert_eq!(
+        summary(&loaded),
+        [
+            entry("bad", Scope::Project, message),
+            entry("good", Scope::Project, "x"),
+        ]
+    );
+    assert_eq!(
+        told(&loaded),
+        [(Severity::Warning, message.to_owned(), (1, 39))]
+    );
+}
+
+#[test]
+fn nothing_is_said_about_an_entry_that_is_replaced() {
+    let folder = TempDir::new().unwrap();
+    let loaded = load_here(&Sources {
+        project: Some(write(&folder, "project.json", servers(&[("a", "fine")]))),
+        user: Some(write(&folder, "user.json", servers(&[("a", "${UNSET}")]))),
+        ..Sources::default()
+    });
+    assert_eq!(told(&loaded), []);
+    assert_eq!(summary(&loaded), [entry("a", Scope::Project, "fine")]);
+}
+
+#[test]
+fn a_missing_file_is_silent_unless_it_was_named() {
+    let folder = TempDir::new().unwrap();
+    let missing = folder.path().join("missing.json");
+    assert_eq!(told(&load_project(&missing)), []);
+    let expected = "there is no such file".to_owned();
+    assert_eq!(
+        told(&load_named(&missing)),
+        [(Severity::Error, expected, (0, 0))]
+    );
+    assert_eq!(
+        load_named(&missing).diagnostics[0].to_string(),
+        format!(
+            "error: there is no such file\n --> {}\n  = hint: give the path of a file",
+            missing.display()
+        )
+    );
+}
+
+#[test]
+fn a_broken_file_is_a_warning_and_an_error_when_it_was_named() {
+    let folder = TempDir::new().unwrap();
+    let broken = write(&folder, "broken.json", "{\n  \"mcpServers\": [}\n}");
+    let expected = "not valid JSON: unexpected close brace".to_owned();
+    assert_eq!(
+        told(&load_project(&broken)),
+        [(Severity::Warning, expected.clone(), (2, 18))]
+    );
+    assert_eq!(
+        told(&load_named(&broken)),
+        [(Severity::Error, expected, (2, 18))]
+    );
+
+    let loaded = load_here(&Sources {
+        project: Some(broken),
+        user: Some(write(&folder, "user.json", servers(&[("a", "x")]))),
+        ..Sources::default()
+    });
+    assert_eq!(summary(&loaded), [entry("a", Scope::User, "x")]);
+}
+
+#[test]
+fn documents_of_the_wrong_shape_are_told() {
+    let warning = Severity::Warning;
+    let missing = "no servers are read: `mcpServers` is missing";
+    let deep = format!(
+        r#"{{"mcpServers":{{"a":{{"tools":{}{}}}}}}}"#,
+        "[".repeat(70),
+        "]".repeat(70)
+    );
+    for (text, expected) in [
+        ("{}", None),
+        ("{ \"mcpServers\": {} }", None),
+        ("{ \"permissions\": { \"allow\": [] } }", None),
+        ("", Some((warning, "the file is empty", (0, 0)))),
+        (
+            " // nothing\n",
+            Some((warning, "the file is empty", (0, 0))),
+        ),
+        (
+            "[]",
+            Some((warning, "expected an object with `mcpServers`", (1, 1))),
+        ),
+        (
+            "{ \"mcpServers\": [] }",
+            Some((warning, "`mcpServers` must be an object", (1, 17))),
+        ),
+        ("{ \"servers\": {} }", Some((warning, missing, (1, 3)))),
+        ("{ \"mcp_servers\": {} }", Some((warning, missing, (1, 3)))),
+        (
+            "{ \"x\": 1, \"a\": { \"command\": \"x\" } }",
+            Some((warning, missing, (1, 11))),
+        ),
+        (
+            "{ \"mcpServers\": {}, \"mcpServers\": {} }",
+            Some((
+                warning,
+                "the key `mcpServers` is written twice; the last one counts",
+                (1, 21),
+            )),
+        ),
+        (
+            "{ \"mcpServers\": { \"\": { \"command\": \"x\" } } }",
+            Some((warning, "a server's name must not be empty", (1, 19))),
+        ),
+        (
+            deep.as_str(),
+            Some((warning, "values nest more than 64 levels deep", (1, 92))),
+        ),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let loaded = load_project(&write(&folder, ".mcp.json", text));
+        let expected: Vec<_> = expected
+            .map(|(severity, message, at)| (severity, message.to_owned(), at))
+            .into_iter()
+            .collect();
+        assert_eq!(told(&loaded), expected, "{text}");
+        assert_eq!(summary(&loaded), [], "{text}");
+    }
+}
+
+#[test]
+fn comments_trailing_commas_and_a_byte_order_mark_are_read() {
+    let folder = TempDir::new().unwrap();
+    let text = "\u{feff}// all servers\n{ \"mcpServers\": { /* one */ \"a\": { \"command\": \"x\", }, }, }";
+    let loaded = load_project(&write(&folder, ".mcp.json", text));
+    assert_eq!(told(&loaded), []);
+    assert_eq!(summary(&loaded), [entry("a", Scope::Project, "x")]);
+}
+
+#[test]
+fn text_that_is_not_utf8_is_told() {
+    let folder = TempDir::new().unwrap();
+    let utf16: Vec<u8> = "{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let marked: Vec<u8> = [0xff, 0xfe].into_iter().chain(utf16.clone()).collect();
+    for bytes in [utf16, marked] {
+        let loaded = load_project(&write(&folder, ".mcp.json", bytes));
+        let expected = "the file is written in UTF-16".to_owned();
+        assert_eq!(told(&loaded), [(Severity::Warning, expected, (0, 0))]);
+    }
+    let loaded = load_project(&write(&folder, ".mcp.json", b"{\n \"a\xff\": 1 }"));
+    let expected = "the file is not valid UTF-8".to_owned();
+    assert_eq!(told(&loaded), [(Severity::Warning, expected, (2, 4))]);
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = write(&folder, ".mcp.json", vec![b' '; 1024 * 1024 + 1]);
+    let expected = "the file is larger than 1024 KiB".to_owned();
+    assert_eq!(
+        told(&load_project(&path)),
+        [(Severity::Warning, expected, (0, 0))]
+    );
+}
+
+#[test]
+fn many_servers_and_many_findings_are_bounded() {
+    let names: Vec<String> = (0..1500).map(|number| format!("s{number}")).collect();
+    let entries: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let loaded = load_here(&Sources {
+        command_line: vec![Source::Inline(servers(&entries))],
+        ..Sources::default()
+    });
+    assert_eq!(loaded.config.servers.len(), 1000);
+    assert_eq!(loaded.diagnostics.len(), 101);
+    assert_eq!(
+        loaded.diagnostics[0].message,
+        "only the first 1000 servers are read"
+    );
+    assert_eq!(
+        loaded.diagnostics[100].message,
+        "901 more problems are not shown"
+    );
+}
+
+#[cfg(unix)]
+mod irregular {
+    use super::*;
+
+    fn refused_as(path: &Path) -> Vec<String> {
+        let told = told(&load_project(path)).into_iter();
+        told.map(|(_, message, _)| message).collect()
+    }
+
+    #[test]
+    fn folders_devices_and_sockets_are_refused() {
+        let folder = TempDir::new().unwrap();
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(refused_as(folder.path()), ["this is a folder, not a file"]);
+        assert_eq!(
+            refused_as(Path::new("/dev/zero")),
+            ["this is a device, not a file"]
+        );
+        assert_eq!(refused_as(&socket), ["this is a socket, not a file"]);
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the standard library cannot make a pipe with a name"
+    )]
+    fn a_pipe_is_refused_without_waiting_for_its_other_end() {
+        let folder = TempDir::new().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        assert_eq!(refused_as(&pipe), ["this is a pipe, not a file"]);
+    }
+}
+
+#[test]
+fn the_folder_of_a_project_entry_is_relative_to_the_project() {
+    let folder = TempDir::new().unwrap();
+    let text =
+        r#"{ "mcpServers": { "a": { "command": "x", "cwd": "sub" }, "b": { "command": "x" } } }"#;
+    let path = write(&folder, ".mcp.json", text);
+    let configs = |loaded: &Loaded| -> Vec<ServerConfig> {
+        let admit = |entry: &switchboard_config::ServerEntry| match entry
+            .admit(&Trust::project_for_this_run())
+        {
+            Admission::Launch(spec) => Some(spec.config().clone()),
+            _ => None,
+        };
+        loaded.config.servers.iter().filter_map(admit).collect()
+    };
+    let plain = ServerConfig::stdio("x", [""; 0]);
+    assert_eq!(
+        configs(&load_project(&path)),
+        [plain.clone().cwd(folder.path().join("sub")), plain.clone()]
+    );
+    assert_eq!(
+        configs(&load_named(&path)),
+        [plain.clone().cwd("sub"), plain]
+    );
+}

@@ -1,0 +1,130 @@
+//! Plays a script as a process: `scripted-server '<json>'` or `scripted-server @file`.
+//!
+//! `scripted-server linger <place> <seconds>` is what the step `spawnChild` starts.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::Stdio;
+use std::time::Duration;
+
+use switchboard_testkit::Script;
+use switchboard_testkit::engine::{Ended, Host, serve};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::unix::pipe;
+use tokio::runtime::{Builder, Runtime};
+
+/// `EX_USAGE` of sysexits.h: the script is not one.
+const USAGE: i32 = 64;
+
+fn main() {
+    let inherited = open_descriptors();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["linger", place, seconds] => linger(place, seconds),
+        [script] => play(script, inherited),
+        _ => Err("usage: scripted-server <script as JSON or @file>".to_owned()),
+    };
+    let code = outcome.unwrap_or_else(|reason| {
+        let _ = writeln!(io::stderr(), "scripted-server: {reason}");
+        USAGE
+    });
+    std::process::exit(code)
+}
+
+fn play(script: &str, inherited: Vec<i32>) -> Result<i32, String> {
+    let script = read_script(script)?;
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
+        let stdin = take_stdin()?;
+        let (stdout, second_hold) = take_stdout()?;
+        Ok(serve(script, stdin, stdout, Host::process(inherited, second_hold)).await)
+    });
+    // A write to a stderr that nobody reads would hold the runtime back for ever.
+    runtime.shutdown_background();
+    match ended {
+        Ok(Ended::Exited(code)) => Ok(code),
+        Ok(Ended::Killed) => Err("survived signal 9".to_owned()),
+        Err(error) => Err(io::Error::to_string(&error)),
+    }
+}
+
+fn read_script(argument: &str) -> Result<Script, String> {
+    let text = match argument.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?,
+        None => argument.to_owned(),
+    };
+    Script::from_json(&text).map_err(|error| format!("not a script: {error}"))
+}
+
+fn runtime() -> Result<Runtime, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| error.to_string())
+}
+
+/// Takes a pipe away from descriptor 0, so that closing it closes it. What is not a pipe stays there.
+fn take_stdin() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
+    let descriptor = io::stdin().as_fd().try_clone_to_owned()?;
+    let Ok(pipe) = pipe::Receiver::from_owned_fd(descriptor) else {
+        return Ok(Box::new(tokio::io::stdin()));
+    };
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(Box::new(pipe))
+}
+
+/// A stdout, and a second hold on it.
+type Stdout = (Box<dyn AsyncWrite + Send + Unpin>, Option<OwnedFd>);
+
+/// Takes a pipe away from descriptor 1, so that closing it closes it. What is not a pipe stays there.
+fn take_stdout() -> io::Result<Stdout> {
+    let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
+    let second_hold = descriptor.try_clone()?;
+    let Ok(pipe) = pipe::Sender::from_owned_fd(descriptor) else {
+        return Ok((Box::new(tokio::io::stdout()), Some(second_hold)));
+    };
+    rustix::stdio::dup2_stdout(File::create("/dev/null")?)?;
+    Ok((Box::new(pipe), Some(second_hold)))
+}
+
+/// The descriptors above 2 that are open now.
+fn open_descriptors() -> Vec<i32> {
+    let listed: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    // The listing itself needed a descriptor, which is gone by now.
+    let still_open = |number: &i32| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
+    let above_standard = listed.into_iter().filter(|number| *number > 2);
+    let mut descriptors: Vec<i32> = above_standard.filter(still_open).collect();
+    descriptors.sort_unstable();
+    descriptors
+}
+
+/// Says that it is up on stderr, and sleeps.
+fn linger(place: &str, seconds: &str) -> Result<i32, String> {
+    if place != "in-group" {
+        rustix::process::setsid().map_err(|error| error.to_string())?;
+    }
+    if place == "orphan" {
+        return spawn_heir(seconds).map_err(|error| error.to_string());
+    }
+    let seconds = seconds.parse().map_err(|_| "not a number of seconds")?;
+    let runtime = runtime()?;
+    let _ = writeln!(io::stderr(), "up");
+    runtime.block_on(async { tokio::time::sleep(Duration::from_secs(seconds)).await });
+    Ok(0)
+}
+
+/// Starts the process that sleeps, and exits, so that nobody is its parent.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a process that is left behind on purpose"
+)]
+fn spawn_heir(seconds: &str) -> io::Result<i32> {
+    std::process::Command::new(std::env::current_exe()?)
+        .args(["linger", "in-group", seconds])
+        .stdin(Stdio::null())
+        .spawn()?;
+    Ok(0)
+}

@@ -1,0 +1,186 @@
+//! Plays a [`Script`] over any pair of byte streams.
+//!
+//! It reads lines, gives each message to a handler of its own and ends when the script or the client says so.
+//! All waiting goes through `tokio::time`. Invariant: a line is written whole, whatever else is being
+//! written at the time; only `bytes` and `hex` leave one open.
+
+mod handler;
+mod host;
+mod message;
+mod polite;
+mod shared;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader};
+use tokio::sync::{oneshot, watch};
+
+use crate::script::{Script, Step};
+use handler::Handler;
+pub use host::Host;
+pub(crate) use host::Memory;
+use message::{Message, Request, error_line};
+use shared::Shared;
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By signal 9, sent to itself.
+    Killed,
+}
+
+/// Plays the script until it ends. Both streams are closed when this returns, or is dropped.
+pub async fn serve(
+    script: Script,
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+    host: Host,
+) -> Ended {
+    let shared = Arc::new(Shared::new(script, writer, host));
+    let tasks = EndTasksOnDrop(Arc::clone(&shared));
+    tokio::select! {
+        biased;
+        () = shared.ended() => {}
+        () = play(&shared, reader) => {}
+    }
+    tasks.0.end_tasks().await;
+    shared.how_ended().unwrap_or(Ended::Exited(0))
+}
+
+/// The tasks hold the shared state and the shared state holds the tasks: somebody outside must end them.
+struct EndTasksOnDrop(Arc<Shared>);
+
+impl Drop for EndTasksOnDrop {
+    fn drop(&mut self) {
+        self.0.abort_tasks();
+    }
+}
+
+async fn play(shared: &Arc<Shared>, reader: impl AsyncRead + Unpin) {
+    let script = shared.script();
+    let _ = Handler::unprompted(shared).run(&script.start).await;
+    if shared.how_ended().is_none() {
+        receive_all(shared, reader).await;
+        let _ = Handler::unprompted(shared).run(&script.on_eof).await;
+    }
+}
+
+/// Reads until the client closes its end. If the script closes ours, waits for ever.
+async fn receive_all(shared: &Arc<Shared>, reader: impl AsyncRead + Unpin) {
+    let mut reader = BufReader::new(reader);
+    let mut queue = Queue::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = tokio::select! {
+            biased;
+            () = shared.input_closed() => None,
+            read = reader.read_until(b'\n', &mut line) => Some(read),
+        };
+        match read {
+            Some(Ok(1..)) => receive(shared, &line, &mut queue),
+            Some(_) => return,
+            None => break,
+        }
+    }
+    drop(reader);
+    std::future::pending::<()>().await;
+}
+
+fn receive(shared: &Arc<Shared>, line: &[u8], queue: &mut Queue) {
+    let line = line.trim_ascii_end();
+    if line.is_empty() {
+        return;
+    }
+    shared.record(line);
+    match Message::read(line) {
+        Message::Request(request) => start_request(shared, request, queue),
+        Message::Notification { method, params } => start_notification(shared, &method, &params),
+        Message::Response(response) => shared.deliver(response),
+        Message::Invalid { code, reason } => {
+            let shared_for_task = Arc::clone(shared);
+            shared.spawn(async move {
+                let refusal = error_line(&Value::Null, code, reason, None);
+                let _ = shared_for_task.write_line(&refusal).await;
+            });
+        }
+    }
+}
+
+fn start_request(shared: &Arc<Shared>, request: Request, queue: &mut Queue) {
+    let script = shared.script();
+    let chosen = script.steps_for(&request.method, request.subject(), Some("*"));
+    let (key, steps) = chosen.map_or((None, vec![Step::Default]), |(key, steps)| {
+        (Some(key), steps.to_vec())
+    });
+    let round = key.map_or(1, |key| shared.next_round(key));
+    let turn = shared.script().serial.then(|| queue.take_turn());
+    let cancelled = shared.begin(&request.id);
+    let mut handler = Handler::for_request(shared, request, round, cancelled);
+    shared.spawn(async move {
+        if let Some(turn) = turn {
+            turn.run(handler.answer(&steps)).await;
+        } else {
+            handler.answer(&steps).await;
+        }
+    });
+}
+
+fn start_notification(shared: &Arc<Shared>, method: &str, params: &Value) {
+    let script = shared.script();
+    let subject = message::subject(params);
+    let (_, never_cancelled) = watch::channel(false);
+    let request = Request::notification(method, params);
+    let Some((key, steps)) = script.steps_for(method, subject, None) else {
+        polite::heed(shared, &request);
+        return;
+    };
+    let (round, steps) = (shared.next_round(key), steps.to_vec());
+    let mut handler = Handler::for_request(shared, request, round, never_cancelled);
+    shared.spawn(async move {
+        let _ = handler.run(&steps).await;
+    });
+}
+
+/// The order in which a serial server answers: each request waits until the one before is done.
+#[derive(Debug, Default)]
+struct Queue {
+    last: Option<oneshot::Receiver<()>>,
+}
+
+struct Turn {
+    before: Option<oneshot::Receiver<()>>,
+    done: oneshot::Sender<()>,
+}
+
+impl Queue {
+    fn take_turn(&mut self) -> Turn {
+        let (done, last) = oneshot::channel();
+        Turn {
+            before: self.last.replace(last),
+            done,
+        }
+    }
+}
+
+impl Turn {
+    async fn run(self, work: impl Future<Output = ()>) {
+        if let Some(before) = self.before {
+            let _ = before.await;
+        }
+        work.await;
+        drop(self.done);
+    }
+}
+
+/// The line of a notification.
+fn notification_line(method: &str, params: Option<&Value>) -> String {
+    let mut message = json!({"jsonrpc": "2.0", "method": method});
+    if let (Some(message), Some(params)) = (message.as_object_mut(), params) {
+        message.insert("params".to_owned(), params.clone());
+    }
+    message.to_string()
+}

@@ -1,0 +1,241 @@
+//! Runs the steps of one message.
+
+mod speech;
+
+use std::fmt::Display;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::host;
+use super::message::Request;
+use super::shared::{Shared, Stopped};
+use super::{Ended, notification_line};
+use crate::script::Step;
+
+/// Runs the steps of one message.
+#[derive(Debug, Clone)]
+pub(super) struct Handler {
+    shared: Arc<Shared>,
+    /// What is being answered; none at the start and at the end.
+    request: Option<Request>,
+    /// Which time it is that this list was started, from 1.
+    round: u64,
+    /// Becomes true when the client cancels the request.
+    cancelled: watch::Receiver<bool>,
+    /// The client's last awaited response.
+    answer: Option<Value>,
+}
+
+type Run<'a> = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send + 'a>>;
+
+impl Handler {
+    /// A handler of steps that no message asked for.
+    pub(super) fn unprompted(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            request: None,
+            round: 1,
+            cancelled: watch::channel(false).1,
+            answer: None,
+        }
+    }
+
+    pub(super) fn for_request(
+        shared: &Arc<Shared>,
+        request: Request,
+        round: u64,
+        cancelled: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            request: Some(request),
+            round,
+            cancelled,
+            ..Self::unprompted(shared)
+        }
+    }
+
+    /// Runs the steps of a request, and forgets it.
+    pub(super) async fn answer(&mut self, steps: &[Step]) {
+        let _ = self.run(steps).await;
+        if let Some(request) = &self.request {
+            self.shared.finish(&request.id);
+        }
+    }
+
+    /// Runs steps in order, until one stops the list.
+    pub(super) fn run<'a>(&'a mut self, steps: &'a [Step]) -> Run<'a> {
+        Box::pin(async move {
+            for step in steps {
+                if *self.cancelled.borrow() {
+                    return Err(Stopped);
+                }
+                self.take(step).await?;
+            }
+            Ok(())
+        })
+    }
+
+    async fn take(&mut self, step: &Step) -> Result<(), Stopped> {
+        match step {
+            Step::Default => self.be_polite().await,
+            Step::Reply(result) => self.reply(result).await,
+            Step::Text(text) => self.reply_text(text).await,
+            Step::Error {
+                code,
+                message,
+                data,
+            } => self.reply_error(*code, message, data.as_ref()).await,
+            Step::ReplyTwice(result) => {
+                self.reply(result).await?;
+                self.reply(result).await
+            }
+            Step::ReplyOfSize(size) => self.reply_of_size(*size).await,
+            Step::ReplyWithAnswer => {
+                let answer = self.answer.clone().unwrap_or(Value::Null);
+                self.reply_text(&answer.to_string()).await
+            }
+            Step::Raw(line) => self.shared.write_line(&self.fill_in(line)).await,
+            Step::Bytes { text, repeat } => {
+                let text = self.fill_in(text);
+                self.shared.write(text.as_bytes(), *repeat).await
+            }
+            Step::Hex { data, repeat } => self.shared.write(&data.0, *repeat).await,
+            Step::PrintEnv => self.print_env().await,
+            Step::Stderr(line) => {
+                let line = format!("{}\n", self.fill_in(line));
+                self.shared
+                    .host
+                    .stderr(line.as_bytes())
+                    .await
+                    .map_err(|_| Stopped)
+            }
+            Step::StderrFlood { bytes } => self.flood_stderr(*bytes).await,
+            Step::Notify { method, params } => {
+                let line = notification_line(method, params.as_ref());
+                self.shared.write_line(&line).await
+            }
+            Step::Publish { method, params } => self.publish(method, params.as_ref()).await,
+            Step::Progress {
+                progress,
+                total,
+                message,
+            } => {
+                self.report(progress, total.as_ref(), message.as_deref())
+                    .await
+            }
+            Step::Request(request) => self.ask(request).await,
+            Step::DelayMs(time) => {
+                self.pause(tokio::time::sleep(Duration::from_millis(*time)))
+                    .await
+            }
+            Step::Hang => self.pause(std::future::pending()).await,
+            Step::Repeat { times, steps } => self.repeat(*times, steps).await,
+            Step::Background(steps) => {
+                self.spawn_background(steps.clone());
+                Ok(())
+            }
+            Step::After { n, steps } if self.round >= *n => self.run(steps).await,
+            Step::Until { n, steps } if self.round <= *n => self.run(steps).await,
+            Step::After { .. } | Step::Until { .. } => Ok(()),
+            Step::Once { marker, steps } => self.run_once(marker, steps).await,
+            Step::CloseStdout => {
+                self.shared.close_output().await;
+                Ok(())
+            }
+            Step::CloseStdin => {
+                self.shared.close_input();
+                Ok(())
+            }
+            Step::IgnoreTerm => self.attempt("ignoreTerm", host::ignore_term()),
+            Step::StopSelf => self.attempt("stopSelf", host::stop_self()),
+            Step::SpawnChild(grandchild) => {
+                let spawned = self.shared.host.spawn_grandchild(*grandchild).await;
+                self.attempt("spawnChild", spawned)
+            }
+            Step::Count(name) => self.attempt("count", self.shared.host.count(name)),
+            Step::WriteFile { path, text } => self.attempt("writeFile", std::fs::write(path, text)),
+            Step::SetTools(tools) => {
+                self.shared.set_tools(tools);
+                Ok(())
+            }
+            Step::Exit(code) => self.end(Ended::Exited(*code)),
+            Step::Abort => {
+                self.shared.host.kill_self();
+                self.end(Ended::Killed)
+            }
+        }
+    }
+
+    fn end(&self, how: Ended) -> Result<(), Stopped> {
+        self.shared.end(how);
+        Err(Stopped)
+    }
+
+    fn attempt(&self, what: &str, outcome: Result<(), impl Display>) -> Result<(), Stopped> {
+        outcome.map_err(|error| {
+            self.shared.fault(&format!("{what}: {error}"));
+            Stopped
+        })
+    }
+
+    /// Waits, unless the client cancels.
+    async fn pause(&mut self, wait: impl Future<Output = ()>) -> Result<(), Stopped> {
+        let cancelled = async {
+            if self
+                .cancelled
+                .wait_for(|cancelled| *cancelled)
+                .await
+                .is_err()
+            {
+                // Nobody is left who could cancel.
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancelled => Err(Stopped),
+            () = wait => Ok(()),
+        }
+    }
+
+    fn fill_in(&self, text: &str) -> String {
+        let json = |value: Option<&Value>| value.unwrap_or(&Value::Null).to_string();
+        let request = self.request.as_ref();
+        text.replace("$ID", &json(request.map(|request| &request.id)))
+            .replace("$TOKEN", &json(request.and_then(Request::progress_token)))
+    }
+}
+
+/// Steps that hold steps.
+impl Handler {
+    async fn repeat(&mut self, times: Option<u64>, steps: &[Step]) -> Result<(), Stopped> {
+        let mut done = 0;
+        while times.is_none_or(|times| done < times) {
+            self.run(steps).await?;
+            done += 1;
+            // A loop that never waits must not keep the others from running.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    fn spawn_background(&self, steps: Vec<Step>) {
+        let mut beside = self.clone();
+        self.shared.spawn(async move {
+            let _ = beside.run(&steps).await;
+        });
+    }
+
+    async fn run_once(&mut self, marker: &Path, steps: &[Step]) -> Result<(), Stopped> {
+        match std::fs::File::create_new(marker) {
+            Ok(_) => self.run(steps).await,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => self.attempt("once", Err(error)),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Everything that a handler writes: answers, and messages of the server's own.
+
+use serde_json::{Map, Value, json};
+
+use super::super::message::{Request, error_line, result_line};
+use super::super::polite::{self, Polite};
+use super::super::{Ended, notification_line};
+use super::{Handler, Stopped};
+use crate::script::{Era, ServerRequest};
+
+/// Under which key of `_meta` a notification names its subscription.
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// How much a flood of stderr writes at once.
+const FLOOD_PIECE: usize = 64 * 1024;
+
+/// Answers.
+impl Handler {
+    fn id(&self) -> Result<&Value, Stopped> {
+        let id = self.request.as_ref().map(|request| &request.id);
+        id.filter(|id| !id.is_null()).ok_or_else(|| {
+            self.shared.fault("there is no request to answer here");
+            Stopped
+        })
+    }
+
+    pub(super) async fn reply(&self, result: &Value) -> Result<(), Stopped> {
+        self.shared
+            .write_line(&result_line(self.id()?, result))
+            .await
+    }
+
+    pub(super) async fn reply_error(
+        &self,
+        code: i64,
+        message: &str,
+        data: Option<&Value>,
+    ) -> Result<(), Stopped> {
+        let line = error_line(self.id()?, code, message, data);
+        self.shared.write_line(&line).await
+    }
+
+    fn text_result(&self, text: &str) -> Value {
+        let modern = self
+            .request
+            .as_ref()
+            .is_some_and(|request| polite::is_modern(&self.shared.script(), request));
+        polite::text_result(text, modern)
+    }
+
+    pub(super) async fn reply_text(&self, text: &str) -> Result<(), Stopped> {
+        self.reply(&self.text_result(text)).await
+    }
+
+    pub(super) async fn reply_of_size(&self, size: usize) -> Result<(), Stopped> {
+        let shortest = result_line(self.id()?, &self.text_result("")).len();
+        let Some(padding) = size.checked_sub(shortest) else {
+            self.shared.fault(&format!(
+                "replyOfSize: {size} is below the least, {shortest}"
+            ));
+            return Err(Stopped);
+        };
+        self.reply_text(&"x".repeat(padding)).await
+    }
+
+    pub(super) async fn be_polite(&mut self) -> Result<(), Stopped> {
+        let Some(request) = self.request.clone() else {
+            self.shared
+                .fault("there is no message to be polite about here");
+            return Err(Stopped);
+        };
+        if request.id.is_null() {
+            polite::heed(&self.shared, &request);
+            return Ok(());
+        }
+        match polite::answer(&self.shared, &request) {
+            Polite::Result(result) => self.reply(&result).await,
+            Polite::Error {
+                code,
+                message,
+                data,
+            } => self.reply_error(code, &message, data.as_ref()).await,
+            Polite::Sleep { time, result } => {
+                self.pause(tokio::time::sleep(time)).await?;
+                self.reply(&result).await
+            }
+            Polite::Listen { filter } => self.listen(&request.id, &filter).await,
+            Polite::Silence => self.pause(std::future::pending()).await,
+            Polite::Exit(code) => self.end(Ended::Exited(code)),
+        }
+    }
+
+    /// Acknowledges a subscription and keeps it open: only its end is answered.
+    pub(super) async fn listen(&mut self, id: &Value, filter: &Value) -> Result<(), Stopped> {
+        let params = json!({"_meta": {SUBSCRIPTION_ID: id}, "notifications": filter});
+        let line = notification_line("notifications/subscriptions/acknowledged", Some(&params));
+        self.shared.write_line(&line).await?;
+        self.shared.subscribe(id);
+        self.pause(std::future::pending()).await
+    }
+}
+
+/// Messages of the server's own.
+impl Handler {
+    pub(super) async fn publish(
+        &self,
+        method: &str,
+        params: Option<&Value>,
+    ) -> Result<(), Stopped> {
+        let subscriptions = self.shared.subscriptions();
+        if subscriptions.is_empty() && self.shared.script().era != Era::Modern {
+            let line = notification_line(method, params);
+            return self.shared.write_line(&line).await;
+        }
+        for id in subscriptions {
+            let mut params = params.cloned().unwrap_or_else(|| json!({}));
+            if let Some(params) = params.as_object_mut() {
+                let meta = params.entry("_meta").or_insert_with(|| json!({}));
+                if let Some(meta) = meta.as_object_mut() {
+                    meta.insert(SUBSCRIPTION_ID.to_owned(), id);
+                }
+            }
+            let line = notification_line(method, Some(&params));
+            self.shared.write_line(&line).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn report(
+        &self,
+        progress: &Value,
+        total: Option<&Value>,
+        message: Option<&str>,
+    ) -> Result<(), Stopped> {
+        let Some(token) = self.request.as_ref().and_then(Request::progress_token) else {
+            return Ok(());
+        };
+        let mut params = Map::new();
+        params.insert("progressToken".to_owned(), token.clone());
+        params.insert("progress".to_owned(), progress.clone());
+        params.extend(total.map(|total| ("total".to_owned(), total.clone())));
+        params.extend(message.map(|message| ("message".to_owned(), json!(message))));
+        let line = notification_line("notifications/progress", Some(&Value::Object(params)));
+        self.shared.write_line(&line).await
+    }
+
+    pub(super) async fn ask(&mut self, request: &ServerRequest) -> Result<(), Stopped> {
+        let id = request
+            .id
+            .clone()
+            .unwrap_or_else(|| self.shared.next_request_id());
+        let mut message = json!({"jsonrpc": "2.0", "id": id, "method": request.method});
+        if let (Some(message), Some(params)) = (message.as_object_mut(), &request.params) {
+            message.insert("params".to_owned(), params.clone());
+        }
+        let response = request.wait.then(|| self.shared.await_response(&id));
+        self.shared.write_line(&message.to_string()).await?;
+        if let Some(response) = response {
+            let mut answer = None;
+            self.pause(async { answer = response.await.ok() }).await?;
+            self.answer = answer;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn print_env(&self) -> Result<(), Stopped> {
+        for (name, value) in self.shared.host.environment() {
+            self.shared.write_line(&format!("{name}={value}")).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn flood_stderr(&mut self, bytes: Option<u64>) -> Result<(), Stopped> {
+        let line = format!("{}\n", "scripted flood ".repeat(8));
+        let piece: Vec<u8> = line.bytes().cycle().take(FLOOD_PIECE).collect();
+        let mut left = bytes.unwrap_or(u64::MAX);
+        while left > 0 {
+            let now = left.min(FLOOD_PIECE as u64);
+            let length = usize::try_from(now).unwrap_or(piece.len());
+            let part = piece.get(..length).unwrap_or(&piece);
+            self.shared.host.stderr(part).await.map_err(|_| Stopped)?;
+            if bytes.is_some() {
+                left -= now;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! What is around a server: a process of its own, or the memory of a test.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::script::Grandchild;
+
+/// What is around a server.
+#[derive(Debug)]
+pub struct Host(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Process {
+        /// Descriptors above 2 that were open when the process began.
+        inherited: Vec<i32>,
+        /// A second hold on stdout, to hand to a grandchild.
+        stdout: Mutex<Option<OwnedFd>>,
+    },
+    Memory {
+        memory: Arc<Memory>,
+        /// Which connection this is, from 1: stands for the process id.
+        ordinal: usize,
+    },
+}
+
+/// What a test can see of the servers that it runs in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    seen: Mutex<Seen>,
+    /// Changes whenever something is received.
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) received: Vec<Value>,
+    pub(crate) counters: HashMap<String, usize>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Memory {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().expect("no holder panics")
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+}
+
+impl Host {
+    /// The process that this runs in. `inherited` are the descriptors above 2 that it began with,
+    /// `stdout` a second hold on its stdout for a grandchild to keep open.
+    pub fn process(inherited: Vec<i32>, stdout: Option<OwnedFd>) -> Self {
+        Self(Kind::Process {
+            inherited,
+            stdout: Mutex::new(stdout),
+        })
+    }
+
+    pub(crate) fn memory(memory: Arc<Memory>, ordinal: usize) -> Self {
+        Self(Kind::Memory { memory, ordinal })
+    }
+
+    pub(super) fn received(&self, line: &[u8]) {
+        if let Kind::Memory { memory, .. } = &self.0 {
+            let message = serde_json::from_slice(line)
+                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
+            memory.seen().received.push(message);
+            memory.changed.send_replace(());
+        }
+    }
+
+    pub(super) fn count(&self, name: &str) -> io::Result<()> {
+        match &self.0 {
+            Kind::Process { .. } => {
+                append(Path::new(name), std::process::id().to_string().as_bytes())
+            }
+            Kind::Memory { memory, .. } => {
+                *memory.seen().counters.entry(name.to_owned()).or_default() += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes to stderr; waits while nobody reads it.
+    pub(super) async fn stderr(&self, bytes: &[u8]) -> io::Result<()> {
+        match &self.0 {
+            Kind::Process { .. } => {
+                let mut stderr = tokio::io::stderr();
+                stderr.write_all(bytes).await?;
+                stderr.flush().await
+            }
+            Kind::Memory { memory, .. } => {
+                memory.seen().stderr.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reports a fault of the script.
+    pub(super) fn complain(&self, what: &str) {
+        match &self.0 {
+            Kind::Process { .. } => {
+                let _ = writeln!(io::stderr(), "scripted-server: {what}");
+            }
+            Kind::Memory { memory, .. } => {
+                let line = format!("scripted server: {what}\n");
+                memory.seen().stderr.extend_from_slice(line.as_bytes());
+            }
+        }
+    }
+
+    pub(super) fn process_id(&self) -> usize {
+        match &self.0 {
+            Kind::Process { .. } => usize::try_from(std::process::id()).unwrap_or_default(),
+            Kind::Memory { ordinal, .. } => *ordinal,
+        }
+    }
+
+    pub(super) fn inherited_descriptors(&self) -> &[i32] {
+        match &self.0 {
+            Kind::Process { inherited, .. } => inherited,
+            Kind::Memory { .. } => &[],
+        }
+    }
+
+    /// The environment, sorted by name; none in memory, where it would be the test's own.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "showing what the child was given is the point"
+    )]
+    pub(super) fn environment(&self) -> Vec<(String, String)> {
+        if let Kind::Memory { .. } = &self.0 {
+            return Vec::new();
+        }
+        let mut variables: Vec<_> = std::env::vars_os()
+            .map(|(name, value)| {
+                let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+                (text(name), text(value))
+            })
+            .collect();
+        variables.sort();
+        variables
+    }
+
+    pub(super) fn forget_stdout(&self) {
+        if let Kind::Process { stdout, .. } = &self.0 {
+            *stdout.lock().expect("no holder panics") = None;
+        }
+    }
+
+    /// Signal 9 to itself. Returns in memory, where the streams are dropped instead.
+    pub(super) fn kill_self(&self) {
+        if let Kind::Process { .. } = &self.0 {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
+        }
+    }
+
+    /// Starts the sleeping grandchild, and returns when it stands where it was asked to.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a grandchild that is left behind on purpose"
+    )]
+    pub(super) async fn spawn_grandchild(&self, grandchild: Grandchild) -> io::Result<()> {
+        let held = match &self.0 {
+            Kind::Process { stdout, .. } if grandchild.hold_stdout => stdout
+                .lock()
+                .expect("no holder panics")
+                .as_ref()
+                .map(OwnedFd::try_clone)
+                .transpose()?,
+            _ => None,
+        };
+        let place = match (grandchild.double_fork, grandchild.setsid) {
+            (true, _) => "orphan",
+            (false, true) => "own-session",
+            (false, false) => "in-group",
+        };
+        let mut child = tokio::process::Command::new(std::env::current_exe()?)
+            .args(["linger", place, &grandchild.seconds.to_string()])
+            .stdin(Stdio::null())
+            .stdout(held.map_or_else(Stdio::null, Stdio::from))
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut first_line = String::new();
+        if let Some(stderr) = child.stderr.take() {
+            BufReader::new(stderr).read_line(&mut first_line).await?;
+        }
+        match first_line.trim_end() {
+            "up" => Ok(()),
+            complaint => Err(io::Error::other(complaint.to_owned())),
+        }
+    }
+}
+
+/// Survives SIGTERM from now on: tokio's handler stays for the life of the process.
+pub(super) fn ignore_term() -> io::Result<()> {
+    signal(SignalKind::terminate()).map(drop)
+}
+
+/// Stops this process until somebody continues it.
+pub(super) fn stop_self() -> io::Result<()> {
+    rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
+    Ok(())
+}
+
+/// Appends one line in one write, so that several processes can share the file.
+pub(super) fn append(path: &Path, line: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    file.write_all(&[line, b"\n"].concat())
+}

@@ -1,0 +1,99 @@
+//! What the client says, and the lines a server says back. Pure.
+
+use serde_json::{Value, json};
+
+/// A line from the client.
+#[derive(Debug)]
+pub(super) enum Message {
+    Request(Request),
+    Notification {
+        method: String,
+        params: Value,
+    },
+    /// The answer to a request of the server, whole.
+    Response(Value),
+    Invalid {
+        code: i64,
+        reason: &'static str,
+    },
+}
+
+/// A request of the client; a notification is one whose id is null.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) id: Value,
+    pub(super) method: String,
+    pub(super) params: Value,
+}
+
+impl Message {
+    pub(super) fn read(line: &[u8]) -> Self {
+        let Ok(message) = serde_json::from_slice::<Value>(line) else {
+            return Self::Invalid {
+                code: -32700,
+                reason: "not JSON",
+            };
+        };
+        let method = message.get("method").and_then(Value::as_str);
+        let params = message.get("params").cloned().unwrap_or(Value::Null);
+        match (method.map(str::to_owned), message.get("id")) {
+            (Some(method), Some(id)) if !id.is_null() => Self::Request(Request {
+                id: id.clone(),
+                method,
+                params,
+            }),
+            (Some(method), None) => Self::Notification { method, params },
+            (None, Some(_)) => Self::Response(message),
+            _ => Self::Invalid {
+                code: -32600,
+                reason: "neither a request, a notification nor a response",
+            },
+        }
+    }
+}
+
+impl Request {
+    pub(super) fn notification(method: &str, params: &Value) -> Self {
+        Self {
+            id: Value::Null,
+            method: method.to_owned(),
+            params: params.clone(),
+        }
+    }
+
+    pub(super) fn subject(&self) -> Option<&str> {
+        subject(&self.params)
+    }
+
+    pub(super) fn argument(&self, name: &str) -> Option<&Value> {
+        self.params.get("arguments")?.get(name)
+    }
+
+    pub(super) fn meta(&self, key: &str) -> Option<&Value> {
+        self.params.get("_meta")?.get(key)
+    }
+
+    pub(super) fn progress_token(&self) -> Option<&Value> {
+        self.meta("progressToken")
+    }
+}
+
+/// What a message is about: the name of its tool or prompt, or the address of its resource.
+pub(super) fn subject(params: &Value) -> Option<&str> {
+    params
+        .get("name")
+        .or_else(|| params.get("uri"))
+        .and_then(Value::as_str)
+}
+
+pub(super) fn result_line(id: &Value, result: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+}
+
+pub(super) fn error_line(id: &Value, code: i64, message: &str, data: Option<&Value>) -> String {
+    let mut error = json!({"code": code, "message": message});
+    if let (Some(error), Some(data)) = (error.as_object_mut(), data) {
+        error.insert("data".to_owned(), data.clone());
+    }
+    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
+}

@@ -1,0 +1,112 @@
+//! Which processes a test has left behind.
+//!
+//! Processes are found by a variable in their environment: it is inherited by whatever they start, and
+//! neither a new session nor a lost parent hides it. Needs Linux's `/proc`.
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The environment variable that marks the processes of one test.
+pub const TAG_VARIABLE: &str = "SWITCHBOARD_TEST_TAG";
+
+/// How long a process may take to appear or to go, in real time.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait between two looks.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A tag that no other test has, in this process or another.
+pub fn unique_tag() -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanos = now.map_or(0, |time| time.as_nanos());
+    format!("{}-{number}-{nanos:x}", std::process::id())
+}
+
+/// The running processes with this tag, in ascending order.
+///
+/// A zombie has no environment any more and is never among them; see [`zombies_among`].
+pub fn processes_with_tag(tag: &str) -> Vec<i32> {
+    let wanted = format!("{TAG_VARIABLE}={tag}");
+    let has_tag = |pid: &i32| {
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+            environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == wanted.as_bytes())
+        })
+    };
+    let mut found: Vec<i32> = all_processes().filter(has_tag).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Which of these processes have ended but have not been waited for. Ask with the ids that
+/// [`processes_with_tag`] gave while they were running.
+pub fn zombies_among(pids: &[i32]) -> Vec<i32> {
+    let is_zombie = |pid: &i32| process_state(*pid) == Some('Z');
+    pids.iter().copied().filter(is_zombie).collect()
+}
+
+/// Waits until at least so many processes with this tag are running, and returns them. Panics after
+/// five seconds.
+pub async fn wait_for_processes(tag: &str, count: usize) -> Vec<i32> {
+    let enough = |found: &[i32]| found.len() >= count;
+    match poll(tag, enough).await {
+        Ok(found) => found,
+        Err(found) => panic!(
+            "waited for {count} processes with the tag {tag}, there are:\n{}",
+            describe(&found)
+        ),
+    }
+}
+
+/// Waits until no process with this tag is running. Panics after five seconds, and names them.
+pub async fn assert_no_process_left(tag: &str) {
+    if let Err(found) = poll(tag, <[i32]>::is_empty).await {
+        panic!(
+            "processes with the tag {tag} are still running:\n{}",
+            describe(&found)
+        );
+    }
+}
+
+/// Looks again and again, in real time even where the runtime's clock is paused.
+async fn poll(tag: &str, done: impl Fn(&[i32]) -> bool) -> Result<Vec<i32>, Vec<i32>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = processes_with_tag(tag);
+        if done(&found) {
+            return Ok(found);
+        }
+        if Instant::now() >= deadline {
+            return Err(found);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+fn all_processes() -> impl Iterator<Item = i32> {
+    fs::read_dir("/proc")
+        .expect("the process scan needs /proc")
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The letter that stands for the state, after the name in parentheses, which may hold anything.
+fn process_state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.trim_start().chars().next()
+}
+
+fn describe(pids: &[i32]) -> String {
+    let line = |pid: &i32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        let state = process_state(*pid).unwrap_or('?');
+        format!("  {pid} ({state}) {}", command.trim_end())
+    };
+    pids.iter().map(line).collect::<Vec<_>>().join("\n")
+}

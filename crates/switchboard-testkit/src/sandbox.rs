@@ -1,0 +1,165 @@
+//! A fresh home and project for a command-line program.
+//!
+//! Invariant: a program started by [`Sandbox::command`] sees nothing of the user who runs the tests
+//! except the search path.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::process::{TAG_VARIABLE, unique_tag};
+
+/// The directories, relative to the root, and the variables that name them.
+const DIRECTORIES: [(&str, &str); 7] = [
+    ("HOME", "home"),
+    ("XDG_CONFIG_HOME", "home/.config"),
+    ("XDG_DATA_HOME", "home/.local/share"),
+    ("XDG_STATE_HOME", "home/.local/state"),
+    ("XDG_CACHE_HOME", "home/.cache"),
+    ("XDG_RUNTIME_DIR", "run"),
+    ("TMPDIR", "tmp"),
+];
+
+/// A temporary directory that holds a home, the XDG directories and a project. It is removed on drop.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// Removes the directory on drop.
+    _directory: TempDir,
+    /// The directory, without symbolic links in its path.
+    root: PathBuf,
+    /// Marks every process started from here.
+    tag: String,
+}
+
+impl Sandbox {
+    /// Makes the directories.
+    #[expect(
+        clippy::new_without_default,
+        reason = "it makes directories, which a default should not"
+    )]
+    pub fn new() -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("sb-")
+            .tempdir()
+            .expect("a temporary directory can be made");
+        let root = directory.path().canonicalize().expect("it was just made");
+        for (_, name) in DIRECTORIES {
+            fs::create_dir_all(root.join(name)).expect("the sandbox is ours");
+        }
+        fs::create_dir_all(root.join("project")).expect("the sandbox is ours");
+        set_mode(&root.join("run"), 0o700);
+        Self {
+            _directory: directory,
+            root,
+            tag: unique_tag(),
+        }
+    }
+
+    /// The directory that holds all the others.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `$HOME`.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// `$XDG_CONFIG_HOME`.
+    pub fn config_home(&self) -> PathBuf {
+        self.root.join("home/.config")
+    }
+
+    /// `$XDG_DATA_HOME`.
+    pub fn data_home(&self) -> PathBuf {
+        self.root.join("home/.local/share")
+    }
+
+    /// `$XDG_STATE_HOME`.
+    pub fn state_home(&self) -> PathBuf {
+        self.root.join("home/.local/state")
+    }
+
+    /// `$XDG_CACHE_HOME`.
+    pub fn cache_home(&self) -> PathBuf {
+        self.root.join("home/.cache")
+    }
+
+    /// `$XDG_RUNTIME_DIR`.
+    pub fn runtime_dir(&self) -> PathBuf {
+        self.root.join("run")
+    }
+
+    /// The project, which is the working directory of what is started here.
+    pub fn project(&self) -> PathBuf {
+        self.root.join("project")
+    }
+
+    /// The tag of every process started from here, see [`processes_with_tag`](crate::processes_with_tag).
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// Writes a file, with the directories above it. The path is relative to the project; an absolute
+    /// one must lie in the sandbox.
+    pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.project().join(path);
+        assert!(
+            path.starts_with(&self.root),
+            "{} is outside of the sandbox",
+            path.display()
+        );
+        let parent = path.parent().expect("a file has a directory");
+        fs::create_dir_all(parent).expect("the sandbox is ours");
+        fs::write(&path, contents)
+            .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+        path
+    }
+
+    /// Writes a file below `$HOME`.
+    pub fn write_home(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
+        self.write(self.home().join(path), contents)
+    }
+
+    /// Writes a file below `$XDG_CONFIG_HOME`.
+    pub fn write_config(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
+        self.write(self.config_home().join(path), contents)
+    }
+
+    /// Writes a file, relative to the project, that can be executed.
+    pub fn write_executable(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.write(path, contents);
+        set_mode(&path, 0o755);
+        path
+    }
+
+    /// Reads a text file, relative to the project.
+    pub fn read(&self, path: impl AsRef<Path>) -> String {
+        let path = self.project().join(path);
+        fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+    }
+
+    /// A command that runs in the project with the sandbox's environment and nothing else.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "starts the program under test, and hands it the one variable that is kept"
+    )]
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.project()).env_clear();
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.envs(DIRECTORIES.map(|(variable, name)| (variable, self.root.join(name))));
+        command.envs([("LANG", "C.UTF-8"), ("TZ", "UTC")]);
+        command.env(TAG_VARIABLE, &self.tag);
+        command
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the sandbox is ours");
+}

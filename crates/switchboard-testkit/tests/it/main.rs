@@ -1,0 +1,17 @@
+//! The testkit, seen from the tests that will use it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests: a failed step is a failed test"
+)]
+
+mod child;
+mod client;
+mod faults;
+mod memory;
+mod polite;
+mod process;
+mod sandbox;
+mod script;

@@ -1,0 +1,104 @@
+//! Finding what was left behind.
+
+use rustix::process::{Pid, Signal, getpgid, getppid, getsid, kill_process, kill_process_group};
+use serde_json::json;
+use switchboard_testkit::{
+    Grandchild, Script, Step, assert_no_process_left, processes_with_tag, unique_tag,
+    wait_for_processes, zombies_among,
+};
+
+use crate::client::{Running, start, within};
+
+fn pid(raw: i32) -> Pid {
+    Pid::from_raw(raw).unwrap()
+}
+
+/// Starts a server that starts a grandchild, and returns the grandchild's id.
+async fn start_with_grandchild(step: Step) -> (Running, i32) {
+    let mut server = start(&Script::legacy().on("tools/call", [step, Step::text("started")]));
+    server.wire.call_text("any", json!({})).await;
+    let parent = server.pid();
+    let found = processes_with_tag(&server.tag);
+    let others: Vec<i32> = found.into_iter().filter(|found| *found != parent).collect();
+    assert_eq!(others.len(), 1);
+    (server, others[0])
+}
+
+#[tokio::test]
+async fn a_grandchild_in_the_group_dies_with_it() {
+    let (mut server, grandchild) = start_with_grandchild(Step::spawn_in_group()).await;
+    let group = getpgid(Some(pid(server.pid()))).unwrap();
+    assert_eq!(getpgid(Some(pid(grandchild))).unwrap(), group);
+    kill_process_group(group, Signal::KILL).unwrap();
+    server.wait().await;
+    assert_no_process_left(&server.tag).await;
+}
+
+#[tokio::test]
+async fn the_scan_finds_a_grandchild_in_a_session_of_its_own() {
+    let (mut server, grandchild) = start_with_grandchild(Step::spawn_in_own_session()).await;
+    assert_eq!(getsid(Some(pid(grandchild))).unwrap(), pid(grandchild));
+    kill_process_group(pid(server.pid()), Signal::KILL).unwrap();
+    server.wait().await;
+    assert_eq!(processes_with_tag(&server.tag), [grandchild]);
+    kill_process(pid(grandchild), Signal::KILL).unwrap();
+    assert_no_process_left(&server.tag).await;
+}
+
+#[tokio::test]
+async fn the_scan_finds_a_grandchild_without_a_parent() {
+    let step = Step::SpawnChild(Grandchild {
+        double_fork: true,
+        ..Grandchild::default()
+    });
+    let mut server = start(&Script::legacy().on("tools/call", [step, Step::text("started")]));
+    server.wire.call_text("any", json!({})).await;
+    let server_id = server.pid();
+    assert_eq!(server.close_and_wait().await.code(), Some(0));
+    // The process in between exits by itself; the one that sleeps stays.
+    let orphan = loop {
+        match wait_for_processes(&server.tag, 1).await[..] {
+            [orphan] => break orphan,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    let session = getsid(Some(pid(orphan))).unwrap();
+    assert_ne!(session, pid(server_id));
+    assert_ne!(session, getsid(getppid()).unwrap());
+    kill_process(pid(orphan), Signal::KILL).unwrap();
+    assert_no_process_left(&server.tag).await;
+}
+
+#[tokio::test]
+async fn a_child_that_nobody_waited_for_is_a_zombie() {
+    let mut server = start(&Script::legacy().on("tools/call", [Step::Abort]));
+    let running = wait_for_processes(&server.tag, 1).await;
+    assert_eq!(running, [server.pid()]);
+    assert!(zombies_among(&running).is_empty());
+    server.wire.call("any").await;
+    server.wire.rest().await;
+    assert_no_process_left(&server.tag).await;
+    // Its memory goes first, and with it the tag; a moment later it is a zombie.
+    within("the zombie", async {
+        while zombies_among(&running) != running {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    server.wait().await;
+    assert!(zombies_among(&running).is_empty());
+}
+
+#[tokio::test]
+#[should_panic(expected = "are still running")]
+async fn a_process_that_is_left_fails_the_test() {
+    let server = start(&Script::legacy());
+    assert_no_process_left(&server.tag).await;
+}
+
+#[test]
+fn tags_are_unique() {
+    let first = unique_tag();
+    assert_ne!(first, unique_tag());
+    assert!(processes_with_tag(&first).is_empty());
+}

@@ -1,0 +1,32 @@
+# `just` lists the recipes; each is one line that works without just as well.
+
+_default:
+    @just --list --unsorted
+
+# formatting, lints, documentation, dependency rules
+check:
+    cargo xtask check
+
+# every test; arguments go to the test runner: `just test -p switchboard`
+test *ARGS:
+    cargo xtask test {{ if ARGS == "" { "" } else { "-- " + ARGS } }}
+
+# what CI runs: check, then test, with the time of each step
+ci:
+    cargo xtask ci
+
+# switchboard against the reference servers: `just demo tools`
+demo *ARGS:
+    cargo xtask demo {{ if ARGS == "" { "" } else { "-- " + ARGS } }}
+
+# install the reference servers, and start each one to see that it answers
+fixtures:
+    cargo xtask fixtures --verify
+
+# the crates' documentation, opened in the browser
+doc:
+    cargo doc --workspace --no-deps --open
+
+# format everything in place
+fmt:
+    cargo fmt --all

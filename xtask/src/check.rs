@@ -1,0 +1,37 @@
+//! What can be judged without running a test: formatting, lints, documentation, dependency rules.
+
+use crate::step::{Failure, Steps, answers_version, cargo};
+
+pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
+    steps.run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
+    steps.run(
+        "clippy",
+        &mut cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    )?;
+    steps.run(
+        "docs",
+        cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
+    check_dependencies(steps)
+}
+
+/// The advisories are left out: their database comes from the network and changes under an unchanged
+/// commit.
+fn check_dependencies(steps: &mut Steps) -> Result<(), Failure> {
+    if !answers_version(&mut cargo(&["deny"])) {
+        println!("\n==> deny: skipped, cargo-deny is not installed; to get it:");
+        println!("  cargo install --locked cargo-deny");
+        return Ok(());
+    }
+    steps.run(
+        "deny",
+        &mut cargo(&["deny", "check", "bans", "licenses", "sources"]),
+    )
+}

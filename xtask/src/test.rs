@@ -1,0 +1,56 @@
+//! All tests, with everything they need built and installed first.
+
+use std::path::Path;
+
+use crate::fixtures;
+use crate::step::{Failure, Steps, answers_version, cargo};
+
+/// Which profile of `.config/nextest.toml` applies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Profile {
+    Default,
+    Ci,
+}
+
+/// Runs the doc tests before the suite, so that the runner's own summary stands at the end of the
+/// output. Arguments for the runner mean that somebody wants a part of the suite: no doc tests then.
+pub(crate) fn run(
+    steps: &mut Steps,
+    profile: Profile,
+    runner_args: &[String],
+) -> Result<(), Failure> {
+    let fixtures = fixtures::install(steps)?;
+    // Tests start `switchboard` and `scripted-server` as programs, from crates that do not own them.
+    // All targets at once: the programs alone would be built with other features, and so twice.
+    steps.run(
+        "build",
+        &mut cargo(&["build", "--workspace", "--all-targets"]),
+    )?;
+    if runner_args.is_empty() {
+        steps.run("doc tests", &mut cargo(&["test", "--workspace", "--doc"]))?;
+    }
+    run_suite(steps, profile, runner_args, &fixtures)
+}
+
+fn run_suite(
+    steps: &mut Steps,
+    profile: Profile,
+    runner_args: &[String],
+    fixtures: &Path,
+) -> Result<(), Failure> {
+    let mut command = if answers_version(&mut cargo(&["nextest"])) {
+        let mut nextest = cargo(&["nextest", "run", "--workspace", "--all-targets"]);
+        if let Profile::Ci = profile {
+            nextest.args(["--profile", "ci"]);
+        }
+        nextest
+    } else {
+        println!("\ncargo-nextest is not installed: plain `cargo test` runs the suite; to get it:");
+        println!("  cargo install --locked cargo-nextest");
+        cargo(&["test", "--workspace", "--all-targets"])
+    };
+    command
+        .args(runner_args)
+        .env(fixtures::FOLDER_VARIABLE, fixtures);
+    steps.run("tests", &mut command)
+}
