@@ -62,7 +62,7 @@ pub(crate) fn holds_secrets(key: &str) -> bool {
 }
 
 /// The word nearest to `word`, if one is near enough to be meant.
-pub(crate) fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let length = word.chars().count();
     let allowed = match length {
         0..=3 => 1,

@@ -44,6 +44,7 @@ mod written;
 pub use diagnostic::{Diagnostic, Origin, Severity, Snippet};
 pub use discover::find_project_root;
 pub use expand::{Environment, ExpandError, expand};
+pub use keys::nearest;
 pub use layer::{Scope, Source, Sources};
 pub use load::load;
 pub use merge::{HostConfig, Loaded};

@@ -89,7 +89,10 @@ pub struct ToolId {
 impl ToolId {
     /// Pairs a server with one of its tools.
     pub fn new(server: ServerName, tool: impl Into<ToolName>) -> Self {
-        Self { server, tool: tool.into() }
+        Self {
+            server,
+            tool: tool.into(),
+        }
     }
 }
 
@@ -100,7 +103,9 @@ impl fmt::Display for ToolId {
 }
 
 /// The ordinal of a session with one server: the first is 1, each reconnect adds one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Generation(pub u64);
 
@@ -111,7 +116,9 @@ impl Generation {
 }
 
 /// Which state of the catalog something was read from; it grows with every change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Revision(pub u64);
 

@@ -1,7 +1,72 @@
 //! The runtime between AI agents and MCP servers.
+//!
+//! A [`Host`] starts servers, publishes their tools under names that a model can call, asks for
+//! permission where it should, delivers each call at most once, brings dead servers back, and hands
+//! out results that are safe to show a model.
+//!
+//! ```no_run
+//! use switchboard::{Host, Readiness, permission::{Action, Rule}};
+//! use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let time = ServerConfig::stdio("uvx", ["mcp-server-time"]);
+//! let host = Host::builder()
+//!     .environment(std::env::vars())
+//!     .server(LaunchSpec::from_code(ServerName::new("time")?, time))
+//!     .rule(Rule::new(Action::Allow, "mcp__time__get_*")?)
+//!     .start()?;
+//! host.wait_for(Readiness::All).await;
+//!
+//! for tool in host.tools() {
+//!     println!("{}", tool.wire_name);
+//! }
+//! let arguments = serde_json::json!({"timezone": "Europe/Berlin"});
+//! let output = host.call("mcp__time__get_current_time", arguments).await?;
+//! println!("{}", output.to_text());
+//! host.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The library never prints, and reads neither the environment nor the home folder: what it may
+//! know is passed in by the program that embeds it.
 
+mod call;
+mod catalog;
+pub mod content;
+mod event;
+mod host;
 pub mod id;
+mod interact;
 mod limits;
 pub mod mcp;
+pub mod naming {
+    //! How tools are spelled for a model: `mcp__server__tool`, and back.
 
+    pub use crate::catalog::naming::{server_part, split_wire_name, tool_part, wire_name};
+}
+pub mod permission;
+mod server;
+mod session;
+mod sync;
+mod telemetry;
+mod transport;
+mod wire;
+
+pub use call::{Call, CallContext, CallError, CallOrigin, Violation};
+pub use catalog::{Catalog, CatalogTool, RefusedTool};
+pub use content::{Block, Output};
+pub use event::{Event, Events};
+pub use host::{Host, HostBuilder, Readiness, ServerError, SetServersResult, StartError};
+pub use interact::{
+    BoxFuture, ElicitAnswer, Interaction, Nobody, Offers, PermissionAnswer, PermissionQuestion,
+    Root, ServerRequest,
+};
 pub use limits::{Deadlines, Limits};
+pub use server::memory::{ServerMemory, ShortMemory};
+pub use server::status::{ConnectionStatus, HintSummary, Inspection, ServerStatus, ToolSummary};
+pub use session::Delivery;
+pub use telemetry::{Direction, WireTap};
+pub use transport::memory::{LocalCall, LocalServer};
+pub use transport::{ByteStreams, Dial};
+pub use wire::Problem;

@@ -4,6 +4,7 @@
 //! kept as text), closed to nothing. It knows no session and no transport.
 
 mod content;
+mod error;
 mod json;
 mod lifecycle;
 mod tool;
@@ -11,6 +12,7 @@ mod tool;
 pub use content::{
     ContentBlock, EmbeddedResource, MediaContent, ResourceBody, ResourceLink, TextContent,
 };
+pub use error::ErrorObject;
 pub use json::Json;
 pub use lifecycle::{
     Era, Implementation, ProtocolVersion, ServerCapabilities, ServerHello, UnknownVersion,

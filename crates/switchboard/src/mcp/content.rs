@@ -25,7 +25,11 @@ pub enum ContentBlock {
 impl ContentBlock {
     /// A text block.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(TextContent { text: text.into(), annotations: None, meta: None })
+        Self::Text(TextContent {
+            text: text.into(),
+            annotations: None,
+            meta: None,
+        })
     }
 }
 
@@ -135,13 +139,31 @@ struct Tagged<'a, T> {
 impl Serialize for ContentBlock {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Text(body) => Tagged { r#type: "text", body }.serialize(serializer),
-            Self::Image(body) => Tagged { r#type: "image", body }.serialize(serializer),
-            Self::Audio(body) => Tagged { r#type: "audio", body }.serialize(serializer),
-            Self::ResourceLink(body) => {
-                Tagged { r#type: "resource_link", body }.serialize(serializer)
+            Self::Text(body) => Tagged {
+                r#type: "text",
+                body,
             }
-            Self::Resource(body) => Tagged { r#type: "resource", body }.serialize(serializer),
+            .serialize(serializer),
+            Self::Image(body) => Tagged {
+                r#type: "image",
+                body,
+            }
+            .serialize(serializer),
+            Self::Audio(body) => Tagged {
+                r#type: "audio",
+                body,
+            }
+            .serialize(serializer),
+            Self::ResourceLink(body) => Tagged {
+                r#type: "resource_link",
+                body,
+            }
+            .serialize(serializer),
+            Self::Resource(body) => Tagged {
+                r#type: "resource",
+                body,
+            }
+            .serialize(serializer),
             Self::Unknown(raw) => raw.serialize(serializer),
         }
     }

@@ -73,7 +73,11 @@ impl ProtocolVersion {
 
     /// The era it belongs to.
     pub fn era(self) -> Era {
-        if self >= Self::V2026_07_28 { Era::Modern } else { Era::Legacy }
+        if self >= Self::V2026_07_28 {
+            Era::Modern
+        } else {
+            Era::Legacy
+        }
     }
 
     fn known() -> String {
@@ -121,7 +125,11 @@ pub struct Implementation {
 impl Implementation {
     /// A program by name and version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self { name: name.into(), version: version.into(), title: None }
+        Self {
+            name: name.into(),
+            version: version.into(),
+            title: None,
+        }
     }
 }
 

@@ -58,7 +58,10 @@ impl Tool {
 
     /// The name to show a person: the title, else the annotation's, else the raw name.
     pub fn display_name(&self) -> &str {
-        self.title.as_deref().or(self.annotations.title.as_deref()).unwrap_or(&self.name)
+        self.title
+            .as_deref()
+            .or(self.annotations.title.as_deref())
+            .unwrap_or(&self.name)
     }
 }
 
@@ -71,16 +74,32 @@ pub struct ToolAnnotations {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// It changes nothing.
-    #[serde(default, rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "readOnlyHint",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub read_only: Option<bool>,
     /// It may destroy something.
-    #[serde(default, rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "destructiveHint",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub destructive: Option<bool>,
     /// Calling it twice is like calling it once.
-    #[serde(default, rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "idempotentHint",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub idempotent: Option<bool>,
     /// It talks to the world outside.
-    #[serde(default, rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "openWorldHint",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub open_world: Option<bool>,
 }
 
@@ -102,7 +121,10 @@ impl ToolAnnotations {
 
     /// Claims that the tool changes nothing.
     pub fn read_only() -> Self {
-        Self { read_only: Some(true), ..Self::default() }
+        Self {
+            read_only: Some(true),
+            ..Self::default()
+        }
     }
 }
 
@@ -140,12 +162,18 @@ pub struct CallToolResult {
 impl CallToolResult {
     /// A result of one text block.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![ContentBlock::text(text)], ..Self::default() }
+        Self {
+            content: vec![ContentBlock::text(text)],
+            ..Self::default()
+        }
     }
 
     /// A failure that the tool itself reports, as one text block.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { is_error: true, ..Self::text(text) }
+        Self {
+            is_error: true,
+            ..Self::text(text)
+        }
     }
 
     /// Adds the same answer as data.
@@ -175,11 +203,19 @@ pub struct Progress {
 impl Progress {
     /// A note that `done` of an unknown total is done.
     pub fn new(done: f64) -> Self {
-        Self { progress: done, total: None, message: None, skipped: 0 }
+        Self {
+            progress: done,
+            total: None,
+            message: None,
+            skipped: 0,
+        }
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

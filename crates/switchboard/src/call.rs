@@ -1,0 +1,319 @@
+//! One tool call: who makes it, how it is described, and how it can fail.
+//!
+//! The way it takes is in `call/pipeline.rs`.
+
+pub(crate) mod arguments;
+pub(crate) mod pipeline;
+pub(crate) mod turn;
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+pub use arguments::Violation;
+
+use crate::content::Output;
+use crate::host::Host;
+use crate::id::{Principal, ServerName, ToolId};
+use crate::interact::BoxFuture;
+use crate::mcp::{ErrorObject, Progress};
+use crate::server::status::ConnectionStatus;
+use crate::session::Delivery;
+use crate::wire::Problem;
+
+/// Who makes a call, and within which bounds.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CallContext {
+    /// On whose behalf.
+    pub principal: Principal,
+    /// Where the wish came from.
+    pub origin: CallOrigin,
+    /// When the caller needs an answer; the tool's own limits hold besides.
+    pub deadline: Option<Instant>,
+    /// A W3C `traceparent` to pass on.
+    pub trace: Option<String>,
+}
+
+impl CallContext {
+    /// A call on behalf of somebody.
+    pub fn for_principal(principal: impl Into<Principal>) -> Self {
+        Self {
+            principal: principal.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Says where the wish came from.
+    pub fn origin(mut self, origin: CallOrigin) -> Self {
+        self.origin = origin;
+        self
+    }
+
+    /// Says when an answer is needed.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Passes a W3C `traceparent` on.
+    pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
+        self.trace = Some(traceparent.into());
+        self
+    }
+}
+
+/// Where the wish for a call came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallOrigin {
+    /// A program.
+    #[default]
+    Program,
+    /// A model, in an agent loop.
+    Model,
+    /// A person, who typed it.
+    Person,
+}
+
+/// Why a call has no result. A tool that says that it failed *has* one.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// No server offers such a tool.
+    #[error("there is no tool {name}{}", did_you_mean(.nearest.as_deref()))]
+    UnknownTool {
+        /// The name that was asked for.
+        name: String,
+        /// A tool with a similar name.
+        nearest: Option<String>,
+    },
+    /// The tool's server is not there.
+    #[error("server {server} is {status}{}", because(.reason.as_deref()))]
+    Unavailable {
+        /// Which server.
+        server: ServerName,
+        /// In which state it is.
+        status: ConnectionStatus,
+        /// Why.
+        reason: Option<String>,
+        /// What to do about it.
+        hint: Option<String>,
+        /// When it is tried again.
+        retry_in: Option<Duration>,
+    },
+    /// The arguments do not fit the tool's schema.
+    #[error("the arguments do not fit {tool}: {}", list(.violations))]
+    InvalidArguments {
+        /// Which tool.
+        tool: ToolId,
+        /// What does not fit, and where.
+        violations: Vec<Violation>,
+    },
+    /// It may not be called.
+    #[error("{tool} was not called: {reason}")]
+    Denied {
+        /// Which tool.
+        tool: ToolId,
+        /// Which rule, or whose answer.
+        reason: String,
+    },
+    /// The tool was redefined while permission for it was being asked.
+    #[error("{tool} was not called: the server changed it while permission was being asked")]
+    Redefined {
+        /// Which tool.
+        tool: ToolId,
+    },
+    /// There was no answer in time.
+    #[error("{tool}: {}{}", time_up(*.after, *.idle), fate(*.delivery))]
+    TimedOut {
+        /// Which tool.
+        tool: ToolId,
+        /// How long was waited.
+        after: Duration,
+        /// Whether it was the wait for a sign of life.
+        idle: bool,
+        /// What is known of the call.
+        delivery: Delivery,
+    },
+    /// The call may or may not have been carried out. It is never sent again by itself.
+    #[error("the outcome of {tool} is unknown: {reason}; it may or may not have been carried out")]
+    OutcomeUnknown {
+        /// Which tool.
+        tool: ToolId,
+        /// What happened.
+        reason: String,
+    },
+    /// The call never reached the server: it can safely be made again.
+    #[error("{tool} was not called: {reason}")]
+    NotSent {
+        /// Which tool.
+        tool: ToolId,
+        /// What happened.
+        reason: String,
+    },
+    /// The server answered with an error.
+    #[error("server {} refused {}: {error}", .tool.server, .tool.tool)]
+    Refused {
+        /// Which tool.
+        tool: ToolId,
+        /// The server's words.
+        error: ErrorObject,
+    },
+    /// The server's answer breaks a limit or the protocol.
+    #[error("the answer of {tool} cannot be used: {problem}")]
+    Unusable {
+        /// Which tool.
+        tool: ToolId,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// The host is shutting down.
+    #[error("the host is shutting down")]
+    ShuttingDown,
+}
+
+impl CallError {
+    /// What is known of the call's fate.
+    pub fn delivery(&self) -> Delivery {
+        match self {
+            Self::OutcomeUnknown { .. } => Delivery::Unknown,
+            Self::TimedOut { delivery, .. } => *delivery,
+            Self::Refused { .. } | Self::Unusable { .. } => Delivery::Answered,
+            _ => Delivery::NotSent,
+        }
+    }
+
+    /// The same call may succeed later, and making it again cannot run it twice.
+    pub fn is_transient(&self) -> bool {
+        self.delivery() == Delivery::NotSent
+            && matches!(
+                self,
+                Self::Unavailable { .. } | Self::NotSent { .. } | Self::TimedOut { .. }
+            )
+    }
+
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unavailable { hint, .. } => hint.clone(),
+            _ => None,
+        }
+    }
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest
+        .map(|name| format!("; did you mean {name}?"))
+        .unwrap_or_default()
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default()
+}
+
+fn list(violations: &[Violation]) -> String {
+    violations
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn time_up(after: Duration, idle: bool) -> String {
+    let what = if idle {
+        "no sign of life for"
+    } else {
+        "no answer within"
+    };
+    format!("{what} {after:?}")
+}
+
+fn fate(delivery: Delivery) -> &'static str {
+    match delivery {
+        Delivery::Unknown => "; it may or may not have been carried out",
+        Delivery::NotSent => "; it was not sent",
+        Delivery::Answered => "",
+    }
+}
+
+type OnProgress<'h> = Box<dyn FnMut(Progress) + Send + 'h>;
+
+/// A call that is about to be made: await it. Dropping it cancels the call.
+///
+/// ```
+/// # async fn example(host: switchboard::Host) -> Result<(), switchboard::CallError> {
+/// let output = host
+///     .call("mcp__calculator__add", serde_json::json!({"a": 15, "b": 27}))
+///     .on_progress(|note| eprintln!("{}", note.progress))
+///     .await?;
+/// assert_eq!(output.to_text(), "42");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a call does nothing until it is awaited"]
+pub struct Call<'h> {
+    pub(crate) host: &'h Host,
+    pub(crate) name: String,
+    pub(crate) arguments: Value,
+    pub(crate) context: CallContext,
+    pub(crate) on_progress: Option<OnProgress<'h>>,
+}
+
+impl<'h> Call<'h> {
+    pub(crate) fn new(host: &'h Host, name: String, arguments: Value) -> Self {
+        Self {
+            host,
+            name,
+            arguments,
+            context: CallContext::default(),
+            on_progress: None,
+        }
+    }
+
+    /// Says who makes the call.
+    pub fn context(mut self, context: CallContext) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// Is told how far the call has come: in order, and before the answer.
+    pub fn on_progress(mut self, listener: impl FnMut(Progress) + Send + 'h) -> Self {
+        self.on_progress = Some(Box::new(listener));
+        self
+    }
+}
+
+impl<'h> IntoFuture for Call<'h> {
+    type Output = Result<Output, CallError>;
+    type IntoFuture = BoxFuture<'h, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(pipeline::run(self))
+    }
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The arguments as the object that they have to be; none at all counts as an empty one.
+fn as_object(arguments: Value) -> Result<Map<String, Value>, Violation> {
+    match arguments {
+        Value::Object(object) => Ok(object),
+        Value::Null => Ok(Map::new()),
+        _ => Err(Violation {
+            path: String::new(),
+            message: "arguments must be a JSON object".to_owned(),
+        }),
+    }
+}

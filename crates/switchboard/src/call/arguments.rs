@@ -1,0 +1,175 @@
+//! Arguments and structured results, checked against the schemas of the tool.
+//!
+//! Schemas are compiled once per definition, when first needed. A schema that cannot be compiled
+//! switches its check off and says so; it never takes the tool or the server with it.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::limits::DEEPEST_JSON;
+use crate::mcp::Json;
+use crate::wire::scan;
+
+/// How many violations are told at once.
+const TOLD: usize = 5;
+/// A schema with more values than this is not compiled.
+const SCHEMA_NODES: usize = 50_000;
+
+/// A schema and, once it was needed, its compiled form.
+pub(crate) struct CompiledSchema {
+    schema: Json,
+    compiled: OnceLock<Result<Validator, String>>,
+}
+
+/// One way in which a value does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Violation {
+    /// Where, as a JSON pointer; empty for the whole.
+    pub path: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "at {}: {}", self.path, self.message)
+        }
+    }
+}
+
+/// What came of a check.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Checked {
+    Fits,
+    Violates(Vec<Violation>),
+    /// The schema itself is of no use.
+    Unchecked(String),
+}
+
+impl CompiledSchema {
+    pub(crate) fn new(schema: Json) -> Self {
+        Self {
+            schema,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn check(&self, value: &Value) -> Checked {
+        match self.validator() {
+            Err(why) => Checked::Unchecked(why.clone()),
+            Ok(validator) if validator.is_valid(value) => Checked::Fits,
+            Ok(validator) => Checked::Violates(
+                validator
+                    .iter_errors(value)
+                    .take(TOLD)
+                    .map(|error| Violation {
+                        path: error.instance_path().to_string(),
+                        message: error.to_string(),
+                    })
+                    .collect(),
+            ),
+        }
+    }
+
+    /// Why the schema cannot be used, if that is so.
+    pub(crate) fn defect(&self) -> Option<&str> {
+        self.validator().as_ref().err().map(String::as_str)
+    }
+
+    fn validator(&self) -> &Result<Validator, String> {
+        self.compiled.get_or_init(|| compile(&self.schema))
+    }
+}
+
+impl fmt::Debug for CompiledSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CompiledSchema").field(&self.schema).finish()
+    }
+}
+
+fn compile(schema: &Json) -> Result<Validator, String> {
+    if scan::count_nodes(schema.as_str().as_bytes(), SCHEMA_NODES) > SCHEMA_NODES {
+        return Err(format!("the schema holds more than {SCHEMA_NODES} values"));
+    }
+    let schema = schema.to_value().map_err(|error| error.to_string())?;
+    if !schema.is_object() && !schema.is_boolean() {
+        return Err("the schema is not an object".to_owned());
+    }
+    // Without its default features the crate cannot fetch: a remote `$ref` is an error here.
+    // Patterns run on an engine without backtracking, so that no pattern takes for ever.
+    jsonschema::options()
+        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .build(&schema)
+        .map_err(|error| error.to_string())
+}
+
+/// Whether a value is small enough to be built as a tree and checked.
+pub(crate) fn is_checkable(text: &Json, tree_nodes: usize) -> bool {
+    debug_assert!(
+        DEEPEST_JSON <= 128,
+        "serde_json refuses deeper trees anyway"
+    );
+    scan::count_nodes(text.as_str().as_bytes(), tree_nodes) <= tree_nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema(value: &Value) -> CompiledSchema {
+        CompiledSchema::new(value.into())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_with_its_place() {
+        let schema = schema(&json!({
+            "type": "object",
+            "properties": { "a": { "type": "number" } },
+            "required": ["a"],
+        }));
+        assert_eq!(schema.check(&json!({"a": 1})), Checked::Fits);
+        let Checked::Violates(violations) = schema.check(&json!({"a": "x"})) else {
+            panic!()
+        };
+        assert_eq!(
+            violations[0].to_string(),
+            "at /a: \"x\" is not of type \"number\""
+        );
+        let Checked::Violates(violations) = schema.check(&json!({})) else {
+            panic!()
+        };
+        assert_eq!(violations[0].to_string(), "\"a\" is a required property");
+    }
+
+    #[test]
+    fn a_broken_schema_switches_only_its_check_off() {
+        for broken in [
+            json!({"type": "no such type"}),
+            json!({"$ref": "http://127.0.0.1:9/schema"}),
+            json!([1]),
+            json!("x"),
+        ] {
+            let schema = schema(&broken);
+            assert!(
+                matches!(schema.check(&json!({})), Checked::Unchecked(_)),
+                "{broken}"
+            );
+            assert!(schema.defect().is_some());
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_would_backtrack_for_ever_does_not() {
+        let schema = schema(&json!({"pattern": "^(a+)+$"}));
+        let text = format!("{}!", "a".repeat(50_000));
+        assert!(matches!(schema.check(&json!(text)), Checked::Violates(_)));
+    }
+}

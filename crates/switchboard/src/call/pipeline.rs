@@ -1,0 +1,353 @@
+//! The way of one call: resolve → arguments → permission → permits → deliver → content.
+//!
+//! Invariant: nothing is sent before the arguments were checked and the call was permitted, and
+//! what was permitted is what is sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Instant;
+
+use super::arguments::{Checked, is_checkable};
+use super::{Call, CallContext, CallError, OnProgress, as_object};
+use crate::catalog::CatalogTool;
+use crate::content::{self, Output};
+use crate::event::Event;
+use crate::host::Shared;
+use crate::id::{CallId, ToolId};
+use crate::interact::{PermissionAnswer, PermissionQuestion};
+use crate::mcp::CallToolResult;
+use crate::permission::{Action, Subject};
+use crate::server::ServerHandle;
+use crate::server::state::State;
+use crate::session::{Delivery, Patience, RequestError, Session, ToolRequest};
+
+pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
+    let Call {
+        host,
+        name,
+        arguments,
+        context,
+        on_progress,
+    } = call;
+    let host = host.shared();
+    if host.is_stopping() {
+        return Err(CallError::ShuttingDown);
+    }
+    let began = Instant::now();
+    let (tool, server) = resolve(host, &name).await?;
+    let arguments = check_arguments(&tool, arguments)?;
+    permit(host, &tool, &server, &arguments, &context).await?;
+    let number = host.next_call();
+    let patience = patience(host, &server, &context);
+    let outcome = async {
+        let _permits = acquire(host, &server, &tool.id, patience.total).await?;
+        let session = session_of(&server, &tool.id).await?;
+        let call = number;
+        host.events().send(|| Event::CallStarted {
+            call,
+            tool: tool.id.clone(),
+        });
+        deliver(
+            host,
+            &session,
+            &tool,
+            &arguments,
+            &context,
+            patience,
+            on_progress,
+        )
+        .await
+    }
+    .await;
+    let outcome = outcome.map(|result| present(host, &tool, result));
+    tell_end(host, number, &tool.id, began, &outcome);
+    outcome
+}
+
+fn tell_end(
+    host: &Shared,
+    call: CallId,
+    tool: &ToolId,
+    began: Instant,
+    outcome: &Result<Output, CallError>,
+) {
+    host.events().send(|| Event::CallFinished {
+        call,
+        tool: tool.clone(),
+        elapsed: began.elapsed(),
+        outcome: match outcome {
+            Ok(output) if output.is_error => "the tool failed".to_owned(),
+            Ok(_) => "ok".to_owned(),
+            Err(error) => error.to_string(),
+        },
+    });
+}
+
+/// Finds the tool and its server. A server that is still starting, or dormant, is waited for.
+async fn resolve(
+    host: &Shared,
+    name: &str,
+) -> Result<(Arc<CatalogTool>, Arc<ServerHandle>), CallError> {
+    if let Some(found) = find(host, name) {
+        return Ok(found);
+    }
+    let Some(server) = host.server_named_in(name) else {
+        return Err(unknown_tool(host, name));
+    };
+    let state = server.settled().await;
+    match find(host, name) {
+        Some(found) => Ok(found),
+        None if state.session.is_some() && state.enabled => Err(unknown_tool(host, name)),
+        None => Err(unavailable(&server, &state)),
+    }
+}
+
+fn find(host: &Shared, name: &str) -> Option<(Arc<CatalogTool>, Arc<ServerHandle>)> {
+    let tool = host.catalog().find(name).map(Arc::clone)?;
+    let server = host.server(&tool.id.server)?;
+    Some((tool, server))
+}
+
+fn unknown_tool(host: &Shared, name: &str) -> CallError {
+    let catalog = host.catalog();
+    let names: Vec<_> = catalog
+        .tools()
+        .iter()
+        .map(|tool| tool.wire_name.as_str())
+        .collect();
+    let nearest = switchboard_config::nearest(name, &names).map(str::to_owned);
+    CallError::UnknownTool {
+        name: name.to_owned(),
+        nearest,
+    }
+}
+
+fn unavailable(server: &ServerHandle, state: &State) -> CallError {
+    CallError::Unavailable {
+        server: server.profile().name.clone(),
+        status: state.status(),
+        reason: state.error(),
+        hint: state.detail(),
+        retry_in: server.next_attempt(),
+    }
+}
+
+fn check_arguments(tool: &CatalogTool, arguments: Value) -> Result<Map<String, Value>, CallError> {
+    let invalid = |violations| CallError::InvalidArguments {
+        tool: tool.id.clone(),
+        violations,
+    };
+    let arguments = as_object(arguments).map_err(|violation| invalid(vec![violation]))?;
+    let value = Value::Object(arguments);
+    let checked = tool.input.check(&value);
+    let Value::Object(arguments) = value else {
+        return Ok(Map::new());
+    };
+    match checked {
+        Checked::Fits => Ok(arguments),
+        Checked::Violates(violations) => Err(invalid(violations)),
+        Checked::Unchecked(why) => {
+            tracing::warn!(tool = %tool.id, why, "arguments are not checked: its schema is broken");
+            Ok(arguments)
+        }
+    }
+}
+
+async fn permit(
+    host: &Shared,
+    tool: &Arc<CatalogTool>,
+    server: &ServerHandle,
+    arguments: &Map<String, Value>,
+    context: &CallContext,
+) -> Result<(), CallError> {
+    let annotations = &tool.definition.annotations;
+    let subject = Subject {
+        tool: &tool.id,
+        wire: &tool.wire_name,
+        annotations,
+        trusts_annotations: server.profile().trusts_annotations,
+    };
+    let decision = host.policy().decide(&subject);
+    let denied = |reason: String| CallError::Denied {
+        tool: tool.id.clone(),
+        reason,
+    };
+    match decision.action {
+        Action::Allow => return Ok(()),
+        Action::Deny => return Err(denied(decision.to_string())),
+        Action::Ask => {}
+    }
+    let question = PermissionQuestion {
+        tool: &tool.id,
+        wire_name: &tool.wire_name,
+        arguments,
+        annotations,
+        context,
+    };
+    match host.interaction().permit(question).await {
+        PermissionAnswer::Allow => still_the_same(host, tool),
+        PermissionAnswer::Deny => Err(denied("permission was not given".to_owned())),
+        PermissionAnswer::NobodyToAsk => Err(denied(
+            "it needs permission, and there is nobody to ask".to_owned(),
+        )),
+    }
+}
+
+/// People take their time: what they said yes to must still be what would be called.
+fn still_the_same(host: &Shared, tool: &Arc<CatalogTool>) -> Result<(), CallError> {
+    match host.catalog().find(tool.wire_name.as_str()) {
+        Some(now) if now.id == tool.id && now.definition == tool.definition => Ok(()),
+        _ => Err(CallError::Redefined {
+            tool: tool.id.clone(),
+        }),
+    }
+}
+
+fn patience(host: &Shared, server: &ServerHandle, context: &CallContext) -> Patience {
+    let deadlines = host.deadlines();
+    let own = server.profile().call_timeout.unwrap_or(deadlines.call);
+    let left = context
+        .deadline
+        .map(|at| at.saturating_duration_since(Instant::now()));
+    let total = left.map_or(own, |left| left.min(own));
+    Patience {
+        total,
+        idle: Some(deadlines.idle).filter(|idle| *idle < total),
+    }
+}
+
+type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+/// Waits for its turn: first with its server, then in the whole host, so that calls that wait for
+/// a slow server hold up nobody else.
+async fn acquire(
+    host: &Shared,
+    server: &ServerHandle,
+    tool: &ToolId,
+    within: Duration,
+) -> Result<Permits, CallError> {
+    async fn take(semaphore: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, CallError> {
+        semaphore
+            .acquire_owned()
+            .await
+            .map_err(|_| CallError::ShuttingDown)
+    }
+    let both = async { Ok((take(server.permits()).await?, take(host.permits()).await?)) };
+    match tokio::time::timeout(within, both).await {
+        Ok(permits) => permits,
+        Err(_) => Err(CallError::TimedOut {
+            tool: tool.clone(),
+            after: within,
+            idle: false,
+            delivery: Delivery::NotSent,
+        }),
+    }
+}
+
+async fn session_of(server: &ServerHandle, tool: &ToolId) -> Result<Session, CallError> {
+    if let Some(session) = server.session() {
+        return Ok(session);
+    }
+    let state = server.settled().await;
+    state.session.clone().ok_or_else(|| match state.status() {
+        crate::server::status::ConnectionStatus::Connected => CallError::NotSent {
+            tool: tool.clone(),
+            reason: "its session just ended".to_owned(),
+        },
+        _ => unavailable(server, &state),
+    })
+}
+
+async fn deliver(
+    host: &Shared,
+    session: &Session,
+    tool: &CatalogTool,
+    arguments: &Map<String, Value>,
+    context: &CallContext,
+    patience: Patience,
+    on_progress: Option<OnProgress<'_>>,
+) -> Result<CallToolResult, CallError> {
+    let mut request = ToolRequest {
+        tool: tool.id.tool.as_str(),
+        arguments,
+        trace: context.trace.as_deref(),
+        patience,
+        progress: None,
+    };
+    let outcome = match on_progress {
+        None => session.call_tool(request).await,
+        Some(mut listener) => {
+            let (sender, mut notes) = mpsc::channel(host.limits().progress_backlog.max(1));
+            request.progress = Some(sender);
+            let call = session.call_tool(request);
+            tokio::pin!(call);
+            let outcome = loop {
+                tokio::select! {
+                    biased;
+                    Some(note) = notes.recv() => listener(note),
+                    outcome = &mut call => break outcome,
+                }
+            };
+            while let Ok(note) = notes.try_recv() {
+                listener(note);
+            }
+            outcome
+        }
+    };
+    outcome.map_err(|error| call_error(error, &tool.id))
+}
+
+fn call_error(error: RequestError, tool: &ToolId) -> CallError {
+    let tool = tool.clone();
+    let reason = error.to_string();
+    match error {
+        RequestError::Refused(error) => CallError::Refused { tool, error },
+        RequestError::Unusable(problem) => CallError::Unusable { tool, problem },
+        RequestError::TimedOut {
+            after,
+            idle,
+            delivery,
+        } => CallError::TimedOut {
+            tool,
+            after,
+            idle,
+            delivery,
+        },
+        other => match other.delivery() {
+            Delivery::NotSent => CallError::NotSent { tool, reason },
+            Delivery::Unknown | Delivery::Answered => CallError::OutcomeUnknown { tool, reason },
+        },
+    }
+}
+
+fn present(host: &Shared, tool: &CatalogTool, result: CallToolResult) -> Output {
+    let note = check_structured(host, tool, &result);
+    let mut output = content::present(result, host.limits(), host.spill());
+    output.notes.extend(note);
+    output
+}
+
+/// Checks structured content against the schema that the tool promised. A broken promise is worth
+/// a note; the result is the model's to judge.
+fn check_structured(host: &Shared, tool: &CatalogTool, result: &CallToolResult) -> Option<String> {
+    let schema = tool.output.as_ref()?;
+    let Some(structured) = &result.structured_content else {
+        return (!result.is_error)
+            .then(|| "the structured content that the tool promises is missing".to_owned());
+    };
+    if !is_checkable(structured, host.limits().tree_nodes) {
+        return Some("the structured content was not checked: it is too large".to_owned());
+    }
+    let value = structured.to_value().ok()?;
+    match schema.check(&value) {
+        Checked::Fits => None,
+        Checked::Violates(violations) => Some(format!(
+            "the structured content does not fit the tool's output schema: {}",
+            super::list(&violations)
+        )),
+        Checked::Unchecked(why) => Some(format!("the structured content was not checked: {why}")),
+    }
+}

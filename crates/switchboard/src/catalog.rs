@@ -1,0 +1,279 @@
+//! The published union of what all servers offer.
+//!
+//! Servers hand in their listings; readers get immutable snapshots. Invariant: the order of tools
+//! depends only on the order of servers and on each server's own order, never on who was faster,
+//! so that a model's list does not flicker and prompt caches survive.
+
+pub(crate) mod diff;
+pub(crate) mod naming;
+pub(crate) mod paging;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+
+use crate::call::arguments::CompiledSchema;
+use crate::event::{Event, EventSink};
+use crate::id::{Revision, ServerName, ToolId, ToolName, WireName};
+use crate::mcp::Tool;
+use crate::sync::lock;
+
+/// A tool as the catalog offers it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CatalogTool {
+    /// Which tool of which server.
+    pub id: ToolId,
+    /// How a model calls it.
+    pub wire_name: WireName,
+    /// The server's own description.
+    pub definition: Arc<Tool>,
+    /// False while its server is away.
+    pub available: bool,
+    pub(crate) input: Arc<CompiledSchema>,
+    pub(crate) output: Option<Arc<CompiledSchema>>,
+}
+
+/// A tool that has no name of its own on the wire and is therefore not offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RefusedTool {
+    /// Which tool.
+    pub id: ToolId,
+    /// Why.
+    pub reason: String,
+}
+
+/// One state of the catalog.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    revision: Revision,
+    tools: Vec<Arc<CatalogTool>>,
+    by_name: HashMap<WireName, usize>,
+    refused: Vec<RefusedTool>,
+}
+
+impl Catalog {
+    /// Which state this is.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// All tools, in their stable order.
+    pub fn tools(&self) -> &[Arc<CatalogTool>] {
+        &self.tools
+    }
+
+    /// The tool that a model calls by this name.
+    pub fn find(&self, name: &str) -> Option<&Arc<CatalogTool>> {
+        self.by_name
+            .get(&WireName::from(name))
+            .and_then(|&place| self.tools.get(place))
+    }
+
+    /// The tools of one server.
+    pub fn of_server<'a>(
+        &'a self,
+        server: &'a ServerName,
+    ) -> impl Iterator<Item = &'a Arc<CatalogTool>> {
+        self.tools
+            .iter()
+            .filter(move |tool| tool.id.server == *server)
+    }
+
+    /// The tools that could not be named.
+    pub fn refused(&self) -> &[RefusedTool] {
+        &self.refused
+    }
+}
+
+/// What one server offers right now.
+#[derive(Clone, Default)]
+struct Offer {
+    /// The server's place in the order.
+    place: u64,
+    tools: Vec<OfferedTool>,
+    available: bool,
+    exposed: bool,
+}
+
+#[derive(Clone)]
+struct OfferedTool {
+    definition: Arc<Tool>,
+    input: Arc<CompiledSchema>,
+    output: Option<Arc<CompiledSchema>>,
+}
+
+impl OfferedTool {
+    fn new(definition: Tool) -> Self {
+        let input = Arc::new(CompiledSchema::new(definition.input_schema.clone()));
+        let output = definition
+            .output_schema
+            .clone()
+            .map(CompiledSchema::new)
+            .map(Arc::new);
+        Self {
+            definition: Arc::new(definition),
+            input,
+            output,
+        }
+    }
+}
+
+/// Where servers hand in what they offer.
+pub(crate) struct Publisher {
+    offers: Mutex<BTreeMap<ServerName, Offer>>,
+    current: watch::Sender<Arc<Catalog>>,
+    events: EventSink,
+}
+
+impl Publisher {
+    pub(crate) fn new(events: EventSink) -> Self {
+        Self {
+            offers: Mutex::default(),
+            current: watch::Sender::new(Arc::default()),
+            events,
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Catalog> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.current.subscribe()
+    }
+
+    /// Makes room for a server; `place` says where its tools stand.
+    pub(crate) fn admit(&self, server: &ServerName, place: u64) {
+        let offer = Offer {
+            place,
+            exposed: true,
+            ..Offer::default()
+        };
+        lock(&self.offers).insert(server.clone(), offer);
+    }
+
+    /// A fresh listing. Definitions that did not change keep their compiled schemas.
+    pub(crate) fn list(&self, server: &ServerName, tools: Vec<Tool>, available: bool) {
+        self.change(server, |offer| {
+            let mut known: HashMap<String, OfferedTool> = std::mem::take(&mut offer.tools)
+                .into_iter()
+                .map(|tool| (tool.definition.name.clone(), tool))
+                .collect();
+            offer.tools = tools
+                .into_iter()
+                .map(|tool| match known.remove(&tool.name) {
+                    Some(same) if *same.definition == tool => same,
+                    _ => OfferedTool::new(tool),
+                })
+                .collect();
+            offer.available = available;
+        });
+    }
+
+    /// The server is away, or back: its tools stay listed.
+    pub(crate) fn set_available(&self, server: &ServerName, available: bool) {
+        self.change(server, |offer| offer.available = available);
+    }
+
+    /// A server that is switched off exposes nothing.
+    pub(crate) fn set_exposed(&self, server: &ServerName, exposed: bool) {
+        self.change(server, |offer| offer.exposed = exposed);
+    }
+
+    /// The server gave up: its tools go, its place stays.
+    pub(crate) fn withdraw(&self, server: &ServerName) {
+        self.change(server, |offer| {
+            offer.tools.clear();
+            offer.available = false;
+        });
+    }
+
+    /// The server is gone for good.
+    pub(crate) fn remove(&self, server: &ServerName) {
+        let mut offers = lock(&self.offers);
+        if offers.remove(server).is_some() {
+            self.publish(&offers, server);
+        }
+    }
+
+    fn change(&self, server: &ServerName, change: impl FnOnce(&mut Offer)) {
+        let mut offers = lock(&self.offers);
+        if let Some(offer) = offers.get_mut(server) {
+            change(offer);
+            self.publish(&offers, server);
+        }
+    }
+
+    /// Puts the offers together. Called with the offers locked, so that snapshots never overtake
+    /// each other.
+    fn publish(&self, offers: &BTreeMap<ServerName, Offer>, cause: &ServerName) {
+        let before = self.snapshot();
+        let mut next = assemble(offers);
+        let difference = diff::between(&before, &next);
+        if difference.is_nothing() {
+            return;
+        }
+        next.revision = Revision(before.revision.0 + 1);
+        let revision = next.revision;
+        self.current.send_replace(Arc::new(next));
+        if difference.concerns_tools() {
+            self.events.send(|| Event::ToolsChanged {
+                server: cause.clone(),
+                revision,
+                added: difference.added,
+                removed: difference.removed,
+                changed: difference.changed,
+            });
+        }
+    }
+}
+
+fn assemble(offers: &BTreeMap<ServerName, Offer>) -> Catalog {
+    let mut exposed: Vec<_> = offers.iter().filter(|(_, offer)| offer.exposed).collect();
+    exposed.sort_by_key(|(_, offer)| offer.place);
+    let offered: Vec<_> = exposed
+        .into_iter()
+        .flat_map(|(server, offer)| offer.tools.iter().map(move |tool| (server, offer, tool)))
+        .collect();
+    let pairs: Vec<_> = offered
+        .iter()
+        .map(|(server, _, tool)| {
+            (
+                (*server).clone(),
+                ToolName::from(tool.definition.name.as_str()),
+            )
+        })
+        .collect();
+    let mut catalog = Catalog::default();
+    let names = naming::assign(&pairs);
+    for (((server, offer, tool), (_, name)), assigned) in
+        offered.into_iter().zip(pairs.iter()).zip(names)
+    {
+        let id = ToolId::new(server.clone(), name.clone());
+        match assigned {
+            Ok(wire_name) => {
+                catalog
+                    .by_name
+                    .insert(wire_name.clone(), catalog.tools.len());
+                catalog.tools.push(Arc::new(CatalogTool {
+                    id,
+                    wire_name,
+                    definition: Arc::clone(&tool.definition),
+                    available: offer.available,
+                    input: Arc::clone(&tool.input),
+                    output: tool.output.clone(),
+                }));
+            }
+            Err(clash) => {
+                catalog.refused.push(RefusedTool {
+                    id,
+                    reason: clash.to_string(),
+                });
+            }
+        }
+    }
+    catalog
+}

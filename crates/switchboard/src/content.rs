@@ -1,0 +1,360 @@
+//! What a model is given of a tool's answer: clean, bounded, every kind of block put into words.
+//!
+//! Nothing here judges whether an answer is true or fits its schema; the caller adds such findings
+//! to [`Output::notes`]. A tool that failed is presented like one that did not.
+//!
+//! Invariant: every text in an [`Output`] went through [`sanitize()`], and all of it together stays
+//! within the budget plus one marker that says what is missing. Only [`Output::structured`] and
+//! [`Block::Other`]'s `raw` are as the server sent them: data for programs.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Limits;
+use crate::mcp::{CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink};
+
+pub mod limit;
+pub mod sanitize;
+pub mod spill;
+#[cfg(test)]
+mod tests;
+
+pub use sanitize::{for_terminal, sanitize};
+pub use spill::{DirectorySpill, InvalidHandle, MemorySpill, Spill, SpillHandle};
+
+/// How much base64 one answer may carry. Models take no larger pictures.
+const MEDIA_BYTES: usize = 5 * 1024 * 1024;
+
+/// How much of a name, a type or a description is shown, in bytes.
+const FIELD_BYTES: usize = 500;
+
+/// How much of an address is shown, in bytes.
+const URI_BYTES: usize = 2_000;
+
+/// A tool's answer as a model is given it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Output {
+    /// The blocks, in order.
+    pub blocks: Vec<Block>,
+    /// The tool says that it failed.
+    pub is_error: bool,
+    /// The same answer as data, as sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Json>,
+    /// What was found out about the answer that the server did not say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Under which handle the whole text is kept, when it was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole: Option<SpillHandle>,
+}
+
+/// One block of an [`Output`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+#[non_exhaustive]
+pub enum Block {
+    /// Text.
+    Text {
+        /// The text, clean.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// The bytes in base64.
+        data: String,
+        /// What the server says the bytes are.
+        mime_type: String,
+    },
+    /// Sound.
+    Audio {
+        /// The bytes in base64.
+        data: String,
+        /// What the server says the bytes are.
+        mime_type: String,
+    },
+    /// Something a model cannot be given, in words.
+    Other {
+        /// What it is, in one line.
+        description: String,
+        /// The block as sent, where it is not too large.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        raw: Option<Json>,
+    },
+}
+
+impl Output {
+    /// All of it as one string: texts as they are, other blocks in words, a line end between blocks.
+    pub fn to_text(&self) -> String {
+        let texts: Vec<_> = self.blocks.iter().map(Block::to_text).collect();
+        texts.join("\n")
+    }
+
+    /// Cuts the text of all blocks together to `budget` bytes. Pictures and sounds stay.
+    fn cut_to(&mut self, budget: usize, spill: Option<&dyn Spill>) {
+        let texts: Vec<&str> = self.blocks.iter().filter_map(Block::as_text).collect();
+        let total = texts.iter().map(|text| text.len() + 1).sum::<usize>();
+        let total = total.saturating_sub(1);
+        if total <= budget {
+            return;
+        }
+        match spill.map(|spill| spill.keep(&texts.join("\n"))) {
+            Some(Ok(handle)) => self.whole = Some(handle),
+            Some(Err(error)) => self
+                .notes
+                .push(format!("the whole result could not be kept: {error}")),
+            None => {}
+        }
+        self.drop_text_beyond(budget, total);
+    }
+
+    fn drop_text_beyond(&mut self, budget: usize, total: usize) {
+        let whole = self.whole;
+        // Up to where the joined text is shown, and whether the end of it was reached.
+        let (mut shown, mut is_cut) = (None::<usize>, false);
+        self.blocks.retain_mut(|block| {
+            let Some(text) = block.as_text() else {
+                return true;
+            };
+            if is_cut {
+                return false;
+            }
+            let start = shown.map_or(0, |shown| shown + 1);
+            let room = budget.saturating_sub(start);
+            if start <= budget && text.len() <= room {
+                shown = Some(start + text.len());
+                return true;
+            }
+            is_cut = true;
+            let before = shown.unwrap_or_default();
+            *block = block.cut(room, |part| {
+                let shown = if part == 0 { before } else { start + part };
+                limit::marker(total, shown, whole.as_ref())
+            });
+            true
+        });
+    }
+}
+
+impl Block {
+    /// What of it counts as text.
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            Self::Other { description, .. } => Some(description),
+            Self::Image { .. } | Self::Audio { .. } => None,
+        }
+    }
+
+    fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text { text } => Cow::Borrowed(text),
+            Self::Other { description, .. } => Cow::Borrowed(description),
+            Self::Image { data, mime_type } => Cow::Owned(describe_media("image", mime_type, data)),
+            Self::Audio { data, mime_type } => Cow::Owned(describe_media("audio", mime_type, data)),
+        }
+    }
+
+    /// The block in which the text ends: the part of it that fits, and the marker. A description
+    /// goes as a whole.
+    fn cut(&self, room: usize, marker: impl FnOnce(usize) -> String) -> Self {
+        let part = match self {
+            Self::Text { text } => limit::fit(text, room),
+            _ => "",
+        };
+        let line_end = if part.is_empty() || part.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        let text = [part, line_end, &marker(part.len())].concat();
+        Self::Text { text }
+    }
+}
+
+/// Turns an answer into what a model is given. Text beyond the budget is cut, and kept by `spill`.
+pub fn present(result: CallToolResult, limits: &Limits, spill: Option<&dyn Spill>) -> Output {
+    let mut media_left = MEDIA_BYTES;
+    let mut blocks: Vec<Block> = result
+        .content
+        .into_iter()
+        .map(|block| present_block(block, &mut media_left))
+        .collect();
+    if let (true, Some(structured)) = (blocks.is_empty(), &result.structured_content) {
+        let text = sanitize(structured.as_str()).into_owned();
+        blocks.push(Block::Text { text });
+    }
+    let mut output = Output {
+        blocks,
+        is_error: result.is_error,
+        structured: result.structured_content,
+        ..Output::default()
+    };
+    output.cut_to(limits.result_text_bytes, spill);
+    output
+}
+
+fn present_block(block: ContentBlock, media_left: &mut usize) -> Block {
+    match block {
+        ContentBlock::Text(content) => Block::Text {
+            text: clean(content.text),
+        },
+        ContentBlock::Image(content) => match carry_media("image", content, media_left) {
+            Ok((data, mime_type)) => Block::Image { data, mime_type },
+            Err(described) => described,
+        },
+        ContentBlock::Audio(content) => match carry_media("audio", content, media_left) {
+            Ok((data, mime_type)) => Block::Audio { data, mime_type },
+            Err(described) => described,
+        },
+        ContentBlock::ResourceLink(ref link) => Block::Other {
+            description: describe_link(link),
+            raw: as_sent(&block),
+        },
+        ContentBlock::Resource(ref content) => match &content.resource.text {
+            Some(text) => Block::Text {
+                text: format!(
+                    "{}\n{}",
+                    describe_resource(&content.resource),
+                    sanitize(text)
+                ),
+            },
+            None => Block::Other {
+                description: describe_resource(&content.resource),
+                raw: take_room(content.resource.blob.as_deref(), media_left)
+                    .then(|| as_sent(&block))
+                    .flatten(),
+            },
+        },
+        ContentBlock::Unknown(raw) => Block::Other {
+            description: describe_unknown(&raw),
+            raw: Some(raw),
+        },
+    }
+}
+
+/// The media's data and type, or a description in their place.
+fn carry_media(
+    kind: &str,
+    content: MediaContent,
+    media_left: &mut usize,
+) -> Result<(String, String), Block> {
+    let mime_type = field(&content.mime_type, FIELD_BYTES).into_owned();
+    let describe = |problem: &str| Block::Other {
+        description: format!("[{kind}: {mime_type}, {problem}]"),
+        raw: None,
+    };
+    if !is_base64(&content.data) {
+        return Err(describe("not handed over: its data is not base64"));
+    }
+    if !take_room(Some(&content.data), media_left) {
+        let size = decoded_length(&content.data);
+        return Err(describe(&format!(
+            "not handed over: {size} bytes are too many"
+        )));
+    }
+    Ok((content.data, mime_type))
+}
+
+fn take_room(data: Option<&str>, left: &mut usize) -> bool {
+    let rest = left.checked_sub(data.map_or(0, str::len));
+    *left = rest.unwrap_or(*left);
+    rest.is_some()
+}
+
+/// Whether the data can only be bytes: what a provider would refuse must not reach a conversation.
+fn is_base64(data: &str) -> bool {
+    let is_digit =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
+    let digits = data.trim_end_matches('=');
+    data.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
+}
+
+fn decoded_length(data: &str) -> usize {
+    data.trim_end_matches('=').len() * 3 / 4
+}
+
+fn as_sent(block: &ContentBlock) -> Option<Json> {
+    serde_json::value::to_raw_value(block).ok().map(Json::from)
+}
+
+fn describe_media(kind: &str, mime_type: &str, data: &str) -> String {
+    format!("[{kind}: {mime_type}, {} bytes]", decoded_length(data))
+}
+
+fn describe_link(link: &ResourceLink) -> String {
+    let size = link.size.map(|size| format!("{size} bytes"));
+    let details: Vec<Cow<'_, str>> = (link.mime_type.as_deref())
+        .map(|mime| field(mime, FIELD_BYTES))
+        .into_iter()
+        .chain(size.map(Cow::Owned))
+        .collect();
+    let details = match details.as_slice() {
+        [] => String::new(),
+        some => format!(" ({})", some.join(", ")),
+    };
+    let description = link.description.as_deref().unwrap_or_default();
+    let colon = if description.is_empty() { "" } else { ": " };
+    format!(
+        "[resource link: {} <{}>{details}{colon}{}]",
+        field(&link.name, FIELD_BYTES),
+        field(&link.uri, URI_BYTES),
+        field(description, FIELD_BYTES),
+    )
+}
+
+fn describe_resource(resource: &ResourceBody) -> String {
+    let uri = field(&resource.uri, URI_BYTES);
+    match (&resource.text, &resource.blob) {
+        (Some(_), _) => format!("[resource <{uri}>]"),
+        (None, Some(blob)) => {
+            let mime = resource.mime_type.as_deref();
+            let mime = field(mime.unwrap_or("unknown type"), FIELD_BYTES);
+            let size = decoded_length(blob);
+            format!("[resource <{uri}> ({mime}, {size} bytes of binary data)]")
+        }
+        (None, None) => format!("[resource <{uri}> (empty)]"),
+    }
+}
+
+fn describe_unknown(raw: &Json) -> String {
+    #[derive(Deserialize)]
+    struct Kind {
+        r#type: String,
+    }
+    let size = raw.as_str().len();
+    match serde_json::from_str::<Kind>(raw.as_str()) {
+        Ok(Kind { r#type: kind }) => {
+            format!(
+                "[content of type {:?}, {size} bytes, cannot be shown]",
+                field(&kind, FIELD_BYTES)
+            )
+        }
+        Err(_) => format!("[content of unknown type, {size} bytes, cannot be shown]"),
+    }
+}
+
+/// A server's text for a place of one line, not too long for it.
+fn field(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    let line = for_terminal(text);
+    if line.len() <= max_bytes {
+        return line;
+    }
+    Cow::Owned(format!("{}…", limit::fit(&line, max_bytes)))
+}
+
+/// The text itself where nothing has to go.
+fn clean(text: String) -> String {
+    let changed = match sanitize(&text) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(changed) => Some(changed),
+    };
+    changed.unwrap_or(text)
+}

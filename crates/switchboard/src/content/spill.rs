@@ -1,0 +1,206 @@
+//! Where a result is kept whole when only a part of it is handed over.
+//!
+//! It keeps text under a random handle and gives it back; it does not decide what is worth keeping.
+//! A [`DirectorySpill`] is never emptied here: whoever chose the directory removes it.
+//!
+//! Invariant: a file is named by our own random handle and by nothing that a server sent.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Serialize, Serializer};
+
+#[cfg(test)]
+mod tests;
+
+const PREFIX: &str = "result-";
+const DIGITS: usize = 32;
+
+/// Keeps whole results.
+pub trait Spill: Send + Sync {
+    /// Keeps a text and says how to ask for it.
+    fn keep(&self, text: &str) -> io::Result<SpillHandle>;
+
+    /// Gives a kept text back.
+    fn read(&self, handle: &SpillHandle) -> io::Result<String>;
+}
+
+/// What a kept text is asked for by: `result-` and 32 hexadecimal digits, drawn at random.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SpillHandle(u128);
+
+impl SpillHandle {
+    fn draw() -> Self {
+        Self(fastrand::u128(..))
+    }
+}
+
+impl fmt::Display for SpillHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for SpillHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for SpillHandle {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The text is not a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a handle is `{PREFIX}` and {DIGITS} hexadecimal digits")]
+pub struct InvalidHandle;
+
+impl FromStr for SpillHandle {
+    type Err = InvalidHandle;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.strip_prefix(PREFIX).ok_or(InvalidHandle)?;
+        let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if digits.len() != DIGITS || !digits.bytes().all(is_digit) {
+            return Err(InvalidHandle);
+        }
+        u128::from_str_radix(digits, 16)
+            .map(Self)
+            .map_err(|_| InvalidHandle)
+    }
+}
+
+/// Keeps each text as a file that only its owner may read, in a directory made when first needed.
+#[derive(Debug)]
+pub struct DirectorySpill {
+    directory: PathBuf,
+}
+
+impl DirectorySpill {
+    /// Keeps texts in `dir`, which need not exist.
+    pub fn new(dir: PathBuf) -> Self {
+        Self { directory: dir }
+    }
+
+    /// Where a kept text lies.
+    pub fn path(&self, handle: &SpillHandle) -> PathBuf {
+        self.directory.join(handle.to_string())
+    }
+
+    fn create(&self, handle: &SpillHandle) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(self.path(handle))
+    }
+}
+
+impl Spill for DirectorySpill {
+    fn keep(&self, text: &str) -> io::Result<SpillHandle> {
+        make_private(&self.directory)?;
+        let handle = SpillHandle::draw();
+        let mut file = self.create(&handle)?;
+        if let Err(error) = file.write_all(text.as_bytes()) {
+            // Half a result under a valid handle would be taken for the whole.
+            fs::remove_file(self.path(&handle)).ok();
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    fn read(&self, handle: &SpillHandle) -> io::Result<String> {
+        let path = self.path(handle);
+        if !fs::symlink_metadata(&path)?.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{handle} is not a file of ours"),
+            ));
+        }
+        fs::read_to_string(path)
+    }
+}
+
+/// Makes the directory for its owner alone; one that others may write to is refused.
+fn make_private(directory: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        const WRITABLE_BY_OTHERS: u32 = 0o022;
+        if fs::metadata(directory)?.mode() & WRITABLE_BY_OTHERS != 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("others may write to {}", directory.display()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Keeps texts in memory, the newest ones.
+#[derive(Debug)]
+pub struct MemorySpill {
+    max_bytes: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Oldest first.
+    texts: VecDeque<(SpillHandle, String)>,
+    bytes: usize,
+}
+
+impl MemorySpill {
+    /// Keeps at most `max_bytes` of text in all; the oldest is dropped for the newest.
+    pub fn new(max_bytes: usize) -> Self {
+        Self {
+            max_bytes,
+            kept: Mutex::default(),
+        }
+    }
+}
+
+impl Spill for MemorySpill {
+    fn keep(&self, text: &str) -> io::Result<SpillHandle> {
+        if text.len() > self.max_bytes {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!("more than the {} bytes that may be kept", self.max_bytes),
+            ));
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        while kept.bytes + text.len() > self.max_bytes {
+            let Some((_, oldest)) = kept.texts.pop_front() else {
+                break;
+            };
+            kept.bytes -= oldest.len();
+        }
+        let handle = SpillHandle::draw();
+        kept.bytes += text.len();
+        kept.texts.push_back((handle, text.to_owned()));
+        Ok(handle)
+    }
+
+    fn read(&self, handle: &SpillHandle) -> io::Result<String> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.texts
+            .iter()
+            .find(|(own, _)| own == handle)
+            .map(|(_, text)| text.clone())
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "not kept, or no longer"))
+    }
+}

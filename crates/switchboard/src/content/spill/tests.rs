@@ -1,0 +1,106 @@
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_handle_is_read_back_from_its_text_and_from_nothing_else() {
+    let handle = SpillHandle::draw();
+    assert_eq!(handle.to_string().parse(), Ok(handle));
+    assert_eq!(handle.to_string().len(), PREFIX.len() + DIGITS);
+    let low: SpillHandle = "result-00000000000000000000000000000001".parse().unwrap();
+    assert_eq!(low, SpillHandle(1));
+    for text in [
+        "",
+        "result-",
+        "result-1",
+        "00000000000000000000000000000001",
+        "result-0000000000000000000000000000000g",
+        "result-0000000000000000000000000000000A",
+        "result-+0000000000000000000000000000001",
+        "result-000000000000000000000000000000001",
+        "result-../../../../../../etc/passwd0000",
+        "result-00000000000000000000000000000001\n",
+    ] {
+        assert_eq!(text.parse::<SpillHandle>(), Err(InvalidHandle), "{text}");
+    }
+}
+
+#[test]
+fn a_directory_gives_back_what_it_keeps_and_lets_nobody_else_see() {
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = temporary.path().join("deep/spill");
+    let spill = DirectorySpill::new(directory.clone());
+    assert!(!directory.exists(), "nothing was kept yet");
+    let (one, two) = (spill.keep("one").unwrap(), spill.keep("zwölf\n").unwrap());
+    assert_ne!(one, two);
+    assert_eq!(spill.read(&one).unwrap(), "one");
+    assert_eq!(spill.read(&two).unwrap(), "zwölf\n");
+    assert_eq!(mode(&directory), 0o700);
+    assert_eq!(mode(&spill.path(&one)), 0o600);
+    assert_eq!(spill.path(&one), directory.join(one.to_string()));
+}
+
+#[test]
+fn a_directory_that_others_may_write_to_is_refused() {
+    let temporary = tempfile::tempdir().unwrap();
+    fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let error = DirectorySpill::new(temporary.path().to_owned())
+        .keep("secret")
+        .unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+}
+
+#[test]
+fn a_link_in_the_place_of_a_file_is_neither_read_nor_written() {
+    let temporary = tempfile::tempdir().unwrap();
+    let secret = temporary.path().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    let spill = DirectorySpill::new(temporary.path().join("spill"));
+    spill.keep("").unwrap();
+    let handle = SpillHandle(7);
+    symlink(&secret, spill.path(&handle)).unwrap();
+    assert_eq!(
+        spill.read(&handle).unwrap_err().kind(),
+        io::ErrorKind::InvalidInput
+    );
+    assert_eq!(
+        spill.create(&handle).unwrap_err().kind(),
+        io::ErrorKind::AlreadyExists
+    );
+}
+
+#[test]
+fn what_was_never_kept_is_not_found() {
+    let temporary = tempfile::tempdir().unwrap();
+    let spills: [&dyn Spill; 2] = [
+        &DirectorySpill::new(temporary.path().join("spill")),
+        &MemorySpill::new(10),
+    ];
+    for spill in spills {
+        let error = spill.read(&SpillHandle(1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}
+
+#[test]
+fn memory_drops_the_oldest_for_the_newest() {
+    let spill = MemorySpill::new(10);
+    let four = spill.keep("four").unwrap();
+    let six = spill.keep("sixsix").unwrap();
+    assert_eq!(spill.read(&four).unwrap(), "four");
+    let one = spill.keep("1").unwrap();
+    assert!(spill.read(&four).is_err());
+    assert_eq!(spill.read(&six).unwrap(), "sixsix");
+    assert_eq!(spill.read(&one).unwrap(), "1");
+    let ten = spill.keep("tententent").unwrap();
+    assert!(spill.read(&six).is_err());
+    assert!(spill.read(&one).is_err());
+    assert_eq!(spill.read(&ten).unwrap(), "tententent");
+    let error = spill.keep("eleveneleve").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    assert_eq!(spill.read(&ten).unwrap(), "tententent");
+}

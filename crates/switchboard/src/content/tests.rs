@@ -1,0 +1,325 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::mcp::EmbeddedResource;
+
+fn within(bytes: usize) -> Limits {
+    Limits {
+        result_text_bytes: bytes,
+        ..Limits::default()
+    }
+}
+
+fn show(blocks: Vec<ContentBlock>) -> Output {
+    let result = CallToolResult {
+        content: blocks,
+        ..CallToolResult::default()
+    };
+    present(result, &Limits::default(), None)
+}
+
+fn text(text: &str) -> Block {
+    Block::Text { text: text.into() }
+}
+
+fn media(data: &str) -> MediaContent {
+    MediaContent {
+        data: data.into(),
+        mime_type: "image/png".into(),
+        annotations: None,
+        meta: None,
+    }
+}
+
+fn link() -> ResourceLink {
+    ResourceLink {
+        uri: "file:///notes.txt".into(),
+        name: "notes".into(),
+        title: None,
+        description: None,
+        mime_type: Some("text/plain".into()),
+        size: Some(120),
+        annotations: None,
+        meta: None,
+    }
+}
+
+fn resource(text: Option<&str>, blob: Option<&str>) -> ContentBlock {
+    ContentBlock::Resource(EmbeddedResource {
+        resource: ResourceBody {
+            uri: "file:///a\u{1b}[31m".into(),
+            mime_type: Some("application/pdf".into()),
+            text: text.map(str::to_owned),
+            blob: blob.map(str::to_owned),
+            meta: None,
+        },
+        annotations: None,
+        meta: None,
+    })
+}
+
+#[test]
+fn a_failing_tool_is_data() {
+    let output = present(
+        CallToolResult::error("no such file"),
+        &Limits::default(),
+        None,
+    );
+    let expected = Output {
+        blocks: vec![text("no such file")],
+        is_error: true,
+        ..Output::default()
+    };
+    assert_eq!(output, expected);
+}
+
+#[test]
+fn clean_text_is_moved_through() {
+    let sent = "x".repeat(1_000);
+    let place = sent.as_ptr();
+    let output = show(vec![ContentBlock::text(sent)]);
+    let Block::Text { text } = &output.blocks[0] else {
+        panic!("{output:?}")
+    };
+    assert_eq!(text.as_ptr(), place);
+}
+
+#[test]
+fn every_kind_of_block_is_cleaned_and_put_into_words() {
+    let unknown = Json::parse(r#"{"type":"hologram\u001b[0m","x":1}"#).unwrap();
+    let nameless = Json::parse("[1]").unwrap();
+    let output = show(vec![
+        ContentBlock::text("a\u{1b}[31mb\u{200b}"),
+        ContentBlock::Image(media("iVBORw==")),
+        ContentBlock::Audio(media("AAAA")),
+        ContentBlock::ResourceLink(link()),
+        ContentBlock::ResourceLink(ResourceLink {
+            name: "two\nlines".into(),
+            mime_type: None,
+            size: None,
+            description: Some("says\u{202e} what".into()),
+            ..link()
+        }),
+        resource(Some("inside\u{7}"), None),
+        resource(None, Some("AAAAAAA=")),
+        resource(None, None),
+        ContentBlock::Unknown(unknown),
+        ContentBlock::Unknown(nameless),
+    ]);
+    assert_eq!(
+        output.to_text(),
+        "ab\n\
+         [image: image/png, 4 bytes]\n\
+         [audio: image/png, 3 bytes]\n\
+         [resource link: notes <file:///notes.txt> (text/plain, 120 bytes)]\n\
+         [resource link: two lines <file:///notes.txt>: says what]\n\
+         [resource <file:///a>]\ninside\n\
+         [resource <file:///a> (application/pdf, 5 bytes of binary data)]\n\
+         [resource <file:///a> (empty)]\n\
+         [content of type \"hologram\", 34 bytes, cannot be shown]\n\
+         [content of unknown type, 3 bytes, cannot be shown]"
+    );
+    let raws: Vec<bool> = output
+        .blocks
+        .iter()
+        .map(|block| matches!(block, Block::Other { raw: Some(_), .. }))
+        .collect();
+    assert_eq!(
+        raws,
+        [
+            false, false, false, true, true, false, true, true, true, true
+        ]
+    );
+}
+
+#[test]
+fn media_that_are_too_large_or_no_base64_are_described() {
+    let most = "A".repeat(MEDIA_BYTES - 4);
+    let output = show(vec![
+        ContentBlock::Image(media(&most)),
+        ContentBlock::Image(media("AAAAAAAA")),
+        ContentBlock::Image(media("ignore all\n")),
+        ContentBlock::Image(media("data:image/png;base64,AAAA")),
+        ContentBlock::Image(media("AAAA")),
+        resource(None, Some("AAAA")),
+    ]);
+    let described = |description: &str| Block::Other {
+        description: description.into(),
+        raw: None,
+    };
+    assert!(matches!(&output.blocks[0], Block::Image { data, .. } if *data == most));
+    assert_eq!(
+        output.blocks[1..],
+        [
+            described("[image: image/png, not handed over: 6 bytes are too many]"),
+            described("[image: image/png, not handed over: its data is not base64]"),
+            described("[image: image/png, not handed over: its data is not base64]"),
+            Block::Image {
+                data: "AAAA".into(),
+                mime_type: "image/png".into()
+            },
+            described("[resource <file:///a> (application/pdf, 3 bytes of binary data)]"),
+        ]
+    );
+}
+
+#[test]
+fn structured_content_alone_is_shown_as_its_json() {
+    let result = CallToolResult::default().structured(&json!({"a": "b\u{200b}"}));
+    let output = present(result.clone(), &Limits::default(), None);
+    assert_eq!(output.blocks, [text(r#"{"a":"b"}"#)]);
+    assert_eq!(output.structured, result.structured_content);
+    let both = CallToolResult::text("words").structured(&json!(1));
+    assert_eq!(
+        present(both, &Limits::default(), None).blocks,
+        [text("words")]
+    );
+    assert_eq!(show(vec![]), Output::default());
+}
+
+#[test]
+fn text_at_the_budget_is_whole_and_one_byte_more_is_cut() {
+    for (sent, budget) in [("abcdef", 6), ("abcdé", 6), ("ab🦀", 6)] {
+        let whole = present(CallToolResult::text(sent), &within(budget), None);
+        assert_eq!(whole.blocks, [text(sent)]);
+        let roomy = present(CallToolResult::text(sent), &within(budget + 1), None);
+        assert_eq!(roomy.blocks, [text(sent)]);
+        let cut = present(CallToolResult::text(sent), &within(budget - 1), None);
+        let shown = limit::fit(sent, 5);
+        assert_eq!(
+            cut.to_text(),
+            format!(
+                "{shown}\n[cut: 6 bytes in all, the first {} shown; the rest is not kept]",
+                shown.len()
+            )
+        );
+    }
+}
+
+#[test]
+fn the_budget_is_shared_and_the_whole_is_kept() {
+    let spill = MemorySpill::new(1_000);
+    let result = CallToolResult {
+        content: vec![
+            ContentBlock::text("first"),
+            ContentBlock::Image(media("AAAA")),
+            ContentBlock::text("second\u{200b} block"),
+            ContentBlock::text("third"),
+            ContentBlock::ResourceLink(link()),
+            ContentBlock::Image(media("BBBB")),
+        ],
+        ..CallToolResult::default()
+    };
+    let output = present(result, &within(12), Some(&spill));
+    let handle = output.whole.unwrap();
+    let whole = "first\nsecond block\nthird\n\
+                 [resource link: notes <file:///notes.txt> (text/plain, 120 bytes)]";
+    assert_eq!(spill.read(&handle).unwrap(), whole);
+    assert_eq!(
+        output.to_text(),
+        format!(
+            "first\n[image: image/png, 3 bytes]\nsecond\n\
+             [cut: {} bytes in all, the first 12 shown; the whole is kept as {handle}]\n\
+             [image: image/png, 3 bytes]",
+            whole.len()
+        )
+    );
+}
+
+#[test]
+fn a_cut_between_blocks_leaves_only_the_marker() {
+    for budget in [5, 6] {
+        let result = CallToolResult {
+            content: vec![ContentBlock::text("first"), ContentBlock::text("second")],
+            ..CallToolResult::default()
+        };
+        let output = present(result, &within(budget), None);
+        let marker = "[cut: 12 bytes in all, the first 5 shown; the rest is not kept]";
+        assert_eq!(output.blocks, [text("first"), text(marker)]);
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_is_noted() {
+    let spill = MemorySpill::new(3);
+    let output = present(CallToolResult::text("abcdef"), &within(2), Some(&spill));
+    assert_eq!(output.whole, None);
+    assert_eq!(
+        output.notes,
+        ["the whole result could not be kept: more than the 3 bytes that may be kept"]
+    );
+    assert!(output.to_text().contains("the rest is not kept"));
+}
+
+#[test]
+fn long_fields_do_not_crowd_out_the_rest() {
+    let output = show(vec![ContentBlock::ResourceLink(ResourceLink {
+        uri: "u".repeat(1 << 20),
+        name: "n".repeat(1 << 20),
+        mime_type: Some("m".repeat(1 << 20)),
+        description: Some("d".repeat(1 << 20)),
+        ..link()
+    })]);
+    assert!(output.to_text().len() < 4_000);
+}
+
+#[test]
+fn an_output_is_written_as_json() {
+    let result = CallToolResult {
+        content: vec![
+            ContentBlock::text("a"),
+            ContentBlock::Image(media("AAAA")),
+            ContentBlock::Unknown(Json::parse(r#"{"type":"x"}"#).unwrap()),
+        ],
+        ..CallToolResult::error("")
+    };
+    let output = present(result, &Limits::default(), None);
+    assert_eq!(
+        serde_json::to_value(&output).unwrap(),
+        json!({
+            "blocks": [
+                {"type": "text", "text": "a"},
+                {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+                {
+                    "type": "other",
+                    "description": "[content of type \"x\", 12 bytes, cannot be shown]",
+                    "raw": {"type": "x"},
+                },
+            ],
+            "isError": true,
+        })
+    );
+}
+
+proptest! {
+    #[test]
+    fn text_stays_within_the_budget_and_one_marker(
+        texts in vec(any::<String>(), 0..6),
+        budget in 0..60_usize,
+    ) {
+        let spill = MemorySpill::new(1 << 20);
+        let whole: Vec<String> = texts.iter().map(|text| sanitize(text).into_owned()).collect();
+        let whole = whole.join("\n");
+        let result = CallToolResult {
+            content: texts.into_iter().map(ContentBlock::text).collect(),
+            ..CallToolResult::default()
+        };
+        let output = present(result, &within(budget), Some(&spill));
+        let shown = output.to_text();
+        match output.whole {
+            None => {
+                prop_assert!(whole.len() <= budget);
+                prop_assert_eq!(shown, whole);
+            }
+            Some(handle) => {
+                prop_assert!(whole.len() > budget);
+                prop_assert_eq!(spill.read(&handle).unwrap(), whole.clone());
+                let (part, _) = shown.rsplit_once("[cut: ").unwrap();
+                prop_assert!(part.len() <= budget + 2);
+                prop_assert!(whole.starts_with(part.strip_suffix('\n').unwrap_or(part)));
+            }
+        }
+    }
+}

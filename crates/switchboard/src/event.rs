@@ -1,0 +1,134 @@
+//! What happened, for whoever wants to watch.
+//!
+//! Events are told, never asked: nothing in the engine waits for a listener, and a listener that
+//! is too slow is told how much it missed.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+use crate::id::{CallId, Revision, ServerName, ToolId, WireName};
+use crate::mcp::Json;
+use crate::server::status::ConnectionStatus;
+
+/// Something that happened in the host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(
+    tag = "event",
+    rename_all = "kebab-case",
+    rename_all_fields = "camelCase"
+)]
+#[non_exhaustive]
+pub enum Event {
+    /// A server's status or its reason changed.
+    ServerChanged {
+        /// Which server.
+        server: ServerName,
+        /// What it is now.
+        status: ConnectionStatus,
+        /// In words.
+        detail: Option<String>,
+    },
+    /// The tools of a server changed.
+    ToolsChanged {
+        /// Which server.
+        server: ServerName,
+        /// The catalog's revision from then on.
+        revision: Revision,
+        /// Tools that are new.
+        added: Vec<WireName>,
+        /// Tools that are gone.
+        removed: Vec<WireName>,
+        /// Tools with a new definition.
+        changed: Vec<WireName>,
+    },
+    /// Something in a server's listing could not be used.
+    ListingNoted {
+        /// Which server.
+        server: ServerName,
+        /// What, and why.
+        note: String,
+    },
+    /// A server sent a log message.
+    ServerLogged {
+        /// Which server.
+        server: ServerName,
+        /// `debug`, `info`, … as the server says.
+        level: String,
+        /// Which part of the server.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        logger: Option<String>,
+        /// What it said: untrusted.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<Json>,
+    },
+    /// A call was permitted and is on its way.
+    CallStarted {
+        /// Which call.
+        call: CallId,
+        /// Of which tool.
+        tool: ToolId,
+    },
+    /// A call ended.
+    CallFinished {
+        /// Which call.
+        call: CallId,
+        /// Of which tool.
+        tool: ToolId,
+        /// How long it took, questions to a person included.
+        elapsed: Duration,
+        /// What came of it, in a word or two; `ok` for a result.
+        outcome: String,
+    },
+    /// This listener was too slow and missed events.
+    Missed {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// Where the engine tells its events.
+#[derive(Clone, Debug)]
+pub(crate) struct EventSink {
+    sender: broadcast::Sender<Event>,
+}
+
+impl EventSink {
+    pub(crate) fn new(backlog: usize) -> Self {
+        Self {
+            sender: broadcast::Sender::new(backlog.max(1)),
+        }
+    }
+
+    /// Tells an event, which is only made if somebody listens.
+    pub(crate) fn send(&self, event: impl FnOnce() -> Event) {
+        if self.sender.receiver_count() > 0 {
+            // The last listener may leave in this very moment.
+            let _ = self.sender.send(event());
+        }
+    }
+
+    pub(crate) fn subscribe(&self) -> Events {
+        Events {
+            receiver: self.sender.subscribe(),
+        }
+    }
+}
+
+/// The events from the moment of subscription on.
+#[derive(Debug)]
+pub struct Events {
+    receiver: broadcast::Receiver<Event>,
+}
+
+impl Events {
+    /// The next event; `None` when the host is gone.
+    pub async fn next(&mut self) -> Option<Event> {
+        match self.receiver.recv().await {
+            Ok(event) => Some(event),
+            Err(broadcast::error::RecvError::Lagged(count)) => Some(Event::Missed { count }),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}

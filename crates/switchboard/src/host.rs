@@ -1,0 +1,422 @@
+//! The whole of it: servers, catalog, permissions, calls.
+//!
+//! A [`Host`] is cheap to clone. [`Host::shutdown`] ends everything in good order; dropping the
+//! last clone ends it at once. Invariant: no child process outlives its host.
+
+mod builder;
+pub(crate) mod plan;
+mod site;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use switchboard_config::{InvalidServerName, LaunchSpec, ServerConfig};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use builder::{HostBuilder, StartError};
+
+use crate::call::{Call, CallError, turn};
+use crate::catalog::{Catalog, CatalogTool, Publisher, naming};
+use crate::content::Output;
+use crate::content::spill::Spill;
+use crate::event::{EventSink, Events};
+use crate::id::{CallId, ServerName};
+use crate::interact::Interaction;
+use crate::limits::{Deadlines, Limits};
+use crate::permission::Policy;
+use crate::server::ServerHandle;
+use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
+use crate::sync::lock;
+use crate::transport::process::Groups;
+use site::Sites;
+
+/// What shutting down may take on top of the time that children are given.
+const SHUTDOWN_SLACK: Duration = Duration::from_secs(5);
+
+/// Servers, and the calls made to their tools. See the [crate](crate) for an example.
+#[derive(Clone, Debug)]
+pub struct Host {
+    shared: Arc<Shared>,
+}
+
+/// What all clones of a host share.
+pub(crate) struct Shared {
+    servers: Mutex<Servers>,
+    catalog: Arc<Publisher>,
+    policy: Policy,
+    interaction: Arc<dyn Interaction>,
+    limits: Arc<Limits>,
+    deadlines: Deadlines,
+    events: EventSink,
+    spill: Option<Arc<dyn Spill>>,
+    /// Calls under way in the whole host.
+    permits: Arc<Semaphore>,
+    next_call: AtomicU64,
+    sites: Sites,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    groups: Groups,
+}
+
+/// The servers by name, and what was asked of them in code.
+#[derive(Default)]
+struct Servers {
+    handles: BTreeMap<ServerName, Arc<ServerHandle>>,
+    /// The entries of scope *dynamic*.
+    dynamic: BTreeMap<ServerName, LaunchSpec>,
+    /// The place of the next server in the order.
+    next_place: u64,
+}
+
+/// What [`Host::set_servers`] changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SetServersResult {
+    /// Servers that are new or changed.
+    pub added: Vec<String>,
+    /// Servers that are gone or changed.
+    pub removed: Vec<String>,
+    /// What went wrong, by server.
+    pub errors: BTreeMap<String, String>,
+}
+
+/// Why a server could not be changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// There is no such server.
+    #[error("there is no server {0:?}")]
+    Unknown(String),
+    /// There is one already.
+    #[error("there is a server {0} already")]
+    NameTaken(ServerName),
+    /// That is no name for a server.
+    #[error(transparent)]
+    InvalidName(#[from] InvalidServerName),
+    /// It was added, but did not come up.
+    #[error("server {} is {}{}", .0.name, .0.status, reason(.0))]
+    NotConnected(Box<ServerStatus>),
+    /// The host is shutting down.
+    #[error("the host is shutting down")]
+    ShuttingDown,
+}
+
+fn reason(status: &ServerStatus) -> String {
+    let reason = status.error.as_ref().or(status.detail.as_ref());
+    reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default()
+}
+
+/// What [`Host::wait_for`] waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Readiness {
+    /// One server is connected, or none can be any more.
+    First,
+    /// No server is starting any more.
+    All,
+    /// None of these is starting any more.
+    Servers(Vec<ServerName>),
+}
+
+impl Host {
+    /// Begins to describe a host.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The tools of all servers, in their stable order.
+    pub fn tools(&self) -> Vec<Arc<CatalogTool>> {
+        self.catalog().tools().to_vec()
+    }
+
+    /// The catalog as it is now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.shared.catalog.snapshot()
+    }
+
+    /// Describes a call of the tool that a model knows by `name`. Await it to make it.
+    pub fn call(&self, name: impl Into<String>, arguments: Value) -> Call<'_> {
+        Call::new(self, name.into(), arguments)
+    }
+
+    /// Makes the calls of one turn in their order. Neighbours that declare themselves read-only run
+    /// at the same time. Outcomes come in the order of the calls.
+    pub async fn call_in_order(&self, calls: Vec<Call<'_>>) -> Vec<Result<Output, CallError>> {
+        turn::run(calls).await
+    }
+
+    /// What happens from now on.
+    pub fn events(&self) -> Events {
+        self.shared.events.subscribe()
+    }
+
+    /// The status of every server, in the order in which they were configured.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        let catalog = self.catalog();
+        self.shared
+            .in_order()
+            .iter()
+            .map(|server| server.status(&catalog))
+            .collect()
+    }
+
+    /// The status of one server.
+    pub fn server_status(&self, name: &str) -> Result<ServerStatus, ServerError> {
+        Ok(self.known(name)?.status(&self.catalog()))
+    }
+
+    /// More about one server.
+    pub fn inspect(&self, name: &str) -> Result<Inspection, ServerError> {
+        Ok(self.known(name)?.inspect(&self.catalog()))
+    }
+
+    /// Waits until servers have come up or have turned out not to.
+    pub async fn wait_for(&self, readiness: Readiness) {
+        let mut servers = self.shared.in_order();
+        if let Readiness::Servers(names) = &readiness {
+            servers.retain(|server| names.contains(&server.profile().name));
+        }
+        let starting = servers.iter().map(|server| server.no_longer_starting());
+        if readiness == Readiness::First {
+            let mut starting: futures_util::stream::FuturesUnordered<_> = starting.collect();
+            while let Some(state) = futures_util::StreamExt::next(&mut starting).await {
+                if state.status() == ConnectionStatus::Connected {
+                    return;
+                }
+            }
+        } else {
+            futures_util::future::join_all(starting).await;
+        }
+    }
+
+    /// Adds a server and waits until it is connected. It stays even if that fails, so that it can
+    /// be looked into and reconnected.
+    pub async fn connect(
+        &self,
+        name: &str,
+        config: ServerConfig,
+    ) -> Result<ServerStatus, ServerError> {
+        let name = ServerName::new(name)?;
+        let server = self
+            .shared
+            .add_dynamic(LaunchSpec::from_code(name, config))?;
+        server.no_longer_starting().await;
+        self.connected(&server)
+    }
+
+    /// Ends a server and forgets it. Its tools are gone when this comes back, and so is its process.
+    pub async fn disconnect(&self, name: &str) -> Result<(), ServerError> {
+        let server = self.known(name)?;
+        self.shared.forget(&server.profile().name);
+        server.stop();
+        server.stopped().await;
+        Ok(())
+    }
+
+    /// Ends a server's session, if there is one, and makes a new one.
+    pub async fn reconnect(&self, name: &str) -> Result<ServerStatus, ServerError> {
+        let server = self.known(name)?;
+        server.restart().await;
+        server.no_longer_starting().await;
+        self.connected(&server)
+    }
+
+    /// Switches a server off or on. Off keeps the connection and exposes nothing.
+    pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), ServerError> {
+        let server = self.known(name)?;
+        server.set_enabled(enabled).await;
+        Ok(())
+    }
+
+    /// Makes the servers of scope *dynamic* be exactly these. Unchanged ones keep their process; a
+    /// changed one counts as removed and added. Entries that came from files are not touched.
+    pub async fn set_servers(&self, wanted: BTreeMap<String, ServerConfig>) -> SetServersResult {
+        let mut result = SetServersResult::default();
+        let mut specs = BTreeMap::new();
+        for (name, config) in wanted {
+            match ServerName::new(&name) {
+                Ok(name) => drop(specs.insert(name.clone(), LaunchSpec::from_code(name, config))),
+                Err(error) => drop(result.errors.insert(name, error.to_string())),
+            }
+        }
+        let plan = plan::between(&lock(&self.shared.servers).dynamic, specs);
+        for name in &plan.remove {
+            if self.disconnect(name.as_str()).await.is_ok() {
+                result.removed.push(name.to_string());
+            }
+        }
+        let mut added = Vec::new();
+        for spec in plan.add {
+            let name = spec.name().to_string();
+            match self.shared.add_dynamic(spec) {
+                Ok(server) => added.push((name, server)),
+                Err(error) => drop(result.errors.insert(name, error.to_string())),
+            }
+        }
+        for (name, server) in added {
+            server.no_longer_starting().await;
+            if let Err(error) = self.connected(&server) {
+                result.errors.insert(name.clone(), error.to_string());
+            }
+            result.added.push(name);
+        }
+        result
+    }
+
+    /// Ends everything in good order: no new calls, sessions closed, children seen off. Nothing is
+    /// left when this comes back.
+    pub async fn shutdown(&self) {
+        let shared = &self.shared;
+        shared.stop.cancel();
+        shared.tasks.close();
+        let children = shared.deadlines.exit_after_eof + shared.deadlines.exit_after_term;
+        // Whatever a task does, the end of the children does not depend on it.
+        let _ = timeout(children + SHUTDOWN_SLACK, shared.tasks.wait()).await;
+        shared.groups.kill_all();
+    }
+
+    fn known(&self, name: &str) -> Result<Arc<ServerHandle>, ServerError> {
+        let server = ServerName::new(name)
+            .ok()
+            .and_then(|name| self.shared.server(&name));
+        server.ok_or_else(|| ServerError::Unknown(name.to_owned()))
+    }
+
+    fn connected(&self, server: &ServerHandle) -> Result<ServerStatus, ServerError> {
+        let status = server.status(&self.catalog());
+        match status.status {
+            ConnectionStatus::Connected | ConnectionStatus::Disabled => Ok(status),
+            _ => Err(ServerError::NotConnected(Box::new(status))),
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.snapshot()
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub(crate) fn interaction(&self) -> &dyn Interaction {
+        self.interaction.as_ref()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+
+    pub(crate) fn events(&self) -> &EventSink {
+        &self.events
+    }
+
+    pub(crate) fn spill(&self) -> Option<&dyn Spill> {
+        self.spill.as_deref()
+    }
+
+    pub(crate) fn permits(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.permits)
+    }
+
+    pub(crate) fn next_call(&self) -> CallId {
+        CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    pub(crate) fn server(&self, name: &ServerName) -> Option<Arc<ServerHandle>> {
+        lock(&self.servers).handles.get(name).cloned()
+    }
+
+    /// The server that a wire name can only belong to.
+    pub(crate) fn server_named_in(&self, wire_name: &str) -> Option<Arc<ServerHandle>> {
+        let (part, _) = naming::split_wire_name(wire_name)?;
+        let servers = lock(&self.servers);
+        let named = servers.handles.values();
+        named
+            .into_iter()
+            .find(|server| naming::server_part(&server.profile().name) == part)
+            .cloned()
+    }
+
+    fn in_order(&self) -> Vec<Arc<ServerHandle>> {
+        let mut servers: Vec<_> = lock(&self.servers).handles.values().cloned().collect();
+        servers.sort_by_key(|server| server.profile().place);
+        servers
+    }
+
+    fn add_dynamic(&self, spec: LaunchSpec) -> Result<Arc<ServerHandle>, ServerError> {
+        let name = spec.name().clone();
+        let server = self.add(&name, |sites, place| sites.launched(&spec, place))?;
+        lock(&self.servers).dynamic.insert(name, spec);
+        Ok(server)
+    }
+
+    /// Takes a server in and starts its owner.
+    fn add(
+        &self,
+        name: &ServerName,
+        describe: impl FnOnce(&Sites, u64) -> site::Plot,
+    ) -> Result<Arc<ServerHandle>, ServerError> {
+        if self.is_stopping() {
+            return Err(ServerError::ShuttingDown);
+        }
+        let mut servers = lock(&self.servers);
+        if servers.handles.contains_key(name) {
+            return Err(ServerError::NameTaken(name.clone()));
+        }
+        let place = servers.next_place;
+        servers.next_place += 1;
+        let plot = describe(&self.sites, place);
+        self.catalog.admit(name, place);
+        let server = plot.spawn(self);
+        servers.handles.insert(name.clone(), Arc::clone(&server));
+        Ok(server)
+    }
+
+    fn forget(&self, name: &ServerName) {
+        let mut servers = lock(&self.servers);
+        servers.handles.remove(name);
+        servers.dynamic.remove(name);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.groups.kill_all();
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,247 @@
+//! How a host is put together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use switchboard_config::{HostConfig, InvalidServerName, LaunchSpec, ServerEntry, Trust};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::site::{Retries, Sites};
+use super::{Host, ServerError, Servers, Shared};
+use crate::catalog::Publisher;
+use crate::content::spill::Spill;
+use crate::event::EventSink;
+use crate::id::ServerName;
+use crate::interact::{Interaction, Nobody};
+use crate::limits::{Deadlines, Limits};
+use crate::mcp::Implementation;
+use crate::permission::{Policy, Rule};
+use crate::server::connect::Endpoint;
+use crate::server::memory::{ServerMemory, ShortMemory};
+use crate::telemetry::WireTap;
+use crate::transport::Dial;
+use crate::transport::environment::Variables;
+use crate::transport::memory::LocalServer;
+use crate::transport::process::Groups;
+
+/// Puts a host together. Nothing runs before [`HostBuilder::start`].
+///
+/// The library reads neither the environment nor the home folder: what children shall inherit is
+/// passed in with [`HostBuilder::environment`].
+pub struct HostBuilder {
+    client: Implementation,
+    servers: Vec<Wanted>,
+    rules: Vec<Rule>,
+    interaction: Arc<dyn Interaction>,
+    limits: Limits,
+    deadlines: Deadlines,
+    variables: Variables,
+    directory: Option<PathBuf>,
+    memory: Arc<dyn ServerMemory>,
+    spill: Option<Arc<dyn Spill>>,
+    tap: Option<Arc<dyn WireTap>>,
+    retries: Retries,
+}
+
+enum Wanted {
+    Entry(Box<ServerEntry>, Trust),
+    Launch(Box<LaunchSpec>),
+    Provided(String, Endpoint),
+}
+
+/// Why a host was not started.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Two servers have the same name.
+    #[error("there are two servers of the name {0}")]
+    NameTaken(ServerName),
+    /// That is no name for a server.
+    #[error(transparent)]
+    InvalidName(#[from] InvalidServerName),
+}
+
+impl Default for HostBuilder {
+    fn default() -> Self {
+        Self {
+            client: Implementation::new("switchboard", env!("CARGO_PKG_VERSION")),
+            servers: Vec::new(),
+            rules: Vec::new(),
+            interaction: Arc::new(Nobody),
+            limits: Limits::default(),
+            deadlines: Deadlines::default(),
+            variables: Variables::new(),
+            directory: None,
+            memory: Arc::new(ShortMemory::default()),
+            spill: None,
+            tap: None,
+            retries: Retries::ByPolicy,
+        }
+    }
+}
+
+impl HostBuilder {
+    /// Who servers are told they talk to.
+    pub fn client(mut self, client: Implementation) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// The entries of config files. What `trust` does not cover waits for approval and does not run.
+    pub fn config(mut self, config: HostConfig, trust: &Trust) -> Self {
+        let entries = config.servers.into_iter();
+        self.servers
+            .extend(entries.map(|entry| Wanted::Entry(Box::new(entry), trust.clone())));
+        self
+    }
+
+    /// A server that has consent to run already.
+    pub fn server(mut self, spec: LaunchSpec) -> Self {
+        self.servers.push(Wanted::Launch(Box::new(spec)));
+        self
+    }
+
+    /// A server that lives in this process.
+    pub fn local_server(self, name: impl Into<String>, server: impl LocalServer) -> Self {
+        self.provided(name.into(), Endpoint::Local(Arc::new(server)))
+    }
+
+    /// A server at the other end of a stream of bytes.
+    pub fn stream_server(self, name: impl Into<String>, dial: impl Dial) -> Self {
+        self.provided(name.into(), Endpoint::Stream(Arc::new(dial)))
+    }
+
+    fn provided(mut self, name: String, endpoint: Endpoint) -> Self {
+        self.servers.push(Wanted::Provided(name, endpoint));
+        self
+    }
+
+    /// Adds a permission rule. Without any, every call is asked about.
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Adds permission rules.
+    pub fn rules(mut self, rules: impl IntoIterator<Item = Rule>) -> Self {
+        self.rules.extend(rules);
+        self
+    }
+
+    /// Who answers questions. Without anybody, what would be asked is denied.
+    pub fn interaction(mut self, interaction: impl Interaction) -> Self {
+        self.interaction = Arc::new(interaction);
+        self
+    }
+
+    /// Bounds on size and count.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Bounds on time.
+    pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
+        self.deadlines = deadlines;
+        self
+    }
+
+    /// The variables from which children inherit a short list (`PATH`, `HOME`, …). A program that
+    /// wants its children to find their way passes `std::env::vars()`.
+    pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.variables = variables.into_iter().collect();
+        self
+    }
+
+    /// Where children without a `cwd` of their own work; otherwise in the current directory.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// What is remembered of servers from one start to the next.
+    pub fn memory(mut self, memory: impl ServerMemory) -> Self {
+        self.memory = Arc::new(memory);
+        self
+    }
+
+    /// Where the whole of a result is kept when it was too long to be handed over.
+    pub fn spill(mut self, spill: impl Spill + 'static) -> Self {
+        self.spill = Some(Arc::new(spill));
+        self
+    }
+
+    /// Who sees the traffic.
+    pub fn wire_tap(mut self, tap: Arc<dyn WireTap>) -> Self {
+        self.tap = Some(tap);
+        self
+    }
+
+    /// A server that fails is not tried again: for programs that do one thing and leave.
+    pub fn one_shot(mut self) -> Self {
+        self.retries = Retries::Never;
+        self
+    }
+
+    /// Starts all servers at once and comes back without waiting for any of them; see
+    /// [`Host::wait_for`]. Must be called within a tokio runtime.
+    pub fn start(self) -> Result<Host, StartError> {
+        let limits = Arc::new(self.limits);
+        let events = EventSink::new(limits.event_backlog);
+        let shared = Shared {
+            servers: super::Mutex::new(Servers::default()),
+            catalog: Arc::new(Publisher::new(events.clone())),
+            policy: Policy::new(self.rules),
+            interaction: self.interaction,
+            permits: Arc::new(Semaphore::new(limits.calls_in_flight)),
+            limits,
+            deadlines: self.deadlines,
+            events,
+            spill: self.spill,
+            next_call: super::AtomicU64::new(1),
+            sites: Sites {
+                client: self.client,
+                variables: Arc::new(self.variables),
+                directory: self.directory,
+                memory: self.memory,
+                tap: self.tap,
+                retries: self.retries,
+            },
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            groups: Groups::default(),
+        };
+        for wanted in self.servers {
+            add(&shared, wanted)?;
+        }
+        Ok(Host::new(shared))
+    }
+}
+
+fn add(host: &Shared, wanted: Wanted) -> Result<(), StartError> {
+    let outcome = match wanted {
+        Wanted::Entry(entry, trust) => host.add(entry.name(), |sites, place| {
+            sites.entry(&entry, &trust, place)
+        }),
+        Wanted::Launch(spec) => host.add(spec.name(), |sites, place| sites.launched(&spec, place)),
+        Wanted::Provided(name, endpoint) => {
+            let name = ServerName::new(name)?;
+            host.add(&name, |sites, place| sites.provided(&name, endpoint, place))
+        }
+    };
+    match outcome {
+        Err(ServerError::NameTaken(name)) => Err(StartError::NameTaken(name)),
+        // The host was made a moment ago: nothing else can go wrong with it.
+        _ => Ok(()),
+    }
+}
+
+impl std::fmt::Debug for HostBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostBuilder")
+            .field("servers", &self.servers.len())
+            .finish_non_exhaustive()
+    }
+}

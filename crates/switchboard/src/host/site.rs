@@ -1,0 +1,257 @@
+//! From an entry to everything that its owner needs.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use switchboard_config::{
+    Admission, LaunchSpec, Scope, ServerConfig, ServerEntry, StdioConfig, TransportConfig, Trust,
+};
+
+use super::Shared;
+use crate::id::ServerName;
+use crate::mcp::Implementation;
+use crate::server::backoff::{Backoff, Policy as RetryPolicy};
+use crate::server::connect::{Endpoint, Site};
+use crate::server::memory::ServerMemory;
+use crate::server::state::{Failure, Phase};
+use crate::server::{Profile, ServerHandle};
+use crate::session::SessionContext;
+use crate::telemetry::{Redactor, WireTap};
+use crate::transport::environment::Variables;
+
+/// What all servers of a host have in common.
+pub(crate) struct Sites {
+    pub(super) client: Implementation,
+    pub(super) variables: Arc<Variables>,
+    pub(super) directory: Option<PathBuf>,
+    pub(super) memory: Arc<dyn ServerMemory>,
+    pub(super) tap: Option<Arc<dyn WireTap>>,
+    pub(super) retries: Retries,
+}
+
+/// Whether servers that went away come back by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retries {
+    ByPolicy,
+    Never,
+}
+
+/// A server that is described but not yet started.
+pub(crate) struct Plot {
+    profile: Profile,
+    endpoint: Endpoint,
+    phase: Phase,
+    config: Option<ServerConfig>,
+    retries: RetryPolicy,
+    memory_key: Option<String>,
+    directory: Option<PathBuf>,
+}
+
+impl Sites {
+    /// A server with consent to run.
+    pub(super) fn launched(&self, spec: &LaunchSpec, place: u64) -> Plot {
+        let config = spec.config();
+        let (endpoint, memory_key) = match &config.transport {
+            TransportConfig::Stdio(stdio) => (
+                Endpoint::Stdio(stdio.clone()),
+                Some(memory_key(spec.name(), stdio)),
+            ),
+            other => (Endpoint::NotBuilt(other.kind_name()), None),
+        };
+        let phase = match config {
+            config if config.disabled => Phase::Off,
+            config if config.lazy => Phase::Dormant,
+            _ => Phase::Starting,
+        };
+        Plot {
+            profile: Profile {
+                name: spec.name().clone(),
+                place,
+                transport: config.transport.kind_name(),
+                scope: spec.scope(),
+                written: Some(spec.written().clone()),
+                call_timeout: config.call_timeout,
+                max_calls: config.max_concurrent_calls.map(std::num::NonZero::get),
+                trusts_annotations: config.trust_annotations,
+            },
+            endpoint,
+            phase,
+            retries: self.retry_policy(config.reconnect.max_attempts),
+            config: Some(config.clone()),
+            memory_key,
+            directory: project_of(spec),
+        }
+    }
+
+    /// An entry of a file: launched, or saying why not.
+    pub(super) fn entry(&self, entry: &ServerEntry, trust: &Trust, place: u64) -> Plot {
+        let phase = match entry.admit(trust) {
+            Admission::Launch(spec) => return self.launched(&spec, place),
+            Admission::AwaitingApproval { hint } => Phase::AwaitingApproval { hint },
+            Admission::Invalid(problem) => Phase::Failed(Failure {
+                error: problem.message.clone(),
+                hint: problem.hint,
+            }),
+        };
+        let kind = entry.kind_name().unwrap_or("unknown");
+        let profile = Profile {
+            written: Some(entry.written().clone()),
+            ..self.profile(entry.name(), place, kind, entry.scope())
+        };
+        self.plain(profile, Endpoint::NotBuilt(kind), phase)
+    }
+
+    /// A server that the embedding program provides itself.
+    pub(super) fn provided(&self, name: &ServerName, endpoint: Endpoint, place: u64) -> Plot {
+        let profile = self.profile(name, place, endpoint.kind_name(), Scope::Dynamic);
+        self.plain(profile, endpoint, Phase::Starting)
+    }
+
+    fn profile(
+        &self,
+        name: &ServerName,
+        place: u64,
+        transport: &'static str,
+        scope: Scope,
+    ) -> Profile {
+        Profile {
+            name: name.clone(),
+            place,
+            transport,
+            scope,
+            written: None,
+            call_timeout: None,
+            max_calls: None,
+            trusts_annotations: false,
+        }
+    }
+
+    fn plain(&self, profile: Profile, endpoint: Endpoint, phase: Phase) -> Plot {
+        Plot {
+            profile,
+            endpoint,
+            phase,
+            config: None,
+            retries: self.retry_policy(None),
+            memory_key: None,
+            directory: None,
+        }
+    }
+
+    fn retry_policy(&self, max_attempts: Option<u32>) -> RetryPolicy {
+        match self.retries {
+            Retries::ByPolicy => RetryPolicy {
+                max_attempts,
+                ..RetryPolicy::default()
+            },
+            Retries::Never => RetryPolicy::never(),
+        }
+    }
+}
+
+impl Plot {
+    /// Starts the owner.
+    pub(super) fn spawn(self, host: &Shared) -> Arc<ServerHandle> {
+        let Self {
+            profile,
+            endpoint,
+            phase,
+            config,
+            retries,
+            memory_key,
+            directory,
+        } = self;
+        let sites = &host.sites;
+        let mut deadlines = host.deadlines.clone();
+        if let Some(startup) = config.and_then(|config| config.startup_timeout) {
+            deadlines.startup = startup;
+        }
+        let context = SessionContext {
+            server: profile.name.clone(),
+            limits: Arc::clone(&host.limits),
+            client: sites.client.clone(),
+            interaction: Arc::clone(&host.interaction),
+            events: host.events.clone(),
+            tap: sites.tap.clone(),
+            redactor: redactor(&endpoint),
+        };
+        if phase == Phase::Dormant
+            && let Some(tools) = memory_key
+                .as_deref()
+                .and_then(|key| sites.memory.tools(key))
+        {
+            host.catalog.list(&profile.name, tools, true);
+        }
+        let site = Site {
+            endpoint,
+            context,
+            deadlines,
+            variables: Arc::clone(&sites.variables),
+            directory: directory.or_else(|| sites.directory.clone()),
+            memory: Arc::clone(&sites.memory),
+            memory_key,
+            groups: host.groups.clone(),
+            tasks: host.tasks.clone(),
+            stop: host.stop.child_token(),
+        };
+        let backoff = Backoff::new(retries);
+        let catalog = Arc::clone(&host.catalog);
+        let events = host.events.clone();
+        let default_calls = host.limits.calls_per_server;
+        Arc::new(ServerHandle::spawn(
+            profile,
+            site,
+            phase,
+            backoff,
+            catalog,
+            events,
+            default_calls,
+        ))
+    }
+}
+
+/// A project's entry works in the project.
+fn project_of(spec: &LaunchSpec) -> Option<PathBuf> {
+    let file = spec
+        .origin()
+        .file
+        .as_ref()
+        .filter(|_| spec.scope() == Scope::Project)?;
+    file.parent().map(std::path::Path::to_owned)
+}
+
+fn redactor(endpoint: &Endpoint) -> Redactor {
+    match endpoint {
+        Endpoint::Stdio(config) => {
+            Redactor::new(config.env.values().map(|value| value.expose().to_owned()))
+        }
+        _ => Redactor::default(),
+    }
+}
+
+/// Differs whenever something else would be run.
+fn memory_key(name: &ServerName, config: &StdioConfig) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |text: &str| {
+        hash.update(text.len().to_le_bytes());
+        hash.update(text.as_bytes());
+    };
+    add(name.as_str());
+    add(&config.command);
+    config.args.iter().for_each(|arg| add(arg));
+    config.env.keys().for_each(|key| add(key));
+    add(&config
+        .cwd
+        .as_deref()
+        .map(std::path::Path::to_string_lossy)
+        .unwrap_or_default());
+    hash.finalize()
+        .iter()
+        .take(16)
+        .fold(String::new(), |mut key, byte| {
+            let _ = write!(key, "{byte:02x}");
+            key
+        })
+}

@@ -1,0 +1,174 @@
+//! The seam to whoever can be asked: a person at a terminal, a user interface, nobody.
+//!
+//! The engine asks; it never decides for a person, and it does not count the time they take.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::call::CallContext;
+use crate::id::{ServerName, ToolId, WireName};
+use crate::mcp::{ErrorObject, Json, ToolAnnotations};
+
+/// A future behind a pointer, as the traits of this crate return it.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Answers the questions of the engine and of the servers.
+pub trait Interaction: Send + Sync + 'static {
+    /// What servers are told they may ask for. Nothing, unless this says so.
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
+
+    /// May this call be made?
+    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer>;
+
+    /// A server asks the user for something (`elicitation/create`).
+    fn elicit<'a>(&'a self, request: ServerRequest<'a>) -> BoxFuture<'a, ElicitAnswer> {
+        let _ = request;
+        Box::pin(std::future::ready(ElicitAnswer::Decline))
+    }
+
+    /// A server asks for a completion by a model (`sampling/createMessage`).
+    fn sample<'a>(
+        &'a self,
+        request: ServerRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+        let _ = request;
+        Box::pin(std::future::ready(Err(ErrorObject::new(
+            -1,
+            "sampling was declined",
+        ))))
+    }
+
+    /// A server asks where it may work (`roots/list`).
+    fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
+        let _ = server;
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
+/// What servers may ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Offers {
+    /// Questions to the user.
+    pub elicitation: bool,
+    /// Completions by a model.
+    pub sampling: bool,
+    /// The list of folders to work in.
+    pub roots: bool,
+}
+
+impl Offers {
+    /// Offers questions to the user.
+    pub fn elicitation(mut self) -> Self {
+        self.elicitation = true;
+        self
+    }
+
+    /// Offers completions by a model.
+    pub fn sampling(mut self) -> Self {
+        self.sampling = true;
+        self
+    }
+
+    /// Offers the list of folders.
+    pub fn roots(mut self) -> Self {
+        self.roots = true;
+        self
+    }
+}
+
+/// Everything a person needs to decide whether a call may be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct PermissionQuestion<'a> {
+    /// The tool, by server and raw name.
+    pub tool: &'a ToolId,
+    /// How the model calls it.
+    pub wire_name: &'a WireName,
+    /// What would be sent, exactly.
+    pub arguments: &'a Map<String, Value>,
+    /// What the server claims of the tool: hints, not facts.
+    pub annotations: &'a ToolAnnotations,
+    /// Who wants it.
+    pub context: &'a CallContext,
+}
+
+/// What the person said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PermissionAnswer {
+    /// Yes, this once.
+    Allow,
+    /// No.
+    Deny,
+    /// There is nobody who could say.
+    NobodyToAsk,
+}
+
+/// What a server asks of us.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ServerRequest<'a> {
+    /// Who asks.
+    pub server: &'a ServerName,
+    /// What it asks, as sent: untrusted.
+    pub params: Json,
+}
+
+/// What the user said to a server's question.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ElicitAnswer {
+    /// The values asked for.
+    Accept(Map<String, Value>),
+    /// No.
+    Decline,
+    /// Neither yes nor no: the question was closed.
+    Cancel,
+}
+
+impl ElicitAnswer {
+    pub(crate) fn to_result(&self) -> Value {
+        match self {
+            Self::Accept(content) => serde_json::json!({"action": "accept", "content": content}),
+            Self::Decline => serde_json::json!({"action": "decline"}),
+            Self::Cancel => serde_json::json!({"action": "cancel"}),
+        }
+    }
+}
+
+/// A folder that a server may work in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Root {
+    /// A `file://` URI.
+    pub uri: String,
+    /// A name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Root {
+    /// A folder by its `file://` URI.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            name: None,
+        }
+    }
+}
+
+/// Nobody is there: every question is answered with no.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Interaction for Nobody {
+    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+        Box::pin(std::future::ready(PermissionAnswer::NobodyToAsk))
+    }
+}

@@ -1,0 +1,301 @@
+//! Whether a tool may be called: rules in, a decision with its reason out.
+//!
+//! Pure and compiled once. It does not read settings, ask anybody, or know whether a project is
+//! trusted: who builds the [`Policy`] leaves out what does not count.
+//!
+//! A pattern is one of these, where `s`, `t` and `name` are globs (`*`, `?`, `[…]`):
+//!
+//! | pattern | fits |
+//! |---|---|
+//! | `mcp__s` | every tool of server `s` |
+//! | `mcp__s__t` | tool `t` of server `s`; split at the first `__` after `mcp__` |
+//! | `*` | everything |
+//! | `name` | local tools of that name |
+//!
+//! An allow is held against the pair (server, raw tool name) only. A deny or an ask narrows, so it
+//! also counts when it fits the wire name, by its parts or as a whole: whatever spelling its author
+//! had before their eyes, it holds.
+//!
+//! Invariant: a deny that fits wins over everything, in whichever scope and place it stands.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::naming::split_wire_name;
+use crate::id::{ToolId, WireName};
+use crate::mcp::{Hint, ToolAnnotations};
+
+mod glob;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+pub use pattern::InvalidPattern;
+use pattern::Pattern;
+
+/// What a rule says, and what is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Call it.
+    Allow,
+    /// Ask a person first.
+    Ask,
+    /// Do not call it.
+    Deny,
+}
+
+impl Action {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text is none of the three actions.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no action: write `allow`, `ask` or `deny`")]
+pub struct UnknownAction(String);
+
+impl FromStr for Action {
+    type Err = UnknownAction;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Allow, Self::Ask, Self::Deny]
+            .into_iter()
+            .find(|action| action.as_str() == text)
+            .ok_or_else(|| UnknownAction(text.to_owned()))
+    }
+}
+
+/// Where a rule was written, in the order in which rules are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RuleScope {
+    /// By whoever administers the machine.
+    Managed,
+    /// On the command line, or by the embedding program.
+    CommandLine,
+    /// By this user for this project.
+    Local,
+    /// By this user.
+    User,
+    /// In the project's own file.
+    Project,
+}
+
+impl fmt::Display for RuleScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Managed => "managed",
+            Self::CommandLine => "command line",
+            Self::Local => "local",
+            Self::User => "user",
+            Self::Project => "project",
+        })
+    }
+}
+
+/// One rule: an action for the tools that a pattern fits.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    action: Action,
+    pattern: Pattern,
+    text: Arc<str>,
+    hint: Option<Hint>,
+    scope: RuleScope,
+}
+
+impl Rule {
+    /// A rule of the command line's scope.
+    pub fn new(action: Action, pattern: &str) -> Result<Self, InvalidPattern> {
+        Ok(Self {
+            action,
+            pattern: Pattern::parse(pattern)?,
+            text: pattern.into(),
+            hint: None,
+            scope: RuleScope::CommandLine,
+        })
+    }
+
+    /// Narrows the rule to tools that declare `hint`. An allow then counts only for servers whose
+    /// annotations are trusted.
+    pub fn hint(mut self, hint: Hint) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    /// Says where the rule was written.
+    pub fn scope(mut self, scope: RuleScope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    fn covers(&self, subject: &Asked<'_>) -> bool {
+        let narrows = self.action != Action::Allow;
+        match subject {
+            Asked::Local(name) => self.hint.is_none() && self.pattern.fits_local(name, narrows),
+            Asked::Tool { of, spelled } => {
+                self.hint_holds(of) && self.pattern.fits_tool(of, *spelled, narrows)
+            }
+        }
+    }
+
+    fn hint_holds(&self, subject: &Subject<'_>) -> bool {
+        self.hint.is_none_or(|hint| {
+            subject.annotations.declares(hint)
+                && (self.action != Action::Allow || subject.trusts_annotations)
+        })
+    }
+
+    fn decision(&self) -> Decision {
+        Decision {
+            action: self.action,
+            reason: Reason::Rule {
+                text: Arc::clone(&self.text),
+                hint: self.hint,
+                scope: self.scope,
+            },
+        }
+    }
+}
+
+/// The tool that is to be called.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The pair.
+    pub tool: &'a ToolId,
+    /// How the pair is spelled for the model.
+    pub wire: &'a WireName,
+    /// What the server claims of the tool.
+    pub annotations: &'a ToolAnnotations,
+    /// Whether the server's entry says that such claims may be believed.
+    pub trusts_annotations: bool,
+}
+
+/// A subject, with what all rules need to know of it found out once.
+enum Asked<'a> {
+    Tool {
+        of: &'a Subject<'a>,
+        /// The parts of the wire name, where they say anything that the pair does not.
+        spelled: Option<(&'a str, &'a str)>,
+    },
+    Local(&'a str),
+}
+
+/// What was decided, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What to do.
+    pub action: Action,
+    /// On which grounds.
+    pub reason: Reason,
+}
+
+/// The grounds of a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A rule fits.
+    #[non_exhaustive]
+    Rule {
+        /// Its pattern, as written.
+        text: Arc<str>,
+        /// The hint that it is narrowed to.
+        hint: Option<Hint>,
+        /// Where it was written.
+        scope: RuleScope,
+    },
+    /// No rule fits.
+    Default,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.action {
+            Action::Allow => "allowed",
+            Action::Ask => "to be asked about",
+            Action::Deny => "denied",
+        })?;
+        match &self.reason {
+            Reason::Default => f.write_str(": no rule fits"),
+            Reason::Rule { text, hint, scope } => {
+                write!(f, " by rule `{text}`")?;
+                if let Some(hint) = hint {
+                    write!(f, " with hint {}", spell_hint(*hint))?;
+                }
+                write!(f, " ({scope})")
+            }
+        }
+    }
+}
+
+fn spell_hint(hint: Hint) -> &'static str {
+    match hint {
+        Hint::ReadOnly => "readOnly",
+        Hint::Destructive => "destructive",
+        Hint::OpenWorld => "openWorld",
+    }
+}
+
+/// A set of rules, in reading order. The default has none and asks about everything.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// Searched first; the earliest that fits is the one named.
+    denies: Vec<Rule>,
+    /// Allows and asks; the first that fits decides.
+    others: Vec<Rule>,
+}
+
+impl Policy {
+    /// Puts rules into reading order: by scope, and within a scope as given.
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let mut rules: Vec<Rule> = rules.into_iter().collect();
+        rules.sort_by_key(|rule| rule.scope);
+        let (denies, others) = rules
+            .into_iter()
+            .partition(|rule| rule.action == Action::Deny);
+        Self { denies, others }
+    }
+
+    /// Decides on a tool of an MCP server.
+    pub fn decide(&self, subject: &Subject<'_>) -> Decision {
+        let raw = (subject.tool.server.as_str(), subject.tool.tool.as_str());
+        let spelled = split_wire_name(subject.wire.as_str()).filter(|parts| *parts != raw);
+        self.decide_on(&Asked::Tool {
+            of: subject,
+            spelled,
+        })
+    }
+
+    /// Decides on a local tool, one that no MCP server offers.
+    pub fn decide_local(&self, name: &str) -> Decision {
+        self.decide_on(&Asked::Local(name))
+    }
+
+    fn decide_on(&self, subject: &Asked<'_>) -> Decision {
+        self.denies
+            .iter()
+            .chain(&self.others)
+            .find(|rule| rule.covers(subject))
+            .map_or(
+                Decision {
+                    action: Action::Ask,
+                    reason: Reason::Default,
+                },
+                Rule::decision,
+            )
+    }
+}

@@ -1,0 +1,269 @@
+use super::*;
+use crate::catalog::naming::wire_name;
+use crate::id::ServerName;
+
+mod laws;
+
+fn allow(pattern: &str) -> Rule {
+    Rule::new(Action::Allow, pattern).unwrap()
+}
+
+fn ask(pattern: &str) -> Rule {
+    Rule::new(Action::Ask, pattern).unwrap()
+}
+
+fn deny(pattern: &str) -> Rule {
+    Rule::new(Action::Deny, pattern).unwrap()
+}
+
+fn tool(server: &str, name: &str) -> ToolId {
+    ToolId::new(ServerName::new(server).unwrap(), name)
+}
+
+fn destructive() -> ToolAnnotations {
+    ToolAnnotations {
+        destructive: Some(true),
+        ..ToolAnnotations::default()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Target {
+    tool: ToolId,
+    annotations: ToolAnnotations,
+    trusted: bool,
+}
+
+impl Target {
+    fn new(server: &str, name: &str) -> Self {
+        Self {
+            tool: tool(server, name),
+            annotations: ToolAnnotations::default(),
+            trusted: false,
+        }
+    }
+
+    fn decide(&self, policy: &Policy) -> Decision {
+        policy.decide(&Subject {
+            tool: &self.tool,
+            wire: &wire_name(&self.tool.server, &self.tool.tool),
+            annotations: &self.annotations,
+            trusts_annotations: self.trusted,
+        })
+    }
+}
+
+fn decide(rules: impl IntoIterator<Item = Rule>, server: &str, name: &str) -> Action {
+    Target::new(server, name).decide(&Policy::new(rules)).action
+}
+
+#[test]
+fn an_allow_fits_the_pair_alone() {
+    let cases = [
+        ("*", "fs", "read", true),
+        ("mcp__*", "fs", "read", true),
+        ("mcp__fs", "fs", "read", true),
+        ("mcp__fs", "fs2", "read", false),
+        ("mcp__fs", "FS", "read", false),
+        ("mcp__f*", "fs", "read", true),
+        ("mcp__fs__read", "fs", "read", true),
+        ("mcp__fs__read", "fs", "read_all", false),
+        ("mcp__fs__read_*", "fs", "read_all", true),
+        ("mcp__fs__*", "fs", "a/b c", true),
+        ("mcp__*__read", "fs", "read", true),
+        ("mcp__fs__a__b", "fs", "a__b", true),
+        ("mcp__fs___x", "fs", "_x", true),
+        ("mcp__evil__foo", "evil__foo", "anything", false),
+        ("mcp__evil*foo", "evil__foo", "anything", true),
+        ("mcp__fs__a_b_*", "fs", "a.b", false),
+        ("mcp__fs__a.b", "fs", "a.b", true),
+        ("mcp*", "fs", "read", false),
+        ("*read", "fs", "read", false),
+        ("read", "fs", "read", false),
+        ("mcp__*read", "fs", "read", false),
+    ];
+    for (pattern, server, name, fits) in cases {
+        let expected = if fits { Action::Allow } else { Action::Ask };
+        assert_eq!(
+            decide([allow(pattern)], server, name),
+            expected,
+            "{pattern} on {server}, {name}"
+        );
+    }
+}
+
+#[test]
+fn a_deny_fits_the_pair_and_the_wire_name() {
+    let cases = [
+        ("mcp__fs__a.b", "fs", "a.b", true),
+        ("mcp__fs__a_b_*", "fs", "a.b", true),
+        ("mcp__my_server_*", "my server", "x", true),
+        ("mcp__my server", "my server", "x", true),
+        ("mcp*", "fs", "read", true),
+        ("*read", "fs", "read", true),
+        ("mcp__*read", "fs", "read", true),
+        ("?cp__fs__read", "fs", "read", true),
+        ("read", "fs", "read", false),
+        ("mcp__f", "fs", "read", false),
+        ("mcp__fs__rea", "fs", "read", false),
+        ("mcp__fs_", "fs", "_read", false),
+    ];
+    for (pattern, server, name, fits) in cases {
+        let expected = if fits { Action::Deny } else { Action::Allow };
+        let rules = [allow("*"), deny(pattern)];
+        assert_eq!(
+            decide(rules, server, name),
+            expected,
+            "{pattern} on {server}, {name}"
+        );
+    }
+}
+
+#[test]
+fn an_ask_before_an_allow_fits_the_wire_name_too() {
+    assert_eq!(
+        decide([ask("mcp__fs__a_b_*"), allow("*")], "fs", "a.b"),
+        Action::Ask
+    );
+}
+
+#[test]
+fn a_deny_in_the_last_scope_wins_over_an_allow_in_the_first() {
+    let rules = [
+        allow("mcp__fs").scope(RuleScope::Managed),
+        deny("mcp__fs__delete_*").scope(RuleScope::Project),
+    ];
+    assert_eq!(decide(rules.clone(), "fs", "delete_all"), Action::Deny);
+    assert_eq!(decide(rules, "fs", "read"), Action::Allow);
+}
+
+#[test]
+fn scopes_are_read_in_order_whatever_the_order_given() {
+    use RuleScope::{CommandLine, Local, Managed, Project, User};
+    let order = [Managed, CommandLine, Local, User, Project];
+    for (index, first) in order.iter().enumerate() {
+        for later in &order[index + 1..] {
+            let rules = [allow("mcp__fs").scope(*later), ask("mcp__fs").scope(*first)];
+            assert_eq!(decide(rules, "fs", "read"), Action::Ask);
+        }
+    }
+}
+
+#[test]
+fn within_a_scope_the_first_that_fits_decides() {
+    assert_eq!(decide([allow("*"), ask("*")], "fs", "x"), Action::Allow);
+    assert_eq!(decide([ask("*"), allow("*")], "fs", "x"), Action::Ask);
+}
+
+#[test]
+fn a_hint_narrows_and_an_allow_by_hint_needs_trust() {
+    let mut target = Target::new("fs", "x");
+    let mut decide = |rule: &Rule, annotations: &ToolAnnotations, trusted: bool| {
+        target.annotations = annotations.clone();
+        target.trusted = trusted;
+        target.decide(&Policy::new([rule.clone()])).action
+    };
+    let silent = ToolAnnotations::default();
+    let by_hint = allow("mcp__*").hint(Hint::ReadOnly);
+    let claims = ToolAnnotations::read_only();
+    assert_eq!(decide(&by_hint, &claims, true), Action::Allow);
+    assert_eq!(decide(&by_hint, &claims, false), Action::Ask);
+    assert_eq!(decide(&by_hint, &silent, true), Action::Ask);
+    let forbidden = deny("mcp__*").hint(Hint::Destructive);
+    assert_eq!(decide(&forbidden, &destructive(), false), Action::Deny);
+    assert_eq!(decide(&forbidden, &silent, false), Action::Ask);
+}
+
+#[test]
+fn local_tools_are_matched_by_plain_globs() {
+    let cases = [
+        (allow("Bash"), "Bash", Action::Allow),
+        (allow("Bash"), "bash", Action::Ask),
+        (allow("B*"), "Bash", Action::Allow),
+        (allow("*"), "Bash", Action::Allow),
+        (deny("*"), "Bash", Action::Deny),
+        (allow("mcp__*"), "Bash", Action::Ask),
+        (deny("mcp__*"), "Bash", Action::Ask),
+        (allow("mcp__fs__x"), "mcp__fs__x", Action::Ask),
+        (deny("mcp__fs__x"), "mcp__fs__x", Action::Deny),
+        (deny("mcp__fs"), "mcp__fs__x", Action::Deny),
+        (allow("*").hint(Hint::ReadOnly), "Bash", Action::Ask),
+    ];
+    for (rule, name, expected) in cases {
+        let decision = Policy::new([rule.clone()]).decide_local(name);
+        assert_eq!(decision.action, expected, "{rule:?} on {name}");
+    }
+}
+
+#[test]
+fn a_decision_says_why() {
+    let target = Target {
+        annotations: destructive(),
+        ..Target::new("fs", "delete_all")
+    };
+    let cases = [
+        (vec![], "to be asked about: no rule fits"),
+        (
+            vec![deny("mcp__fs__delete_*")],
+            "denied by rule `mcp__fs__delete_*` (command line)",
+        ),
+        (
+            vec![allow("mcp__*").scope(RuleScope::User)],
+            "allowed by rule `mcp__*` (user)",
+        ),
+        (
+            vec![
+                ask("mcp__fs")
+                    .hint(Hint::Destructive)
+                    .scope(RuleScope::Managed),
+            ],
+            "to be asked about by rule `mcp__fs` with hint destructive (managed)",
+        ),
+    ];
+    for (rules, expected) in cases {
+        assert_eq!(target.decide(&Policy::new(rules)).to_string(), expected);
+    }
+}
+
+#[test]
+fn what_is_no_pattern_is_refused_in_words() {
+    let cases = [
+        ("", "it is empty; `*` fits everything"),
+        (
+            "mcp__",
+            "no server after `mcp__`; `mcp__*` fits the tools of all servers",
+        ),
+        (
+            "mcp____read",
+            "no server after `mcp__`; `mcp__*` fits the tools of all servers",
+        ),
+        (
+            "mcp__fs__",
+            "no tool after the last `__`; `mcp__server` fits all tools of that server",
+        ),
+        ("mcp__fs__[a", "a `[` is never closed"),
+    ];
+    for (pattern, problem) in cases {
+        assert_eq!(
+            Rule::new(Action::Deny, pattern).unwrap_err().to_string(),
+            format!("the pattern {pattern:?} is not valid: {problem}")
+        );
+    }
+}
+
+#[test]
+fn actions_are_read_and_written_in_lower_case() {
+    for (text, action) in [
+        ("allow", Action::Allow),
+        ("ask", Action::Ask),
+        ("deny", Action::Deny),
+    ] {
+        assert_eq!(text.parse(), Ok(action));
+        assert_eq!(action.to_string(), text);
+        assert_eq!(serde_json::to_value(action).unwrap(), text);
+    }
+    assert_eq!(
+        "Deny".parse::<Action>().unwrap_err().to_string(),
+        "\"Deny\" is no action: write `allow`, `ask` or `deny`"
+    );
+}

@@ -1,0 +1,202 @@
+//! One configured server: its task, its handle, its state.
+//!
+//! The handle is all that the rest of the host sees. Invariant: one task owns one server.
+
+pub(crate) mod backoff;
+pub(crate) mod connect;
+pub(crate) mod memory;
+pub(crate) mod negotiate;
+pub(crate) mod owner;
+pub(crate) mod state;
+pub(crate) mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_config::{Scope, WrittenEntry};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::{Catalog, Publisher};
+use crate::event::EventSink;
+use crate::id::ServerName;
+use crate::session::Session;
+use backoff::Backoff;
+use connect::Site;
+use owner::{Control, Owner};
+use state::{Phase, State};
+use status::{Inspection, ServerStatus, ToolSummary};
+
+/// Orders come from people and programs one at a time; more than this never wait.
+const ORDERS: usize = 16;
+
+/// What is the same for every session with a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    pub(crate) name: ServerName,
+    /// Where the server stands in the order of all.
+    pub(crate) place: u64,
+    pub(crate) transport: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) written: Option<WrittenEntry>,
+    pub(crate) call_timeout: Option<Duration>,
+    pub(crate) max_calls: Option<usize>,
+    pub(crate) trusts_annotations: bool,
+}
+
+/// Talks to the task that owns a server.
+#[derive(Debug)]
+pub(crate) struct ServerHandle {
+    profile: Profile,
+    orders: mpsc::Sender<Control>,
+    state: watch::Receiver<State>,
+    /// Calls under way.
+    permits: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+impl ServerHandle {
+    /// Starts the owner of a server, in the phase that its entry asks for.
+    pub(crate) fn spawn(
+        profile: Profile,
+        site: Site,
+        phase: Phase,
+        backoff: Backoff,
+        catalog: Arc<Publisher>,
+        events: EventSink,
+        default_calls: usize,
+    ) -> Self {
+        let (orders, inbox) = mpsc::channel(ORDERS);
+        let (publisher, state) = watch::channel(State::new(phase));
+        let stop = site.stop.clone();
+        let tasks = site.tasks.clone();
+        let owner = Owner {
+            name: profile.name.clone(),
+            site: Arc::new(site),
+            orders: inbox,
+            state: publisher,
+            catalog,
+            events,
+            backoff,
+            attempts: 0,
+        };
+        tasks.spawn(owner.run());
+        let permits = Arc::new(Semaphore::new(profile.max_calls.unwrap_or(default_calls)));
+        Self {
+            profile,
+            orders,
+            state,
+            permits,
+            stop,
+        }
+    }
+
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// The open session, if there is one.
+    pub(crate) fn session(&self) -> Option<Session> {
+        self.state.borrow().session.clone()
+    }
+
+    pub(crate) fn permits(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.permits)
+    }
+
+    /// Wakes a dormant server, and comes back when the server is no longer starting.
+    pub(crate) async fn settled(&self) -> State {
+        if self.state.borrow().phase == Phase::Dormant {
+            self.order(Control::Wake).await;
+        }
+        self.no_longer_starting().await
+    }
+
+    pub(crate) async fn no_longer_starting(&self) -> State {
+        let mut state = self.state.clone();
+        match state.wait_for(State::is_settled).await {
+            Ok(settled) => settled.clone(),
+            Err(_) => self.state(),
+        }
+    }
+
+    pub(crate) async fn restart(&self) {
+        self.order(Control::Restart).await;
+    }
+
+    pub(crate) async fn set_enabled(&self, enabled: bool) {
+        self.order(|done| Control::SetEnabled(enabled, done)).await;
+    }
+
+    /// Gives an order and waits until it is carried out, or the owner is gone.
+    async fn order(&self, order: impl FnOnce(oneshot::Sender<()>) -> Control) {
+        let (done, receipt) = oneshot::channel();
+        if self.orders.send(order(done)).await.is_ok() {
+            let _ = receipt.await;
+        }
+    }
+
+    /// Asks the owner to end; [`Self::stopped`] tells when it has.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    pub(crate) async fn stopped(&self) {
+        let mut state = self.state.clone();
+        // The owner going away without a word is an end too.
+        let _ = state.wait_for(|state| state.phase == Phase::Stopped).await;
+        while state.changed().await.is_ok() {}
+    }
+
+    pub(crate) fn status(&self, catalog: &Catalog) -> ServerStatus {
+        let state = self.state();
+        let tools = catalog.of_server(&self.profile.name);
+        ServerStatus {
+            name: self.profile.name.clone(),
+            status: state.status(),
+            server_info: state
+                .hello
+                .as_ref()
+                .and_then(|hello| hello.server_info.clone()),
+            error: state.error(),
+            config: self.profile.written.clone(),
+            scope: Some(self.profile.scope),
+            tools: tools
+                .map(|tool| ToolSummary::from(&*tool.definition))
+                .collect(),
+            detail: state.detail(),
+        }
+    }
+
+    pub(crate) fn inspect(&self, catalog: &Catalog) -> Inspection {
+        let state = self.state();
+        let refused = catalog
+            .refused()
+            .iter()
+            .filter(|tool| tool.id.server == self.profile.name);
+        let refused = refused.map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
+        let stderr = state.stderr.as_ref().map(|tail| tail.last_lines());
+        Inspection {
+            status: self.status(catalog),
+            transport: self.profile.transport,
+            generation: state.generation,
+            connect_time: state.connect_time,
+            hello: state.hello.as_deref().cloned(),
+            notes: state.notes.iter().cloned().chain(refused).collect(),
+            stderr: stderr.filter(|text| !text.is_empty()),
+        }
+    }
+
+    /// When the next attempt to reach the server is made, if it is away.
+    pub(crate) fn next_attempt(&self) -> Option<Duration> {
+        match self.state.borrow().phase {
+            Phase::Retrying { at, .. } => Some(at.saturating_duration_since(Instant::now())),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! One attempt to reach a server: open, shake hands, done.
+//!
+//! It makes a [`Live`] session or says what was wrong, in words that help; when and whether to try
+//! again is the owner's affair. Dropping the attempt ends whatever it had started.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_config::StdioConfig;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::memory::ServerMemory;
+use super::negotiate::{AfterProbe, Probed, Refusal, after_initialize, after_probe};
+use crate::limits::Deadlines;
+use crate::mcp::{Era, ProtocolVersion, ServerHello};
+use crate::session::{
+    Connection, LocalSession, Patience, RequestError, Session, SessionContext, SessionEnd, Streams,
+};
+use crate::transport::environment::{self, Variables};
+use crate::transport::memory::LocalServer;
+use crate::transport::process::{Exit, Groups, Process, SpawnError};
+use crate::transport::stderr::StderrTail;
+use crate::transport::{Dial, stdio};
+use crate::wire::decode;
+
+/// How long is waited for a child's exit code and last words once its output has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Where a server is to be found.
+#[derive(Clone)]
+pub(crate) enum Endpoint {
+    Stdio(StdioConfig),
+    Local(Arc<dyn LocalServer>),
+    Stream(Arc<dyn Dial>),
+    /// A kind of server that this version does not speak to.
+    NotBuilt(&'static str),
+}
+
+impl Endpoint {
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Local(_) => "sdk",
+            Self::Stream(_) => "stream",
+            Self::NotBuilt(kind) => kind,
+        }
+    }
+}
+
+/// What an attempt needs to know.
+pub(crate) struct Site {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) context: SessionContext,
+    pub(crate) deadlines: Deadlines,
+    /// Our environment, as far as it was passed in.
+    pub(crate) variables: Arc<Variables>,
+    /// Where a child without a `cwd` of its own works.
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) memory: Arc<dyn ServerMemory>,
+    /// Under which key this server is remembered; servers made in code are not.
+    pub(crate) memory_key: Option<String>,
+    pub(crate) groups: Groups,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+/// An open session and what has to be ended with it.
+pub(crate) struct Live {
+    pub(crate) session: Session,
+    process: Option<Process>,
+    pub(crate) stderr: Option<StderrTail>,
+    deadlines: Deadlines,
+    /// Ends the tasks that serve this session.
+    stop: CancellationToken,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error("servers of type {0} are not supported yet")]
+    NotBuilt(&'static str),
+    #[error("could not connect: {0}")]
+    Dial(String),
+    #[error("{what}{last_words}")]
+    Gone {
+        what: String,
+        last_words: LastWords,
+        withheld: Option<String>,
+    },
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("no answer to the handshake within {after:?}{last_words}")]
+    TimedOut {
+        after: Duration,
+        last_words: LastWords,
+    },
+}
+
+/// What a server printed before it failed, as the end of an error message.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LastWords {
+    stderr: String,
+    noise: Option<String>,
+}
+
+impl std::fmt::Display for LastWords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(noise) = &self.noise {
+            write!(
+                f,
+                "; on stdout it printed {noise:?}, which is no MCP message"
+            )?;
+        }
+        if !self.stderr.is_empty() {
+            write!(f, "; its last words on stderr:\n{}", self.stderr)?;
+        }
+        Ok(())
+    }
+}
+
+impl ConnectError {
+    /// Trying again would only fail in the same way.
+    pub(crate) fn is_permanent(&self) -> bool {
+        match self {
+            Self::Spawn(SpawnError::Other { .. }) | Self::Dial(_) => false,
+            Self::Spawn(_) | Self::NotBuilt(_) | Self::Refused(_) => true,
+            Self::Gone { .. } | Self::TimedOut { .. } => false,
+        }
+    }
+
+    /// The server was started and went away.
+    pub(crate) fn is_crash(&self) -> bool {
+        matches!(self, Self::Gone { .. })
+    }
+
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Spawn(SpawnError::NotFound {
+                command,
+                has_path: true,
+            }) => Some(format!(
+                "is `{command}` installed and on the PATH? An absolute path in `command` works too"
+            )),
+            Self::Spawn(SpawnError::NotFound { .. }) => {
+                Some("no PATH was passed in: see HostBuilder::environment".to_owned())
+            }
+            Self::Gone {
+                withheld: Some(name),
+                ..
+            } => Some(format!(
+                "it names {name}, which is set here but not passed on: write \
+                 \"env\": {{\"{name}\": \"${{{name}}}\"}} or \"inheritEnv\": [\"{name}\"] into its entry"
+            )),
+            Self::TimedOut { .. } => Some(
+                "a slow start needs more time: `startupTimeout` in its entry, in milliseconds"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+impl Live {
+    /// Ends the session and the child: stdin is closed first, then it is waited for, then signals.
+    pub(crate) async fn shut_down(mut self) {
+        self.session.close();
+        if let Some(process) = self.process.take() {
+            process
+                .shut_down(
+                    self.deadlines.exit_after_eof,
+                    self.deadlines.exit_after_term,
+                )
+                .await;
+        }
+        self.stop.cancel();
+    }
+
+    /// Says how a session that ended by itself came to its end.
+    pub(crate) async fn post_mortem(&mut self, end: &SessionEnd, site: &Site) -> ConnectError {
+        let exit = self.exit().await;
+        let last_words = self.last_words().await;
+        gone(end, exit, last_words, site)
+    }
+
+    async fn exit(&mut self) -> Option<Exit> {
+        let process = self.process.as_mut()?;
+        timeout(LAST_WORDS, process.exited()).await.ok()
+    }
+
+    async fn last_words(&self) -> LastWords {
+        let noise = match &self.session {
+            Session::Text(connection) => connection.noise(),
+            Session::Local(_) => None,
+        };
+        let Some(stderr) = &self.stderr else {
+            return LastWords {
+                stderr: String::new(),
+                noise,
+            };
+        };
+        let _ = timeout(LAST_WORDS, stderr.drained()).await;
+        LastWords {
+            stderr: stderr.last_lines(),
+            noise,
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.session.close();
+        self.stop.cancel();
+    }
+}
+
+fn gone(end: &SessionEnd, exit: Option<Exit>, last_words: LastWords, site: &Site) -> ConnectError {
+    let what = match (end, exit) {
+        (SessionEnd::Eof { half_line: None } | SessionEnd::Io(_), Some(exit)) => {
+            format!("the server {exit}")
+        }
+        (end, Some(exit)) => format!("{end}; it {exit}"),
+        (end, None) => end.to_string(),
+    };
+    let withheld = match &site.endpoint {
+        Endpoint::Stdio(config) => {
+            environment::named_but_withheld(&last_words.stderr, &site.variables, config)
+        }
+        _ => None,
+    };
+    let last_words = LastWords {
+        stderr: site.context.redactor.redact(&last_words.stderr),
+        noise: last_words.noise,
+    };
+    ConnectError::Gone {
+        what,
+        last_words,
+        withheld,
+    }
+}
+
+/// How the handshake begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    Probe,
+    Initialize,
+}
+
+/// Opens a session, within the time that a start may take.
+pub(crate) async fn connect(site: &Site) -> Result<Live, ConnectError> {
+    let end = Instant::now() + site.deadlines.startup;
+    let remembered = site
+        .memory_key
+        .as_deref()
+        .and_then(|key| site.memory.era(key));
+    let first = match remembered {
+        Some(Era::Legacy) => Opening::Initialize,
+        Some(Era::Modern) | None => Opening::Probe,
+    };
+    let outcome = match attempt(site, first, end).await {
+        // The server was fine with the other opening before, or it minds the probe: one more try.
+        Err(Failed {
+            error: ConnectError::Gone { .. },
+            ..
+        }) if first == Opening::Probe => attempt(site, Opening::Initialize, end).await,
+        Err(Failed {
+            during_handshake: true,
+            ..
+        }) if first == Opening::Initialize => attempt(site, Opening::Probe, end).await,
+        other => other,
+    };
+    let live = outcome.map_err(|failed| failed.error)?;
+    if let (Some(key), Some(hello)) = (&site.memory_key, live.session.hello())
+        && remembered != Some(hello.version.era())
+    {
+        site.memory.remember_era(key, hello.version.era());
+    }
+    Ok(live)
+}
+
+/// A failed attempt, and how far it had come.
+struct Failed {
+    error: ConnectError,
+    during_handshake: bool,
+}
+
+impl From<ConnectError> for Failed {
+    fn from(error: ConnectError) -> Self {
+        Self {
+            error,
+            during_handshake: false,
+        }
+    }
+}
+
+async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Failed> {
+    let mut live = open(site).await?;
+    let Session::Text(connection) = live.session.clone() else {
+        return Ok(live);
+    };
+    let left = end.saturating_duration_since(Instant::now());
+    let outcome = timeout_at(
+        end,
+        shake_hands(&connection, opening, left, &site.deadlines),
+    )
+    .await;
+    let error = match outcome {
+        Ok(Ok(hello)) => {
+            connection.establish(hello);
+            return Ok(live);
+        }
+        Ok(Err(HandshakeError::Gone(end))) => live.post_mortem(&end, site).await,
+        Ok(Err(HandshakeError::Refused(refusal))) => ConnectError::Refused(refusal),
+        Ok(Err(HandshakeError::TimedOut)) | Err(_) => {
+            let last_words = match &live.stderr {
+                Some(stderr) => LastWords {
+                    stderr: site.context.redactor.redact(&stderr.last_lines()),
+                    noise: connection.noise(),
+                },
+                None => LastWords::default(),
+            };
+            ConnectError::TimedOut {
+                after: site.deadlines.startup,
+                last_words,
+            }
+        }
+    };
+    live.shut_down().await;
+    let during_handshake = matches!(error, ConnectError::Gone { .. } | ConnectError::Refused(_));
+    Err(Failed {
+        error,
+        during_handshake,
+    })
+}
+
+async fn open(site: &Site) -> Result<Live, ConnectError> {
+    let stop = site.stop.child_token();
+    let deadlines = site.deadlines.clone();
+    let (streams, process, stderr) = match &site.endpoint {
+        Endpoint::Stdio(config) => {
+            let started = stdio::start(
+                config,
+                &site.variables,
+                site.directory.as_deref(),
+                site.context.limits.stderr_tail_bytes,
+                &site.groups,
+                &site.tasks,
+                stop.clone(),
+            )?;
+            (started.streams, Some(started.process), Some(started.stderr))
+        }
+        Endpoint::Stream(dial) => (
+            dialled(dial.as_ref(), site.deadlines.startup).await?,
+            None,
+            None,
+        ),
+        Endpoint::Local(server) => {
+            let session = Session::Local(Arc::new(LocalSession::open(Arc::clone(server))));
+            return Ok(Live {
+                session,
+                process: None,
+                stderr: None,
+                deadlines,
+                stop,
+            });
+        }
+        Endpoint::NotBuilt(kind) => return Err(ConnectError::NotBuilt(kind)),
+    };
+    let context = site.context.clone();
+    let connection = Connection::spawn(streams, context, &site.tasks, stop.child_token());
+    Ok(Live {
+        session: Session::Text(connection),
+        process,
+        stderr,
+        deadlines,
+        stop,
+    })
+}
+
+async fn dialled(dial: &dyn Dial, within: Duration) -> Result<Streams, ConnectError> {
+    match timeout(within, dial.dial()).await {
+        Ok(Ok(streams)) => Ok(streams.0),
+        Ok(Err(error)) => Err(ConnectError::Dial(error.to_string())),
+        Err(_) => Err(ConnectError::Dial(format!(
+            "no connection within {within:?}"
+        ))),
+    }
+}
+
+enum HandshakeError {
+    Gone(SessionEnd),
+    Refused(Refusal),
+    TimedOut,
+}
+
+async fn shake_hands(
+    connection: &Connection,
+    opening: Opening,
+    left: Duration,
+    deadlines: &Deadlines,
+) -> Result<ServerHello, HandshakeError> {
+    if opening == Opening::Initialize {
+        return initialize(connection, ProtocolVersion::LATEST_LEGACY, left).await;
+    }
+    let mut version = ProtocolVersion::LATEST_MODERN;
+    loop {
+        let probe = connection.discover(version, Patience::within(left));
+        tokio::pin!(probe);
+        let probed = match timeout(deadlines.probe, &mut probe).await {
+            Ok(outcome) => probed(outcome),
+            Err(_) => Probed::Silent,
+        };
+        match after_probe(probed.clone(), version) {
+            AfterProbe::Modern(hello) => return Ok(*hello),
+            AfterProbe::ProbeAgain(other) => version = other,
+            AfterProbe::Initialize(version) => return initialize(connection, version, left).await,
+            AfterProbe::InitializeAndListen => {
+                return initialize_and_listen(connection, probe, version, left).await;
+            }
+            AfterProbe::StartAnew => {
+                let Probed::Gone(end) = probed else {
+                    return Err(HandshakeError::TimedOut);
+                };
+                return Err(HandshakeError::Gone(end));
+            }
+            AfterProbe::Refuse(refusal) => return Err(HandshakeError::Refused(refusal)),
+        }
+    }
+}
+
+/// The probe got no answer in time: the older handshake begins, and whichever answer comes first
+/// and is of use counts.
+async fn initialize_and_listen(
+    connection: &Connection,
+    mut probe: impl Future<Output = Result<bytes::Bytes, RequestError>> + Unpin,
+    asked: ProtocolVersion,
+    left: Duration,
+) -> Result<ServerHello, HandshakeError> {
+    let initialize = initialize(connection, ProtocolVersion::LATEST_LEGACY, left);
+    tokio::pin!(initialize);
+    tokio::select! {
+        biased;
+        late = &mut probe => match after_probe(probed(late), asked) {
+            AfterProbe::Modern(hello) => Ok(*hello),
+            AfterProbe::Refuse(refusal) => Err(HandshakeError::Refused(refusal)),
+            _ => initialize.await,
+        },
+        outcome = &mut initialize => match outcome {
+            // A modern server has no `initialize`; its answer to the probe is still to come.
+            Err(HandshakeError::Refused(refusal)) => {
+                match after_probe(probed(probe.await), asked) {
+                    AfterProbe::Modern(hello) => Ok(*hello),
+                    _ => Err(HandshakeError::Refused(refusal)),
+                }
+            }
+            outcome => outcome,
+        },
+    }
+}
+
+fn probed(outcome: Result<bytes::Bytes, RequestError>) -> Probed {
+    match outcome {
+        Ok(answer) => match decode::discovered(&answer) {
+            Ok(discovered) => Probed::Discovered(discovered),
+            Err(problem) => Probed::Unusable(problem),
+        },
+        Err(RequestError::Refused(error)) => Probed::Refused(error),
+        Err(RequestError::Unusable(problem)) => Probed::Unusable(problem),
+        Err(RequestError::Lost { end, .. }) => Probed::Gone(end),
+        Err(_) => Probed::Silent,
+    }
+}
+
+async fn initialize(
+    connection: &Connection,
+    version: ProtocolVersion,
+    left: Duration,
+) -> Result<ServerHello, HandshakeError> {
+    let answer = connection.initialize(version, Patience::within(left)).await;
+    let hello = match answer {
+        Ok(answer) => decode::initialized(&answer)
+            .map_err(Refusal::Unusable)
+            .and_then(after_initialize)
+            .map_err(HandshakeError::Refused)?,
+        Err(RequestError::Refused(error)) => {
+            return Err(HandshakeError::Refused(Refusal::Refused(error)));
+        }
+        Err(RequestError::Unusable(problem)) => {
+            return Err(HandshakeError::Refused(Refusal::Unusable(problem)));
+        }
+        Err(RequestError::Lost { end, .. }) => return Err(HandshakeError::Gone(end)),
+        Err(_) => return Err(HandshakeError::TimedOut),
+    };
+    connection.send_initialized();
+    Ok(hello)
+}

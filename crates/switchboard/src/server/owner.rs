@@ -1,0 +1,432 @@
+//! The task that owns one server: its session, its process, its backoff.
+//!
+//! Orders come in through a bounded inbox, the state goes out on a `watch`; calls do not pass
+//! through here. Invariant: the catalog knows a session's tools before anybody sees it as ready.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::backoff::{Backoff, Failure as Setback, FailureKind, GiveUp, Verdict};
+use super::connect::{ConnectError, Live, Site, connect};
+use super::state::{Failure, Phase, State};
+use crate::catalog::Publisher;
+use crate::catalog::paging::{self, Listing};
+use crate::event::{Event, EventSink};
+use crate::id::ServerName;
+use crate::interact::BoxFuture;
+use crate::mcp::Tool;
+use crate::session::{Patience, RequestError, Session, SessionEnd};
+
+/// What a server can be told. Each order is answered when it has been carried out.
+#[derive(Debug)]
+pub(crate) enum Control {
+    /// Start it if it is not running; a failed one is tried again.
+    Wake(oneshot::Sender<()>),
+    /// End the session, if there is one, and make a new one.
+    Restart(oneshot::Sender<()>),
+    SetEnabled(bool, oneshot::Sender<()>),
+}
+
+pub(crate) struct Owner {
+    pub(super) name: ServerName,
+    pub(super) site: Arc<Site>,
+    pub(super) orders: mpsc::Receiver<Control>,
+    pub(super) state: watch::Sender<State>,
+    pub(super) catalog: Arc<Publisher>,
+    pub(super) events: EventSink,
+    pub(super) backoff: Backoff,
+    /// For the attempts after the first, so that the words in a status count right.
+    pub(super) attempts: u32,
+}
+
+/// What the owner does next.
+enum Step {
+    /// Wait for an order.
+    Rest,
+    Connect,
+    Serve(Box<Live>),
+    RetryAt(Instant),
+    End,
+}
+
+/// What woke the owner while a session is open.
+enum Wake {
+    Stop,
+    Order(Option<Control>),
+    Ended(SessionEnd),
+    Listed(Result<Listing, RequestError>),
+}
+
+impl Owner {
+    pub(super) async fn run(mut self) {
+        let mut step = match self.state.borrow().phase {
+            Phase::Starting => Step::Connect,
+            _ => Step::Rest,
+        };
+        loop {
+            step = match step {
+                Step::Rest => self.rest().await,
+                Step::Connect => self.connect().await,
+                Step::Serve(live) => self.serve(*live).await,
+                Step::RetryAt(at) => self.wait_until(at).await,
+                Step::End => break,
+            };
+        }
+        self.catalog.remove(&self.name);
+        self.publish(|state| {
+            state.phase = Phase::Stopped;
+            state.session = None;
+        });
+    }
+
+    /// Changes the published state, and tells of it if it shows.
+    fn publish(&self, change: impl FnOnce(&mut State)) {
+        let mut shown = None;
+        self.state.send_modify(|state| {
+            let before = (state.status(), state.detail(), state.error());
+            change(state);
+            let after = (state.status(), state.detail(), state.error());
+            shown = (before != after).then_some(after);
+        });
+        if let Some((status, detail, error)) = shown {
+            let server = self.name.clone();
+            let detail = error.or(detail);
+            self.events.send(|| Event::ServerChanged {
+                server,
+                status,
+                detail,
+            });
+        }
+    }
+
+    async fn rest(&mut self) -> Step {
+        let stop = self.site.stop.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => Step::End,
+            order = self.orders.recv() => match order {
+                None => Step::End,
+                Some(Control::Wake(done) | Control::Restart(done)) => {
+                    self.begin_afresh();
+                    let _ = done.send(());
+                    Step::Connect
+                }
+                Some(Control::SetEnabled(enabled, done)) => {
+                    let was_off = self.state.borrow().phase == Phase::Off;
+                    self.set_enabled(enabled);
+                    let step = if was_off && enabled {
+                        self.begin_afresh();
+                        Step::Connect
+                    } else {
+                        Step::Rest
+                    };
+                    let _ = done.send(());
+                    step
+                }
+            },
+        }
+    }
+
+    /// Somebody asks for the server: earlier failures no longer count.
+    fn begin_afresh(&mut self) {
+        self.backoff.begin_afresh();
+        self.attempts = 0;
+        self.publish(|state| {
+            state.phase = Phase::Starting;
+            state.error = None;
+        });
+    }
+
+    fn set_enabled(&self, enabled: bool) {
+        self.catalog.set_exposed(&self.name, enabled);
+        self.publish(|state| state.enabled = enabled);
+    }
+
+    async fn connect(&mut self) -> Step {
+        self.publish(|state| state.phase = Phase::Starting);
+        let began = Instant::now();
+        let site = Arc::clone(&self.site);
+        let attempt = reach(&site);
+        tokio::pin!(attempt);
+        let stop = self.site.stop.clone();
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Step::End,
+                order = self.orders.recv() => match order {
+                    None => return Step::End,
+                    Some(Control::Wake(done)) => drop(done.send(())),
+                    Some(Control::Restart(done)) => {
+                        let _ = done.send(());
+                        return Step::Connect;
+                    }
+                    Some(Control::SetEnabled(enabled, done)) => {
+                        self.catalog.set_exposed(&self.name, enabled);
+                        self.state.send_modify(|state| state.enabled = enabled);
+                        let _ = done.send(());
+                    }
+                },
+                outcome = &mut attempt => break outcome,
+            }
+        };
+        match outcome {
+            Ok((live, listing)) => self.ready(live, listing, began),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn ready(
+        &mut self,
+        live: Live,
+        listing: Result<Listing, RequestError>,
+        began: Instant,
+    ) -> Step {
+        let problem = match listing {
+            Ok(listing) => {
+                self.backoff.proved_alive();
+                self.attempts = 0;
+                self.take_listing(listing);
+                None
+            }
+            Err(error) => {
+                self.catalog.set_available(&self.name, true);
+                Some(format!("its tools could not be listed: {error}"))
+            }
+        };
+        let connect_time = began.elapsed();
+        self.publish(|state| {
+            state.phase = Phase::Ready;
+            state.generation = state.generation.next();
+            state.session = Some(live.session.clone());
+            state.hello = live.session.hello().cloned().map(Arc::new);
+            state.error = problem;
+            state.connect_time = Some(connect_time);
+            state.stderr.clone_from(&live.stderr);
+        });
+        Step::Serve(Box::new(live))
+    }
+
+    fn take_listing(&self, listing: Listing) {
+        for note in &listing.notes {
+            let (server, note) = (self.name.clone(), note.clone());
+            self.events.send(|| Event::ListingNoted { server, note });
+        }
+        self.remember(&listing.tools);
+        self.state
+            .send_modify(|state| state.notes = Arc::new(listing.notes));
+        self.catalog.list(&self.name, listing.tools, true);
+    }
+
+    fn remember(&self, tools: &[Tool]) {
+        if let Some(key) = &self.site.memory_key {
+            self.site.memory.remember_tools(key, tools);
+        }
+    }
+
+    fn failed(&mut self, error: &ConnectError) -> Step {
+        let kind = if error.is_permanent() {
+            FailureKind::NotWorthRetrying
+        } else if error.is_crash() {
+            FailureKind::Crash
+        } else {
+            FailureKind::Unreachable
+        };
+        self.set_back(kind, error)
+    }
+
+    fn set_back(&mut self, kind: FailureKind, error: &ConnectError) -> Step {
+        self.attempts += 1;
+        let attempt = self.attempts;
+        let setback = Setback {
+            kind,
+            retry_after: None,
+        };
+        match self
+            .backoff
+            .after_failure(setback, Instant::now(), fastrand::f64())
+        {
+            Verdict::RetryIn(delay) => {
+                let at = Instant::now() + delay;
+                self.catalog.set_available(&self.name, false);
+                self.publish(|state| {
+                    state.phase = Phase::Retrying { attempt, at };
+                    state.session = None;
+                    state.error = Some(error.to_string());
+                });
+                Step::RetryAt(at)
+            }
+            Verdict::GiveUp(why) => {
+                let error_text = match why {
+                    GiveUp::NotWorthRetrying | GiveUp::Attempts { max: 0 } => error.to_string(),
+                    why => format!("{why}: {error}"),
+                };
+                self.give_up(Failure {
+                    error: error_text,
+                    hint: error.hint(),
+                })
+            }
+        }
+    }
+
+    fn give_up(&self, failure: Failure) -> Step {
+        self.catalog.withdraw(&self.name);
+        self.publish(|state| {
+            state.phase = Phase::Failed(failure);
+            state.session = None;
+        });
+        Step::Rest
+    }
+
+    async fn wait_until(&mut self, at: Instant) -> Step {
+        let stop = self.site.stop.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Step::End,
+                order = self.orders.recv() => match order {
+                    None => return Step::End,
+                    Some(Control::Wake(done) | Control::Restart(done)) => {
+                        self.begin_afresh();
+                        let _ = done.send(());
+                        return Step::Connect;
+                    }
+                    Some(Control::SetEnabled(enabled, done)) => {
+                        self.set_enabled(enabled);
+                        let _ = done.send(());
+                    }
+                },
+                () = tokio::time::sleep_until(at) => return Step::Connect,
+            }
+        }
+    }
+
+    async fn serve(&mut self, mut live: Live) -> Step {
+        let mut relisting = Relisting::new(self.state.borrow().error.is_some());
+        loop {
+            let stop = self.site.stop.clone();
+            let wake = tokio::select! {
+                biased;
+                () = stop.cancelled() => Wake::Stop,
+                order = self.orders.recv() => Wake::Order(order),
+                end = live.session.ended() => Wake::Ended(end),
+                outcome = relisting.next(&self.site, &live.session) => Wake::Listed(outcome),
+            };
+            match wake {
+                Wake::Stop | Wake::Order(None) => {
+                    self.stop_serving(live).await;
+                    return Step::End;
+                }
+                Wake::Order(Some(Control::Wake(done))) => drop(done.send(())),
+                Wake::Order(Some(Control::SetEnabled(enabled, done))) => {
+                    self.set_enabled(enabled);
+                    let _ = done.send(());
+                }
+                Wake::Order(Some(Control::Restart(done))) => {
+                    self.catalog.set_available(&self.name, false);
+                    self.stop_serving(live).await;
+                    self.begin_afresh();
+                    let _ = done.send(());
+                    return Step::Connect;
+                }
+                Wake::Ended(end) => {
+                    self.catalog.set_available(&self.name, false);
+                    self.publish(|state| state.session = None);
+                    let error = live.post_mortem(&end, &self.site).await;
+                    live.shut_down().await;
+                    return self.set_back(FailureKind::Crash, &error);
+                }
+                Wake::Listed(Ok(listing)) => {
+                    self.backoff.proved_alive();
+                    self.take_listing(listing);
+                    self.publish(|state| state.error = None);
+                }
+                Wake::Listed(Err(error)) => {
+                    let problem = format!("its tools could not be listed: {error}");
+                    self.publish(|state| state.error = Some(problem));
+                }
+            }
+        }
+    }
+
+    /// Nobody sees the session any more, then it is ended.
+    async fn stop_serving(&self, live: Live) {
+        self.publish(|state| state.session = None);
+        live.shut_down().await;
+    }
+}
+
+/// A session and its first listing, which may fail without failing the session.
+async fn reach(site: &Site) -> Result<(Live, Result<Listing, RequestError>), ConnectError> {
+    let mut live = connect(site).await?;
+    let listing = list(site, &live.session).await;
+    if let Err(RequestError::Lost { end, .. }) = &listing {
+        return Err(live.post_mortem(end, site).await);
+    }
+    Ok((live, listing))
+}
+
+fn list(
+    site: &Site,
+    session: &Session,
+) -> impl Future<Output = Result<Listing, RequestError>> + Send + use<> {
+    let (session, limits) = (session.clone(), Arc::clone(&site.context.limits));
+    let patience = Patience::within(site.deadlines.list);
+    async move { paging::list_tools(&session, &limits, patience).await }
+}
+
+/// Listings after the first: when the server says that its tools changed, and when one failed.
+struct Relisting {
+    /// When the next one begins.
+    due: Option<Instant>,
+    running: Option<BoxFuture<'static, Result<Listing, RequestError>>>,
+    /// How long is waited after the next failure.
+    delay: Duration,
+}
+
+impl Relisting {
+    /// A server that announces change after change is asked no more often than this.
+    const BREATHER: Duration = Duration::from_millis(100);
+    const FIRST_RETRY: Duration = Duration::from_secs(1);
+    const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+    fn new(failed_before: bool) -> Self {
+        let due = failed_before.then(|| Instant::now() + Self::FIRST_RETRY);
+        Self {
+            due,
+            running: None,
+            delay: Self::FIRST_RETRY,
+        }
+    }
+
+    /// The outcome of the next listing, whenever there is cause for one. May be dropped and asked
+    /// again at any time.
+    async fn next(&mut self, site: &Site, session: &Session) -> Result<Listing, RequestError> {
+        let outcome = loop {
+            if let Some(running) = &mut self.running {
+                break running.await;
+            }
+            match self.due {
+                Some(due) => {
+                    tokio::time::sleep_until(due).await;
+                    self.due = None;
+                    self.running = Some(Box::pin(list(site, session)));
+                }
+                None => {
+                    session.tools_changed().await;
+                    self.due = Some(Instant::now() + Self::BREATHER);
+                }
+            }
+        };
+        self.running = None;
+        if outcome.is_ok() {
+            self.delay = Self::FIRST_RETRY;
+        } else {
+            self.due = Some(Instant::now() + self.delay);
+            self.delay = (self.delay * 2).min(Self::LONGEST_RETRY);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,130 @@
+//! The state of one server, as its owner publishes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::status::ConnectionStatus;
+use crate::id::Generation;
+use crate::mcp::ServerHello;
+use crate::session::Session;
+use crate::transport::stderr::StderrTail;
+
+/// Where a server is in its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Configured, not started; a call wakes it.
+    Dormant,
+    /// Switched off before it was ever started.
+    Off,
+    /// Starting, shaking hands, or listing for the first time.
+    Starting,
+    Ready,
+    /// Away; the next attempt is at this time.
+    Retrying {
+        attempt: u32,
+        at: Instant,
+    },
+    /// Waits for the user's consent; nothing of it has run.
+    AwaitingApproval {
+        hint: String,
+    },
+    /// Gave up.
+    Failed(Failure),
+    /// Ended for good.
+    Stopped,
+}
+
+/// Why a server is given up until somebody asks for it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) error: String,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    /// False: the session is kept, and nothing of it is exposed.
+    pub(crate) enabled: bool,
+    pub(crate) generation: Generation,
+    /// The open session; only in phase `Ready`.
+    pub(crate) session: Option<Session>,
+    /// What the server said when the last session began.
+    pub(crate) hello: Option<Arc<ServerHello>>,
+    /// The last thing that went wrong, as long as it matters.
+    pub(crate) error: Option<String>,
+    pub(crate) connect_time: Option<Duration>,
+    pub(crate) notes: Arc<Vec<String>>,
+    pub(crate) stderr: Option<StderrTail>,
+}
+
+impl State {
+    pub(crate) fn new(phase: Phase) -> Self {
+        Self {
+            phase,
+            enabled: true,
+            generation: Generation::default(),
+            session: None,
+            hello: None,
+            error: None,
+            connect_time: None,
+            notes: Arc::default(),
+            stderr: None,
+        }
+    }
+
+    /// Nothing will change without somebody asking for it.
+    pub(crate) fn is_settled(&self) -> bool {
+        !matches!(self.phase, Phase::Starting)
+    }
+
+    pub(crate) fn status(&self) -> ConnectionStatus {
+        if !self.enabled {
+            return ConnectionStatus::Disabled;
+        }
+        match &self.phase {
+            Phase::Ready => ConnectionStatus::Connected,
+            Phase::Failed(_) | Phase::Stopped => ConnectionStatus::Failed,
+            Phase::Off => ConnectionStatus::Disabled,
+            Phase::Dormant
+            | Phase::Starting
+            | Phase::Retrying { .. }
+            | Phase::AwaitingApproval { .. } => ConnectionStatus::Pending,
+        }
+    }
+
+    /// What went wrong, for the status.
+    pub(crate) fn error(&self) -> Option<String> {
+        match &self.phase {
+            Phase::Failed(failure) => Some(failure.error.clone()),
+            _ => self.error.clone(),
+        }
+    }
+
+    /// The state in words.
+    pub(crate) fn detail(&self) -> Option<String> {
+        if !self.enabled && self.session.is_some() {
+            return Some("switched off; the connection is kept".to_owned());
+        }
+        match &self.phase {
+            Phase::Dormant => Some("not started; the first call starts it".to_owned()),
+            Phase::Off => Some("switched off in its entry".to_owned()),
+            Phase::Starting => Some("starting".to_owned()),
+            Phase::Ready => None,
+            Phase::Retrying { attempt, at } => {
+                let wait = at.saturating_duration_since(Instant::now()).as_secs_f64();
+                Some(format!(
+                    "attempt {attempt} failed, the next is in {wait:.1} s"
+                ))
+            }
+            Phase::AwaitingApproval { hint } => {
+                Some(format!("not approved, nothing was started: {hint}"))
+            }
+            Phase::Failed(failure) => failure.hint.clone(),
+            Phase::Stopped => Some("stopped".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! One handshake with a server, and the requests made on it.
+//!
+//! Calls come here straight from the pipeline, many at a time; the owner only opens and closes.
+//! Invariant: every request ends as *answered*, *not sent* or *unknown*, and its error says which.
+
+mod connection;
+mod inbound;
+mod life;
+mod local;
+mod table;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, watch};
+
+use crate::event::EventSink;
+use crate::id::ServerName;
+use crate::interact::Interaction;
+use crate::limits::Limits;
+use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, ServerHello};
+use crate::telemetry::{Redactor, WireTap};
+use crate::wire::Problem;
+use crate::wire::decode::{self, ToolPage};
+
+pub(crate) use connection::{Connection, Streams};
+pub(crate) use life::Patience;
+pub(crate) use local::LocalSession;
+
+/// What is known of a request that ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// The server answered, one way or another.
+    Answered,
+    /// Not a byte of it reached the server: it can safely be tried again.
+    NotSent,
+    /// It may or may not have been carried out.
+    Unknown,
+}
+
+/// Why a session is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SessionEnd {
+    /// The server closed its output.
+    Eof {
+        /// What it said last, when that was not a whole line.
+        half_line: Option<String>,
+    },
+    /// Reading or writing failed.
+    Io(String),
+    /// The server wrote without end and without a line end.
+    Endless,
+    /// We ended it.
+    Closed,
+}
+
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Eof { half_line: None } => f.write_str("the server closed the connection"),
+            Self::Eof {
+                half_line: Some(text),
+            } => {
+                write!(f, "the server stopped in the middle of a message: {text:?}")
+            }
+            Self::Io(error) => write!(f, "the connection broke: {error}"),
+            Self::Endless => f.write_str("the server wrote without ever ending a message"),
+            Self::Closed => f.write_str("the connection was closed"),
+        }
+    }
+}
+
+/// Why a request has no usable answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("{end}")]
+    Lost { delivery: Delivery, end: SessionEnd },
+    #[error(
+        "{limit} bytes wait for the server already, which does not read (limit `outbox_bytes`)"
+    )]
+    Congested { limit: usize },
+    #[error("the request is longer than {limit} bytes (limit `message_bytes`)")]
+    TooLong { limit: usize },
+    #[error("the server refused: {0}")]
+    Refused(ErrorObject),
+    #[error("the server's answer cannot be used: {0}")]
+    Unusable(Problem),
+    #[error("{}", timeout_text(*.after, *.idle))]
+    TimedOut {
+        after: Duration,
+        idle: bool,
+        delivery: Delivery,
+    },
+}
+
+impl RequestError {
+    /// What is known of the request's fate.
+    pub(crate) fn delivery(&self) -> Delivery {
+        match self {
+            Self::Lost { delivery, .. } | Self::TimedOut { delivery, .. } => *delivery,
+            Self::Congested { .. } | Self::TooLong { .. } => Delivery::NotSent,
+            Self::Refused(_) | Self::Unusable(_) => Delivery::Answered,
+        }
+    }
+}
+
+fn timeout_text(after: Duration, idle: bool) -> String {
+    if idle {
+        format!("no sign of life for {after:?}")
+    } else {
+        format!("no answer within {after:?}")
+    }
+}
+
+/// What a session needs to know of the host around it.
+#[derive(Clone)]
+pub(crate) struct SessionContext {
+    pub(crate) server: ServerName,
+    pub(crate) limits: Arc<Limits>,
+    /// Who we say we are.
+    pub(crate) client: Implementation,
+    pub(crate) interaction: Arc<dyn Interaction>,
+    pub(crate) events: EventSink,
+    pub(crate) tap: Option<Arc<dyn WireTap>>,
+    pub(crate) redactor: Redactor,
+}
+
+/// A tool call as it goes to a server.
+#[derive(Debug)]
+pub(crate) struct ToolRequest<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Map<String, Value>,
+    pub(crate) trace: Option<&'a str>,
+    pub(crate) patience: Patience,
+    pub(crate) progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// A session that is open; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) enum Session {
+    /// JSON text over a stream of bytes.
+    Text(Arc<Connection>),
+    /// A server in this process.
+    Local(Arc<LocalSession>),
+}
+
+impl Session {
+    /// What the server said of itself; `None` before the handshake is over.
+    pub(crate) fn hello(&self) -> Option<&ServerHello> {
+        match self {
+            Self::Text(connection) => connection.hello(),
+            Self::Local(local) => Some(local.hello()),
+        }
+    }
+
+    /// One page of tools.
+    pub(crate) async fn list_tools(
+        &self,
+        cursor: Option<&str>,
+        patience: Patience,
+    ) -> Result<ToolPage, RequestError> {
+        match self {
+            Self::Text(connection) => {
+                let answer = connection.list_tools(cursor, patience).await?;
+                decode::tool_page(&answer).map_err(RequestError::Unusable)
+            }
+            Self::Local(local) => Ok(local.tools()),
+        }
+    }
+
+    /// Calls a tool. Dropping the future cancels the call, and the server is told.
+    pub(crate) async fn call_tool(
+        &self,
+        request: ToolRequest<'_>,
+    ) -> Result<CallToolResult, RequestError> {
+        match self {
+            Self::Text(connection) => {
+                let answer = connection.call_tool(request).await?;
+                decode::call_tool_result(&answer).map_err(RequestError::Unusable)
+            }
+            Self::Local(local) => local.call_tool(request).await,
+        }
+    }
+
+    /// Comes back when the server has said that its tools changed, once for many such notices.
+    pub(crate) async fn tools_changed(&self) {
+        match self {
+            Self::Text(connection) => connection.tools_changed().await,
+            Self::Local(_) => std::future::pending().await,
+        }
+    }
+
+    /// Comes back when the session is over.
+    pub(crate) async fn ended(&self) -> SessionEnd {
+        match self {
+            Self::Text(connection) => connection.ended().await,
+            Self::Local(_) => std::future::pending().await,
+        }
+    }
+
+    /// Ends it: nothing more is sent, what waits is lost.
+    pub(crate) fn close(&self) {
+        if let Self::Text(connection) = self {
+            connection.close(SessionEnd::Closed);
+        }
+    }
+}
+
+/// Waits until a watched end is there.
+async fn wait_for_end(mut ended: watch::Receiver<Option<SessionEnd>>) -> SessionEnd {
+    match ended.wait_for(Option::is_some).await {
+        Ok(end) => end.clone().unwrap_or(SessionEnd::Closed),
+        Err(_) => SessionEnd::Closed,
+    }
+}

@@ -1,0 +1,530 @@
+//! A session over a stream of bytes: JSON text, one message a line, many requests under way.
+//!
+//! Two tasks serve it, one that reads and one that writes; callers wait for their own answers and
+//! decode them themselves. Invariant: the reading task never waits for anything but the server.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::inbound::Inbound;
+use super::life::{Life, Patience};
+use super::table::{Pending, Reply, Table};
+use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
+use crate::mcp::{Era, Progress, ProtocolVersion, ServerHello};
+use crate::sync::lock;
+use crate::telemetry::Direction;
+use crate::transport::outbox::{Outbox, Refused, Writer};
+use crate::wire::encode::{self, Meta};
+use crate::wire::line::{Line, Lines};
+use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received, decode};
+
+/// How long answers may still come in after writing has failed.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How much of a half line or of a line that is no JSON is kept for an error message.
+const SHOWN_BYTES: usize = 200;
+
+pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+
+/// The two directions of a connection.
+pub(crate) struct Streams {
+    pub(crate) reader: Reader,
+    pub(crate) writer: Writer,
+}
+
+pub(crate) struct Connection {
+    context: SessionContext,
+    outbox: Outbox,
+    table: Mutex<Table>,
+    next_id: AtomicU64,
+    life: Life,
+    hello: OnceLock<ServerHello>,
+    inbound: Inbound,
+    /// Holds one permit however many notices came: notices coalesce.
+    tools_changed: Notify,
+    /// The last line that was no message: what a server printed where it should have spoken.
+    noise: Mutex<Option<String>>,
+    ended: watch::Sender<Option<SessionEnd>>,
+    stop: CancellationToken,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("server", &self.context.server)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Starts to serve the streams. Tasks end when the streams do, or with `stop`.
+    pub(crate) fn spawn(
+        streams: Streams,
+        context: SessionContext,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        let connection = Arc::new(Self {
+            outbox: Outbox::new(streams.writer, context.limits.outbox_bytes),
+            table: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            life: Life::new(),
+            hello: OnceLock::new(),
+            inbound: Inbound::new(tasks.clone(), context.limits.inbound_requests),
+            tools_changed: Notify::new(),
+            noise: Mutex::default(),
+            ended: watch::Sender::new(None),
+            stop,
+            context,
+        });
+        tasks.spawn(Arc::clone(&connection).read_all(streams.reader));
+        tasks.spawn(Arc::clone(&connection).write_all());
+        connection
+    }
+
+    pub(crate) fn hello(&self) -> Option<&ServerHello> {
+        self.hello.get()
+    }
+
+    /// Ends the handshake: from here on both sides speak this version.
+    pub(crate) fn establish(&self, hello: ServerHello) {
+        let _ = self.hello.set(hello);
+    }
+
+    pub(super) fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    pub(super) fn life(&self) -> &Life {
+        &self.life
+    }
+
+    pub(super) fn inbound_done(&self, id: &wire::RequestId) {
+        self.inbound.done(id);
+    }
+
+    fn version(&self) -> Option<ProtocolVersion> {
+        self.hello.get().map(|hello| hello.version)
+    }
+
+    /// What requests carry along: who we are (modern), a token for progress, the trace.
+    fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> Meta<'a> {
+        let described = self
+            .version()
+            .filter(|version| version.era() == Era::Modern);
+        Meta::new(described, &self.context.client, token, trace)
+    }
+
+    pub(super) async fn list_tools(
+        &self,
+        cursor: Option<&str>,
+        patience: Patience,
+    ) -> Result<Bytes, RequestError> {
+        let params = encode::ListPage {
+            cursor,
+            meta: self.meta(None, None).unless_empty(),
+        };
+        self.request(Ask::plain(patience), |id| {
+            encode::request(id, "tools/list", params)
+        })
+        .await
+    }
+
+    pub(super) async fn call_tool(&self, call: ToolRequest<'_>) -> Result<Bytes, RequestError> {
+        let ask = Ask {
+            progress: call.progress,
+            ..Ask::plain(call.patience)
+        };
+        self.request(ask, |id| {
+            let meta = self.meta(Some(id), call.trace);
+            let params = encode::CallTool {
+                name: call.tool,
+                arguments: call.arguments,
+                meta,
+            };
+            encode::request(id, "tools/call", params)
+        })
+        .await
+    }
+
+    /// `server/discover`, asked before anything is known of the server.
+    pub(crate) async fn discover(
+        &self,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Bytes, RequestError> {
+        let meta = Meta::new(Some(version), &self.context.client, None, None);
+        let ask = Ask {
+            kind: Kind::Handshake,
+            ..Ask::plain(patience)
+        };
+        self.request(ask, |id| {
+            encode::request(id, "server/discover", encode::OnlyMeta { meta })
+        })
+        .await
+    }
+
+    /// `initialize`, with what the host offers to servers.
+    pub(crate) async fn initialize(
+        &self,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Bytes, RequestError> {
+        let offers = self.context.interaction.offers();
+        let ask = Ask {
+            kind: Kind::Handshake,
+            ..Ask::plain(patience)
+        };
+        self.request(ask, |id| {
+            let params = encode::initialize(version, offers, &self.context.client);
+            encode::request(id, "initialize", params)
+        })
+        .await
+    }
+
+    /// Tells the server that the handshake is over.
+    pub(crate) fn send_initialized(&self) {
+        let line = encode::notification("notifications/initialized", None::<()>);
+        // A server that is gone by now is noticed by whoever asks it next.
+        let _ = self.send(None, line);
+    }
+
+    async fn request(
+        &self,
+        ask: Ask,
+        encode: impl FnOnce(u64) -> Vec<u8>,
+    ) -> Result<Bytes, RequestError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let line = encode(id);
+        let limit = self.context.limits.message_bytes;
+        if line.len() > limit {
+            return Err(RequestError::TooLong { limit });
+        }
+        let wait = ask.patience.start(&self.life);
+        let (reply, mut answer) = oneshot::channel();
+        let is_handshake = ask.kind == Kind::Handshake;
+        let pending = Pending {
+            reply,
+            progress: ask.progress,
+            skipped: 0,
+            is_handshake,
+        };
+        lock(&self.table)
+            .insert(id, pending)
+            .map_err(|end| RequestError::Lost {
+                delivery: Delivery::NotSent,
+                end,
+            })?;
+        let mut open = OpenRequest {
+            connection: self,
+            id,
+            kind: ask.kind,
+            is_open: true,
+        };
+        self.send(Some(id), line)?;
+        let reply = tokio::select! {
+            biased;
+            reply = &mut answer => reply,
+            expired = wait.run_out() => {
+                let delivery = open.give_up("timed out");
+                return Err(RequestError::TimedOut {
+                    after: expired.after,
+                    idle: expired.idle,
+                    delivery,
+                });
+            }
+        };
+        open.is_open = false;
+        match reply {
+            Ok(Reply::Result(bytes)) => Ok(bytes),
+            Ok(Reply::Error(error)) => Err(RequestError::Refused(error)),
+            Ok(Reply::Unusable(problem)) => Err(RequestError::Unusable(problem)),
+            Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),
+            Err(_) => Err(RequestError::Lost {
+                delivery: Delivery::Unknown,
+                end: SessionEnd::Closed,
+            }),
+        }
+    }
+
+    /// Hands a line to the outbox.
+    pub(super) fn send(&self, id: Option<u64>, line: Vec<u8>) -> Result<(), RequestError> {
+        self.tap(Direction::Sent, &line);
+        let alone = lock(&self.table).len() <= 1;
+        self.outbox
+            .submit(id, line, alone)
+            .map_err(|refused| match refused {
+                Refused::Full { limit } => RequestError::Congested { limit },
+                Refused::Broken(error) => RequestError::Lost {
+                    delivery: Delivery::NotSent,
+                    end: SessionEnd::Io(error),
+                },
+            })
+    }
+
+    fn tap(&self, direction: Direction, line: &[u8]) {
+        if let Some(tap) = &self.context.tap {
+            let text = String::from_utf8_lossy(line);
+            let text = self.context.redactor.redact(text.trim_end());
+            tap.line(&self.context.server, direction, &text);
+        }
+    }
+
+    async fn write_all(self: Arc<Self>) {
+        let broken = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            broken = self.outbox.run() => broken,
+        };
+        self.outbox.close();
+        let Some(broken) = broken else { return };
+        let end = SessionEnd::Io(broken.error);
+        for id in broken.not_sent {
+            let pending = lock(&self.table).take(id);
+            if let Some(pending) = pending {
+                let delivery = Delivery::NotSent;
+                let _ = pending.reply.send(Reply::Lost {
+                    delivery,
+                    end: end.clone(),
+                });
+            }
+        }
+        // What the server did get it may still answer.
+        let _ = tokio::time::timeout(LAST_WORDS, self.ended()).await;
+        self.close(end);
+    }
+
+    async fn read_all(self: Arc<Self>, mut reader: Reader) {
+        let mut lines = Lines::new(self.context.limits.message_bytes);
+        let end = loop {
+            let read = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break SessionEnd::Closed,
+                read = reader.read_buf(lines.room()) => read,
+            };
+            match read {
+                Ok(0) => {
+                    let half_line = lines.remainder().map(|rest| shown(&rest));
+                    break SessionEnd::Eof { half_line };
+                }
+                Ok(_) => {}
+                Err(error) => break SessionEnd::Io(error.to_string()),
+            }
+            if let Err(end) = self.take_lines(&mut lines) {
+                break end;
+            }
+        };
+        self.close(end);
+    }
+
+    fn take_lines(self: &Arc<Self>, lines: &mut Lines) -> Result<(), SessionEnd> {
+        loop {
+            match lines.next() {
+                Ok(Some(Line::Complete(line))) => {
+                    self.tap(Direction::Received, &line);
+                    self.receive(&line, &line);
+                }
+                Ok(Some(Line::TooLong { id })) => {
+                    let limit = self.context.limits.message_bytes;
+                    self.reject(id, Problem::TooLong { limit });
+                }
+                Ok(None) => return Ok(()),
+                Err(wire::line::Endless) => return Err(SessionEnd::Endless),
+            }
+        }
+    }
+
+    /// Takes one message, which lies somewhere in `line`.
+    fn receive(self: &Arc<Self>, line: &Bytes, message: &[u8]) {
+        match wire::read(message, &self.context.limits) {
+            Received::Message(message) => self.act_on(line, message),
+            Received::Batch(messages) if self.version() == Some(ProtocolVersion::V2025_03_26) => {
+                for message in messages {
+                    self.receive(line, message);
+                }
+            }
+            Received::Batch(_) | Received::Noise => self.note_noise(message),
+            Received::Broken { id, problem } => self.reject(id, problem),
+        }
+    }
+
+    fn act_on(self: &Arc<Self>, line: &Bytes, message: Message<'_>) {
+        match message {
+            Message::Answer { id, outcome } => {
+                let reply = match outcome {
+                    Outcome::Result(result) => Reply::Result(line.slice_ref(result)),
+                    Outcome::Error(error) => Reply::Error(error),
+                };
+                self.end_request(id, reply);
+            }
+            Message::Notification { method, params } => {
+                self.life.touch();
+                self.notified(&method, params.unwrap_or_default());
+            }
+            Message::Request { id, method, params } => {
+                self.life.touch();
+                // Modern servers have no requests to make: what looks like one is not answered.
+                if self
+                    .version()
+                    .is_none_or(|version| version.era() == Era::Legacy)
+                {
+                    self.inbound
+                        .take(self, id, &method, params.unwrap_or(b"{}"));
+                }
+            }
+        }
+    }
+
+    fn end_request(&self, id: AnswerId, reply: Reply) {
+        let mut table = lock(&self.table);
+        let pending = match (id, &reply) {
+            (AnswerId::Ours(id), _) => table.take(id),
+            (AnswerId::Null, Reply::Error(_)) => table.take_handshake(),
+            (AnswerId::Null | AnswerId::Foreign, _) => None,
+        };
+        drop(table);
+        match pending {
+            // A caller who has gone in this very moment takes no answer; that is fine.
+            Some(pending) => drop(pending.reply.send(reply)),
+            None => tracing::debug!(server = %self.context.server, ?id, "answer to no request"),
+        }
+    }
+
+    fn reject(&self, id: Option<u64>, problem: Problem) {
+        match id {
+            Some(id) => self.end_request(AnswerId::Ours(id), Reply::Unusable(problem)),
+            None => tracing::debug!(server = %self.context.server, %problem, "message ignored"),
+        }
+    }
+
+    fn notified(&self, method: &str, params: &[u8]) {
+        match method {
+            "notifications/progress" => {
+                if let Some((id, note)) = decode::progress(params) {
+                    lock(&self.table).progress(id, note);
+                }
+            }
+            "notifications/tools/list_changed" => self.tools_changed.notify_one(),
+            "notifications/message" => self.inbound.log(&self.context, params),
+            "notifications/cancelled" => self.inbound.cancel(params),
+            _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
+        }
+    }
+
+    fn note_noise(&self, message: &[u8]) {
+        let text = shown(message);
+        if !text.is_empty() {
+            tracing::debug!(server = %self.context.server, text, "not a message");
+            *lock(&self.noise) = Some(text);
+        }
+    }
+
+    /// What the server printed where it should have spoken the protocol, if anything.
+    pub(crate) fn noise(&self) -> Option<String> {
+        lock(&self.noise).clone()
+    }
+
+    pub(super) async fn tools_changed(&self) {
+        self.tools_changed.notified().await;
+    }
+
+    pub(crate) async fn ended(&self) -> SessionEnd {
+        wait_for_end(self.ended.subscribe()).await
+    }
+
+    /// Ends the session: whatever still waits is lost, and how is said to each.
+    pub(crate) fn close(&self, end: SessionEnd) {
+        let waiting = lock(&self.table).end(end.clone());
+        for (id, pending) in waiting {
+            let delivery = if self.outbox.withdraw(id) {
+                Delivery::NotSent
+            } else {
+                Delivery::Unknown
+            };
+            let _ = pending.reply.send(Reply::Lost {
+                delivery,
+                end: end.clone(),
+            });
+        }
+        self.outbox.close();
+        self.inbound.cancel_all();
+        self.ended.send_if_modified(|ended| {
+            let first = ended.is_none();
+            if first {
+                *ended = Some(end);
+            }
+            first
+        });
+        self.stop.cancel();
+    }
+}
+
+/// How a request is made.
+struct Ask {
+    kind: Kind,
+    patience: Patience,
+    progress: Option<mpsc::Sender<Progress>>,
+}
+
+impl Ask {
+    fn plain(patience: Patience) -> Self {
+        Self {
+            kind: Kind::Ordinary,
+            patience,
+            progress: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Ordinary,
+    /// Must not be cancelled, and is ended by an error that names no request.
+    Handshake,
+}
+
+/// A request in the table. Dropped while open, it is cancelled.
+struct OpenRequest<'a> {
+    connection: &'a Connection,
+    id: u64,
+    kind: Kind,
+    is_open: bool,
+}
+
+impl OpenRequest<'_> {
+    /// Stops waiting, tells the server if it may know of the request, and says what is known.
+    fn give_up(&mut self, reason: &str) -> Delivery {
+        self.is_open = false;
+        let was_waiting = lock(&self.connection.table).take(self.id).is_some();
+        if self.connection.outbox.withdraw(self.id) {
+            return Delivery::NotSent;
+        }
+        if was_waiting && self.kind == Kind::Ordinary {
+            // If the server cannot be told any more, it is gone, and so is the request.
+            let _ = self
+                .connection
+                .send(None, encode::cancelled(self.id, reason));
+        }
+        Delivery::Unknown
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.give_up("cancelled by the caller");
+        }
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let bytes = bytes.trim_ascii();
+    let cut = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
+    String::from_utf8_lossy(cut).into_owned()
+}

@@ -1,0 +1,160 @@
+//! What a server asks of us while a session is open (legacy era).
+//!
+//! A ping is answered on the spot; what needs somebody is handed over to the [`Interaction`] seam,
+//! a bounded number at a time; what was not offered is refused as the protocol prescribes.
+//!
+//! [`Interaction`]: crate::interact::Interaction
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::SessionContext;
+use super::connection::Connection;
+use crate::event::Event;
+use crate::interact::ServerRequest;
+use crate::mcp::{ErrorObject, Json};
+use crate::sync::lock;
+use crate::wire::{RequestId, decode, encode};
+
+pub(super) struct Inbound {
+    tasks: TaskTracker,
+    most: usize,
+    /// The requests being worked on, by the text of their id.
+    open: Mutex<HashMap<String, CancellationToken>>,
+}
+
+/// A request that somebody has to be asked about.
+enum Question {
+    Roots,
+    Sample,
+    Elicit,
+}
+
+impl Inbound {
+    pub(super) fn new(tasks: TaskTracker, most: usize) -> Self {
+        Self {
+            tasks,
+            most,
+            open: Mutex::default(),
+        }
+    }
+
+    pub(super) fn take(
+        &self,
+        connection: &Arc<Connection>,
+        id: RequestId,
+        method: &str,
+        params: &[u8],
+    ) {
+        let offers = connection.context().interaction.offers();
+        let question = match method {
+            "ping" => return reply(connection, &id, Ok(json!({}))),
+            "roots/list" if offers.roots => Question::Roots,
+            "sampling/createMessage" if offers.sampling => Question::Sample,
+            "elicitation/create" if offers.elicitation => Question::Elicit,
+            _ => {
+                let text = format!("{method} is not offered by this client");
+                let refusal = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, text);
+                return reply(connection, &id, Err(refusal));
+            }
+        };
+        let Some(params) = std::str::from_utf8(params)
+            .ok()
+            .and_then(|text| Json::parse(text).ok())
+        else {
+            let refusal = ErrorObject::new(ErrorObject::INVALID_PARAMS, "params are not JSON");
+            return reply(connection, &id, Err(refusal));
+        };
+        let Some(cancel) = self.admit(&id) else {
+            let text = format!("more than {} requests at a time", self.most);
+            return reply(
+                connection,
+                &id,
+                Err(ErrorObject::new(ErrorObject::INTERNAL, text)),
+            );
+        };
+        let connection = Arc::clone(connection);
+        self.tasks.spawn(async move {
+            let answer = cancel
+                .run_until_cancelled(ask(&connection, question, params))
+                .await;
+            connection.inbound_done(&id);
+            if let Some(answer) = answer {
+                reply(&connection, &id, answer);
+            }
+        });
+    }
+
+    fn admit(&self, id: &RequestId) -> Option<CancellationToken> {
+        let mut open = lock(&self.open);
+        if open.len() >= self.most || open.contains_key(id.as_json()) {
+            return None;
+        }
+        let cancel = CancellationToken::new();
+        open.insert(id.as_json().to_owned(), cancel.clone());
+        Some(cancel)
+    }
+
+    pub(super) fn done(&self, id: &RequestId) {
+        lock(&self.open).remove(id.as_json());
+    }
+
+    /// The server no longer wants to know.
+    pub(super) fn cancel(&self, params: &[u8]) {
+        let cancelled = decode::cancelled(params).and_then(|id| lock(&self.open).remove(&id));
+        if let Some(cancel) = cancelled {
+            cancel.cancel();
+        }
+    }
+
+    pub(super) fn cancel_all(&self) {
+        for (_, cancel) in lock(&self.open).drain() {
+            cancel.cancel();
+        }
+    }
+
+    pub(super) fn log(&self, context: &SessionContext, params: &[u8]) {
+        let Some(message) = decode::log_message(params) else {
+            return;
+        };
+        context.events.send(|| Event::ServerLogged {
+            server: context.server.clone(),
+            level: message.level,
+            logger: message.logger,
+            data: message.data,
+        });
+    }
+}
+
+async fn ask(
+    connection: &Connection,
+    question: Question,
+    params: Json,
+) -> Result<Value, ErrorObject> {
+    let context = connection.context();
+    let _thinking = connection.life().think();
+    let request = ServerRequest {
+        server: &context.server,
+        params,
+    };
+    match question {
+        Question::Roots => {
+            let roots = context.interaction.roots(&context.server).await;
+            Ok(json!({ "roots": roots }))
+        }
+        Question::Sample => context.interaction.sample(request).await,
+        Question::Elicit => Ok(context.interaction.elicit(request).await.to_result()),
+    }
+}
+
+fn reply(connection: &Connection, id: &RequestId, answer: Result<Value, ErrorObject>) {
+    let line = encode::answer(id, answer.as_ref());
+    // A server that asks but does not read gets no answer; that is its own doing.
+    if connection.send(None, line).is_err() {
+        tracing::debug!(server = %connection.context().server, "answer could not be sent");
+    }
+}

@@ -1,0 +1,166 @@
+//! Signs of life, and the time that people take to think.
+//!
+//! It measures; who gives up when is decided by a [`Patience`].
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::sync::lock;
+
+/// How often a request looks again while a person is being asked something.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Life {
+    began: Instant,
+    /// Milliseconds from `began` to the last sign of life.
+    last: AtomicU64,
+    thinking: Mutex<Thinking>,
+}
+
+/// The questions that are open, and how long people thought about earlier ones.
+#[derive(Debug, Default)]
+struct Thinking {
+    open: usize,
+    since: Option<Instant>,
+    past: Duration,
+}
+
+impl Life {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            last: AtomicU64::new(0),
+            thinking: Mutex::new(Thinking::default()),
+        }
+    }
+
+    /// The server said something of its own accord.
+    pub(crate) fn touch(&self) {
+        let elapsed = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.fetch_max(elapsed, Ordering::Relaxed);
+    }
+
+    fn last(&self) -> Instant {
+        self.began + Duration::from_millis(self.last.load(Ordering::Relaxed))
+    }
+
+    /// Stops the clocks of all requests until the guard is dropped.
+    pub(crate) fn think(&self) -> ThinkingGuard<'_> {
+        let mut thinking = lock(&self.thinking);
+        thinking.open += 1;
+        thinking.since.get_or_insert_with(Instant::now);
+        ThinkingGuard { life: self }
+    }
+
+    fn is_thinking(&self) -> bool {
+        lock(&self.thinking).open > 0
+    }
+
+    /// How long people have thought in all so far.
+    fn thought(&self) -> Duration {
+        let thinking = lock(&self.thinking);
+        thinking.past
+            + thinking
+                .since
+                .map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+pub(crate) struct ThinkingGuard<'a> {
+    life: &'a Life,
+}
+
+impl Drop for ThinkingGuard<'_> {
+    fn drop(&mut self) {
+        let mut thinking = lock(&self.life.thinking);
+        thinking.open -= 1;
+        if thinking.open == 0 {
+            let thought = thinking
+                .since
+                .take()
+                .map_or(Duration::ZERO, |since| since.elapsed());
+            thinking.past += thought;
+        }
+        drop(thinking);
+        self.life.touch();
+    }
+}
+
+/// How long one request is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) total: Duration,
+    pub(crate) idle: Option<Duration>,
+}
+
+/// Why a request was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expired {
+    pub(crate) after: Duration,
+    pub(crate) idle: bool,
+}
+
+impl Patience {
+    /// Waits for no more than this in all.
+    pub(crate) fn within(total: Duration) -> Self {
+        Self { total, idle: None }
+    }
+
+    pub(crate) fn start(self, life: &Life) -> Wait<'_> {
+        Wait {
+            patience: self,
+            life,
+            began: Instant::now(),
+            thought_before: life.thought(),
+        }
+    }
+}
+
+/// One request being waited for.
+pub(crate) struct Wait<'a> {
+    patience: Patience,
+    life: &'a Life,
+    began: Instant,
+    thought_before: Duration,
+}
+
+impl Wait<'_> {
+    /// Comes back only when patience has run out.
+    pub(crate) async fn run_out(&self) -> Expired {
+        loop {
+            let now = Instant::now();
+            let (until, idle) = self.end();
+            if self.life.is_thinking() {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            } else if until <= now {
+                let after = if idle { self.patience.idle } else { None };
+                return Expired {
+                    after: after.unwrap_or(self.patience.total),
+                    idle,
+                };
+            } else {
+                tokio::time::sleep_until(until).await;
+            }
+        }
+    }
+
+    fn end(&self) -> (Instant, bool) {
+        let thought = self.life.thought().saturating_sub(self.thought_before);
+        let total = self.began + self.patience.total + thought;
+        match self.patience.idle {
+            Some(idle) => {
+                let idle = self.life.last().max(self.began) + idle;
+                if idle < total {
+                    (idle, true)
+                } else {
+                    (total, false)
+                }
+            }
+            None => (total, false),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The requests that wait for an answer.
+//!
+//! Invariant: a request leaves the table exactly once, by an answer, by being given up, or by the
+//! end of the session; whoever takes it out is the one who ends it.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Delivery, SessionEnd};
+use crate::mcp::{ErrorObject, Progress};
+use crate::wire::Problem;
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Result(Bytes),
+    Error(ErrorObject),
+    /// The server answered, but what it said cannot be used.
+    Unusable(Problem),
+    /// The session ended first.
+    Lost {
+        delivery: Delivery,
+        end: SessionEnd,
+    },
+}
+
+pub(super) struct Pending {
+    pub(super) reply: oneshot::Sender<Reply>,
+    pub(super) progress: Option<mpsc::Sender<Progress>>,
+    /// Progress notes dropped since the last one that was taken.
+    pub(super) skipped: u64,
+    /// Part of the handshake: also ended by an error that names no request.
+    pub(super) is_handshake: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Table {
+    pending: HashMap<u64, Pending>,
+    ended: Option<SessionEnd>,
+}
+
+impl Table {
+    /// Takes a request in, unless the session has ended.
+    pub(super) fn insert(&mut self, id: u64, pending: Pending) -> Result<(), SessionEnd> {
+        match &self.ended {
+            Some(end) => Err(end.clone()),
+            None => {
+                self.pending.insert(id, pending);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub(super) fn take(&mut self, id: u64) -> Option<Pending> {
+        self.pending.remove(&id)
+    }
+
+    /// The one handshake request under way: what an error without an id can only mean.
+    pub(super) fn take_handshake(&mut self) -> Option<Pending> {
+        let mut handshakes = self
+            .pending
+            .iter()
+            .filter(|(_, pending)| pending.is_handshake)
+            .map(|(id, _)| *id);
+        match (handshakes.next(), handshakes.next()) {
+            (Some(id), None) => self.pending.remove(&id),
+            _ => None,
+        }
+    }
+
+    pub(super) fn progress(&mut self, id: u64, mut note: Progress) {
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return;
+        };
+        let Some(listener) = &pending.progress else {
+            return;
+        };
+        note.skipped = pending.skipped;
+        match listener.try_send(note) {
+            Ok(()) => pending.skipped = 0,
+            Err(_) => pending.skipped += 1,
+        }
+    }
+
+    /// Closes the table and hands out what was still waiting.
+    pub(super) fn end(&mut self, end: SessionEnd) -> Vec<(u64, Pending)> {
+        self.ended.get_or_insert(end);
+        self.pending.drain().collect()
+    }
+}

@@ -1,0 +1,53 @@
+//! Seeing what goes over the wire.
+
+use crate::id::ServerName;
+
+/// Which way a line went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From us to the server.
+    Sent,
+    /// From the server to us.
+    Received,
+}
+
+/// Watches the wire traffic of text transports. Called in the middle of things: be quick.
+///
+/// Values of the entry's `env` and `headers` are masked before a line gets here.
+pub trait WireTap: Send + Sync + 'static {
+    /// One line was sent or received.
+    fn line(&self, server: &ServerName, direction: Direction, text: &str);
+}
+
+/// The secrets of one server's entry, to be masked wherever its traffic or its words are shown.
+#[derive(Clone, Default)]
+pub(crate) struct Redactor {
+    secrets: Vec<String>,
+}
+
+impl Redactor {
+    /// Shorter values (`1`, `true`, `8080`) would mask half of any text.
+    const SHORTEST: usize = 8;
+
+    pub(crate) fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let mut secrets: Vec<_> = values
+            .into_iter()
+            .filter(|value| value.len() >= Self::SHORTEST)
+            .collect();
+        // The longest first, so that a secret that contains another is masked whole.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self { secrets }
+    }
+
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.secrets
+            .iter()
+            .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    }
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redactor({} secrets)", self.secrets.len())
+    }
+}

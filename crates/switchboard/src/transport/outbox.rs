@@ -1,0 +1,270 @@
+//! The lines that wait to be written to one server.
+//!
+//! A caller who is alone writes at once; when several are under way their lines are written
+//! together. A server that does not read stalls nobody: its lines wait here, up to a bound.
+//! Invariant: it is known of every line whether a byte of it may have reached the server.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use crate::sync::lock;
+
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// How many bytes are written together at most.
+const BATCH_BYTES: usize = 256 * 1024;
+
+pub(crate) struct Outbox {
+    state: Mutex<State>,
+    /// Tells the writing task that there is something to do.
+    wake: Notify,
+    limit: usize,
+}
+
+struct State {
+    queue: VecDeque<Queued>,
+    queued_bytes: usize,
+    /// The end of a line whose beginning was written.
+    tail: Vec<u8>,
+    /// Away while the writing task writes; gone when the outbox is closed.
+    writer: Option<Writer>,
+    broken: Option<String>,
+}
+
+struct Queued {
+    /// The request this is; notifications and answers have none.
+    id: Option<u64>,
+    line: Vec<u8>,
+}
+
+/// Why a line was not taken. Not a byte of it was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Full { limit: usize },
+    Broken(String),
+}
+
+/// Writing failed; these requests were not begun.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) error: String,
+    pub(crate) not_sent: Vec<u64>,
+}
+
+impl Outbox {
+    pub(crate) fn new(writer: Writer, limit: usize) -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            tail: Vec::new(),
+            writer: Some(writer),
+            broken: None,
+        };
+        Self {
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            limit,
+        }
+    }
+
+    /// Takes a line. `alone` says that nothing else is under way, so that waiting for company
+    /// would only cost time.
+    pub(crate) fn submit(
+        &self,
+        id: Option<u64>,
+        line: Vec<u8>,
+        alone: bool,
+    ) -> Result<(), Refused> {
+        let mut state = lock(&self.state);
+        if let Some(error) = &state.broken {
+            return Err(Refused::Broken(error.clone()));
+        }
+        if state.queued_bytes + state.tail.len() + line.len() > self.limit {
+            return Err(Refused::Full { limit: self.limit });
+        }
+        if alone && state.queue.is_empty() && state.tail.is_empty() && state.writer.is_some() {
+            return self.write_at_once(&mut state, line);
+        }
+        state.queued_bytes += line.len();
+        state.queue.push_back(Queued { id, line });
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    fn write_at_once(&self, state: &mut State, mut line: Vec<u8>) -> Result<(), Refused> {
+        let Some(writer) = &mut state.writer else {
+            return Ok(());
+        };
+        // One try without waiting. If it would block, the writing task registers its own waker.
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(writer).poll_write(&mut context, &line) {
+            Poll::Ready(Ok(written)) if written == line.len() => return Ok(()),
+            Poll::Ready(Ok(written)) => {
+                line.drain(..written);
+                state.tail = line;
+            }
+            Poll::Pending => state.tail = line,
+            Poll::Ready(Err(error)) => {
+                let error = error.to_string();
+                state.broken = Some(error.clone());
+                self.wake.notify_one();
+                return Err(Refused::Broken(error));
+            }
+        }
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Takes a request back if it was not begun, and says whether that was so.
+    pub(crate) fn withdraw(&self, id: u64) -> bool {
+        let mut state = lock(&self.state);
+        let Some(place) = state.queue.iter().position(|queued| queued.id == Some(id)) else {
+            return false;
+        };
+        if let Some(queued) = state.queue.remove(place) {
+            state.queued_bytes -= queued.line.len();
+        }
+        true
+    }
+
+    /// Writes what is submitted, until writing fails or the outbox is closed.
+    pub(crate) async fn run(&self) -> Option<Broken> {
+        loop {
+            self.wake.notified().await;
+            // Whoever else is about to submit in this round joins the batch.
+            tokio::task::yield_now().await;
+            loop {
+                match self.next_batch() {
+                    Next::Write(mut writer, batch) => {
+                        if let Err(error) = batch.write(&mut writer).await {
+                            return Some(self.break_off(error));
+                        }
+                        self.give_back(writer);
+                    }
+                    Next::Nothing => break,
+                    Next::Broken(error) => {
+                        return Some(self.break_off(WriteError {
+                            error,
+                            not_sent: Vec::new(),
+                        }));
+                    }
+                    Next::Closed => return None,
+                }
+            }
+        }
+    }
+
+    /// Drops the writer, so that the server sees the end of its input.
+    pub(crate) fn close(&self) {
+        let mut state = lock(&self.state);
+        state
+            .broken
+            .get_or_insert_with(|| "the connection was closed".to_owned());
+        state.writer = None;
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    fn next_batch(&self) -> Next {
+        let mut state = lock(&self.state);
+        let Some(writer) = state.writer.take() else {
+            return Next::Closed;
+        };
+        if let Some(error) = state.broken.clone() {
+            return Next::Broken(error);
+        }
+        if state.queue.is_empty() && state.tail.is_empty() {
+            state.writer = Some(writer);
+            return Next::Nothing;
+        }
+        let mut batch = Batch {
+            bytes: std::mem::take(&mut state.tail),
+            begins: Vec::new(),
+        };
+        while batch.bytes.len() < BATCH_BYTES
+            && let Some(Queued { id, line }) = state.queue.pop_front()
+        {
+            state.queued_bytes -= line.len();
+            batch.add(id, line);
+        }
+        Next::Write(writer, batch)
+    }
+
+    fn give_back(&self, writer: Writer) {
+        let mut state = lock(&self.state);
+        // Closed in the meantime: the writer is dropped here.
+        if state.broken.is_none() {
+            state.writer = Some(writer);
+        }
+    }
+
+    fn break_off(&self, failed: WriteError) -> Broken {
+        let mut state = lock(&self.state);
+        state.broken.get_or_insert_with(|| failed.error.clone());
+        state.writer = None;
+        let waiting = state.queue.drain(..).filter_map(|queued| queued.id);
+        let not_sent = failed.not_sent.into_iter().chain(waiting).collect();
+        Broken {
+            error: failed.error,
+            not_sent,
+        }
+    }
+}
+
+enum Next {
+    Write(Writer, Batch),
+    Nothing,
+    Broken(String),
+    Closed,
+}
+
+/// Lines on their way, and where each request among them begins.
+struct Batch {
+    bytes: Vec<u8>,
+    begins: Vec<(usize, u64)>,
+}
+
+struct WriteError {
+    error: String,
+    not_sent: Vec<u64>,
+}
+
+impl Batch {
+    fn add(&mut self, id: Option<u64>, line: Vec<u8>) {
+        if let Some(id) = id {
+            self.begins.push((self.bytes.len(), id));
+        }
+        if self.bytes.is_empty() {
+            self.bytes = line;
+        } else {
+            self.bytes.extend_from_slice(&line);
+        }
+    }
+
+    async fn write(&self, writer: &mut Writer) -> Result<(), WriteError> {
+        let mut written = 0;
+        while let Some(rest) = self.bytes.get(written..).filter(|rest| !rest.is_empty()) {
+            match writer.write(rest).await {
+                Ok(0) => return Err(self.failed(written, "nothing more can be written")),
+                Ok(count) => written += count,
+                Err(error) => return Err(self.failed(written, &error.to_string())),
+            }
+        }
+        let flushed = writer.flush().await;
+        flushed.map_err(|error| self.failed(written, &error.to_string()))
+    }
+
+    fn failed(&self, written: usize, error: &str) -> WriteError {
+        let not_begun = self.begins.iter().filter(|(begin, _)| *begin >= written);
+        WriteError {
+            error: error.to_owned(),
+            not_sent: not_begun.map(|(_, id)| *id).collect(),
+        }
+    }
+}

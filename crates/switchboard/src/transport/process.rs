@@ -1,0 +1,262 @@
+//! Child processes, and their end.
+//!
+//! A child leads a process group of its own and dies with us. Invariant: when a [`Process`] is
+//! gone, whether it was shut down or dropped, so is everything in its group.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::sync::lock;
+
+/// How long is waited for a child after SIGKILL: only a kernel that is stuck keeps it.
+const AFTER_KILL: Duration = Duration::from_secs(2);
+/// How often is looked whether the rest of a group is gone.
+const GROUP_POLL: Duration = Duration::from_millis(5);
+/// How long the rest of a group may take after SIGTERM, when its leader has left.
+const GROUP_GRACE: Duration = Duration::from_millis(250);
+
+/// What to start.
+#[derive(Debug)]
+pub(crate) struct Launch<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) args: &'a [String],
+    pub(crate) cwd: Option<&'a Path>,
+    /// The whole environment.
+    pub(crate) env: &'a BTreeMap<String, String>,
+}
+
+/// Why nothing was started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SpawnError {
+    #[error("command not found: {command}")]
+    NotFound { command: String, has_path: bool },
+    #[error("{command} cannot be executed: {why}")]
+    NotExecutable { command: String, why: String },
+    #[error("the working directory {} does not exist", .0.display())]
+    NoDirectory(PathBuf),
+    #[error("{command} could not be started: {why}")]
+    Other { command: String, why: String },
+}
+
+/// The three streams of a child.
+pub(crate) struct Pipes {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
+}
+
+/// A running child and its group.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    group: Pid,
+    exit: Option<ExitStatus>,
+    groups: Groups,
+}
+
+/// The groups of all children of a host, for the end that cannot wait.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups(Arc<Mutex<HashSet<Pid>>>);
+
+impl Groups {
+    pub(crate) fn kill_all(&self) {
+        for group in lock(&self.0).iter() {
+            let _ = rustix::process::kill_process_group(*group, Signal::KILL);
+        }
+    }
+}
+
+impl Process {
+    pub(crate) fn spawn(launch: &Launch<'_>, groups: &Groups) -> Result<(Self, Pipes), SpawnError> {
+        if let Some(cwd) = launch.cwd.filter(|cwd| !cwd.is_dir()) {
+            return Err(SpawnError::NoDirectory(cwd.to_owned()));
+        }
+        let mut child = command(launch)
+            .spawn()
+            .map_err(|error| spawn_error(&error, launch))?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let group = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
+        match (pipes, group) {
+            ((Some(stdin), Some(stdout), Some(stderr)), Some(group)) => {
+                lock(&groups.0).insert(group);
+                let process = Self {
+                    child,
+                    group,
+                    exit: None,
+                    groups: groups.clone(),
+                };
+                Ok((
+                    process,
+                    Pipes {
+                        stdin,
+                        stdout,
+                        stderr,
+                    },
+                ))
+            }
+            _ => Err(SpawnError::Other {
+                command: launch.command.to_owned(),
+                why: "it has no pipes".to_owned(),
+            }),
+        }
+    }
+
+    /// Comes back when the child itself has exited.
+    pub(crate) async fn exited(&mut self) -> Exit {
+        if self.exit.is_none() {
+            self.exit = self.child.wait().await.ok();
+        }
+        Exit(self.exit)
+    }
+
+    /// Sees the child off after its stdin was closed: waits, then SIGTERM, then SIGKILL, to the
+    /// whole group. Nothing of it is left afterwards.
+    pub(crate) async fn shut_down(mut self, after_eof: Duration, after_term: Duration) -> Exit {
+        if timeout(after_eof, self.exited()).await.is_err() {
+            self.signal(Signal::TERM);
+            if timeout(after_term, self.exited()).await.is_err() {
+                self.signal(Signal::KILL);
+                let _ = timeout(AFTER_KILL, self.exited()).await;
+            }
+        }
+        self.end_group().await;
+        Exit(self.exit)
+    }
+
+    /// The leader has left: what it left behind in its group goes too.
+    async fn end_group(&self) {
+        if !self.signal(Signal::TERM) {
+            return;
+        }
+        let gone = async {
+            while rustix::process::test_kill_process_group(self.group).is_ok() {
+                tokio::time::sleep(GROUP_POLL).await;
+            }
+        };
+        if timeout(GROUP_GRACE, gone).await.is_err() {
+            self.signal(Signal::KILL);
+        }
+    }
+
+    /// Signals the group; false when nobody is left in it.
+    fn signal(&self, signal: Signal) -> bool {
+        rustix::process::kill_process_group(self.group, signal).is_ok()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        lock(&self.groups.0).remove(&self.group);
+        // Reaped at once if it is gone already, else by the runtime (`kill_on_drop`).
+        let _ = self.child.try_wait();
+    }
+}
+
+/// How a child ended; unknown when it could not be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exit(Option<ExitStatus>);
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(status) = self.0 else {
+            return f.write_str("is gone");
+        };
+        match (status.code(), status.signal()) {
+            (Some(code), _) => write!(f, "exited with code {code}"),
+            (None, Some(signal)) => write!(f, "was killed by signal {signal}"),
+            (None, None) => f.write_str("is gone"),
+        }
+    }
+}
+
+fn command(launch: &Launch<'_>) -> Command {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the place that makes children"
+    )]
+    let mut command = Command::new(launch.command);
+    command
+        .args(launch.args)
+        .env_clear()
+        .envs(launch.env)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    if let Some(cwd) = launch.cwd {
+        command.current_dir(cwd);
+    }
+    die_with_parent(&mut command);
+    command
+}
+
+/// Lets the kernel end the child when the thread that started it is gone.
+#[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "prctl must be called in the child, between fork and exec"
+)]
+fn die_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let set = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the call above.
+        if rustix::process::getppid() == Some(parent) {
+            Ok(())
+        } else {
+            Err(io::Error::other("the host is gone"))
+        }
+    };
+    // SAFETY: the closure makes two system calls and allocates nothing on its way to success.
+    unsafe {
+        command.pre_exec(set);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_: &mut Command) {}
+
+fn spawn_error(error: &io::Error, launch: &Launch<'_>) -> SpawnError {
+    let command = launch.command.to_owned();
+    match error.kind() {
+        io::ErrorKind::NotFound if Path::new(launch.command).is_file() => {
+            let why = "the program named in its first line is missing".to_owned();
+            SpawnError::NotExecutable { command, why }
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SpawnError::NotFound {
+            command,
+            has_path: launch.env.contains_key("PATH"),
+        },
+        io::ErrorKind::PermissionDenied => {
+            let why = if Path::new(launch.command).is_dir() {
+                "it is a directory".to_owned()
+            } else {
+                format!("no permission (try: chmod +x {})", launch.command)
+            };
+            SpawnError::NotExecutable { command, why }
+        }
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+            let why = "it is no program, and it names none in a first line `#!…`".to_owned();
+            SpawnError::NotExecutable { command, why }
+        }
+        _ => SpawnError::Other {
+            command,
+            why: error.to_string(),
+        },
+    }
+}

@@ -1,0 +1,79 @@
+//! The last words of a child.
+//!
+//! Its stderr is always read, so that it can never block on it, and only the end of it is kept.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::content::sanitize::sanitize;
+use crate::sync::lock;
+
+/// How many lines an error message shows.
+const SHOWN_LINES: usize = 8;
+const READ_BYTES: usize = 8 * 1024;
+
+/// The end of what a child wrote to stderr; shared with the task that reads it.
+#[derive(Clone, Debug)]
+pub(crate) struct StderrTail {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    limit: usize,
+    /// Cancelled when the child has closed its stderr.
+    drained: CancellationToken,
+}
+
+impl StderrTail {
+    /// Starts to read. The task ends with the stream, or with `stop`.
+    pub(crate) fn spawn(
+        stream: impl AsyncRead + Send + Unpin + 'static,
+        limit: usize,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        let tail = Self {
+            kept: Arc::default(),
+            limit,
+            drained: CancellationToken::new(),
+        };
+        let task = tail.clone();
+        tasks.spawn(async move {
+            stop.run_until_cancelled(task.drain(stream)).await;
+            task.drained.cancel();
+        });
+        tail
+    }
+
+    async fn drain(&self, mut stream: impl AsyncRead + Unpin) {
+        let mut buffer = vec![0; READ_BYTES];
+        while let Ok(count) = stream.read(&mut buffer).await {
+            let Some(read) = buffer.get(..count).filter(|read| !read.is_empty()) else {
+                return;
+            };
+            let mut kept = lock(&self.kept);
+            kept.extend(read);
+            let surplus = kept.len().saturating_sub(self.limit);
+            kept.drain(..surplus);
+        }
+    }
+
+    /// Comes back when there is nothing more to read.
+    pub(crate) async fn drained(&self) {
+        self.drained.cancelled().await;
+    }
+
+    /// The last lines, safe to print; empty when the child said nothing.
+    pub(crate) fn last_lines(&self) -> String {
+        let bytes: Vec<u8> = lock(&self.kept).iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let text = sanitize(&text);
+        let lines: Vec<_> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let first = lines.len().saturating_sub(SHOWN_LINES);
+        lines.get(first..).unwrap_or_default().join("\n")
+    }
+}

@@ -1,0 +1,290 @@
+//! JSON-RPC 2.0 as newline-delimited text: what one line means, and what is wrong with it.
+//!
+//! It knows no session: it says which request an answer names, not whether that request exists.
+//! Invariant: every line has exactly one reading, and reading it costs one pass over its bytes.
+
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod line;
+pub(crate) mod scan;
+
+use std::fmt;
+
+use crate::limits::Limits;
+use crate::mcp::ErrorObject;
+use scan::{Budget, Exceeded, Scanner};
+
+/// What one line turned out to be.
+#[derive(Debug)]
+pub(crate) enum Received<'a> {
+    Message(Message<'a>),
+    /// A JSON array: the messages of a batch, still to be read one by one.
+    Batch(Vec<&'a [u8]>),
+    /// Not JSON-RPC at all: a banner, a log line.
+    Noise,
+    /// JSON-RPC gone wrong. `id` names the request that was being answered, where that is known.
+    Broken {
+        id: Option<u64>,
+        problem: Problem,
+    },
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Message<'a> {
+    /// An answer to a request of ours.
+    Answer { id: AnswerId, outcome: Outcome<'a> },
+    /// The server asks something of us.
+    Request {
+        id: RequestId,
+        method: String,
+        params: Option<&'a [u8]>,
+    },
+    /// The server tells us something.
+    Notification {
+        method: String,
+        params: Option<&'a [u8]>,
+    },
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Outcome<'a> {
+    Result(&'a [u8]),
+    Error(ErrorObject),
+}
+
+/// Which request an answer names. All ids that we give are integers, compared exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerId {
+    Ours(u64),
+    /// `null`: the server could not tell which request it was.
+    Null,
+    /// Anything else: no request of ours.
+    Foreign,
+}
+
+/// The id of a server's request, kept as the very text that was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RequestId(Box<str>);
+
+impl RequestId {
+    /// Longer ids than this are refused.
+    const LONGEST: usize = 1024;
+
+    fn parse(token: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(token).ok()?;
+        let is_string = text.starts_with('"') && serde_json::from_str::<String>(text).is_ok();
+        let is_integer = text.parse::<i128>().is_ok();
+        ((is_string || is_integer) && text.len() <= Self::LONGEST).then(|| Self(text.into()))
+    }
+
+    pub(crate) fn as_json(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What is wrong with an answer, a request or a notification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// It is longer than [`Limits::message_bytes`].
+    TooLong {
+        /// The limit that was crossed.
+        limit: usize,
+    },
+    /// It holds more JSON values than [`Limits::json_nodes`].
+    TooManyNodes {
+        /// The limit that was crossed.
+        limit: usize,
+    },
+    /// It nests deeper than [`Limits::json_depth`].
+    TooDeep {
+        /// The limit that was crossed.
+        limit: usize,
+    },
+    /// It is not valid JSON, or not what JSON-RPC or the method prescribes.
+    Malformed(String),
+}
+
+impl Problem {
+    fn malformed(text: impl Into<String>) -> Self {
+        Self::Malformed(text.into())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { limit } => write!(
+                f,
+                "longer than {limit} bytes (limit `message_bytes`; raise it to accept more)"
+            ),
+            Self::TooManyNodes { limit } => write!(
+                f,
+                "more than {limit} JSON values (limit `json_nodes`; raise it to accept more)"
+            ),
+            Self::TooDeep { limit } => {
+                write!(f, "nested deeper than {limit} levels (limit `json_depth`)")
+            }
+            Self::Malformed(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<Exceeded> for Problem {
+    fn from(exceeded: Exceeded) -> Self {
+        match exceeded {
+            Exceeded::Nodes(limit) => Self::TooManyNodes { limit },
+            Exceeded::Depth(limit) => Self::TooDeep { limit },
+        }
+    }
+}
+
+/// Reads one line.
+pub(crate) fn read<'a>(line: &'a [u8], limits: &Limits) -> Received<'a> {
+    let line = line
+        .strip_prefix(b"\xEF\xBB\xBF")
+        .unwrap_or(line)
+        .trim_ascii();
+    let mut scanner = Scanner::new(line, Budget::of(limits));
+    match line.first() {
+        Some(b'{') => read_object(&mut scanner),
+        Some(b'[') => match scanner.elements() {
+            Ok(messages) if scanner.exceeded().is_none() => Received::Batch(messages),
+            _ => Received::Noise,
+        },
+        _ => Received::Noise,
+    }
+}
+
+/// The members of a message that JSON-RPC gives a meaning to.
+#[derive(Default)]
+struct Envelope<'a> {
+    version: Option<&'a [u8]>,
+    id: Option<&'a [u8]>,
+    method: Option<&'a [u8]>,
+    params: Option<&'a [u8]>,
+    result: Option<&'a [u8]>,
+    error: Option<&'a [u8]>,
+}
+
+impl<'a> Envelope<'a> {
+    fn slot(&mut self, key: &[u8]) -> Option<&mut Option<&'a [u8]>> {
+        match key {
+            b"jsonrpc" => Some(&mut self.version),
+            b"id" => Some(&mut self.id),
+            b"method" => Some(&mut self.method),
+            b"params" => Some(&mut self.params),
+            b"result" => Some(&mut self.result),
+            b"error" => Some(&mut self.error),
+            _ => None,
+        }
+    }
+
+    /// The request that this answers, if it is an answer and says so.
+    fn answered(&self) -> Option<u64> {
+        match (self.method, self.id.map(answer_id)) {
+            (None, Some(AnswerId::Ours(id))) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+fn read_object<'a>(scanner: &mut Scanner<'a>) -> Received<'a> {
+    let mut envelope = Envelope::default();
+    let mut duplicate = None;
+    let scanned = scanner.members(|key, value| {
+        if let Some(slot) = envelope.slot(&key)
+            && slot.replace(value).is_some()
+        {
+            duplicate = Some(String::from_utf8_lossy(&key).into_owned());
+        }
+    });
+    let id = envelope.answered();
+    let broken = |problem| Received::Broken { id, problem };
+    if scanned.is_err() || !scanner.at_end() {
+        // Half a JSON-RPC message is worth a complaint; any other line in braces is a log line.
+        return if envelope.version.is_some() || id.is_some() {
+            broken(Problem::malformed("not valid JSON"))
+        } else {
+            Received::Noise
+        };
+    }
+    if let Some(key) = duplicate {
+        return broken(Problem::malformed(format!("the key `{key}` stands twice")));
+    }
+    if let Some(exceeded) = scanner.exceeded() {
+        return broken(exceeded.into());
+    }
+    if envelope
+        .version
+        .is_some_and(|version| version != b"\"2.0\"")
+    {
+        return broken(Problem::malformed("`jsonrpc` is not \"2.0\""));
+    }
+    classify(&envelope).unwrap_or_else(broken_or_noise(&envelope, id))
+}
+
+fn broken_or_noise<'a>(
+    envelope: &Envelope<'_>,
+    id: Option<u64>,
+) -> impl FnOnce(Problem) -> Received<'a> + use<'a> {
+    let is_rpc = envelope.version.is_some() || id.is_some();
+    move |problem| {
+        if is_rpc {
+            Received::Broken { id, problem }
+        } else {
+            Received::Noise
+        }
+    }
+}
+
+fn classify<'a>(envelope: &Envelope<'a>) -> Result<Received<'a>, Problem> {
+    let message = match (envelope.method, envelope.id) {
+        (Some(method), id) => {
+            let method = serde_json::from_slice::<String>(method)
+                .map_err(|_| Problem::malformed("`method` is not a string"))?;
+            let params = envelope.params;
+            match id {
+                None => Message::Notification { method, params },
+                Some(token) => {
+                    let id = RequestId::parse(token).ok_or_else(|| {
+                        Problem::malformed("the id of a request must be an integer or a string")
+                    })?;
+                    Message::Request { id, method, params }
+                }
+            }
+        }
+        (None, None) => return Err(Problem::malformed("neither `method` nor `id`")),
+        (None, Some(id)) => {
+            let outcome = match (envelope.result, envelope.error) {
+                (Some(result), None) => Outcome::Result(result),
+                (None, Some(error)) => Outcome::Error(decode::error_object(error)?),
+                (Some(_), Some(_)) => {
+                    return Err(Problem::malformed("both `result` and `error`"));
+                }
+                (None, None) => return Err(Problem::malformed("neither `result` nor `error`")),
+            };
+            Message::Answer {
+                id: answer_id(id),
+                outcome,
+            }
+        }
+    };
+    Ok(Received::Message(message))
+}
+
+/// Reads an answer's id: only plain digits can be ours (`1.0` and `"1"` are not `1`).
+pub(crate) fn answer_id(token: &[u8]) -> AnswerId {
+    if token == b"null" {
+        return AnswerId::Null;
+    }
+    std::str::from_utf8(token)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|text| text.len() == 1 || !text.starts_with('0'))
+        .and_then(|text| text.parse().ok())
+        .map_or(AnswerId::Foreign, AnswerId::Ours)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,432 @@
+//! Results, decoded by the method that was asked for.
+//!
+//! Tolerant: one malformed tool is left out and reported, a block of an unknown kind is carried
+//! through, extra members are ignored. What cannot be used at all is a [`Problem`], never a guess.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::{Problem, scan};
+use crate::mcp::{
+    CallToolResult, ContentBlock, EmbeddedResource, ErrorObject, Implementation, Json,
+    MediaContent, Progress, ResourceBody, ResourceLink, ServerCapabilities, TextContent, Tool,
+    ToolAnnotations,
+};
+
+/// How much of a server's error message is kept.
+const ERROR_MESSAGE_BYTES: usize = 4 * 1024;
+/// How much of a server's error data is kept.
+const ERROR_DATA_BYTES: usize = 64 * 1024;
+
+/// The answer to `initialize`, its version not yet judged.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Initialized {
+    pub(crate) version: String,
+    pub(crate) server: SelfDescription,
+}
+
+/// The answer to `server/discover`, its versions not yet judged.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Discovered {
+    pub(crate) supported: Vec<String>,
+    pub(crate) server: SelfDescription,
+}
+
+/// What a server says of itself in either era.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SelfDescription {
+    pub(crate) info: Option<Implementation>,
+    pub(crate) capabilities: ServerCapabilities,
+    pub(crate) instructions: Option<String>,
+}
+
+/// One page of `tools/list`.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct ToolPage {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) left_out: Vec<LeftOut>,
+    /// `Some("")` is a cursor; only an absent one ends the list.
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// An item of a list that could not be used, or not in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// How the server calls it, or its place in the list.
+    pub(crate) what: String,
+    pub(crate) why: String,
+}
+
+pub(crate) fn error_object(bytes: &[u8]) -> Result<ErrorObject, Problem> {
+    #[derive(Deserialize)]
+    struct Written<'a> {
+        code: Option<f64>,
+        message: Option<String>,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
+    }
+    let Ok(written) = serde_json::from_slice::<Written<'_>>(bytes) else {
+        // Not an error object, but still the server's no: keep its words.
+        let words = serde_json::from_slice::<String>(bytes)
+            .or_else(|_| serde_json::from_slice::<&RawValue>(bytes).map(|raw| raw.get().to_owned()))
+            .map_err(|_| Problem::malformed("`error` is not valid JSON"))?;
+        return Ok(ErrorObject::new(ErrorObject::INTERNAL, cut(words)));
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a code is a small integer, `as` saturates"
+    )]
+    let code = written
+        .code
+        .map_or(ErrorObject::INTERNAL, |code| code as i64);
+    let mut error = ErrorObject::new(code, cut(written.message.unwrap_or_default()));
+    error.data = written
+        .data
+        .filter(|data| data.get().len() <= ERROR_DATA_BYTES)
+        .map(|data| data.to_owned().into());
+    Ok(error)
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > ERROR_MESSAGE_BYTES {
+        let end = text.floor_char_boundary(ERROR_MESSAGE_BYTES);
+        text.truncate(end);
+        text.push_str(" [cut]");
+    }
+    text
+}
+
+pub(crate) fn initialized(bytes: &[u8]) -> Result<Initialized, Problem> {
+    let mut version = None;
+    let mut server = SelfDescription::default();
+    object(bytes, |key, value| match key {
+        b"protocolVersion" => version = parse(value),
+        b"serverInfo" => server.info = parse(value),
+        b"capabilities" => server.capabilities = capabilities(value),
+        b"instructions" => server.instructions = parse(value),
+        _ => {}
+    })?;
+    let version = version.ok_or_else(|| Problem::malformed("no `protocolVersion` in it"))?;
+    Ok(Initialized { version, server })
+}
+
+pub(crate) fn discovered(bytes: &[u8]) -> Result<Discovered, Problem> {
+    let mut supported = None;
+    let mut server = SelfDescription::default();
+    let mut info_in_meta = None;
+    object(bytes, |key, value| match key {
+        b"supportedVersions" => supported = parse(value),
+        b"serverInfo" => server.info = parse(value),
+        b"capabilities" => server.capabilities = capabilities(value),
+        b"instructions" => server.instructions = parse(value),
+        b"_meta" => {
+            // A `_meta` that is no object simply holds no server info.
+            let _ = scan::members(value, |key, value| {
+                if *key == *b"io.modelcontextprotocol/serverInfo" {
+                    info_in_meta = parse(value);
+                }
+            });
+        }
+        _ => {}
+    })?;
+    server.info = info_in_meta.or(server.info);
+    let supported = supported.ok_or_else(|| Problem::malformed("no `supportedVersions` in it"))?;
+    Ok(Discovered { supported, server })
+}
+
+fn capabilities(bytes: &[u8]) -> ServerCapabilities {
+    #[derive(Deserialize)]
+    struct Tools {
+        #[serde(default, rename = "listChanged")]
+        list_changed: bool,
+    }
+    let mut found = ServerCapabilities {
+        raw: json(bytes),
+        ..ServerCapabilities::default()
+    };
+    // Capabilities that are no object are none.
+    let _ = scan::members(bytes, |key, value| {
+        let offered = value != b"null" && value != b"false";
+        match &*key {
+            b"tools" => {
+                found.tools = offered;
+                found.tools_list_changed =
+                    parse::<Tools>(value).is_some_and(|tools| tools.list_changed);
+            }
+            b"resources" => found.resources = offered,
+            b"prompts" => found.prompts = offered,
+            b"logging" => found.logging = offered,
+            b"completions" => found.completions = offered,
+            _ => {}
+        }
+    });
+    found
+}
+
+pub(crate) fn tool_page(bytes: &[u8]) -> Result<ToolPage, Problem> {
+    let mut page = ToolPage::default();
+    let mut list = None;
+    object(bytes, |key, value| match key {
+        b"tools" => list = Some(value),
+        b"nextCursor" => page.next_cursor = parse(value),
+        _ => {}
+    })?;
+    let list = list.ok_or_else(|| Problem::malformed("no `tools` in it"))?;
+    let elements =
+        scan::elements(list).map_err(|_| Problem::malformed("`tools` is not an array"))?;
+    for (index, element) in elements.into_iter().enumerate() {
+        match tool(element, &mut page.left_out) {
+            Ok(tool) => page.tools.push(tool),
+            Err((name, why)) => {
+                let what = name.unwrap_or_else(|| format!("tool number {}", index + 1));
+                page.left_out.push(LeftOut { what, why });
+            }
+        }
+    }
+    Ok(page)
+}
+
+fn tool(bytes: &[u8], notes: &mut Vec<LeftOut>) -> Result<Tool, (Option<String>, String)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Written {
+        name: Option<String>,
+        #[serde(default)]
+        title: Option<String>,
+        #[serde(default)]
+        description: Option<String>,
+        input_schema: Option<Json>,
+        output_schema: Option<Json>,
+        annotations: Option<Json>,
+        #[serde(rename = "_meta")]
+        meta: Option<Json>,
+    }
+    let written: Written =
+        serde_json::from_slice(bytes).map_err(|error| (name_of(bytes), without_place(&error)))?;
+    let name = written
+        .name
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| (None, "it has no name".to_owned()))?;
+    let Some(input_schema) = written.input_schema else {
+        return Err((Some(name), "it has no `inputSchema`".to_owned()));
+    };
+    let annotations = match written.annotations {
+        None => ToolAnnotations::default(),
+        Some(raw) => parse(raw.as_str().as_bytes()).unwrap_or_else(|| {
+            let why = "its annotations are malformed and were ignored".to_owned();
+            notes.push(LeftOut {
+                what: name.clone(),
+                why,
+            });
+            ToolAnnotations::default()
+        }),
+    };
+    let mut tool = Tool::new(name, input_schema).annotations(annotations);
+    tool.title = written.title;
+    tool.description = written.description;
+    tool.output_schema = written.output_schema;
+    tool.meta = written.meta;
+    Ok(tool)
+}
+
+fn name_of(bytes: &[u8]) -> Option<String> {
+    let mut name = None;
+    let _ = scan::members(bytes, |key, value| {
+        if *key == *b"name" {
+            name = parse(value);
+        }
+    });
+    name
+}
+
+pub(crate) fn call_tool_result(bytes: &[u8]) -> Result<CallToolResult, Problem> {
+    let mut result = CallToolResult::default();
+    let mut content = None;
+    let mut kind = None;
+    let mut is_error = None;
+    object(bytes, |key, value| match key {
+        b"content" => content = Some(value),
+        b"structuredContent" => result.structured_content = json(value),
+        b"isError" => is_error = parse(value),
+        b"resultType" => kind = Some(value),
+        b"_meta" => result.meta = json(value),
+        _ => {}
+    })?;
+    if let Some(kind) = kind.filter(|kind| *kind != b"\"complete\"") {
+        let kind = String::from_utf8_lossy(kind);
+        return Err(Problem::malformed(format!(
+            "a result of the unknown type {kind}"
+        )));
+    }
+    result.is_error = is_error.unwrap_or(false);
+    if let Some(content) = content.filter(|content| *content != b"null") {
+        let blocks =
+            scan::elements(content).map_err(|_| Problem::malformed("`content` is not an array"))?;
+        result.content = blocks.into_iter().map(block).collect::<Result<_, _>>()?;
+    }
+    Ok(result)
+}
+
+/// The union of all blocks, so that any of them is decoded in one pass.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenBlock<'a> {
+    #[serde(borrow)]
+    r#type: std::borrow::Cow<'a, str>,
+    text: Option<String>,
+    data: Option<String>,
+    mime_type: Option<String>,
+    uri: Option<String>,
+    name: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    size: Option<u64>,
+    resource: Option<WrittenResource>,
+    annotations: Option<Json>,
+    #[serde(rename = "_meta")]
+    meta: Option<Json>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenResource {
+    uri: String,
+    mime_type: Option<String>,
+    text: Option<String>,
+    blob: Option<String>,
+    #[serde(rename = "_meta")]
+    meta: Option<Json>,
+}
+
+fn block(bytes: &[u8]) -> Result<ContentBlock, Problem> {
+    let typed = serde_json::from_slice::<WrittenBlock<'_>>(bytes)
+        .ok()
+        .and_then(known_block);
+    match typed {
+        Some(block) => Ok(block),
+        None => json(bytes)
+            .map(ContentBlock::Unknown)
+            .ok_or_else(|| Problem::malformed("a content block is not valid JSON")),
+    }
+}
+
+fn known_block(written: WrittenBlock<'_>) -> Option<ContentBlock> {
+    let WrittenBlock {
+        annotations, meta, ..
+    } = written;
+    Some(match &*written.r#type {
+        "text" => ContentBlock::Text(TextContent {
+            text: written.text?,
+            annotations,
+            meta,
+        }),
+        "image" => ContentBlock::Image(MediaContent {
+            data: written.data?,
+            mime_type: written.mime_type?,
+            annotations,
+            meta,
+        }),
+        "audio" => ContentBlock::Audio(MediaContent {
+            data: written.data?,
+            mime_type: written.mime_type?,
+            annotations,
+            meta,
+        }),
+        "resource_link" => ContentBlock::ResourceLink(ResourceLink {
+            uri: written.uri?,
+            name: written.name.unwrap_or_default(),
+            title: written.title,
+            description: written.description,
+            mime_type: written.mime_type,
+            size: written.size,
+            annotations,
+            meta,
+        }),
+        "resource" => {
+            let WrittenResource {
+                uri,
+                mime_type,
+                text,
+                blob,
+                meta: inner,
+            } = written.resource?;
+            let resource = ResourceBody {
+                uri,
+                mime_type,
+                text,
+                blob,
+                meta: inner,
+            };
+            ContentBlock::Resource(EmbeddedResource {
+                resource,
+                annotations,
+                meta,
+            })
+        }
+        _ => return None,
+    })
+}
+
+/// The request that a progress note speaks of, and the note.
+pub(crate) fn progress(params: &[u8]) -> Option<(u64, Progress)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Written {
+        progress_token: u64,
+        #[serde(flatten)]
+        note: Progress,
+    }
+    parse::<Written>(params).map(|written| (written.progress_token, written.note))
+}
+
+/// A log message of the server.
+#[derive(Debug, Deserialize)]
+pub(crate) struct LogMessage {
+    #[serde(default)]
+    pub(crate) level: String,
+    #[serde(default)]
+    pub(crate) logger: Option<String>,
+    #[serde(default)]
+    pub(crate) data: Option<Json>,
+}
+
+pub(crate) fn log_message(params: &[u8]) -> Option<LogMessage> {
+    parse(params)
+}
+
+/// The request that the server no longer wants an answer to, as the text of its id.
+pub(crate) fn cancelled(params: &[u8]) -> Option<String> {
+    let mut id = None;
+    scan::members(params, |key, value| {
+        if *key == *b"requestId" {
+            id = std::str::from_utf8(value).ok().map(str::to_owned);
+        }
+    })
+    .ok()?;
+    id
+}
+
+fn object<'a>(bytes: &'a [u8], mut visit: impl FnMut(&[u8], &'a [u8])) -> Result<(), Problem> {
+    scan::members(bytes, |key, value| visit(&key, value))
+        .map_err(|_| Problem::malformed("the result is not an object"))
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    serde_json::from_slice(bytes).ok()
+}
+
+fn json(bytes: &[u8]) -> Option<Json> {
+    std::str::from_utf8(bytes)
+        .ok()
+        .and_then(|text| Json::parse(text).ok())
+}
+
+/// `serde_json` names a line and column of one tool's text, which nobody can look up.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+use super::*;
+use crate::mcp::ContentBlock;
+
+#[test]
+fn one_malformed_tool_is_left_out_and_the_others_stay() {
+    let page = tool_page(
+        br#"{"tools":[
+            {"name":"good","inputSchema":{"type":"object"}},
+            {"name":"no-schema"},
+            {"inputSchema":{}},
+            "text",
+            {"name":"bad-title","title":7,"inputSchema":{}},
+            {"name":"odd-hints","inputSchema":{},"annotations":{"readOnlyHint":"yes"}}
+        ],"nextCursor":"","extra":1}"#,
+    )
+    .unwrap();
+    let names: Vec<_> = page.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["good", "odd-hints"]);
+    let left_out: Vec<_> = page
+        .left_out
+        .iter()
+        .map(|left| (left.what.as_str(), left.why.as_str()))
+        .collect();
+    assert_eq!(
+        left_out,
+        [
+            ("no-schema", "it has no `inputSchema`"),
+            ("tool number 3", "it has no name"),
+            (
+                "tool number 4",
+                "invalid type: string \"text\", expected struct Written"
+            ),
+            ("bad-title", "invalid type: integer `7`, expected a string"),
+            (
+                "odd-hints",
+                "its annotations are malformed and were ignored"
+            ),
+        ]
+    );
+    assert_eq!(page.next_cursor.as_deref(), Some(""));
+}
+
+#[test]
+fn a_block_of_an_unknown_kind_is_carried_through() {
+    let result = call_tool_result(
+        br#"{"content":[{"type":"text","text":"a","x":1},{"type":"hologram","depth":[3]},{"type":"text"}],
+            "tools":[],"messages":1,"isError":true}"#,
+    )
+    .unwrap();
+    assert_eq!(
+        result.content,
+        [
+            ContentBlock::text("a"),
+            ContentBlock::Unknown(Json::parse(r#"{"type":"hologram","depth":[3]}"#).unwrap()),
+            ContentBlock::Unknown(Json::parse(r#"{"type":"text"}"#).unwrap()),
+        ]
+    );
+    assert!(result.is_error);
+}
+
+#[test]
+fn an_empty_result_is_an_answer_and_an_unknown_kind_of_result_is_not() {
+    assert_eq!(call_tool_result(b"{}").unwrap(), CallToolResult::default());
+    assert_eq!(
+        call_tool_result(br#"{"resultType":"complete","structuredContent":null}"#).unwrap(),
+        CallToolResult {
+            structured_content: Json::parse("null").ok(),
+            ..Default::default()
+        }
+    );
+    let problem = call_tool_result(br#"{"resultType":"riddle"}"#).unwrap_err();
+    assert_eq!(
+        problem.to_string(),
+        "a result of the unknown type \"riddle\""
+    );
+    assert!(call_tool_result(b"[]").is_err());
+    assert!(call_tool_result(br#"{"content":{}}"#).is_err());
+}
+
+#[test]
+fn text_that_is_not_utf_8_fails_the_one_answer() {
+    assert!(call_tool_result(b"{\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}]}").is_err());
+}
+
+#[test]
+fn an_error_keeps_the_servers_words_whatever_their_shape() {
+    let error = error_object(br#"{"code":-32601.0,"message":"no","data":{"a":1}}"#).unwrap();
+    assert_eq!((error.code, error.message.as_str()), (-32601, "no"));
+    assert_eq!(error.data.unwrap().as_str(), r#"{"a":1}"#);
+    assert_eq!(
+        error_object(br#""just words""#).unwrap().message,
+        "just words"
+    );
+    assert_eq!(error_object(b"[1]").unwrap().message, "[1]");
+    let long = format!(r#"{{"code":1,"message":"{}"}}"#, "ä".repeat(10_000));
+    assert!(error_object(long.as_bytes()).unwrap().message.len() < 5_000);
+}
+
+#[test]
+fn a_server_describes_itself_in_both_eras() {
+    let legacy = initialized(
+        br#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"logging":{}},
+            "serverInfo":{"name":"s","version":"1"},"instructions":"be kind"}"#,
+    )
+    .unwrap();
+    assert_eq!(legacy.version, "2025-06-18");
+    assert_eq!(legacy.server.info, Some(Implementation::new("s", "1")));
+    assert!(legacy.server.capabilities.tools && legacy.server.capabilities.tools_list_changed);
+    assert!(legacy.server.capabilities.logging && !legacy.server.capabilities.prompts);
+
+    let modern = discovered(
+        br#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"outer"},
+            "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"inner","version":"2"}}}"#,
+    )
+    .unwrap();
+    assert_eq!(modern.supported, ["2026-07-28"]);
+    assert_eq!(modern.server.info, Some(Implementation::new("inner", "2")));
+    assert!(discovered(b"{}").is_err());
+}
+
+#[test]
+fn progress_is_read_with_its_token() {
+    let (token, note) =
+        progress(br#"{"progressToken":5,"progress":0.5,"total":1,"message":"half"}"#).unwrap();
+    assert_eq!((token, note.progress, note.total), (5, 0.5, Some(1.0)));
+    assert_eq!(progress(br#"{"progressToken":"x","progress":1}"#), None);
+}

@@ -1,0 +1,187 @@
+//! The messages that we send, as lines.
+//!
+//! Invariant: a line never holds a line end of its own (`serde_json` escapes them, and nothing is
+//! passed through as text).
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::RequestId;
+use crate::interact::Offers;
+use crate::mcp::{ErrorObject, Implementation, ProtocolVersion};
+
+#[derive(Serialize)]
+struct Request<'a, P> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: P,
+}
+
+#[derive(Serialize)]
+struct Notification<'a, P> {
+    jsonrpc: &'static str,
+    method: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<P>,
+}
+
+const VERSION: &str = "2.0";
+
+pub(crate) fn request(id: u64, method: &str, params: impl Serialize) -> Vec<u8> {
+    line(&Request {
+        jsonrpc: VERSION,
+        id,
+        method,
+        params,
+    })
+}
+
+pub(crate) fn notification(method: &str, params: Option<impl Serialize>) -> Vec<u8> {
+    line(&Notification {
+        jsonrpc: VERSION,
+        method,
+        params,
+    })
+}
+
+/// Tells the server that nobody waits for this answer any more.
+pub(crate) fn cancelled(request: u64, reason: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params<'a> {
+        request_id: u64,
+        reason: &'a str,
+    }
+    notification(
+        "notifications/cancelled",
+        Some(Params {
+            request_id: request,
+            reason,
+        }),
+    )
+}
+
+/// Answers a request of the server. Its id goes back as the very text that came.
+pub(crate) fn answer(id: &RequestId, outcome: Result<&Value, &ErrorObject>) -> Vec<u8> {
+    let mut text = format!(r#"{{"jsonrpc":"{VERSION}","id":{},"#, id.as_json()).into_bytes();
+    match outcome {
+        Ok(result) => {
+            text.extend_from_slice(b"\"result\":");
+            text.extend_from_slice(result.to_string().as_bytes());
+        }
+        Err(error) => {
+            text.extend_from_slice(b"\"error\":");
+            // An error object always has a text; `null` would be one too many surprises.
+            text.extend_from_slice(&serde_json::to_vec(error).unwrap_or_else(|_| b"{}".to_vec()));
+        }
+    }
+    text.extend_from_slice(b"}\n");
+    text
+}
+
+/// The parameters of `tools/call`.
+#[derive(Serialize)]
+pub(crate) struct CallTool<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) arguments: &'a Map<String, Value>,
+    #[serde(rename = "_meta")]
+    pub(crate) meta: Meta<'a>,
+}
+
+/// The parameters of a listing.
+#[derive(Serialize)]
+pub(crate) struct ListPage<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cursor: Option<&'a str>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub(crate) meta: Option<Meta<'a>>,
+}
+
+/// The parameters of a request that has none of its own.
+#[derive(Serialize)]
+pub(crate) struct OnlyMeta<'a> {
+    #[serde(rename = "_meta")]
+    pub(crate) meta: Meta<'a>,
+}
+
+/// What every request carries along.
+#[derive(Serialize)]
+pub(crate) struct Meta<'a> {
+    #[serde(rename = "progressToken", skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
+    #[serde(flatten)]
+    described: Option<SelfDescription<'a>>,
+}
+
+/// How a request describes itself in the modern era.
+#[derive(Serialize)]
+struct SelfDescription<'a> {
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    version: ProtocolVersion,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo")]
+    client: &'a Implementation,
+    /// What servers may ask for comes with multi-round requests; until then, nothing.
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Map<String, Value>,
+}
+
+impl<'a> Meta<'a> {
+    /// `modern` is the version to describe the request with, in the era that asks for it.
+    pub(crate) fn new(
+        modern: Option<ProtocolVersion>,
+        client: &'a Implementation,
+        token: Option<u64>,
+        traceparent: Option<&'a str>,
+    ) -> Self {
+        let described = modern.map(|version| SelfDescription {
+            version,
+            client,
+            capabilities: Map::new(),
+        });
+        Self {
+            token,
+            traceparent,
+            described,
+        }
+    }
+
+    pub(crate) fn unless_empty(self) -> Option<Self> {
+        let empty = self.token.is_none() && self.traceparent.is_none() && self.described.is_none();
+        (!empty).then_some(self)
+    }
+}
+
+/// The parameters of `initialize`.
+pub(crate) fn initialize(
+    version: ProtocolVersion,
+    offers: Offers,
+    client: &Implementation,
+) -> Value {
+    let mut capabilities = Map::new();
+    let offered = [
+        ("elicitation", offers.elicitation),
+        ("sampling", offers.sampling),
+        ("roots", offers.roots),
+    ];
+    for (name, _) in offered.into_iter().filter(|(_, is_offered)| *is_offered) {
+        capabilities.insert(name.to_owned(), json!({}));
+    }
+    json!({
+        "protocolVersion": version.as_str(),
+        "capabilities": capabilities,
+        "clientInfo": client,
+    })
+}
+
+fn line(message: &impl Serialize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(256);
+    // Maps with string keys and plain structs cannot fail to be written into memory.
+    if serde_json::to_writer(&mut text, message).is_err() {
+        text.clear();
+    }
+    text.push(b'\n');
+    text
+}

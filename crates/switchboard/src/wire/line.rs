@@ -1,0 +1,269 @@
+//! Lines out of a stream of bytes, each of bounded length.
+//!
+//! It does no reading itself: bytes are put in, lines are taken out. A line that is too long is
+//! let go as it comes in, and all that is kept of it is the id of the request it answers.
+
+use bytes::{Bytes, BytesMut};
+
+use super::{AnswerId, answer_id};
+
+/// How many times the limit an overlong line may go on before the stream is given up.
+const PATIENCE: usize = 8;
+/// How much is asked of the stream at a time.
+const READ_AHEAD: usize = 64 * 1024;
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Line {
+    Complete(Bytes),
+    /// A line over the limit, let go; `id` is the request that it answers, where it says so.
+    TooLong {
+        id: Option<u64>,
+    },
+}
+
+/// The stream went on for so long without a line end that it cannot be trusted to come to one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Endless;
+
+#[derive(Debug)]
+pub(crate) struct Lines {
+    buffer: BytesMut,
+    /// How much of the buffer is known to hold no line end.
+    searched: usize,
+    limit: usize,
+    letting_go: Option<Overlong>,
+}
+
+impl Lines {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            searched: 0,
+            limit,
+            letting_go: None,
+        }
+    }
+
+    /// Where to read into.
+    pub(crate) fn room(&mut self) -> &mut BytesMut {
+        self.buffer.reserve(READ_AHEAD);
+        &mut self.buffer
+    }
+
+    /// The next line, if it is all there.
+    pub(crate) fn next(&mut self) -> Result<Option<Line>, Endless> {
+        let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
+        match memchr::memchr(b'\n', unsearched) {
+            Some(offset) => {
+                let line = self.buffer.split_to(self.searched + offset + 1).freeze();
+                self.searched = 0;
+                Ok(Some(self.finish(line)))
+            }
+            None => {
+                self.searched = self.buffer.len();
+                self.let_go_of_overlong()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// What stands after the last line end, when the stream has ended.
+    pub(crate) fn remainder(&mut self) -> Option<Bytes> {
+        let rest = self.buffer.split().freeze();
+        (self.letting_go.take().is_none() && !rest.trim_ascii().is_empty()).then_some(rest)
+    }
+
+    fn finish(&mut self, line: Bytes) -> Line {
+        match self.letting_go.take() {
+            Some(mut overlong) => {
+                overlong.feed(&line);
+                Line::TooLong { id: overlong.id() }
+            }
+            None if line.len() > self.limit + 1 => {
+                let mut overlong = Overlong::default();
+                overlong.feed(&line);
+                Line::TooLong { id: overlong.id() }
+            }
+            None => Line::Complete(line.slice(..line.len() - 1)),
+        }
+    }
+
+    fn let_go_of_overlong(&mut self) -> Result<(), Endless> {
+        if self.letting_go.is_none() && self.buffer.len() <= self.limit {
+            return Ok(());
+        }
+        let overlong = self.letting_go.get_or_insert_default();
+        overlong.feed(&self.buffer);
+        self.buffer.clear();
+        self.searched = 0;
+        if overlong.length > self.limit.saturating_mul(PATIENCE) {
+            Err(Endless)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Follows an overlong line byte by byte to find the `id` among the members of the message.
+#[derive(Debug, Default)]
+struct Overlong {
+    length: usize,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    is_request: bool,
+    /// The text of the last string or scalar on the first level, as far as it is of interest.
+    token: Vec<u8>,
+    /// The key whose value comes next.
+    key: Vec<u8>,
+    id: Option<u64>,
+}
+
+impl Overlong {
+    /// No key or id of interest is longer.
+    const TOKEN: usize = 24;
+
+    fn id(&self) -> Option<u64> {
+        self.id.filter(|_| !self.is_request)
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.length += bytes.len();
+        for &byte in bytes {
+            self.step(byte);
+        }
+    }
+
+    fn step(&mut self, byte: u8) {
+        if self.in_string {
+            self.keep(byte);
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => self.in_string = false,
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b'"' => {
+                self.in_string = true;
+                self.keep(byte);
+            }
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => {
+                self.end_member();
+                self.depth = self.depth.saturating_sub(1);
+            }
+            b':' if self.depth == 1 => self.key = std::mem::take(&mut self.token),
+            b',' => self.end_member(),
+            b' ' | b'\t' | b'\r' | b'\n' => {}
+            _ => self.keep(byte),
+        }
+    }
+
+    fn keep(&mut self, byte: u8) {
+        if self.depth == 1 && self.token.len() < Self::TOKEN {
+            self.token.push(byte);
+        }
+    }
+
+    fn end_member(&mut self) {
+        if self.depth != 1 {
+            return;
+        }
+        match self.key.as_slice() {
+            b"\"id\"" => {
+                if let AnswerId::Ours(id) = answer_id(&self.token) {
+                    self.id = Some(id);
+                }
+            }
+            b"\"method\"" => self.is_request = true,
+            _ => {}
+        }
+        self.key.clear();
+        self.token.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(limit: usize, chunks: &[&[u8]]) -> Vec<Line> {
+        let mut lines = Lines::new(limit);
+        let mut found = Vec::new();
+        for chunk in chunks {
+            lines.room().extend_from_slice(chunk);
+            while let Some(line) = lines.next().unwrap() {
+                found.push(line);
+            }
+        }
+        found
+    }
+
+    fn complete(text: &'static str) -> Line {
+        Line::Complete(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn lines_come_out_whole_however_they_were_cut() {
+        assert_eq!(
+            all(100, &[b"a", b"b\nc", b"\n\nd"]),
+            [complete("ab"), complete("c"), complete("")]
+        );
+    }
+
+    #[test]
+    fn a_line_of_exactly_the_limit_passes_and_one_more_byte_does_not() {
+        assert_eq!(all(3, &[b"abc\n"]), [complete("abc")]);
+        assert_eq!(
+            all(3, &[b"abcd\nx\n"]),
+            [Line::TooLong { id: None }, complete("x")]
+        );
+    }
+
+    #[test]
+    fn an_overlong_answer_is_known_by_its_id_wherever_the_id_stands() {
+        let first = br#"{"jsonrpc":"2.0","id":7,"result":{"id":9,"text":"aaaaaaaa,}"}}"#;
+        let last =
+            br#"{"result":{"a":[{"id":9}],"text":"\",\"id\":8"},"jsonrpc":"2.0", "id" : 7 }"#;
+        for text in [first.as_slice(), last.as_slice()] {
+            let cut = text.len() / 2;
+            let chunks = [&text[..cut], &text[cut..], b"\nok\n"];
+            assert_eq!(
+                all(8, &chunks),
+                [Line::TooLong { id: Some(7) }, complete("ok")]
+            );
+        }
+    }
+
+    #[test]
+    fn an_overlong_request_of_the_server_names_no_request_of_ours() {
+        let text = br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"aaaaaa"}}"#;
+        assert_eq!(all(8, &[text, b"\n"]), [Line::TooLong { id: None }]);
+    }
+
+    #[test]
+    fn a_stream_that_never_ends_a_line_is_given_up() {
+        let mut lines = Lines::new(10);
+        let mut outcome = Ok(None);
+        for _ in 0..20 {
+            lines.room().extend_from_slice(b"0123456789");
+            outcome = lines.next();
+            if outcome.is_err() {
+                break;
+            }
+        }
+        assert_eq!(outcome, Err(Endless));
+    }
+
+    #[test]
+    fn half_a_line_is_left_when_the_stream_ends() {
+        let mut lines = Lines::new(10);
+        lines.room().extend_from_slice(b"a\nhalf");
+        assert_eq!(lines.next(), Ok(Some(complete("a"))));
+        assert_eq!(lines.next(), Ok(None));
+        assert_eq!(lines.remainder().as_deref(), Some(b"half".as_slice()));
+    }
+}
