@@ -19,7 +19,7 @@ use crate::diagnostic::printable;
 use crate::secret::Secret;
 
 /// The longest name a server may have, in characters.
-const MAX_NAME_CHARS: usize = 128;
+const MAX_NAME_CHARS: usize = 256;
 
 /// The name under which a server is configured.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -42,7 +42,7 @@ pub enum InvalidServerName {
 }
 
 impl ServerName {
-    /// Checks `name`: not empty, at most 128 characters, none of them a control character.
+    /// Checks `name`: not empty, at most 256 characters, none of them a control character.
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidServerName> {
         let name = name.as_ref();
         if name.is_empty() {

@@ -295,13 +295,13 @@ fn repeating_a_long_variable_does_not_fill_the_memory() {
 
 #[test]
 fn names_of_servers_are_checked() {
-    assert!(ServerName::new("a".repeat(128)).is_ok());
+    assert!(ServerName::new("a".repeat(256)).is_ok());
     assert!("my server (ü)".parse::<ServerName>().is_ok());
     for (name, expected) in [
         (String::new(), "a server's name must not be empty"),
         (
-            "a".repeat(129),
-            "a server's name must not be longer than 128 characters",
+            "a".repeat(257),
+            "a server's name must not be longer than 256 characters",
         ),
         (
             "a\u{1b}[31m".to_owned(),

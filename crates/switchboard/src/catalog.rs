@@ -141,10 +141,6 @@ impl Publisher {
         Arc::clone(&self.current.borrow())
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Catalog>> {
-        self.current.subscribe()
-    }
-
     /// Makes room for a server; `place` says where its tools stand.
     pub(crate) fn admit(&self, server: &ServerName, place: u64) {
         let offer = Offer {

@@ -23,9 +23,6 @@ mod tests;
 pub use sanitize::{for_terminal, sanitize};
 pub use spill::{DirectorySpill, InvalidHandle, MemorySpill, Spill, SpillHandle};
 
-/// How much base64 one answer may carry. Models take no larger pictures.
-const MEDIA_BYTES: usize = 5 * 1024 * 1024;
-
 /// How much of a name, a type or a description is shown, in bytes.
 const FIELD_BYTES: usize = 500;
 
@@ -91,6 +88,27 @@ pub enum Block {
 }
 
 impl Output {
+    /// An answer of one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::blocks(vec![Block::Text { text: text.into() }])
+    }
+
+    /// An answer of several blocks.
+    pub fn blocks(blocks: Vec<Block>) -> Self {
+        Self {
+            blocks,
+            ..Self::default()
+        }
+    }
+
+    /// A failure in words, made safe to show.
+    pub fn error(text: impl AsRef<str>) -> Self {
+        Self {
+            is_error: true,
+            ..Self::text(sanitize(text.as_ref()))
+        }
+    }
+
     /// All of it as one string: texts as they are, other blocks in words, a line end between blocks.
     pub fn to_text(&self) -> String {
         let texts: Vec<_> = self.blocks.iter().map(Block::to_text).collect();
@@ -181,7 +199,7 @@ impl Block {
 
 /// Turns an answer into what a model is given. Text beyond the budget is cut, and kept by `spill`.
 pub fn present(result: CallToolResult, limits: &Limits, spill: Option<&dyn Spill>) -> Output {
-    let mut media_left = MEDIA_BYTES;
+    let mut media_left = limits.result_media_bytes;
     let mut blocks: Vec<Block> = result
         .content
         .into_iter()

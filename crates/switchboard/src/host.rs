@@ -25,7 +25,7 @@ pub use builder::{HostBuilder, StartError};
 use crate::call::{Call, CallError, turn};
 use crate::catalog::{Catalog, CatalogTool, Publisher, naming};
 use crate::content::Output;
-use crate::content::spill::Spill;
+use crate::content::spill::{Spill, SpillHandle};
 use crate::event::{EventSink, Events};
 use crate::id::{CallId, ServerName};
 use crate::interact::Interaction;
@@ -280,6 +280,14 @@ impl Host {
             result.added.push(name);
         }
         result
+    }
+
+    /// The whole of a result that was cut, by the handle in [`Output::whole`].
+    pub fn kept_result(&self, handle: &SpillHandle) -> std::io::Result<String> {
+        match &self.shared.spill {
+            Some(spill) => spill.read(handle),
+            None => Err(std::io::Error::other("no place to keep results was given")),
+        }
     }
 
     /// Ends everything in good order: no new calls, sessions closed, children seen off. Nothing is

@@ -46,6 +46,7 @@ pub mod naming {
     pub use crate::catalog::naming::{server_part, split_wire_name, tool_part, wire_name};
 }
 pub mod permission;
+mod registry;
 mod server;
 mod session;
 mod sync;
@@ -63,6 +64,9 @@ pub use interact::{
     Root, ServerRequest,
 };
 pub use limits::{Deadlines, Limits};
+pub use registry::{
+    RegisterError, Registry, Tool, ToolAnswer, ToolDefinition, ToolExecutor, ToolFailure, ToolKind,
+};
 pub use server::memory::{ServerMemory, ShortMemory};
 pub use server::status::{ConnectionStatus, HintSummary, Inspection, ServerStatus, ToolSummary};
 pub use session::Delivery;

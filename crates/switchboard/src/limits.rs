@@ -34,6 +34,9 @@ pub struct Limits {
     pub event_backlog: usize,
     /// How much text of one result is handed over, in bytes; the rest is kept aside.
     pub result_text_bytes: usize,
+    /// How much of pictures and sounds one result may carry, in bytes of base64; the rest is
+    /// described.
+    pub result_media_bytes: usize,
     /// How many calls may be under way with one server.
     pub calls_per_server: usize,
     /// How many calls may be under way in the whole host.
@@ -62,6 +65,7 @@ impl Default for Limits {
             progress_backlog: 64,
             event_backlog: 1_024,
             result_text_bytes: 100_000,
+            result_media_bytes: 5 * MIB,
             calls_per_server: 64,
             calls_in_flight: 512,
         }

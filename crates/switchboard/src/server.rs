@@ -4,9 +4,11 @@
 
 pub(crate) mod backoff;
 pub(crate) mod connect;
+mod handshake;
 pub(crate) mod memory;
 pub(crate) mod negotiate;
 pub(crate) mod owner;
+mod relisting;
 pub(crate) mod state;
 pub(crate) mod status;
 
@@ -22,6 +24,7 @@ use crate::catalog::{Catalog, Publisher};
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::session::Session;
+use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
 use connect::Site;
 use owner::{Control, Owner};
@@ -175,19 +178,28 @@ impl ServerHandle {
 
     pub(crate) fn inspect(&self, catalog: &Catalog) -> Inspection {
         let state = self.state();
+        let name = &self.profile.name;
         let refused = catalog
             .refused()
             .iter()
-            .filter(|tool| tool.id.server == self.profile.name);
+            .filter(|tool| tool.id.server == *name);
         let refused = refused.map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
-        let stderr = state.stderr.as_ref().map(|tail| tail.last_lines());
+        let unchecked = catalog.of_server(name).filter_map(|tool| {
+            let why = tool.input.defect()?;
+            Some(format!(
+                "tool {}: its arguments are not checked: {why}",
+                tool.id.tool
+            ))
+        });
+        let notes = state.notes.iter().cloned().chain(refused).chain(unchecked);
+        let stderr = state.stderr.as_ref().map(StderrTail::last_lines);
         Inspection {
             status: self.status(catalog),
             transport: self.profile.transport,
             generation: state.generation,
             connect_time: state.connect_time,
             hello: state.hello.as_deref().cloned(),
-            notes: state.notes.iter().cloned().chain(refused).collect(),
+            notes: notes.collect(),
             stderr: stderr.filter(|text| !text.is_empty()),
         }
     }

@@ -7,6 +7,7 @@ mod connection;
 mod inbound;
 mod life;
 mod local;
+mod request;
 mod table;
 
 use std::fmt;

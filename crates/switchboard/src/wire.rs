@@ -149,7 +149,9 @@ pub(crate) fn read<'a>(line: &'a [u8], limits: &Limits) -> Received<'a> {
     match line.first() {
         Some(b'{') => read_object(&mut scanner),
         Some(b'[') => match scanner.elements() {
-            Ok(messages) if scanner.exceeded().is_none() => Received::Batch(messages),
+            Ok(messages) if scanner.exceeded().is_none() && scanner.at_end() => {
+                Received::Batch(messages)
+            }
             _ => Received::Noise,
         },
         _ => Received::Noise,

@@ -136,7 +136,7 @@ fn every_kind_of_block_is_cleaned_and_put_into_words() {
 
 #[test]
 fn media_that_are_too_large_or_no_base64_are_described() {
-    let most = "A".repeat(MEDIA_BYTES - 4);
+    let most = "A".repeat(Limits::default().result_media_bytes - 4);
     let output = show(vec![
         ContentBlock::Image(media(&most)),
         ContentBlock::Image(media("AAAAAAAA")),

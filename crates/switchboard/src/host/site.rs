@@ -98,34 +98,15 @@ impl Sites {
         let kind = entry.kind_name().unwrap_or("unknown");
         let profile = Profile {
             written: Some(entry.written().clone()),
-            ..self.profile(entry.name(), place, kind, entry.scope())
+            ..profile(entry.name(), place, kind, entry.scope())
         };
-        self.plain(profile, Endpoint::NotBuilt(kind), phase)
+        self.plain(profile, Endpoint::Withheld, phase)
     }
 
     /// A server that the embedding program provides itself.
     pub(super) fn provided(&self, name: &ServerName, endpoint: Endpoint, place: u64) -> Plot {
-        let profile = self.profile(name, place, endpoint.kind_name(), Scope::Dynamic);
+        let profile = profile(name, place, endpoint.kind_name(), Scope::Dynamic);
         self.plain(profile, endpoint, Phase::Starting)
-    }
-
-    fn profile(
-        &self,
-        name: &ServerName,
-        place: u64,
-        transport: &'static str,
-        scope: Scope,
-    ) -> Profile {
-        Profile {
-            name: name.clone(),
-            place,
-            transport,
-            scope,
-            written: None,
-            call_timeout: None,
-            max_calls: None,
-            trusts_annotations: false,
-        }
     }
 
     fn plain(&self, profile: Profile, endpoint: Endpoint, phase: Phase) -> Plot {
@@ -209,6 +190,20 @@ impl Plot {
             events,
             default_calls,
         ))
+    }
+}
+
+/// The profile of a server that asks for nothing special.
+fn profile(name: &ServerName, place: u64, transport: &'static str, scope: Scope) -> Profile {
+    Profile {
+        name: name.clone(),
+        place,
+        transport,
+        scope,
+        written: None,
+        call_timeout: None,
+        max_calls: None,
+        trusts_annotations: false,
     }
 }
 

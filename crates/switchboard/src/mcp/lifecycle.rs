@@ -134,6 +134,10 @@ impl Implementation {
 }
 
 /// Which parts of the protocol a server offers, as far as we act on it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own in the protocol"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -12,19 +12,18 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::handshake::{HandshakeError, Opening, shake_hands};
 use super::memory::ServerMemory;
-use super::negotiate::{AfterProbe, Probed, Refusal, after_initialize, after_probe};
+use super::negotiate::Refusal;
 use crate::limits::Deadlines;
-use crate::mcp::{Era, ProtocolVersion, ServerHello};
-use crate::session::{
-    Connection, LocalSession, Patience, RequestError, Session, SessionContext, SessionEnd, Streams,
-};
+use crate::mcp::Era;
+use crate::session::{Connection, LocalSession, Session, SessionContext, SessionEnd, Streams};
+use crate::telemetry::Redactor;
 use crate::transport::environment::{self, Variables};
 use crate::transport::memory::LocalServer;
 use crate::transport::process::{Exit, Groups, Process, SpawnError};
 use crate::transport::stderr::StderrTail;
 use crate::transport::{Dial, stdio};
-use crate::wire::decode;
 
 /// How long is waited for a child's exit code and last words once its output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -37,6 +36,8 @@ pub(crate) enum Endpoint {
     Stream(Arc<dyn Dial>),
     /// A kind of server that this version does not speak to.
     NotBuilt(&'static str),
+    /// An entry without consent, or without sense: there is nothing that could be opened.
+    Withheld,
 }
 
 impl Endpoint {
@@ -46,6 +47,7 @@ impl Endpoint {
             Self::Local(_) => "sdk",
             Self::Stream(_) => "stream",
             Self::NotBuilt(kind) => kind,
+            Self::Withheld => "withheld",
         }
     }
 }
@@ -84,6 +86,8 @@ pub(crate) enum ConnectError {
     Spawn(#[from] SpawnError),
     #[error("servers of type {0} are not supported yet")]
     NotBuilt(&'static str),
+    #[error("not approved")]
+    Withheld,
     #[error("could not connect: {0}")]
     Dial(String),
     #[error("{what}{last_words}")]
@@ -108,6 +112,15 @@ pub(crate) struct LastWords {
     noise: Option<String>,
 }
 
+impl LastWords {
+    fn redacted(self, redactor: &Redactor) -> Self {
+        Self {
+            stderr: redactor.redact(&self.stderr),
+            noise: self.noise.map(|noise| redactor.redact(&noise)),
+        }
+    }
+}
+
 impl std::fmt::Display for LastWords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(noise) = &self.noise {
@@ -127,9 +140,9 @@ impl ConnectError {
     /// Trying again would only fail in the same way.
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
-            Self::Spawn(SpawnError::Other { .. }) | Self::Dial(_) => false,
-            Self::Spawn(_) | Self::NotBuilt(_) | Self::Refused(_) => true,
-            Self::Gone { .. } | Self::TimedOut { .. } => false,
+            Self::Spawn(error) => !matches!(error, SpawnError::Other { .. }),
+            Self::NotBuilt(_) | Self::Withheld | Self::Refused(_) => true,
+            Self::Dial(_) | Self::Gone { .. } | Self::TimedOut { .. } => false,
         }
     }
 
@@ -193,20 +206,22 @@ impl Live {
         timeout(LAST_WORDS, process.exited()).await.ok()
     }
 
+    /// What it printed, once it has had the time to print it.
     async fn last_words(&self) -> LastWords {
+        if let Some(stderr) = &self.stderr {
+            let _ = timeout(LAST_WORDS, stderr.drained()).await;
+        }
+        self.words_so_far()
+    }
+
+    fn words_so_far(&self) -> LastWords {
         let noise = match &self.session {
             Session::Text(connection) => connection.noise(),
             Session::Local(_) => None,
         };
-        let Some(stderr) = &self.stderr else {
-            return LastWords {
-                stderr: String::new(),
-                noise,
-            };
-        };
-        let _ = timeout(LAST_WORDS, stderr.drained()).await;
+        let stderr = self.stderr.as_ref().map(StderrTail::last_lines);
         LastWords {
-            stderr: stderr.last_lines(),
+            stderr: stderr.unwrap_or_default(),
             noise,
         }
     }
@@ -233,22 +248,12 @@ fn gone(end: &SessionEnd, exit: Option<Exit>, last_words: LastWords, site: &Site
         }
         _ => None,
     };
-    let last_words = LastWords {
-        stderr: site.context.redactor.redact(&last_words.stderr),
-        noise: last_words.noise,
-    };
+    let last_words = last_words.redacted(&site.context.redactor);
     ConnectError::Gone {
         what,
         last_words,
         withheld,
     }
-}
-
-/// How the handshake begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Opening {
-    Probe,
-    Initialize,
 }
 
 /// Opens a session, within the time that a start may take.
@@ -316,19 +321,10 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Fa
         }
         Ok(Err(HandshakeError::Gone(end))) => live.post_mortem(&end, site).await,
         Ok(Err(HandshakeError::Refused(refusal))) => ConnectError::Refused(refusal),
-        Ok(Err(HandshakeError::TimedOut)) | Err(_) => {
-            let last_words = match &live.stderr {
-                Some(stderr) => LastWords {
-                    stderr: site.context.redactor.redact(&stderr.last_lines()),
-                    noise: connection.noise(),
-                },
-                None => LastWords::default(),
-            };
-            ConnectError::TimedOut {
-                after: site.deadlines.startup,
-                last_words,
-            }
-        }
+        Ok(Err(HandshakeError::TimedOut)) | Err(_) => ConnectError::TimedOut {
+            after: site.deadlines.startup,
+            last_words: live.words_so_far().redacted(&site.context.redactor),
+        },
     };
     live.shut_down().await;
     let during_handshake = matches!(error, ConnectError::Gone { .. } | ConnectError::Refused(_));
@@ -370,6 +366,7 @@ async fn open(site: &Site) -> Result<Live, ConnectError> {
             });
         }
         Endpoint::NotBuilt(kind) => return Err(ConnectError::NotBuilt(kind)),
+        Endpoint::Withheld => return Err(ConnectError::Withheld),
     };
     let context = site.context.clone();
     let connection = Connection::spawn(streams, context, &site.tasks, stop.child_token());
@@ -390,112 +387,4 @@ async fn dialled(dial: &dyn Dial, within: Duration) -> Result<Streams, ConnectEr
             "no connection within {within:?}"
         ))),
     }
-}
-
-enum HandshakeError {
-    Gone(SessionEnd),
-    Refused(Refusal),
-    TimedOut,
-}
-
-async fn shake_hands(
-    connection: &Connection,
-    opening: Opening,
-    left: Duration,
-    deadlines: &Deadlines,
-) -> Result<ServerHello, HandshakeError> {
-    if opening == Opening::Initialize {
-        return initialize(connection, ProtocolVersion::LATEST_LEGACY, left).await;
-    }
-    let mut version = ProtocolVersion::LATEST_MODERN;
-    loop {
-        let probe = connection.discover(version, Patience::within(left));
-        tokio::pin!(probe);
-        let probed = match timeout(deadlines.probe, &mut probe).await {
-            Ok(outcome) => probed(outcome),
-            Err(_) => Probed::Silent,
-        };
-        match after_probe(probed.clone(), version) {
-            AfterProbe::Modern(hello) => return Ok(*hello),
-            AfterProbe::ProbeAgain(other) => version = other,
-            AfterProbe::Initialize(version) => return initialize(connection, version, left).await,
-            AfterProbe::InitializeAndListen => {
-                return initialize_and_listen(connection, probe, version, left).await;
-            }
-            AfterProbe::StartAnew => {
-                let Probed::Gone(end) = probed else {
-                    return Err(HandshakeError::TimedOut);
-                };
-                return Err(HandshakeError::Gone(end));
-            }
-            AfterProbe::Refuse(refusal) => return Err(HandshakeError::Refused(refusal)),
-        }
-    }
-}
-
-/// The probe got no answer in time: the older handshake begins, and whichever answer comes first
-/// and is of use counts.
-async fn initialize_and_listen(
-    connection: &Connection,
-    mut probe: impl Future<Output = Result<bytes::Bytes, RequestError>> + Unpin,
-    asked: ProtocolVersion,
-    left: Duration,
-) -> Result<ServerHello, HandshakeError> {
-    let initialize = initialize(connection, ProtocolVersion::LATEST_LEGACY, left);
-    tokio::pin!(initialize);
-    tokio::select! {
-        biased;
-        late = &mut probe => match after_probe(probed(late), asked) {
-            AfterProbe::Modern(hello) => Ok(*hello),
-            AfterProbe::Refuse(refusal) => Err(HandshakeError::Refused(refusal)),
-            _ => initialize.await,
-        },
-        outcome = &mut initialize => match outcome {
-            // A modern server has no `initialize`; its answer to the probe is still to come.
-            Err(HandshakeError::Refused(refusal)) => {
-                match after_probe(probed(probe.await), asked) {
-                    AfterProbe::Modern(hello) => Ok(*hello),
-                    _ => Err(HandshakeError::Refused(refusal)),
-                }
-            }
-            outcome => outcome,
-        },
-    }
-}
-
-fn probed(outcome: Result<bytes::Bytes, RequestError>) -> Probed {
-    match outcome {
-        Ok(answer) => match decode::discovered(&answer) {
-            Ok(discovered) => Probed::Discovered(discovered),
-            Err(problem) => Probed::Unusable(problem),
-        },
-        Err(RequestError::Refused(error)) => Probed::Refused(error),
-        Err(RequestError::Unusable(problem)) => Probed::Unusable(problem),
-        Err(RequestError::Lost { end, .. }) => Probed::Gone(end),
-        Err(_) => Probed::Silent,
-    }
-}
-
-async fn initialize(
-    connection: &Connection,
-    version: ProtocolVersion,
-    left: Duration,
-) -> Result<ServerHello, HandshakeError> {
-    let answer = connection.initialize(version, Patience::within(left)).await;
-    let hello = match answer {
-        Ok(answer) => decode::initialized(&answer)
-            .map_err(Refusal::Unusable)
-            .and_then(after_initialize)
-            .map_err(HandshakeError::Refused)?,
-        Err(RequestError::Refused(error)) => {
-            return Err(HandshakeError::Refused(Refusal::Refused(error)));
-        }
-        Err(RequestError::Unusable(problem)) => {
-            return Err(HandshakeError::Refused(Refusal::Unusable(problem)));
-        }
-        Err(RequestError::Lost { end, .. }) => return Err(HandshakeError::Gone(end)),
-        Err(_) => return Err(HandshakeError::TimedOut),
-    };
-    connection.send_initialized();
-    Ok(hello)
 }

@@ -4,21 +4,20 @@
 //! through here. Invariant: the catalog knows a session's tools before anybody sees it as ready.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::backoff::{Backoff, Failure as Setback, FailureKind, GiveUp, Verdict};
-use super::connect::{ConnectError, Live, Site, connect};
+use super::connect::{ConnectError, Endpoint, Live, Site, connect};
+use super::relisting::{Relisting, list};
 use super::state::{Failure, Phase, State};
 use crate::catalog::Publisher;
-use crate::catalog::paging::{self, Listing};
+use crate::catalog::paging::Listing;
 use crate::event::{Event, EventSink};
 use crate::id::ServerName;
-use crate::interact::BoxFuture;
 use crate::mcp::Tool;
-use crate::session::{Patience, RequestError, Session, SessionEnd};
+use crate::session::{RequestError, SessionEnd};
 
 /// What a server can be told. Each order is answered when it has been carried out.
 #[derive(Debug)]
@@ -110,9 +109,14 @@ impl Owner {
             order = self.orders.recv() => match order {
                 None => Step::End,
                 Some(Control::Wake(done) | Control::Restart(done)) => {
-                    self.begin_afresh();
+                    let step = if matches!(self.site.endpoint, Endpoint::Withheld) {
+                        Step::Rest
+                    } else {
+                        self.begin_afresh();
+                        Step::Connect
+                    };
                     let _ = done.send(());
-                    Step::Connect
+                    step
                 }
                 Some(Control::SetEnabled(enabled, done)) => {
                     let was_off = self.state.borrow().phase == Phase::Off;
@@ -240,10 +244,7 @@ impl Owner {
     fn set_back(&mut self, kind: FailureKind, error: &ConnectError) -> Step {
         self.attempts += 1;
         let attempt = self.attempts;
-        let setback = Setback {
-            kind,
-            retry_after: None,
-        };
+        let setback = Setback::new(kind);
         match self
             .backoff
             .after_failure(setback, Instant::now(), fastrand::f64())
@@ -366,67 +367,4 @@ async fn reach(site: &Site) -> Result<(Live, Result<Listing, RequestError>), Con
         return Err(live.post_mortem(end, site).await);
     }
     Ok((live, listing))
-}
-
-fn list(
-    site: &Site,
-    session: &Session,
-) -> impl Future<Output = Result<Listing, RequestError>> + Send + use<> {
-    let (session, limits) = (session.clone(), Arc::clone(&site.context.limits));
-    let patience = Patience::within(site.deadlines.list);
-    async move { paging::list_tools(&session, &limits, patience).await }
-}
-
-/// Listings after the first: when the server says that its tools changed, and when one failed.
-struct Relisting {
-    /// When the next one begins.
-    due: Option<Instant>,
-    running: Option<BoxFuture<'static, Result<Listing, RequestError>>>,
-    /// How long is waited after the next failure.
-    delay: Duration,
-}
-
-impl Relisting {
-    /// A server that announces change after change is asked no more often than this.
-    const BREATHER: Duration = Duration::from_millis(100);
-    const FIRST_RETRY: Duration = Duration::from_secs(1);
-    const LONGEST_RETRY: Duration = Duration::from_secs(60);
-
-    fn new(failed_before: bool) -> Self {
-        let due = failed_before.then(|| Instant::now() + Self::FIRST_RETRY);
-        Self {
-            due,
-            running: None,
-            delay: Self::FIRST_RETRY,
-        }
-    }
-
-    /// The outcome of the next listing, whenever there is cause for one. May be dropped and asked
-    /// again at any time.
-    async fn next(&mut self, site: &Site, session: &Session) -> Result<Listing, RequestError> {
-        let outcome = loop {
-            if let Some(running) = &mut self.running {
-                break running.await;
-            }
-            match self.due {
-                Some(due) => {
-                    tokio::time::sleep_until(due).await;
-                    self.due = None;
-                    self.running = Some(Box::pin(list(site, session)));
-                }
-                None => {
-                    session.tools_changed().await;
-                    self.due = Some(Instant::now() + Self::BREATHER);
-                }
-            }
-        };
-        self.running = None;
-        if outcome.is_ok() {
-            self.delay = Self::FIRST_RETRY;
-        } else {
-            self.due = Some(Instant::now() + self.delay);
-            self.delay = (self.delay * 2).min(Self::LONGEST_RETRY);
-        }
-        outcome
-    }
 }

@@ -3,21 +3,22 @@
 //! Two tasks serve it, one that reads and one that writes; callers wait for their own answers and
 //! decode them themselves. Invariant: the reading task never waits for anything but the server.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::inbound::Inbound;
+use super::inbound::{self, Inbound};
 use super::life::{Life, Patience};
-use super::table::{Pending, Reply, Table};
+use super::request::{Ask, Kind};
+use super::table::{Reply, Table};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
-use crate::mcp::{Era, Progress, ProtocolVersion, ServerHello};
+use crate::mcp::{Era, ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
@@ -39,13 +40,13 @@ pub(crate) struct Streams {
 }
 
 pub(crate) struct Connection {
-    context: SessionContext,
-    outbox: Outbox,
-    table: Mutex<Table>,
-    next_id: AtomicU64,
-    life: Life,
+    pub(super) context: SessionContext,
+    pub(super) outbox: Outbox,
+    pub(super) table: Mutex<Table>,
+    pub(super) next_id: AtomicU64,
+    pub(super) life: Life,
     hello: OnceLock<ServerHello>,
-    inbound: Inbound,
+    pub(super) inbound: Inbound,
     /// Holds one permit however many notices came: notices coalesce.
     tools_changed: Notify,
     /// The last line that was no message: what a server printed where it should have spoken.
@@ -95,18 +96,6 @@ impl Connection {
     /// Ends the handshake: from here on both sides speak this version.
     pub(crate) fn establish(&self, hello: ServerHello) {
         let _ = self.hello.set(hello);
-    }
-
-    pub(super) fn context(&self) -> &SessionContext {
-        &self.context
-    }
-
-    pub(super) fn life(&self) -> &Life {
-        &self.life
-    }
-
-    pub(super) fn inbound_done(&self, id: &wire::RequestId) {
-        self.inbound.done(id);
     }
 
     fn version(&self) -> Option<ProtocolVersion> {
@@ -193,64 +182,6 @@ impl Connection {
         let line = encode::notification("notifications/initialized", None::<()>);
         // A server that is gone by now is noticed by whoever asks it next.
         let _ = self.send(None, line);
-    }
-
-    async fn request(
-        &self,
-        ask: Ask,
-        encode: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Bytes, RequestError> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let line = encode(id);
-        let limit = self.context.limits.message_bytes;
-        if line.len() > limit {
-            return Err(RequestError::TooLong { limit });
-        }
-        let wait = ask.patience.start(&self.life);
-        let (reply, mut answer) = oneshot::channel();
-        let is_handshake = ask.kind == Kind::Handshake;
-        let pending = Pending {
-            reply,
-            progress: ask.progress,
-            skipped: 0,
-            is_handshake,
-        };
-        lock(&self.table)
-            .insert(id, pending)
-            .map_err(|end| RequestError::Lost {
-                delivery: Delivery::NotSent,
-                end,
-            })?;
-        let mut open = OpenRequest {
-            connection: self,
-            id,
-            kind: ask.kind,
-            is_open: true,
-        };
-        self.send(Some(id), line)?;
-        let reply = tokio::select! {
-            biased;
-            reply = &mut answer => reply,
-            expired = wait.run_out() => {
-                let delivery = open.give_up("timed out");
-                return Err(RequestError::TimedOut {
-                    after: expired.after,
-                    idle: expired.idle,
-                    delivery,
-                });
-            }
-        };
-        open.is_open = false;
-        match reply {
-            Ok(Reply::Result(bytes)) => Ok(bytes),
-            Ok(Reply::Error(error)) => Err(RequestError::Refused(error)),
-            Ok(Reply::Unusable(problem)) => Err(RequestError::Unusable(problem)),
-            Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),
-            Err(_) => Err(RequestError::Lost {
-                delivery: Delivery::Unknown,
-                end: SessionEnd::Closed,
-            }),
-        }
     }
 
     /// Hands a line to the outbox.
@@ -411,7 +342,7 @@ impl Connection {
                 }
             }
             "notifications/tools/list_changed" => self.tools_changed.notify_one(),
-            "notifications/message" => self.inbound.log(&self.context, params),
+            "notifications/message" => inbound::log(&self.context, params),
             "notifications/cancelled" => self.inbound.cancel(params),
             _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
         }
@@ -462,64 +393,6 @@ impl Connection {
             first
         });
         self.stop.cancel();
-    }
-}
-
-/// How a request is made.
-struct Ask {
-    kind: Kind,
-    patience: Patience,
-    progress: Option<mpsc::Sender<Progress>>,
-}
-
-impl Ask {
-    fn plain(patience: Patience) -> Self {
-        Self {
-            kind: Kind::Ordinary,
-            patience,
-            progress: None,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Ordinary,
-    /// Must not be cancelled, and is ended by an error that names no request.
-    Handshake,
-}
-
-/// A request in the table. Dropped while open, it is cancelled.
-struct OpenRequest<'a> {
-    connection: &'a Connection,
-    id: u64,
-    kind: Kind,
-    is_open: bool,
-}
-
-impl OpenRequest<'_> {
-    /// Stops waiting, tells the server if it may know of the request, and says what is known.
-    fn give_up(&mut self, reason: &str) -> Delivery {
-        self.is_open = false;
-        let was_waiting = lock(&self.connection.table).take(self.id).is_some();
-        if self.connection.outbox.withdraw(self.id) {
-            return Delivery::NotSent;
-        }
-        if was_waiting && self.kind == Kind::Ordinary {
-            // If the server cannot be told any more, it is gone, and so is the request.
-            let _ = self
-                .connection
-                .send(None, encode::cancelled(self.id, reason));
-        }
-        Delivery::Unknown
-    }
-}
-
-impl Drop for OpenRequest<'_> {
-    fn drop(&mut self) {
-        if self.is_open {
-            self.give_up("cancelled by the caller");
-        }
     }
 }
 

@@ -50,16 +50,16 @@ impl Inbound {
         method: &str,
         params: &[u8],
     ) {
-        let offers = connection.context().interaction.offers();
+        let offers = connection.context.interaction.offers();
         let question = match method {
-            "ping" => return reply(connection, &id, Ok(json!({}))),
+            "ping" => return reply(connection, &id, Ok(&json!({}))),
             "roots/list" if offers.roots => Question::Roots,
             "sampling/createMessage" if offers.sampling => Question::Sample,
             "elicitation/create" if offers.elicitation => Question::Elicit,
             _ => {
                 let text = format!("{method} is not offered by this client");
                 let refusal = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, text);
-                return reply(connection, &id, Err(refusal));
+                return reply(connection, &id, Err(&refusal));
             }
         };
         let Some(params) = std::str::from_utf8(params)
@@ -67,24 +67,21 @@ impl Inbound {
             .and_then(|text| Json::parse(text).ok())
         else {
             let refusal = ErrorObject::new(ErrorObject::INVALID_PARAMS, "params are not JSON");
-            return reply(connection, &id, Err(refusal));
+            return reply(connection, &id, Err(&refusal));
         };
         let Some(cancel) = self.admit(&id) else {
             let text = format!("more than {} requests at a time", self.most);
-            return reply(
-                connection,
-                &id,
-                Err(ErrorObject::new(ErrorObject::INTERNAL, text)),
-            );
+            let refusal = ErrorObject::new(ErrorObject::INTERNAL, text);
+            return reply(connection, &id, Err(&refusal));
         };
         let connection = Arc::clone(connection);
         self.tasks.spawn(async move {
             let answer = cancel
                 .run_until_cancelled(ask(&connection, question, params))
                 .await;
-            connection.inbound_done(&id);
+            connection.inbound.done(&id);
             if let Some(answer) = answer {
-                reply(&connection, &id, answer);
+                reply(&connection, &id, answer.as_ref());
             }
         });
     }
@@ -116,18 +113,19 @@ impl Inbound {
             cancel.cancel();
         }
     }
+}
 
-    pub(super) fn log(&self, context: &SessionContext, params: &[u8]) {
-        let Some(message) = decode::log_message(params) else {
-            return;
-        };
-        context.events.send(|| Event::ServerLogged {
-            server: context.server.clone(),
-            level: message.level,
-            logger: message.logger,
-            data: message.data,
-        });
-    }
+/// Passes a log message of the server on.
+pub(super) fn log(context: &SessionContext, params: &[u8]) {
+    let Some(message) = decode::log_message(params) else {
+        return;
+    };
+    context.events.send(|| Event::ServerLogged {
+        server: context.server.clone(),
+        level: message.level,
+        logger: message.logger,
+        data: message.data,
+    });
 }
 
 async fn ask(
@@ -135,8 +133,8 @@ async fn ask(
     question: Question,
     params: Json,
 ) -> Result<Value, ErrorObject> {
-    let context = connection.context();
-    let _thinking = connection.life().think();
+    let context = &connection.context;
+    let _thinking = connection.life.think();
     let request = ServerRequest {
         server: &context.server,
         params,
@@ -151,10 +149,10 @@ async fn ask(
     }
 }
 
-fn reply(connection: &Connection, id: &RequestId, answer: Result<Value, ErrorObject>) {
-    let line = encode::answer(id, answer.as_ref());
+fn reply(connection: &Connection, id: &RequestId, answer: Result<&Value, &ErrorObject>) {
+    let line = encode::answer(id, answer);
     // A server that asks but does not read gets no answer; that is its own doing.
     if connection.send(None, line).is_err() {
-        tracing::debug!(server = %connection.context().server, "answer could not be sent");
+        tracing::debug!(server = %connection.context.server, "answer could not be sent");
     }
 }

@@ -250,10 +250,6 @@ fn spawn_error(error: &io::Error, launch: &Launch<'_>) -> SpawnError {
             };
             SpawnError::NotExecutable { command, why }
         }
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
-            let why = "it is no program, and it names none in a first line `#!…`".to_owned();
-            SpawnError::NotExecutable { command, why }
-        }
         _ => SpawnError::Other {
             command,
             why: error.to_string(),

@@ -90,7 +90,10 @@ pub(crate) fn error_object(bytes: &[u8]) -> Result<ErrorObject, Problem> {
 
 fn cut(mut text: String) -> String {
     if text.len() > ERROR_MESSAGE_BYTES {
-        let end = text.floor_char_boundary(ERROR_MESSAGE_BYTES);
+        let mut end = ERROR_MESSAGE_BYTES;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
         text.truncate(end);
         text.push_str(" [cut]");
     }

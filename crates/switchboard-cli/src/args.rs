@@ -1,0 +1,266 @@
+//! What can be typed.
+//!
+//! Global flags stand before or after the command. Both places are read and put together here: with
+//! clap's own global arguments a list given in one place would silently replace the other, and with
+//! it a `--deny`.
+
+mod rules;
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+pub(crate) use rules::{RuleArg, RuleArgs};
+
+const EXAMPLES: &str = "\
+Examples:
+  switchboard demo                              see it work, nothing to configure
+  switchboard --trust-project list              the servers of this project's .mcp.json
+  switchboard tools 'mcp__files__*'             the tools of one server
+  switchboard describe mcp__files__read_file    one tool and its arguments
+  switchboard call mcp__files__read_file path=notes.txt --yes
+  echo '{\"a\": 15, \"b\": 27}' | switchboard call mcp__calc__add - --yes
+
+Exit codes:
+  0 ok   1 internal   2 usage   3 config   4 server unavailable or untrusted
+  5 login needed   6 denied   7 the tool or server answered with an error
+  8 timeout   9 outcome unknown   130 interrupted";
+
+const CALL_EXAMPLES: &str = "\
+Arguments:
+  key=value     text, or what the tool's schema wants: a=15 is the number 15
+  key:=json     JSON as it stands: tags:='[\"a\", \"b\"]'
+  '{…}'         all arguments as one JSON object
+  -             the same, read from stdin
+
+A key given twice makes a list where the schema wants one.";
+
+/// Set up, inspect and call MCP servers.
+#[derive(Debug, Parser)]
+#[command(
+    name = "switchboard",
+    version,
+    arg_required_else_help = true,
+    after_help = EXAMPLES,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the servers with their live status
+    List(With<ListArgs>),
+    /// Show one server in detail
+    Get(With<GetArgs>),
+    /// List the tools of all servers
+    Tools(With<ToolsArgs>),
+    /// Show one tool and its arguments
+    Describe(With<DescribeArgs>),
+    /// Call a tool
+    #[command(after_help = CALL_EXAMPLES)]
+    Call(With<CallArgs>),
+    /// See it work: two servers, a few calls, a crash and a recovery
+    Demo(With<NoArgs>),
+    /// The server that the demo starts
+    #[command(name = DEMO_SERVER, hide = true)]
+    DemoServer,
+}
+
+/// The hidden command under which this binary is a small MCP server.
+pub(crate) const DEMO_SERVER: &str = "__demo-server";
+
+/// A command's own arguments, and the global ones typed after it.
+#[derive(Debug, Args)]
+struct With<A: Args> {
+    #[command(flatten)]
+    own: A,
+    #[command(flatten)]
+    global: GlobalArgs,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Task {
+    List(ListArgs),
+    Get(GetArgs),
+    Tools(ToolsArgs),
+    Describe(DescribeArgs),
+    Call(CallArgs),
+    Demo,
+    DemoServer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NoArgs {}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Exit with 4 when a server failed
+    #[arg(long)]
+    pub(crate) exit_status: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// The server's name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ToolsArgs {
+    /// Part of a name, or a glob such as 'mcp__files__*'
+    #[arg(value_name = "PATTERN")]
+    pub(crate) pattern: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DescribeArgs {
+    /// The tool's name: mcp__server__tool
+    #[arg(value_name = "TOOL")]
+    pub(crate) tool: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// The tool's name: mcp__server__tool
+    #[arg(value_name = "TOOL")]
+    pub(crate) tool: String,
+    /// key=value, key:=json, one JSON object, or - for stdin
+    #[arg(value_name = "ARGS", allow_negative_numbers = true)]
+    pub(crate) arguments: Vec<String>,
+    /// Answer yes when permission is asked for
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// The flags that every command knows.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Global options")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
+pub(crate) struct GlobalArgs {
+    /// Servers from this file or JSON text; may be repeated
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) mcp_config: Vec<String>,
+    /// Use the servers of --mcp-config only
+    #[arg(long)]
+    pub(crate) strict_mcp_config: bool,
+    /// Approve this project's servers, for this run
+    #[arg(long)]
+    pub(crate) trust_project: bool,
+    /// Print data instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print results only
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Log to stderr; -vv logs more
+    #[arg(long, short, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Log to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+    /// Write the wire traffic to a file, as JSON lines without secrets
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+impl GlobalArgs {
+    /// Both places together; what stands later wins where only one can hold.
+    fn and(mut self, later: Self) -> Self {
+        self.mcp_config.extend(later.mcp_config);
+        self.rules.0.extend(later.rules.0);
+        Self {
+            mcp_config: self.mcp_config,
+            rules: self.rules,
+            strict_mcp_config: self.strict_mcp_config || later.strict_mcp_config,
+            trust_project: self.trust_project || later.trust_project,
+            json: self.json || later.json,
+            quiet: self.quiet || later.quiet,
+            verbose: self.verbose.saturating_add(later.verbose),
+            log_file: later.log_file.or(self.log_file),
+            trace: later.trace.or(self.trace),
+        }
+    }
+}
+
+impl Cli {
+    /// What is to be done, and the flags from both places.
+    pub(crate) fn into_task(self) -> (Task, GlobalArgs) {
+        let (task, later) = match self.command {
+            Command::List(with) => (Task::List(with.own), with.global),
+            Command::Get(with) => (Task::Get(with.own), with.global),
+            Command::Tools(with) => (Task::Tools(with.own), with.global),
+            Command::Describe(with) => (Task::Describe(with.own), with.global),
+            Command::Call(with) => (Task::Call(with.own), with.global),
+            Command::Demo(with) => (Task::Demo, with.global),
+            Command::DemoServer => (Task::DemoServer, GlobalArgs::default()),
+        };
+        (task, self.global.and(later))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use switchboard::permission::Action;
+
+    use super::*;
+
+    fn parse(words: &[&str]) -> (Task, GlobalArgs) {
+        let words = ["switchboard"].iter().chain(words);
+        Cli::try_parse_from(words).unwrap().into_task()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_deny_before_the_command_survives_an_allow_after_it() {
+        let (_, flags) = parse(&[
+            "--deny", "a", "--ask", "b", "call", "t", "--allow", "c", "--ask", "d", "--allow", "e",
+        ]);
+        let rules = flags.rules.0.iter().map(|rule| (rule.action, rule.pattern.as_str()));
+        assert_eq!(
+            rules.collect::<Vec<_>>(),
+            [
+                (Action::Deny, "a"),
+                (Action::Ask, "b"),
+                (Action::Allow, "c"),
+                (Action::Ask, "d"),
+                (Action::Allow, "e"),
+            ]
+        );
+    }
+
+    #[test]
+    fn flags_of_both_places_count() {
+        let (_, flags) = parse(&[
+            "--mcp-config", "one", "-v", "--trace", "old", "list", "--mcp-config", "two", "-v",
+            "--json", "--trace", "new",
+        ]);
+        assert_eq!(flags.mcp_config, ["one", "two"]);
+        assert_eq!((flags.verbose, flags.json), (2, true));
+        assert_eq!(flags.trace, Some("new".into()));
+    }
+
+    #[test]
+    fn a_dash_and_flags_after_the_arguments_are_understood() {
+        let (task, flags) = parse(&["call", "t", "-", "--yes", "--json"]);
+        let Task::Call(call) = task else { panic!() };
+        assert_eq!((call.arguments, call.yes), (vec!["-".to_owned()], true));
+        assert!(flags.json);
+    }
+}

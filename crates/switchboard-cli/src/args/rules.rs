@@ -1,0 +1,63 @@
+//! `--allow`, `--ask` and `--deny`, in the order in which they were typed.
+//!
+//! Derived arguments would yield three lists and lose the order between them, so this one is made by
+//! hand.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use switchboard::permission::Action;
+
+/// One rule as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuleArg {
+    pub(crate) action: Action,
+    pub(crate) pattern: String,
+}
+
+/// The rules of one place, first typed first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RuleArgs(pub(crate) Vec<RuleArg>);
+
+const FLAGS: [(Action, &str, &str); 3] = [
+    (Action::Allow, "allow", "Call these tools without asking: mcp__server__tool, globs too"),
+    (Action::Ask, "ask", "Ask before these tools are called"),
+    (Action::Deny, "deny", "Never call these tools; wins over everything"),
+];
+
+impl Args for RuleArgs {
+    fn augment_args(command: Command) -> Command {
+        FLAGS.into_iter().fold(command, |command, (_, name, help)| {
+            command.arg(
+                Arg::new(name)
+                    .long(name)
+                    .value_name("PATTERN")
+                    .help(help)
+                    .action(ArgAction::Append),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for RuleArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut rules = Vec::new();
+        for (action, name, _) in FLAGS {
+            let places = matches.indices_of(name).into_iter().flatten();
+            let patterns = matches.get_many::<String>(name).into_iter().flatten();
+            rules.extend(places.zip(patterns).map(|(place, pattern)| {
+                let pattern = pattern.clone();
+                (place, RuleArg { action, pattern })
+            }));
+        }
+        rules.sort_by_key(|(place, _)| *place);
+        Ok(Self(rules.into_iter().map(|(_, rule)| rule).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Errors as a person meets them: kind, message, hint, exit code.
+//!
+//! The one place that knows the exit codes. A hint is something to paste.
+
+use std::io;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use switchboard::{CallError, ConnectionStatus, Delivery, StartError};
+use switchboard_config::Diagnostic;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    Ok = 0,
+    /// Something that should not happen.
+    Internal = 1,
+    /// What was typed makes no sense: unknown names and arguments that do not fit included.
+    Usage = 2,
+    /// What was configured makes no sense.
+    Config = 3,
+    /// The server is not there, or nobody approved it.
+    Unavailable = 4,
+    LoginNeeded = 5,
+    Denied = 6,
+    /// The tool or the server answered, with an error.
+    AnsweredWithError = 7,
+    TimedOut = 8,
+    OutcomeUnknown = 9,
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// What went wrong. Its name is a promise to programs that read `--json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    Internal,
+    Usage,
+    UnknownServer,
+    UnknownTool,
+    InvalidArguments,
+    Config,
+    Unavailable,
+    Untrusted,
+    LoginNeeded,
+    Denied,
+    Refused,
+    UnusableAnswer,
+    TimedOut,
+    OutcomeUnknown,
+    NotSent,
+    Interrupted,
+}
+
+impl Kind {
+    pub(crate) fn exit(self) -> Exit {
+        match self {
+            Self::Internal => Exit::Internal,
+            Self::Usage | Self::UnknownServer | Self::UnknownTool | Self::InvalidArguments => {
+                Exit::Usage
+            }
+            Self::Config => Exit::Config,
+            Self::Unavailable | Self::Untrusted | Self::NotSent => Exit::Unavailable,
+            Self::LoginNeeded => Exit::LoginNeeded,
+            Self::Denied => Exit::Denied,
+            Self::Refused | Self::UnusableAnswer => Exit::AnsweredWithError,
+            Self::TimedOut => Exit::TimedOut,
+            Self::OutcomeUnknown => Exit::OutcomeUnknown,
+            Self::Interrupted => Exit::Interrupted,
+        }
+    }
+}
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<Parts>);
+
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    /// What became of the call, where one was meant to be made.
+    pub(crate) delivery: Option<Delivery>,
+    /// What is wrong with the config, where that is the cause.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts {
+            kind,
+            message: message.into(),
+            hint: None,
+            delivery: None,
+            diagnostics: Vec::new(),
+        }))
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(Kind::Internal, message)
+    }
+
+    pub(crate) fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, "interrupted")
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn hint_if_known(mut self, hint: Option<String>) -> Self {
+        self.0.hint = hint.or(self.0.hint);
+        self
+    }
+
+    pub(crate) fn diagnostics(mut self, diagnostics: Vec<Diagnostic>) -> Self {
+        self.0.diagnostics = diagnostics;
+        self
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let kind = match &error {
+            CallError::UnknownTool { .. } => Kind::UnknownTool,
+            CallError::Unavailable { status, .. } => match status {
+                ConnectionStatus::NeedsAuth => Kind::LoginNeeded,
+                _ => Kind::Unavailable,
+            },
+            CallError::InvalidArguments { .. } => Kind::InvalidArguments,
+            CallError::Denied { .. } | CallError::Redefined { .. } => Kind::Denied,
+            CallError::TimedOut { .. } => Kind::TimedOut,
+            CallError::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
+            CallError::NotSent { .. } => Kind::NotSent,
+            CallError::Refused { .. } => Kind::Refused,
+            CallError::Unusable { .. } => Kind::UnusableAnswer,
+            CallError::ShuttingDown => Kind::Interrupted,
+            _ => Kind::Internal,
+        };
+        let mut failure = Self::new(kind, error.to_string()).hint_if_known(error.hint());
+        failure.0.delivery = Some(error.delivery());
+        failure
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        Self::new(Kind::Config, error.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::internal(error.to_string())
+    }
+}

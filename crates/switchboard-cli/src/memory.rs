@@ -1,0 +1,110 @@
+//! What is remembered of servers from one run to the next, in small files.
+//!
+//! One file per server, `servers/<key>.json`. Invariant: nothing here can fail a command: what cannot
+//! be read is forgotten, what cannot be written is found out again next time.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use switchboard::ServerMemory;
+use switchboard::mcp::Era;
+
+/// Remembers in a folder.
+#[derive(Debug)]
+pub(crate) struct FileMemory {
+    folder: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    era: Era,
+}
+
+impl FileMemory {
+    /// Remembers in `folder`, which need not exist.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// `None`: the key is not fit to name a file.
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        let is_plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_plain.then(|| self.folder.join(format!("{key}.json")))
+    }
+
+    fn write(&self, key: &str, remembered: &Remembered) -> io::Result<()> {
+        let Some(path) = self.path(key) else {
+            return Ok(());
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)?;
+        // Another run may write the same file at the same time; each has its own draft.
+        let draft = self.folder.join(format!(".{key}.{}", std::process::id()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)
+            .and_then(|mut file| file.write_all(&serde_json::to_vec(remembered)?))
+            .and_then(|()| fs::rename(&draft, path));
+        if written.is_err() {
+            fs::remove_file(&draft).ok();
+        }
+        written
+    }
+}
+
+impl ServerMemory for FileMemory {
+    fn era(&self, key: &str) -> Option<Era> {
+        let text = fs::read(self.path(key)?).ok()?;
+        let remembered: Remembered = serde_json::from_slice(&text).ok()?;
+        Some(remembered.era)
+    }
+
+    fn remember_era(&self, key: &str, era: Era) {
+        if let Err(error) = self.write(key, &Remembered { era }) {
+            tracing::debug!(%error, folder = %self.folder.display(), "not remembered");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_era_is_remembered_in_a_private_file_and_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = FileMemory::new(folder.path().join("a/servers"));
+        assert_eq!(memory.era("k1"), None);
+        memory.remember_era("k1", Era::Legacy);
+        assert_eq!(memory.era("k1"), Some(Era::Legacy));
+        memory.remember_era("k1", Era::Modern);
+        assert_eq!(memory.era("k1"), Some(Era::Modern));
+        assert_eq!(memory.era("k2"), None);
+
+        let files: Vec<_> = fs::read_dir(folder.path().join("a/servers")).unwrap().collect();
+        assert_eq!(files.len(), 1, "no draft is left");
+        let mode = files[0].as_ref().unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_named_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = FileMemory::new(folder.path().to_owned());
+        fs::write(folder.path().join("k.json"), "{\"era\": \"bronze\"}").unwrap();
+        assert_eq!(memory.era("k"), None);
+        memory.remember_era("../k", Era::Legacy);
+        assert_eq!(memory.era("../k"), None);
+        assert!(!folder.path().parent().unwrap().join("k.json").exists());
+    }
+}

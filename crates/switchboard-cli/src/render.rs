@@ -1,0 +1,140 @@
+//! What people and programs see.
+//!
+//! Results go to stdout, everything else to stderr. Invariant: text that did not come from us is
+//! cleaned before a terminal sees it, and a reader who hangs up is no error.
+
+pub(crate) mod json;
+pub(crate) mod progress;
+pub(crate) mod style;
+pub(crate) mod table;
+pub(crate) mod text;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use switchboard::content::sanitize;
+use switchboard_config::{Diagnostic, Severity};
+
+use crate::failure::{Failure, Kind};
+use style::{Paint, Style};
+
+/// Lines of prose are not made longer than this, however wide the terminal.
+const PROSE_COLUMNS: usize = 100;
+
+/// How much is said besides results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Talk {
+    /// Results, and errors that there are none.
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+/// Whether results are text or data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+/// Where output goes and how it looks there.
+#[derive(Clone, Debug)]
+pub(crate) struct Screen {
+    pub(crate) format: Format,
+    pub(crate) talk: Talk,
+    /// For results.
+    pub(crate) style: Style,
+    /// For everything else.
+    pub(crate) side_style: Style,
+    /// The columns of the terminal that results go to; `None` if they go elsewhere.
+    pub(crate) columns: Option<usize>,
+    /// Whether a person may be watching stderr, so that moving lines make sense there.
+    pub(crate) is_watched: bool,
+    /// Whether a person can be asked.
+    pub(crate) can_ask: bool,
+}
+
+impl Screen {
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// How long lines of prose may be.
+    pub(crate) fn prose_columns(&self) -> Option<usize> {
+        self.columns.map(|columns| columns.min(PROSE_COLUMNS))
+    }
+
+    /// Prints a result; a line end is added where there is none.
+    pub(crate) fn print(&self, result: &str) -> Result<(), Failure> {
+        write_line(io::stdout().lock(), result).or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(Failure::internal(format!("cannot write the result: {error}"))),
+        })
+    }
+
+    /// Says something besides results.
+    pub(crate) fn say(&self, text: &str) {
+        if self.talk != Talk::Quiet {
+            say_anyway(text);
+        }
+    }
+
+    /// Tells what is wrong with the config. What merely looks wrong is kept from those who want quiet.
+    pub(crate) fn diagnose(&self, diagnostics: &[Diagnostic]) {
+        for diagnostic in diagnostics {
+            if self.talk != Talk::Quiet || diagnostic.severity == Severity::Error {
+                say_anyway(&diagnostic.to_string());
+            }
+        }
+    }
+
+    /// Tells why there is no result.
+    pub(crate) fn fail(&self, failure: &Failure) {
+        let parts = failure.parts();
+        if self.is_json() {
+            // If stdout is gone as well there is nobody left to tell.
+            let _ = self.print(&json::failure(failure));
+        }
+        let label = match parts.kind {
+            Kind::Interrupted => String::new(),
+            _ => self.side_style.paint(Paint::Red, "error: "),
+        };
+        say_anyway(&format!("{label}{}", indented(&parts.message, "  ")));
+        if let Some(hint) = &parts.hint {
+            let label = self.side_style.paint(Paint::Cyan, "hint: ");
+            say_anyway(&format!("{label}{}", indented(hint, "  ")));
+        }
+    }
+}
+
+/// Cleans a text and indents all of its lines but the first.
+fn indented(text: &str, by: &str) -> String {
+    sanitize(text).trim_end().replace('\n', &format!("\n{by}"))
+}
+
+pub(crate) fn say_anyway(text: &str) {
+    // Without a stderr there is no place to complain about that.
+    let _ = write_line(io::stderr().lock(), text);
+}
+
+fn write_line(mut to: impl Write, text: &str) -> io::Result<()> {
+    to.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        to.write_all(b"\n")?;
+    }
+    to.flush()
+}
+
+/// A time as people say it.
+pub(crate) fn time(time: Duration) -> String {
+    match time.as_millis() {
+        millis @ 0..1000 => format!("{millis} ms"),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+/// `1 tool`, `2 tools`
+pub(crate) fn count(number: usize, what: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{ending}")
+}

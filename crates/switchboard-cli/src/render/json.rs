@@ -1,0 +1,143 @@
+//! The same as data: what `--json` prints.
+//!
+//! | command | prints |
+//! |---|---|
+//! | `list` | `{"servers": [server…], "diagnostics": [finding…]}` |
+//! | `get` | one server |
+//! | `tools` | `[tool…]` |
+//! | `describe` | one tool |
+//! | `call` | `{"content": [block…], "structuredContent"?, "isError", "notes", "whole"?}` |
+//! | `demo` | `{"steps": [{"step", "ok", "outcome", "elapsedMs"}…], "ok", "elapsedMs"}` |
+//! | any that fails | `{"error": {"kind", "message", "hint"?, "exitCode", "delivery"?}, "diagnostics"?}` |
+//!
+//! A *server* is `{"name", "status", "scope", "transport", "origin", "config", "generation",
+//! "connectTime"?, "hello"?, "serverInfo"?, "error"?, "detail"?, "tools"?, "notes"?, "stderr"?}`, times
+//! in milliseconds. A *tool* is `{"name", "server", "tool", "title"?, "description"?, "inputSchema",
+//! "outputSchema"?, "annotations"?, "available"}`. A *block* has a `type`: `text`, `image`, `audio` or
+//! `other`. `whole` is the file that holds a result which was cut.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use switchboard::id::{ServerName, ToolName, WireName};
+use switchboard::mcp::{Json, ToolAnnotations};
+use switchboard::{Block, CatalogTool, Delivery, Inspection, Output};
+use switchboard_config::{Diagnostic, Origin};
+
+use crate::failure::{Failure, Kind};
+
+/// Puts anything into JSON for people: indented, a line each.
+pub(crate) fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// What `list` prints.
+#[derive(Serialize)]
+pub(crate) struct Servers<'a> {
+    pub(crate) servers: Vec<Server<'a>>,
+    pub(crate) diagnostics: &'a [Diagnostic],
+}
+
+/// One server.
+#[derive(Serialize)]
+pub(crate) struct Server<'a> {
+    #[serde(flatten)]
+    pub(crate) inspection: &'a Inspection,
+    pub(crate) origin: &'a Origin,
+}
+
+/// One tool.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Tool<'a> {
+    name: &'a WireName,
+    server: &'a ServerName,
+    tool: &'a ToolName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    input_schema: &'a Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<&'a Json>,
+    #[serde(skip_serializing_if = "ToolAnnotations::is_empty")]
+    annotations: &'a ToolAnnotations,
+    available: bool,
+}
+
+impl<'a> From<&'a CatalogTool> for Tool<'a> {
+    fn from(tool: &'a CatalogTool) -> Self {
+        let definition = &tool.definition;
+        Self {
+            name: &tool.wire_name,
+            server: &tool.id.server,
+            tool: &tool.id.tool,
+            title: definition.title.as_deref(),
+            description: definition.description.as_deref(),
+            input_schema: &definition.input_schema,
+            output_schema: definition.output_schema.as_ref(),
+            annotations: &definition.annotations,
+            available: tool.available,
+        }
+    }
+}
+
+/// What `call` prints.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer<'a> {
+    content: &'a [Block],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a Json>,
+    is_error: bool,
+    notes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<PathBuf>,
+}
+
+impl<'a> Answer<'a> {
+    /// `whole`: where the whole of a result lies that was cut.
+    pub(crate) fn new(output: &'a Output, whole: Option<PathBuf>) -> Self {
+        Self {
+            content: &output.blocks,
+            structured_content: output.structured.as_ref(),
+            is_error: output.is_error,
+            notes: &output.notes,
+            whole,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    error: Error<'a>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    diagnostics: &'a [Diagnostic],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Error<'a> {
+    kind: Kind,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    exit_code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivery: Option<Delivery>,
+}
+
+/// What any command prints that fails.
+pub(crate) fn failure(failure: &Failure) -> String {
+    let parts = failure.parts();
+    pretty(&Failed {
+        error: Error {
+            kind: parts.kind,
+            message: &parts.message,
+            hint: parts.hint.as_deref(),
+            exit_code: parts.kind.exit() as u8,
+            delivery: parts.delivery,
+        },
+        diagnostics: &parts.diagnostics,
+    })
+}

@@ -1,0 +1,205 @@
+//! Aligned columns, and lines of text between the rows.
+//!
+//! One column may give way where a terminal is narrow: it is cut or wrapped. Invariant: a row takes no
+//! more columns than there are, as long as the other columns leave that one a little room.
+
+use super::style::{Paint, Style};
+use super::text::{cut, width, wrap};
+
+/// What stands between two columns.
+const GAP: &str = "  ";
+
+/// What the column that gives way keeps.
+const LEAST: usize = 12;
+
+/// One field of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    paint: Paint,
+    is_number: bool,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            paint: Paint::Plain,
+            is_number: false,
+        }
+    }
+
+    pub(crate) fn paint(mut self, paint: Paint) -> Self {
+        self.paint = paint;
+        self
+    }
+
+    /// Aligns to the right.
+    pub(crate) fn number(mut self) -> Self {
+        self.is_number = true;
+        self
+    }
+}
+
+/// How a column gives way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GiveWay {
+    Cut,
+    Wrap,
+}
+
+#[derive(Debug)]
+enum Row {
+    Cells(Vec<Cell>),
+    Text(String),
+}
+
+/// Rows of cells.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rows: Vec<Row>,
+    /// Which column gives way.
+    flexible: usize,
+    how: GiveWay,
+    indent: usize,
+}
+
+impl Table {
+    /// A table whose column `flexible` gives way.
+    pub(crate) fn new(flexible: usize, how: GiveWay) -> Self {
+        Self {
+            rows: Vec::new(),
+            flexible,
+            how,
+            indent: 0,
+        }
+    }
+
+    pub(crate) fn indent(mut self, indent: usize) -> Self {
+        self.indent = indent;
+        self
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(Row::Cells(cells));
+    }
+
+    /// Lines between the rows, printed as they are.
+    pub(crate) fn text(&mut self, text: String) {
+        if !text.is_empty() {
+            self.rows.push(Row::Text(text));
+        }
+    }
+
+    pub(crate) fn render(&self, columns: Option<usize>, style: Style) -> String {
+        let widths = self.widths(columns);
+        let mut out = String::new();
+        for row in &self.rows {
+            match row {
+                Row::Text(text) => {
+                    out.push_str(text);
+                    out.push('\n');
+                }
+                Row::Cells(cells) => self.render_row(cells, &widths, style, &mut out),
+            }
+        }
+        out
+    }
+
+    fn widths(&self, columns: Option<usize>) -> Vec<usize> {
+        let mut widths = Vec::new();
+        for row in &self.rows {
+            let Row::Cells(cells) = row else { continue };
+            widths.resize(widths.len().max(cells.len()), 0);
+            for (widest, cell) in widths.iter_mut().zip(cells) {
+                *widest = (*widest).max(width(&cell.text));
+            }
+        }
+        let gaps = GAP.len() * widths.len().saturating_sub(1);
+        let total = self.indent + gaps + widths.iter().sum::<usize>();
+        if let (Some(columns), Some(flexible)) = (columns, widths.get_mut(self.flexible)) {
+            let excess = total.saturating_sub(columns);
+            *flexible = flexible.saturating_sub(excess).max(LEAST.min(*flexible));
+        }
+        widths
+    }
+
+    fn render_row(&self, cells: &[Cell], widths: &[usize], style: Style, out: &mut String) {
+        let fitted: Vec<Vec<String>> = cells
+            .iter()
+            .zip(widths)
+            .enumerate()
+            .map(|(column, (cell, room))| self.fit(column, &cell.text, *room))
+            .collect();
+        let height = fitted.iter().map(Vec::len).max().unwrap_or_default();
+        for line in 0..height {
+            let mut blanks = self.indent;
+            for ((cell, lines), room) in cells.iter().zip(&fitted).zip(widths) {
+                let text = lines.get(line).map_or("", String::as_str);
+                let padding = room.saturating_sub(width(text));
+                let (before, after) = if cell.is_number { (padding, 0) } else { (0, padding) };
+                // Blanks are held back until something follows them, so that lines end clean.
+                blanks += before;
+                if !text.is_empty() {
+                    out.push_str(&" ".repeat(blanks));
+                    out.push_str(&style.paint(cell.paint, text));
+                    blanks = 0;
+                }
+                blanks += after + GAP.len();
+            }
+            out.push('\n');
+        }
+    }
+
+    fn fit(&self, column: usize, text: &str, room: usize) -> Vec<String> {
+        match self.how {
+            _ if column != self.flexible => vec![text.to_owned()],
+            GiveWay::Cut => vec![cut(text, room).into_owned()],
+            GiveWay::Wrap => wrap(text, Some(room)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(how: GiveWay) -> Table {
+        let mut table = Table::new(1, how).indent(2);
+        table.row(vec![Cell::new("a"), Cell::new("some words here"), Cell::new("7").number()]);
+        table.text("between".to_owned());
+        table.row(vec![Cell::new("long"), Cell::new(""), Cell::new("1234").number()]);
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned_and_lines_end_clean() {
+        assert_eq!(
+            table(GiveWay::Cut).render(None, Style::Plain),
+            "  a     some words here     7\nbetween\n  long                   1234\n"
+        );
+    }
+
+    #[test]
+    fn one_column_gives_way() {
+        assert_eq!(
+            table(GiveWay::Cut).render(Some(26), Style::Plain),
+            "  a     some words…     7\nbetween\n  long               1234\n"
+        );
+        assert_eq!(
+            table(GiveWay::Wrap).render(Some(26), Style::Plain),
+            "  a     some words      7\n        here\nbetween\n  long               1234\n"
+        );
+    }
+
+    #[test]
+    fn colour_takes_no_room() {
+        let mut table = Table::new(0, GiveWay::Cut);
+        table.row(vec![Cell::new("ab").paint(Paint::Red), Cell::new("c")]);
+        table.row(vec![Cell::new("abcd"), Cell::new("d")]);
+        assert_eq!(
+            table.render(None, Style::Coloured),
+            "\u{1b}[31mab\u{1b}[0m    c\nabcd  d\n"
+        );
+    }
+}

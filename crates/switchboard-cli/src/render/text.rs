@@ -1,0 +1,113 @@
+//! Text of others, made to fit: one line, a width, a shell.
+
+use std::borrow::Cow;
+
+use switchboard::content::{for_terminal, sanitize};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// The columns that a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The first line that says something, clean.
+pub(crate) fn first_line(text: &str) -> String {
+    let clean = sanitize(text);
+    let line = clean.lines().map(str::trim).find(|line| !line.is_empty());
+    for_terminal(line.unwrap_or_default()).into_owned()
+}
+
+/// The text, or as much of it as fits into so many columns.
+pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut used = 0;
+    let fits = |letter: &char| {
+        used += letter.width().unwrap_or_default();
+        used < columns
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    Cow::Owned(format!("{}…", kept.trim_end()))
+}
+
+/// The lines of a text, broken between words where they are longer than so many columns. What has no
+/// blanks in it, an address for one, is left whole.
+pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
+    let Some(columns) = columns else {
+        return text.lines().map(str::to_owned).collect();
+    };
+    text.lines().flat_map(|line| wrap_line(line, columns)).collect()
+}
+
+fn wrap_line(line: &str, columns: usize) -> Vec<String> {
+    let indent: String = line.chars().take_while(|letter| *letter == ' ').collect();
+    let mut lines = Vec::new();
+    let mut current = indent.clone();
+    for word in line.split_whitespace() {
+        let is_begun = current.len() > indent.len();
+        if is_begun && width(&current) + 1 + width(word) > columns {
+            lines.push(std::mem::replace(&mut current, indent.clone()));
+        } else if is_begun {
+            current.push(' ');
+        }
+        current.push_str(word);
+    }
+    lines.push(current);
+    lines
+}
+
+/// A block of text, clean, wrapped and indented.
+pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String {
+    let room = columns.map(|columns| columns.saturating_sub(indent).max(20));
+    let lines = wrap(sanitize(text).trim_end(), room);
+    let blank = " ".repeat(indent);
+    let lines = lines.iter().map(|line| format!("{blank}{line}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A word as one would type it into a shell.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,${}".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cutting_counts_columns_and_says_that_something_is_missing() {
+        assert_eq!(cut("short", 5), "short");
+        assert_eq!(cut("longer", 5), "long…");
+        assert_eq!(cut("a b c", 3), "a…");
+        assert_eq!(cut("日本語です", 5), "日本…");
+        assert_eq!(cut("x", 0), "…");
+    }
+
+    #[test]
+    fn wrapping_keeps_lines_and_indentation_and_long_words() {
+        assert_eq!(wrap("a bb ccc\n  dd ee", Some(5)), ["a bb", "ccc", "  dd", "  ee"]);
+        assert_eq!(wrap("https://example.com/long x", Some(5)), ["https://example.com/long", "x"]);
+        assert_eq!(wrap("a\n\nb", Some(5)), ["a", "", "b"]);
+        assert_eq!(wrap("a b", None), ["a b"]);
+    }
+
+    #[test]
+    fn words_are_quoted_only_where_a_shell_would_mind() {
+        assert_eq!(shell_word("-y"), "-y");
+        assert_eq!(shell_word("${TOKEN}"), "${TOKEN}");
+        assert_eq!(shell_word("two words"), "'two words'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
+
+    #[test]
+    fn a_first_line_is_clean_and_says_something() {
+        assert_eq!(first_line("\n  \u{1b}[31mred\tand more\nrest"), "red and more");
+    }
+}

@@ -1,0 +1,236 @@
+//! What a tool's input schema says of its arguments, as far as people and coercion need it.
+//!
+//! It reads and never checks: whether arguments fit is the engine's affair. Invariant: whatever a
+//! server sent as a schema, reading it ends and costs little.
+
+use serde_json::Value;
+use switchboard::mcp::Json;
+
+/// A longer schema is not read: as a tree it may take a hundred times its length.
+const MAX_BYTES: usize = 512 * 1024;
+
+/// How many references and nested choices are followed.
+const MAX_DEPTH: usize = 8;
+
+/// The schema of a tool's arguments.
+#[derive(Debug, Default)]
+pub(crate) struct Schema {
+    root: Value,
+}
+
+/// One argument of a tool.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Parameter<'a> {
+    pub(crate) name: &'a str,
+    /// In words: `string`, `list of number`, `"a" or "b"`.
+    pub(crate) kind: String,
+    pub(crate) required: bool,
+    pub(crate) description: Option<&'a str>,
+    pub(crate) default: Option<&'a Value>,
+}
+
+impl Schema {
+    /// Reads a schema; one that cannot be read says nothing of any argument.
+    pub(crate) fn read(json: &Json) -> Self {
+        let is_small = json.as_str().len() <= MAX_BYTES;
+        let root = is_small.then(|| json.to_value().ok()).flatten();
+        root.map_or_else(Self::default, Self::of)
+    }
+
+    pub(crate) fn of(root: Value) -> Self {
+        Self { root }
+    }
+
+    /// The arguments: required ones first, otherwise as the server wrote them.
+    pub(crate) fn parameters(&self) -> Vec<Parameter<'_>> {
+        let properties = self.resolve(&self.root).get("properties");
+        let properties = properties.and_then(Value::as_object).into_iter().flatten();
+        let mut parameters: Vec<_> = properties
+            .map(|(name, schema)| self.parameter(name, schema))
+            .collect();
+        parameters.sort_by_key(|parameter| !parameter.required);
+        parameters
+    }
+
+    fn parameter<'a>(&'a self, name: &'a str, schema: &'a Value) -> Parameter<'a> {
+        let resolved = self.resolve(schema);
+        let field = |key| schema.get(key).or_else(|| resolved.get(key));
+        Parameter {
+            name,
+            kind: self.in_words(schema, MAX_DEPTH),
+            required: self.is_required(name),
+            description: field("description").and_then(Value::as_str),
+            default: field("default"),
+        }
+    }
+
+    fn is_required(&self, name: &str) -> bool {
+        let required = self.resolve(&self.root).get("required");
+        let mut required = required.and_then(Value::as_array).into_iter().flatten();
+        required.any(|required| required == name)
+    }
+
+    /// The schema of one argument.
+    pub(crate) fn of_argument(&self, name: &str) -> Option<&Value> {
+        self.resolve(&self.root).get("properties")?.get(name)
+    }
+
+    /// The schema of a list's items.
+    pub(crate) fn of_items<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
+        self.alternatives(schema, MAX_DEPTH)
+            .into_iter()
+            .find_map(|schema| schema.get("items"))
+    }
+
+    /// The values that a schema is limited to, if it is.
+    pub(crate) fn choices<'a>(&'a self, schema: &'a Value) -> Vec<&'a Value> {
+        let alternatives = self.alternatives(schema, MAX_DEPTH).into_iter();
+        alternatives.flat_map(own_choices).collect()
+    }
+
+    /// Whether a value of this JSON type may fit.
+    pub(crate) fn allows(&self, schema: &Value, kind: &str) -> bool {
+        let mut alternatives = self.alternatives(schema, MAX_DEPTH).into_iter();
+        alternatives.any(|schema| own_types(schema).contains(&kind))
+    }
+
+    /// Whether anything is said about the JSON type at all.
+    pub(crate) fn is_typed(&self, schema: &Value) -> bool {
+        let mut alternatives = self.alternatives(schema, MAX_DEPTH).into_iter();
+        alternatives.any(|schema| !own_types(schema).is_empty())
+    }
+
+    /// The schema itself or, where it offers several, each of them; references are followed.
+    fn alternatives<'a>(&'a self, schema: &'a Value, depth: usize) -> Vec<&'a Value> {
+        let schema = self.resolve(schema);
+        let Some(depth) = depth.checked_sub(1) else {
+            return vec![schema];
+        };
+        let offered = ["anyOf", "oneOf", "allOf"]
+            .into_iter()
+            .filter_map(|key| schema.get(key)?.as_array())
+            .flatten();
+        let nested = offered.flat_map(|offered| self.alternatives(offered, depth));
+        std::iter::once(schema).chain(nested).collect()
+    }
+
+    /// Follows references inside of the schema.
+    fn resolve<'a>(&'a self, mut schema: &'a Value) -> &'a Value {
+        for _ in 0..MAX_DEPTH {
+            let reference = schema.get("$ref").and_then(Value::as_str);
+            let pointer = reference.and_then(|reference| reference.strip_prefix('#'));
+            match pointer.and_then(|pointer| self.root.pointer(pointer)) {
+                Some(target) => schema = target,
+                None => break,
+            }
+        }
+        schema
+    }
+
+    fn in_words(&self, schema: &Value, depth: usize) -> String {
+        const MANY_CHOICES: usize = 6;
+        let choices = self.choices(schema);
+        if (1..=MANY_CHOICES).contains(&choices.len()) {
+            let choices: Vec<_> = choices.into_iter().map(Value::to_string).collect();
+            return choices.join(" or ");
+        }
+        let mut kinds: Vec<String> = Vec::new();
+        for alternative in self.alternatives(schema, depth) {
+            for kind in own_types(alternative) {
+                let kind = self.type_in_words(kind, alternative, depth);
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                }
+            }
+        }
+        match kinds.as_slice() {
+            [] => "any".to_owned(),
+            kinds => kinds.join(" or "),
+        }
+    }
+
+    fn type_in_words(&self, kind: &str, schema: &Value, depth: usize) -> String {
+        match (kind, schema.get("items"), depth.checked_sub(1)) {
+            ("array", Some(items), Some(depth)) => {
+                format!("list of {}", self.in_words(items, depth))
+            }
+            ("array", ..) => "list".to_owned(),
+            _ => kind.to_owned(),
+        }
+    }
+}
+
+fn own_choices(schema: &Value) -> impl Iterator<Item = &Value> {
+    let listed = schema.get("enum").and_then(Value::as_array);
+    listed.into_iter().flatten().chain(schema.get("const"))
+}
+
+fn own_types(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_put_into_words() {
+        let schema = Schema::of(json!({
+            "type": "object",
+            "properties": {
+                "limit": {"type": "integer", "default": 10},
+                "path": {"type": "string", "description": "Where"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "order": {"enum": ["up", "down"]},
+                "zone": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "point": {"$ref": "#/$defs/Point"},
+                "any": {},
+            },
+            "required": ["path", "point"],
+            "$defs": {"Point": {"type": "object", "description": "x and y"}},
+        }));
+        let said: Vec<_> = schema
+            .parameters()
+            .into_iter()
+            .map(|parameter| (parameter.name.to_owned(), parameter.kind, parameter.required))
+            .collect();
+        let expected = [
+            ("path", "string", true),
+            ("point", "object", true),
+            ("limit", "integer", false),
+            ("tags", "list of string", false),
+            ("order", "\"up\" or \"down\"", false),
+            ("zone", "string or null", false),
+            ("any", "any", false),
+        ];
+        let expected = expected.map(|(name, kind, must)| (name.to_owned(), kind.to_owned(), must));
+        assert_eq!(said, expected);
+        assert_eq!(schema.parameters()[1].description, Some("x and y"));
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_ends() {
+        let schema = Schema::of(json!({
+            "properties": {
+                "a": {"$ref": "#/properties/a"},
+                "b": {"type": "array", "items": {"$ref": "#/properties/b"}},
+                "c": {"anyOf": [{"$ref": "#/properties/c"}, {"type": "string"}]},
+            },
+        }));
+        assert_eq!(schema.parameters().len(), 3);
+        assert!(schema.allows(schema.of_argument("c").unwrap(), "string"));
+    }
+
+    #[test]
+    fn nonsense_says_nothing() {
+        for nonsense in [json!(null), json!([1]), json!({"properties": [1]}), json!("x")] {
+            assert_eq!(Schema::of(nonsense).parameters(), []);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What an agent plugs into: local tools and MCP tools side by side, under one roof.
+//!
+//! An agent loop needs definitions to show its model and a way to execute what the model asks for.
+//! Invariant: whatever goes wrong comes back as a result that the loop can hand to the model; an
+//! MCP tool is never executed without the permission pipeline of its host.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::call::CallContext;
+use crate::content::{Block, Output};
+use crate::host::Host;
+use crate::id::{ServerName, ToolId, WireName};
+use crate::interact::{BoxFuture, PermissionAnswer, PermissionQuestion};
+use crate::mcp::{Json, ToolAnnotations};
+use crate::permission::Action;
+
+/// A tool of the program itself.
+pub trait Tool: Send + Sync + 'static {
+    /// How the model calls it.
+    fn name(&self) -> &str;
+
+    /// What it does, for the model.
+    fn description(&self) -> &str;
+
+    /// JSON Schema of its input.
+    fn input_schema(&self) -> Json;
+
+    /// Whether somebody must agree to this very input first.
+    fn requires_permission(&self, input: &Map<String, Value>) -> bool {
+        let _ = input;
+        true
+    }
+
+    /// Does it.
+    fn execute<'a>(
+        &'a self,
+        input: Map<String, Value>,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>>;
+}
+
+/// What a local tool answers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ToolAnswer {
+    /// Text.
+    Text(String),
+    /// Blocks, for what text cannot say.
+    Blocks(Vec<Block>),
+}
+
+/// Why a local tool could not do it, in words for the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ToolFailure(pub String);
+
+/// Where a tool comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ToolKind {
+    /// The program itself.
+    Local,
+    /// An MCP server.
+    Mcp,
+}
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ToolDefinition {
+    /// How the model calls it.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its input.
+    pub input_schema: Json,
+    /// Where it comes from.
+    pub kind: ToolKind,
+}
+
+/// Something that can execute tools for an agent loop.
+pub trait ToolExecutor: Send + Sync {
+    /// The tools to tell the model of, in a stable order.
+    fn definitions(&self) -> Vec<ToolDefinition>;
+
+    /// Executes a tool by name. Every failure comes back as a result with `is_error`, in words that
+    /// a model can act on.
+    fn execute<'a>(
+        &'a self,
+        name: &'a str,
+        input: Value,
+        context: CallContext,
+    ) -> BoxFuture<'a, Output>;
+}
+
+impl ToolExecutor for Host {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        let catalog = self.catalog();
+        let tools = catalog.tools().iter().map(|tool| ToolDefinition {
+            name: tool.wire_name.to_string(),
+            description: tool.definition.description.clone().unwrap_or_default(),
+            input_schema: tool.definition.input_schema.clone(),
+            kind: ToolKind::Mcp,
+        });
+        tools.collect()
+    }
+
+    fn execute<'a>(
+        &'a self,
+        name: &'a str,
+        input: Value,
+        context: CallContext,
+    ) -> BoxFuture<'a, Output> {
+        Box::pin(async move {
+            let outcome = self.call(name, input).context(context).await;
+            outcome.unwrap_or_else(|error| Output::error(error.to_string()))
+        })
+    }
+}
+
+/// Local tools beside the MCP tools of a host.
+///
+/// MCP tools come and go with their servers; local ones stay. A local tool whose name begins with
+/// `mcp__` is refused, so that none can pass itself off as a server's.
+#[derive(Clone)]
+pub struct Registry {
+    host: Host,
+    local: Vec<Arc<dyn Tool>>,
+}
+
+/// Why a local tool was not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The name belongs to the tools of servers.
+    #[error("{0}: names that begin with mcp__ belong to MCP servers")]
+    Reserved(String),
+    /// There is one already.
+    #[error("there is a tool {0} already")]
+    NameTaken(String),
+}
+
+impl Registry {
+    /// The tools of a host, and no local ones yet.
+    pub fn new(host: Host) -> Self {
+        Self {
+            host,
+            local: Vec::new(),
+        }
+    }
+
+    /// Adds a local tool.
+    pub fn register(&mut self, tool: impl Tool) -> Result<(), RegisterError> {
+        let name = tool.name();
+        if name.starts_with("mcp__") {
+            return Err(RegisterError::Reserved(name.to_owned()));
+        }
+        if self.find(name).is_some() {
+            return Err(RegisterError::NameTaken(name.to_owned()));
+        }
+        self.local.push(Arc::new(tool));
+        Ok(())
+    }
+
+    /// Whether this input to this tool needs somebody's agreement. MCP tools always do.
+    pub fn requires_permission(&self, name: &str, input: &Map<String, Value>) -> bool {
+        self.find(name)
+            .is_none_or(|tool| tool.requires_permission(input))
+    }
+
+    fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.local.iter().find(|tool| tool.name() == name)
+    }
+
+    async fn execute_local(&self, tool: &dyn Tool, input: Value, context: &CallContext) -> Output {
+        let input = match input {
+            Value::Object(input) => input,
+            Value::Null => Map::new(),
+            _ => return Output::error("arguments must be a JSON object"),
+        };
+        if let Err(refusal) = self.permit_local(tool, &input, context).await {
+            return Output::error(refusal);
+        }
+        match tool.execute(input, context).await {
+            Ok(ToolAnswer::Text(text)) => Output::text(text),
+            Ok(ToolAnswer::Blocks(blocks)) => Output::blocks(blocks),
+            Err(failure) => Output::error(failure.to_string()),
+        }
+    }
+
+    async fn permit_local(
+        &self,
+        tool: &dyn Tool,
+        input: &Map<String, Value>,
+        context: &CallContext,
+    ) -> Result<(), String> {
+        let shared = self.host.shared();
+        let decision = shared.policy().decide_local(tool.name());
+        let refused = |why: &str| Err(format!("{} was not executed: {why}", tool.name()));
+        match decision.action {
+            Action::Deny => return refused(&decision.to_string()),
+            Action::Allow => return Ok(()),
+            Action::Ask if !tool.requires_permission(input) => return Ok(()),
+            Action::Ask => {}
+        }
+        let Ok(local) = ServerName::new("local") else {
+            return refused("it has no name");
+        };
+        let question = PermissionQuestion {
+            tool: &ToolId::new(local, tool.name()),
+            wire_name: &WireName::from(tool.name()),
+            arguments: input,
+            annotations: &ToolAnnotations::default(),
+            context,
+        };
+        match shared.interaction().permit(question).await {
+            PermissionAnswer::Allow => Ok(()),
+            PermissionAnswer::Deny => refused("permission was not given"),
+            PermissionAnswer::NobodyToAsk => {
+                refused("it needs permission, and there is nobody to ask")
+            }
+        }
+    }
+}
+
+impl ToolExecutor for Registry {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        let local = self.local.iter().map(|tool| ToolDefinition {
+            name: tool.name().to_owned(),
+            description: tool.description().to_owned(),
+            input_schema: tool.input_schema(),
+            kind: ToolKind::Local,
+        });
+        local.chain(self.host.definitions()).collect()
+    }
+
+    fn execute<'a>(
+        &'a self,
+        name: &'a str,
+        input: Value,
+        context: CallContext,
+    ) -> BoxFuture<'a, Output> {
+        match self.find(name) {
+            Some(tool) => {
+                Box::pin(async move { self.execute_local(tool.as_ref(), input, &context).await })
+            }
+            None => self.host.execute(name, input, context),
+        }
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let local: Vec<_> = self.local.iter().map(|tool| tool.name()).collect();
+        f.debug_struct("Registry")
+            .field("local", &local)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! The first exchange with a server that speaks JSON text.
+//!
+//! It asks and listens; what an answer means is decided in [`super::negotiate`].
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::negotiate::{AfterProbe, Probed, Refusal, after_initialize, after_probe};
+use crate::limits::Deadlines;
+use crate::mcp::{ProtocolVersion, ServerHello};
+use crate::session::{Connection, Patience, RequestError, SessionEnd};
+use crate::wire::decode;
+
+/// How the handshake begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opening {
+    Probe,
+    Initialize,
+}
+
+/// Why no session came about.
+pub(super) enum HandshakeError {
+    Gone(SessionEnd),
+    Refused(Refusal),
+    TimedOut,
+}
+
+/// Finds out what the server speaks, by the table in [`super::negotiate`], and agrees on it.
+pub(super) async fn shake_hands(
+    connection: &Connection,
+    opening: Opening,
+    left: Duration,
+    deadlines: &Deadlines,
+) -> Result<ServerHello, HandshakeError> {
+    if opening == Opening::Initialize {
+        return initialize(connection, ProtocolVersion::LATEST_LEGACY, left).await;
+    }
+    let mut version = ProtocolVersion::LATEST_MODERN;
+    loop {
+        let probe = connection.discover(version, Patience::within(left));
+        tokio::pin!(probe);
+        let probed = match timeout(deadlines.probe, &mut probe).await {
+            Ok(outcome) => probed(outcome),
+            Err(_) => Probed::Silent,
+        };
+        match after_probe(probed.clone(), version) {
+            AfterProbe::Modern(hello) => return Ok(*hello),
+            AfterProbe::ProbeAgain(other) => version = other,
+            AfterProbe::Initialize(version) => return initialize(connection, version, left).await,
+            AfterProbe::InitializeAndListen => {
+                return initialize_and_listen(connection, probe, version, left).await;
+            }
+            AfterProbe::StartAnew => {
+                let Probed::Gone(end) = probed else {
+                    return Err(HandshakeError::TimedOut);
+                };
+                return Err(HandshakeError::Gone(end));
+            }
+            AfterProbe::Refuse(refusal) => return Err(HandshakeError::Refused(refusal)),
+        }
+    }
+}
+
+/// The probe got no answer in time: the older handshake begins, and whichever answer comes first
+/// and is of use counts.
+async fn initialize_and_listen(
+    connection: &Connection,
+    mut probe: impl Future<Output = Result<bytes::Bytes, RequestError>> + Unpin,
+    asked: ProtocolVersion,
+    left: Duration,
+) -> Result<ServerHello, HandshakeError> {
+    let initialize = initialize(connection, ProtocolVersion::LATEST_LEGACY, left);
+    tokio::pin!(initialize);
+    tokio::select! {
+        biased;
+        late = &mut probe => match after_probe(probed(late), asked) {
+            AfterProbe::Modern(hello) => Ok(*hello),
+            AfterProbe::Refuse(refusal) => Err(HandshakeError::Refused(refusal)),
+            _ => initialize.await,
+        },
+        outcome = &mut initialize => match outcome {
+            // A modern server has no `initialize`; its answer to the probe is still to come.
+            Err(HandshakeError::Refused(refusal)) => {
+                match after_probe(probed(probe.await), asked) {
+                    AfterProbe::Modern(hello) => Ok(*hello),
+                    _ => Err(HandshakeError::Refused(refusal)),
+                }
+            }
+            outcome => outcome,
+        },
+    }
+}
+
+fn probed(outcome: Result<bytes::Bytes, RequestError>) -> Probed {
+    match outcome {
+        Ok(answer) => match decode::discovered(&answer) {
+            Ok(discovered) => Probed::Discovered(discovered),
+            Err(problem) => Probed::Unusable(problem),
+        },
+        Err(RequestError::Refused(error)) => Probed::Refused(error),
+        Err(RequestError::Unusable(problem)) => Probed::Unusable(problem),
+        Err(RequestError::Lost { end, .. }) => Probed::Gone(end),
+        Err(_) => Probed::Silent,
+    }
+}
+
+async fn initialize(
+    connection: &Connection,
+    version: ProtocolVersion,
+    left: Duration,
+) -> Result<ServerHello, HandshakeError> {
+    let answer = connection.initialize(version, Patience::within(left)).await;
+    let hello = match answer {
+        Ok(answer) => decode::initialized(&answer)
+            .map_err(Refusal::Unusable)
+            .and_then(after_initialize)
+            .map_err(HandshakeError::Refused)?,
+        Err(RequestError::Refused(error)) => {
+            return Err(HandshakeError::Refused(Refusal::Refused(error)));
+        }
+        Err(RequestError::Unusable(problem)) => {
+            return Err(HandshakeError::Refused(Refusal::Unusable(problem)));
+        }
+        Err(RequestError::Lost { end, .. }) => return Err(HandshakeError::Gone(end)),
+        Err(_) => return Err(HandshakeError::TimedOut),
+    };
+    connection.send_initialized();
+    Ok(hello)
+}

@@ -1,0 +1,145 @@
+//! One request from its making to its end.
+//!
+//! Invariant: a request that is no longer waited for has left the table, and a server that may know
+//! of it has been told.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connection::Connection;
+use super::life::Patience;
+use super::table::{Pending, Reply};
+use super::{Delivery, RequestError, SessionEnd};
+use crate::mcp::Progress;
+use crate::sync::lock;
+use crate::wire::encode;
+
+/// How a request is made.
+pub(super) struct Ask {
+    pub(super) kind: Kind,
+    pub(super) patience: Patience,
+    pub(super) progress: Option<mpsc::Sender<Progress>>,
+}
+
+impl Ask {
+    pub(super) fn plain(patience: Patience) -> Self {
+        Self {
+            kind: Kind::Ordinary,
+            patience,
+            progress: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Ordinary,
+    /// Must not be cancelled, and is ended by an error that names no request.
+    Handshake,
+}
+
+/// A request in the table. Dropped while open, it is cancelled.
+struct OpenRequest<'a> {
+    connection: &'a Connection,
+    id: u64,
+    kind: Kind,
+    is_open: bool,
+}
+
+impl OpenRequest<'_> {
+    /// The outbox did not take it: the server never hears of it.
+    fn was_not_sent(&mut self) {
+        self.is_open = false;
+        lock(&self.connection.table).take(self.id);
+    }
+
+    /// Stops waiting, tells the server if it may know of the request, and says what is known.
+    fn give_up(&mut self, reason: &str) -> Delivery {
+        self.is_open = false;
+        let was_waiting = lock(&self.connection.table).take(self.id).is_some();
+        if self.connection.outbox.withdraw(self.id) {
+            return Delivery::NotSent;
+        }
+        if was_waiting && self.kind == Kind::Ordinary {
+            // If the server cannot be told any more, it is gone, and so is the request.
+            let _ = self
+                .connection
+                .send(None, encode::cancelled(self.id, reason));
+        }
+        Delivery::Unknown
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.give_up("cancelled by the caller");
+        }
+    }
+}
+
+impl Connection {
+    /// Makes a request and waits for its answer, as long as `ask` has patience.
+    pub(super) async fn request(
+        &self,
+        ask: Ask,
+        encode: impl FnOnce(u64) -> Vec<u8>,
+    ) -> Result<Bytes, RequestError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let line = encode(id);
+        let limit = self.context.limits.message_bytes;
+        if line.len() > limit {
+            return Err(RequestError::TooLong { limit });
+        }
+        let wait = ask.patience.start(&self.life);
+        let (reply, mut answer) = oneshot::channel();
+        let is_handshake = ask.kind == Kind::Handshake;
+        let pending = Pending {
+            reply,
+            progress: ask.progress,
+            skipped: 0,
+            is_handshake,
+        };
+        lock(&self.table)
+            .insert(id, pending)
+            .map_err(|end| RequestError::Lost {
+                delivery: Delivery::NotSent,
+                end,
+            })?;
+        let mut open = OpenRequest {
+            connection: self,
+            id,
+            kind: ask.kind,
+            is_open: true,
+        };
+        if let Err(refused) = self.send(Some(id), line) {
+            open.was_not_sent();
+            return Err(refused);
+        }
+        let reply = tokio::select! {
+            biased;
+            reply = &mut answer => reply,
+            expired = wait.run_out() => {
+                let delivery = open.give_up("timed out");
+                return Err(RequestError::TimedOut {
+                    after: expired.after,
+                    idle: expired.idle,
+                    delivery,
+                });
+            }
+        };
+        open.is_open = false;
+        match reply {
+            Ok(Reply::Result(bytes)) => Ok(bytes),
+            Ok(Reply::Error(error)) => Err(RequestError::Refused(error)),
+            Ok(Reply::Unusable(problem)) => Err(RequestError::Unusable(problem)),
+            Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),
+            Err(_) => Err(RequestError::Lost {
+                delivery: Delivery::Unknown,
+                end: SessionEnd::Closed,
+            }),
+        }
+    }
+}

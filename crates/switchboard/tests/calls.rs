@@ -1,0 +1,616 @@
+//! Calls through the whole pipeline, over scripted servers in memory on a paused clock.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+mod common;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use common::{InMemory, host_with, permissive};
+use serde_json::{Value, json};
+use switchboard::permission::{Action, Rule};
+use switchboard::{
+    BoxFuture, CallContext, CallError, Deadlines, Delivery, Host, Interaction, Limits,
+    PermissionAnswer, PermissionQuestion, Problem, Readiness,
+};
+use switchboard_testkit::{MemoryServer, Script, Step};
+use tokio::time::Instant;
+
+fn polite() -> Script {
+    Script::legacy().tool("echo").tool("add")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_takes_the_whole_way_and_comes_back() {
+    for script in [polite(), Script::modern().tool("echo").tool("add")] {
+        let (host, _) = host_with(script).await;
+        let output = host
+            .call("mcp__s__add", json!({"a": 15, "b": 27}))
+            .await
+            .unwrap();
+        assert_eq!(output.to_text(), "42");
+        assert_eq!(output.structured.unwrap().as_str(), r#"{"sum":42}"#);
+        assert!(!output.is_error);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_calls_are_under_way_at_once_and_each_gets_its_own_answer() {
+    let (host, _) = host_with(Script::legacy().tool("sleep").tool("echo")).await;
+    let began = Instant::now();
+    let calls = (0..50).map(|n| {
+        let host = host.clone();
+        async move {
+            let slow = host.call("mcp__s__sleep", json!({"ms": 1_000 - n})).await;
+            let text = format!("message {n}");
+            let echo = host
+                .call("mcp__s__echo", json!({"message": text}))
+                .await
+                .unwrap();
+            (slow.is_ok(), echo.to_text() == text)
+        }
+    });
+    let outcomes = futures_util::future::join_all(calls).await;
+    assert!(outcomes.iter().all(|outcome| *outcome == (true, true)));
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "they did not run at once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_do_not_fit_never_reach_the_server() {
+    let (host, server) = host_with(polite()).await;
+    for (arguments, complaint) in [
+        (json!({"a": 1}), "\"b\" is a required property"),
+        (
+            json!({"a": "x", "b": 1}),
+            "at /a: \"x\" is not of type \"number\"",
+        ),
+        (json!([1, 2]), "arguments must be a JSON object"),
+    ] {
+        match host.call("mcp__s__add", arguments).await.unwrap_err() {
+            error @ CallError::InvalidArguments { .. } => {
+                assert!(error.to_string().ends_with(complaint), "{error}");
+                assert_eq!(error.delivery(), Delivery::NotSent);
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert!(server.received_with("tools/call").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_schema_switches_off_the_check_and_nothing_else() {
+    let broken = json!({"name": "odd", "inputSchema": {"type": "no such type"}});
+    let script = Script::legacy()
+        .raw_tool(broken)
+        .on("tools/call odd", [Step::text("fine")]);
+    let (host, _) = host_with(script).await;
+    let output = host
+        .call("mcp__s__odd", json!({"anything": 1}))
+        .await
+        .unwrap();
+    assert_eq!(output.to_text(), "fine");
+    let notes = host.inspect("s").unwrap().notes;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(
+        notes[0].starts_with("tool odd: its arguments are not checked"),
+        "{notes:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_tool_is_answered_with_the_nearest_name() {
+    let (host, _) = host_with(polite()).await;
+    let error = host.call("mcp__s__ech", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no tool mcp__s__ech; did you mean mcp__s__echo?"
+    );
+    let error = host.call("something else", json!({})).await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no tool something else");
+}
+
+/// Answers every question in the same way and remembers what was asked.
+struct Scripted {
+    answer: PermissionAnswer,
+    asked: &'static Mutex<Vec<(String, Value, String)>>,
+}
+
+impl Interaction for Scripted {
+    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+        self.asked.lock().unwrap().push((
+            question.tool.to_string(),
+            Value::Object(question.arguments.clone()),
+            question.context.principal.to_string(),
+        ));
+        Box::pin(std::future::ready(self.answer))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_rule_is_asked_about_with_all_that_matters() {
+    for (answer, is_allowed) in [
+        (PermissionAnswer::Allow, true),
+        (PermissionAnswer::Deny, false),
+        (PermissionAnswer::NobodyToAsk, false),
+    ] {
+        let asked: &'static Mutex<_> = Box::leak(Box::default());
+        let server = MemoryServer::new(polite());
+        let host = Host::builder()
+            .stream_server("s", InMemory(server.clone()))
+            .interaction(Scripted { answer, asked })
+            .start()
+            .unwrap();
+        host.wait_for(Readiness::All).await;
+        let outcome = host
+            .call("mcp__s__echo", json!({"message": "hi"}))
+            .context(CallContext::for_principal("ada"))
+            .await;
+        assert_eq!(outcome.is_ok(), is_allowed);
+        assert_eq!(
+            *asked.lock().unwrap(),
+            [(
+                "echo of server s".to_owned(),
+                json!({"message": "hi"}),
+                "ada".to_owned()
+            )]
+        );
+        assert_eq!(
+            server.received_with("tools/call").len(),
+            usize::from(is_allowed)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_call_never_reaches_the_server() {
+    let server = MemoryServer::new(polite());
+    let host = permissive()
+        .rule(Rule::new(Action::Deny, "mcp__s__ec*").unwrap())
+        .stream_server("s", InMemory(server.clone()))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let error = host
+        .call("mcp__s__echo", json!({"message": "hi"}))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, CallError::Denied { .. }), "{error}");
+    assert!(error.to_string().contains("mcp__s__ec*"), "{error}");
+    assert!(server.received_with("tools/call").is_empty());
+    host.call("mcp__s__add", json!({"a": 1, "b": 1}))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_comes_in_order_and_before_the_answer() {
+    let notes = (0..40).map(Step::progress).chain([Step::text("done")]);
+    let (host, _) = host_with(Script::legacy().tool("work").on("tools/call work", notes)).await;
+    let mut seen = Vec::new();
+    let output = host
+        .call("mcp__s__work", json!({}))
+        .on_progress(|note| seen.push(note.progress))
+        .await
+        .unwrap();
+    assert_eq!(output.to_text(), "done");
+    assert_eq!(seen, (0..40).map(f64::from).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_call_tells_the_server() {
+    let (host, server) =
+        host_with(Script::legacy().tool("work").on("tools/call", [Step::Hang])).await;
+    let call = async { host.call("mcp__s__work", json!({})).await };
+    tokio::select! {
+        outcome = call => panic!("{outcome:?}"),
+        _ = server.wait_received("tools/call", 1) => {}
+    }
+    let call = &server.received_with("tools/call")[0];
+    let cancelled = &server.wait_received("notifications/cancelled", 1).await[0];
+    assert_eq!(cancelled["params"]["requestId"], call["id"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_at_its_deadline_with_its_fate_unknown() {
+    let (host, server) =
+        host_with(Script::legacy().tool("work").on("tools/call", [Step::Hang])).await;
+    let began = Instant::now();
+    let deadline = began + Duration::from_secs(7);
+    let error = host
+        .call("mcp__s__work", json!({}))
+        .context(CallContext::default().deadline(deadline))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, CallError::TimedOut { idle: false, .. }),
+        "{error}"
+    );
+    assert_eq!(error.delivery(), Delivery::Unknown);
+    assert_eq!(began.elapsed().as_secs(), 7);
+    server.wait_received("notifications/cancelled", 1).await;
+    // The session goes on.
+    let script_is_alive = host.server_status("s").unwrap();
+    assert_eq!(script_is_alive.status.as_str(), "connected");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_sign_of_life_ends_sooner_than_one_with() {
+    let minute = Duration::from_secs(60);
+    let lively = Step::repeat(20, [Step::delay(minute), Step::progress(1)]);
+    let script = Script::legacy()
+        .tool("silent")
+        .tool("lively")
+        .on("tools/call silent", [Step::Hang])
+        .on("tools/call lively", [lively, Step::text("at last")]);
+    let (host, _) = host_with(script).await;
+
+    let began = Instant::now();
+    let error = host.call("mcp__s__silent", json!({})).await.unwrap_err();
+    assert!(
+        matches!(error, CallError::TimedOut { idle: true, .. }),
+        "{error}"
+    );
+    assert_eq!(began.elapsed().as_secs(), 5 * 60);
+
+    let output = host.call("mcp__s__lively", json!({})).await.unwrap();
+    assert_eq!(output.to_text(), "at last");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_sign_of_life_helps_past_the_absolute_deadline() {
+    let chatter = Step::forever([Step::delay(Duration::from_secs(1)), Step::progress(1)]);
+    let (host, _) = host_with(Script::legacy().tool("work").on("tools/call", [chatter])).await;
+    let began = Instant::now();
+    let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
+    assert!(
+        matches!(error, CallError::TimedOut { idle: false, .. }),
+        "{error}"
+    );
+    assert_eq!(began.elapsed().as_secs(), 60 * 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_server_dies_is_unknown_and_is_not_sent_again() {
+    let script = Script::legacy()
+        .tool("work")
+        .on("tools/call", [Step::count("ran"), Step::Exit(1)]);
+    let (host, server) = host_with(script).await;
+    let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::OutcomeUnknown { .. }), "{error}");
+    assert_eq!(error.delivery(), Delivery::Unknown);
+    host.wait_for(Readiness::All).await;
+    assert_eq!(server.count("ran"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told_in_the_servers_words() {
+    let script = Script::legacy()
+        .tool("work")
+        .on("tools/call", [Step::error(-32000, "not today")]);
+    let (host, _) = host_with(script).await;
+    let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "server s refused work: not today (code -32000)"
+    );
+    assert_eq!(error.delivery(), Delivery::Answered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_tool_is_data_and_not_an_error() {
+    let failing = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
+    let script = Script::legacy()
+        .tool("work")
+        .on("tools/call", [Step::Reply(failing)]);
+    let (host, _) = host_with(script).await;
+    let output = host.call("mcp__s__work", json!({})).await.unwrap();
+    assert!(output.is_error);
+    assert_eq!(output.to_text(), "no such file");
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_late_and_double_answers_change_nothing() {
+    let ok = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}"#;
+    let wrong = |id: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"wrong"}}]}}}}"#
+        )
+    };
+    let mut steps: Vec<_> = ["999", "\"$ID\"", "$ID.0", "null", "-1"]
+        .map(|id| Step::raw(&wrong(id)))
+        .into();
+    steps.extend([
+        Step::raw(ok),
+        Step::raw(&wrong("$ID")),
+        Step::raw(&wrong("$ID")),
+    ]);
+    let (host, _) = host_with(Script::legacy().tool("work").on("tools/call", steps)).await;
+    for _ in 0..3 {
+        let output = host.call("mcp__s__work", json!({})).await.unwrap();
+        assert_eq!(output.to_text(), "right");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unusable_answer_fails_its_call_at_once_and_the_session_goes_on() {
+    let id = r#""jsonrpc":"2.0","id":$ID"#;
+    for (answer, complaint) in [
+        (
+            format!(r#"{{{id},"result":{{}},"error":{{}}}}"#),
+            "both `result` and `error`",
+        ),
+        (format!("{{{id}}}"), "neither `result` nor `error`"),
+        (
+            format!(r#"{{{id},"result":[]}}"#),
+            "the result is not an object",
+        ),
+        (
+            format!(r#"{{{id},"result":{{"content":[}}}}"#),
+            "not valid JSON",
+        ),
+        (
+            format!(r#"{{{id},"result":{{}},"id":7}}"#),
+            "the key `id` stands twice",
+        ),
+    ] {
+        let is_hopeless = complaint.contains("twice");
+        let script = polite()
+            .tool("work")
+            .on("tools/call work", [Step::raw(&answer)]);
+        let (host, _) = host_with(script).await;
+        let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
+        if is_hopeless {
+            // Which of the two ids is meant cannot be known.
+            assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
+        } else {
+            assert!(error.to_string().ends_with(complaint), "{error}");
+            assert!(matches!(error, CallError::Unusable { .. }));
+        }
+        host.call("mcp__s__echo", json!({"message": "still here"}))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_oversized_answer_fails_its_call_at_once_and_names_the_limit() {
+    let limits = |change: fn(&mut Limits)| {
+        let mut limits = Limits::default();
+        change(&mut limits);
+        limits
+    };
+    let id_last =
+        r#"{"result":{"content":[{"type":"text","text":"BIG"}]},"jsonrpc":"2.0","id":$ID}"#;
+    let big = id_last.replace("BIG", &"x".repeat(5_000));
+    let deep = id_last.replace("\"BIG\"", &format!("{}{}", "[".repeat(40), "]".repeat(40)));
+    let wide = id_last.replace("\"BIG\"", &format!("[{}0]", "0,".repeat(300)));
+    for (answer, limits, expected) in [
+        (
+            big,
+            limits(|limits| limits.message_bytes = 4_096),
+            Problem::TooLong { limit: 4_096 },
+        ),
+        (
+            deep,
+            limits(|limits| limits.json_depth = 30),
+            Problem::TooDeep { limit: 30 },
+        ),
+        (
+            wide,
+            limits(|limits| limits.json_nodes = 200),
+            Problem::TooManyNodes { limit: 200 },
+        ),
+    ] {
+        let script = polite()
+            .tool("work")
+            .on("tools/call work", [Step::raw(&answer)]);
+        let server = MemoryServer::new(script);
+        let host = permissive()
+            .limits(limits)
+            .stream_server("s", InMemory(server))
+            .start()
+            .unwrap();
+        host.wait_for(Readiness::All).await;
+        let began = Instant::now();
+        match host.call("mcp__s__work", json!({})).await.unwrap_err() {
+            CallError::Unusable { problem, .. } => assert_eq!(problem, expected),
+            other => panic!("{other}"),
+        }
+        assert!(began.elapsed() < Duration::from_secs(1));
+        host.call("mcp__s__echo", json!({"message": "still here"}))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_read_costs_bounded_memory_and_stalls_nobody() {
+    let limits = {
+        let mut limits = Limits::default();
+        limits.outbox_bytes = 300_000;
+        limits
+    };
+    let deaf = MemoryServer::new(
+        Script::legacy()
+            .tool("work")
+            .serial()
+            .on("tools/call work", [Step::Hang]),
+    );
+    let host = permissive()
+        .limits(limits)
+        .stream_server("deaf", InMemory(deaf))
+        .stream_server("s", InMemory(MemoryServer::new(polite())))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let load = json!({"load": "x".repeat(100_000)});
+    let calls = (0..10).map(|_| host.call("mcp__deaf__work", load.clone()));
+    let calls = calls.map(std::future::IntoFuture::into_future);
+    let all = futures_util::future::join_all(calls);
+    let healthy = async {
+        for _ in 0..20 {
+            host.call("mcp__s__echo", json!({"message": "quick"}))
+                .await
+                .unwrap();
+        }
+    };
+    let (outcomes, ()) = futures_util::future::join(all, healthy).await;
+    let not_sent = outcomes.iter().filter(|outcome| {
+        matches!(outcome, Err(error) if error.delivery() == Delivery::NotSent && error.is_transient())
+    });
+    assert!(
+        not_sent.count() >= 5,
+        "the queue has no bound: {outcomes:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_beyond_the_permits_wait_for_their_turn() {
+    let script = Script::legacy().tool("sleep");
+    let server = MemoryServer::new(script);
+    let limits = {
+        let mut limits = Limits::default();
+        limits.calls_per_server = 2;
+        limits
+    };
+    let host = permissive()
+        .limits(limits)
+        .stream_server("s", InMemory(server))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let began = Instant::now();
+    let calls = (0..6).map(|_| host.call("mcp__s__sleep", json!({"ms": 1_000})));
+    let outcomes =
+        futures_util::future::join_all(calls.map(std::future::IntoFuture::into_future)).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    assert_eq!(began.elapsed().as_secs(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_a_turn_keep_their_order_unless_they_only_read() {
+    let read_only = json!({
+        "name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true},
+    });
+    let second = Duration::from_secs(1);
+    let script = Script::legacy()
+        .raw_tool(read_only)
+        .tool("change")
+        .on("tools/call", [Step::delay(second), Step::text("done")]);
+    let (host, server) = host_with(script).await;
+    let began = Instant::now();
+    let calls = ["look", "look", "look", "change", "change", "look", "look"]
+        .map(|tool| host.call(format!("mcp__s__{tool}"), json!({})))
+        .into();
+    let outcomes = host.call_in_order(calls).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    assert_eq!(began.elapsed().as_secs(), 4);
+    let order: Vec<_> = server
+        .received_with("tools/call")
+        .iter()
+        .map(|call| call["params"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        order,
+        ["look", "look", "look", "change", "change", "look", "look"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_promise_of_structured_content_is_noted() {
+    let tool = json!({
+        "name": "work", "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object", "required": ["sum"]},
+    });
+    for (result, note) in [
+        (
+            json!({"content": [], "structuredContent": {"sum": 1}}),
+            None,
+        ),
+        (
+            json!({"content": [], "structuredContent": {}}),
+            Some(
+                "the structured content does not fit the tool's output schema: \"sum\" is a required property",
+            ),
+        ),
+        (
+            json!({"content": []}),
+            Some("the structured content that the tool promises is missing"),
+        ),
+        (json!({"content": [], "isError": true}), None),
+    ] {
+        let script = Script::legacy()
+            .raw_tool(tool.clone())
+            .on("tools/call", [Step::Reply(result)]);
+        let (host, _) = host_with(script).await;
+        let output = host.call("mcp__s__work", json!({})).await.unwrap();
+        assert_eq!(output.notes.first().map(String::as_str), note);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_trace_of_the_caller_is_passed_on() {
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let (host, server) = host_with(polite()).await;
+    host.call("mcp__s__echo", json!({"message": "hi"}))
+        .context(CallContext::default().trace(trace))
+        .await
+        .unwrap();
+    let call = &server.received_with("tools/call")[0];
+    assert_eq!(call["params"]["_meta"]["traceparent"], trace);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_made_while_its_server_starts_waits_for_it() {
+    let late = polite().on(
+        "initialize",
+        [Step::delay(Duration::from_secs(3)), Step::Default],
+    );
+    let server = MemoryServer::new(late);
+    let host = permissive()
+        .stream_server("s", InMemory(server))
+        .start()
+        .unwrap();
+    let output = host
+        .call("mcp__s__echo", json!({"message": "early"}))
+        .await
+        .unwrap();
+    assert_eq!(output.to_text(), "early");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_shutdown_nothing_is_called_any_more() {
+    let (host, server) = host_with(polite()).await;
+    host.shutdown().await;
+    let error = host
+        .call("mcp__s__echo", json!({"message": "hi"}))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, CallError::ShuttingDown), "{error}");
+    assert!(server.received_with("tools/call").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_of_time_can_be_set() {
+    let mut deadlines = Deadlines::default();
+    deadlines.call = Duration::from_secs(3);
+    let server = MemoryServer::new(Script::legacy().tool("work").on("tools/call", [Step::Hang]));
+    let host = permissive()
+        .deadlines(deadlines)
+        .stream_server("s", InMemory(server))
+        .start()
+        .unwrap();
+    let began = Instant::now();
+    let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
+    assert_eq!(began.elapsed().as_secs(), 3);
+}

@@ -1,0 +1,186 @@
+//! What servers list, and what the host publishes of it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{InMemory, host_with, permissive, tool_names};
+use serde_json::json;
+use switchboard::{Event, Limits, Readiness};
+use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
+use tokio::time::Instant;
+
+fn with_tools(count: usize) -> Script {
+    (0..count).fold(Script::legacy(), |script, n| script.tool(&format!("t{n}")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pages_are_read_and_an_empty_cursor_is_not_the_end() {
+    for cursors in [Cursors::Plain, Cursors::EmptyFirst] {
+        let (host, _) = host_with(with_tools(7).paged(2, cursors)).await;
+        assert_eq!(tool_names(&host).len(), 7);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_that_go_round_in_a_circle_come_to_an_end() {
+    let (host, server) = host_with(with_tools(4).paged(2, Cursors::Loop)).await;
+    assert!(server.received_with("tools/list").len() <= 4);
+    assert!(!tool_names(&host).is_empty());
+    let notes = host.inspect("s").unwrap().notes;
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("go round in a circle")),
+        "{notes:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn endless_pages_are_cut_at_the_limit() {
+    let mut limits = Limits::default();
+    limits.list_pages = 10;
+    let server = MemoryServer::new(with_tools(2).paged(1, Cursors::Endless));
+    let host = permissive()
+        .limits(limits)
+        .stream_server("s", InMemory(server.clone()))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(server.received_with("tools/list").len(), 10);
+    let notes = host.inspect("s").unwrap().notes;
+    assert!(
+        notes.iter().any(|note| note.contains("limit `list_pages`")),
+        "{notes:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_tools_are_cut_at_the_limit() {
+    let mut limits = Limits::default();
+    limits.tools_per_server = 5;
+    let server = MemoryServer::new(with_tools(9));
+    let host = permissive()
+        .limits(limits)
+        .stream_server("s", InMemory(server))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(tool_names(&host).len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_malformed_tool_is_left_out_and_noted() {
+    let script = Script::legacy()
+        .tool("good")
+        .raw_tool(json!({"name": "bad"}))
+        .tool("also-good");
+    let (host, _) = host_with(script).await;
+    assert_eq!(tool_names(&host), ["mcp__s__good", "mcp__s__also-good"]);
+    assert_eq!(
+        host.inspect("s").unwrap().notes,
+        ["tool bad: it has no `inputSchema`"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_listed_once_however_often_it_is_announced() {
+    let announce = Step::background([
+        Step::delay(Duration::from_secs(1)),
+        Step::SetTools(vec![
+            switchboard_testkit::tool("echo"),
+            switchboard_testkit::tool("new"),
+        ]),
+        Step::repeat(1_000, [Step::tools_changed()]),
+    ]);
+    let script = Script::legacy()
+        .tool("echo")
+        .tool("old")
+        .on("notifications/initialized", [announce]);
+    let (host, server) = host_with(script).await;
+    let mut events = host.events();
+    assert_eq!(tool_names(&host), ["mcp__s__echo", "mcp__s__old"]);
+    let (added, removed, changed) = loop {
+        if let Event::ToolsChanged {
+            added,
+            removed,
+            changed,
+            ..
+        } = events.next().await.unwrap()
+        {
+            break (added, removed, changed);
+        }
+    };
+    assert_eq!(added, ["mcp__s__new".into()]);
+    assert_eq!(removed, ["mcp__s__old".into()]);
+    assert_eq!(changed, []);
+    assert_eq!(tool_names(&host), ["mcp__s__echo", "mcp__s__new"]);
+    tokio::time::sleep_until(Instant::now() + Duration::from_secs(10)).await;
+    let listings = server.received_with("tools/list").len();
+    assert!(
+        (2..=4).contains(&listings),
+        "{listings} listings for one change"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_order_is_that_of_the_config_whoever_is_faster() {
+    let slow = with_tools(2).on(
+        "initialize",
+        [Step::delay(Duration::from_secs(3)), Step::Default],
+    );
+    let host = permissive()
+        .stream_server("b", InMemory(MemoryServer::new(slow)))
+        .stream_server("a", InMemory(MemoryServer::new(with_tools(2))))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let expected = ["mcp__b__t0", "mcp__b__t1", "mcp__a__t0", "mcp__a__t1"];
+    assert_eq!(tool_names(&host), expected);
+    host.reconnect("b").await.unwrap();
+    assert_eq!(tool_names(&host), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_a_model_cannot_spell_are_respelled_and_still_lead_home() {
+    let odd = ["läuft", "a b", "a/b", "x__y", "_lead", &"long".repeat(40)];
+    let script = odd
+        .iter()
+        .fold(Script::legacy(), |script, name| script.tool(name));
+    let script = script.on("tools/call", [Step::text("found")]);
+    let server = MemoryServer::new(script);
+    let host = permissive()
+        .stream_server("my server__x", InMemory(server.clone()))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let names = tool_names(&host);
+    assert_eq!(names.len(), odd.len());
+    for (wire, raw) in names.iter().zip(odd) {
+        let spelled = wire
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter));
+        assert!(spelled && wire.len() <= 64, "{wire}");
+        host.call(wire.as_str(), json!({})).await.unwrap();
+        let called = server.received_with("tools/call").pop().unwrap();
+        assert_eq!(called["params"]["name"], raw);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_stays_as_it_was() {
+    let (host, _) = host_with(with_tools(2)).await;
+    let before = host.catalog();
+    host.set_enabled("s", false).await.unwrap();
+    assert_eq!(before.tools().len(), 2);
+    let after = host.catalog();
+    assert!(after.tools().is_empty());
+    assert!(after.revision() > before.revision());
+}

@@ -1,0 +1,66 @@
+//! What the engine's tests share: hosts over scripted servers.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part"
+)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up shall fail"
+)]
+
+use std::io;
+
+use switchboard::permission::{Action, Rule};
+use switchboard::{BoxFuture, ByteStreams, Dial, Host, HostBuilder, Readiness};
+use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
+use switchboard_testkit::{MemoryServer, Script, TAG_VARIABLE, scripted_server};
+
+/// Connects to a scripted server in memory.
+pub struct InMemory(pub MemoryServer);
+
+impl Dial for InMemory {
+    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+        let (reader, writer) = self.0.open();
+        Box::pin(std::future::ready(Ok(ByteStreams::new(reader, writer))))
+    }
+}
+
+/// A builder that allows every call.
+pub fn permissive() -> HostBuilder {
+    Host::builder().rule(Rule::new(Action::Allow, "mcp__*").unwrap())
+}
+
+/// A host with one scripted server named `s`, ready to be called.
+pub async fn host_with(script: Script) -> (Host, MemoryServer) {
+    let server = MemoryServer::new(script);
+    let host = permissive()
+        .stream_server("s", InMemory(server.clone()))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    (host, server)
+}
+
+pub fn name(text: &str) -> ServerName {
+    ServerName::new(text).unwrap()
+}
+
+/// The config of a scripted server as a real child, marked with a tag to find it by.
+pub fn child(script: &Script, tag: &str) -> ServerConfig {
+    let program = scripted_server().to_str().unwrap().to_owned();
+    ServerConfig::stdio(program, [script.to_json()]).env(TAG_VARIABLE, tag)
+}
+
+pub fn launch(server: &str, config: ServerConfig) -> LaunchSpec {
+    LaunchSpec::from_code(name(server), config)
+}
+
+/// The names of all tools.
+pub fn tool_names(host: &Host) -> Vec<String> {
+    host.tools()
+        .iter()
+        .map(|tool| tool.wire_name.to_string())
+        .collect()
+}

@@ -1,0 +1,495 @@
+//! The host's own surface: servers added, changed, switched and looked at.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{InMemory, child, host_with, launch, name, permissive, tool_names};
+use serde_json::{Map, Value, json};
+use switchboard::content::spill::MemorySpill;
+use switchboard::mcp::{
+    CallToolResult, ErrorObject, Implementation, Json, Tool as Description, ToolAnnotations,
+};
+use switchboard::permission::{Action, Rule};
+use switchboard::{
+    BoxFuture, CallContext, CallError, Host, Limits, LocalCall, LocalServer, Readiness, Registry,
+    ServerError, StartError, Tool, ToolAnswer, ToolExecutor, ToolFailure, ToolKind,
+};
+use switchboard_config::{Source, Sources, Trust, load};
+use switchboard_testkit::{
+    MemoryServer, Script, Step, assert_no_process_left, processes_with_tag, unique_tag,
+};
+
+struct Calculator;
+
+impl LocalServer for Calculator {
+    fn implementation(&self) -> Implementation {
+        Implementation::new("calculator", "1.0")
+    }
+
+    fn tools(&self) -> Vec<Description> {
+        let schema = json!({
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "required": ["a", "b"],
+        });
+        let add = Description::new("add", Json::from(&schema)).description("Adds two numbers");
+        let panics = Description::new("panic", Json::from(&json!({"type": "object"})));
+        vec![add.annotations(ToolAnnotations::read_only()), panics]
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+        Box::pin(async move {
+            assert_eq!(call.tool, "add", "cannot be called");
+            let number = |key: &str| call.arguments[key].as_f64().unwrap();
+            Ok(CallToolResult::text(
+                (number("a") + number("b")).to_string(),
+            ))
+        })
+    }
+}
+
+fn calculating() -> Host {
+    permissive()
+        .local_server("calc", Calculator)
+        .start()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_server_in_this_process_is_called_like_any_other() {
+    let host = calculating();
+    let output = host
+        .call("mcp__calc__add", json!({"a": 15, "b": 27}))
+        .await
+        .unwrap();
+    assert_eq!(output.to_text(), "42");
+    let error = host
+        .call("mcp__calc__add", json!({"a": 15}))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, CallError::InvalidArguments { .. }));
+    let status = serde_json::to_value(host.server_status("calc").unwrap()).unwrap();
+    assert_eq!(
+        status,
+        json!({
+            "name": "calc",
+            "status": "connected",
+            "serverInfo": {"name": "calculator", "version": "1.0"},
+            "scope": "dynamic",
+            "tools": [
+                {"name": "add", "description": "Adds two numbers", "annotations": {"readOnly": true}},
+                {"name": "panic"},
+            ],
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_panic_in_a_server_in_this_process_fails_the_one_call() {
+    let host = calculating();
+    let error = host.call("mcp__calc__panic", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "server calc refused panic: the tool panic panicked (code -32603)"
+    );
+    host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_status_has_the_fields_of_the_field_and_hides_secrets() {
+    let config = child(&Script::legacy().tool("echo"), "status").env("TOKEN", "hunter2");
+    let host = permissive().server(launch("s", config)).start().unwrap();
+    host.wait_for(Readiness::All).await;
+    let status = serde_json::to_value(host.server_status("s").unwrap()).unwrap();
+    let keys: Vec<_> = status
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        keys,
+        ["name", "status", "serverInfo", "config", "scope", "tools"]
+    );
+    assert_eq!(status["config"]["type"], "stdio");
+    assert_eq!(status["config"]["env"]["TOKEN"], "***");
+    assert_eq!(
+        status["serverInfo"],
+        json!({"name": "scripted", "version": "1.0.0"})
+    );
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn servers_are_connected_disconnected_and_reconnected_by_name() {
+    let tag = unique_tag();
+    let host = permissive().start().unwrap();
+    let config = child(&Script::legacy().tool("echo").tool("pid"), &tag);
+    let status = host.connect("s", config.clone()).await.unwrap();
+    assert_eq!(status.tools.len(), 2);
+    assert!(matches!(
+        host.connect("s", config).await,
+        Err(ServerError::NameTaken(_))
+    ));
+
+    let pid = host.call("mcp__s__pid", json!({})).await.unwrap().to_text();
+    host.reconnect("s").await.unwrap();
+    let other = host.call("mcp__s__pid", json!({})).await.unwrap().to_text();
+    assert_ne!(pid, other);
+    assert_eq!(processes_with_tag(&tag).len(), 1);
+
+    host.disconnect("s").await.unwrap();
+    assert!(tool_names(&host).is_empty());
+    assert_no_process_left(&tag).await;
+    assert!(matches!(
+        host.disconnect("s").await,
+        Err(ServerError::Unknown(_))
+    ));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_come_up_says_why_and_stays_to_be_looked_at() {
+    let host = permissive().start().unwrap();
+    let config = switchboard_config::ServerConfig::stdio("no-such-command", [""; 0]);
+    let error = host.connect("s", config).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "server s is failed: command not found: no-such-command"
+    );
+    assert_eq!(host.server_status("s").unwrap().status.as_str(), "failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_off_keeps_the_connection_and_exposes_nothing() {
+    let (host, server) = host_with(Script::legacy().tool("echo")).await;
+    host.set_enabled("s", false).await.unwrap();
+    assert!(tool_names(&host).is_empty());
+    let status = host.server_status("s").unwrap();
+    assert_eq!(status.status.as_str(), "disabled");
+    let error = host
+        .call("mcp__s__echo", json!({"message": "hi"}))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, CallError::Unavailable { .. }), "{error}");
+
+    host.set_enabled("s", true).await.unwrap();
+    host.call("mcp__s__echo", json!({"message": "hi"}))
+        .await
+        .unwrap();
+    assert_eq!(server.opened(), 1);
+}
+
+#[tokio::test]
+async fn setting_servers_is_a_difference_and_unchanged_ones_keep_their_process() {
+    let tag = unique_tag();
+    let script = |tool: &str| Script::legacy().tool("pid").tool(tool);
+    let host = permissive()
+        .stream_server(
+            "file",
+            InMemory(MemoryServer::new(Script::legacy().tool("echo"))),
+        )
+        .start()
+        .unwrap();
+    let set = |entries: &[(&str, &str)]| -> BTreeMap<_, _> {
+        let entry = |(name, tool): &(&str, &str)| ((*name).to_owned(), child(&script(tool), &tag));
+        entries.iter().map(entry).collect()
+    };
+    let result = host.set_servers(set(&[("a", "x"), ("b", "x")])).await;
+    assert_eq!(
+        serde_json::to_value(result).unwrap(),
+        json!({"added": ["a", "b"], "removed": [], "errors": {}})
+    );
+    let pid = host.call("mcp__a__pid", json!({})).await.unwrap().to_text();
+
+    let mut wanted = set(&[("a", "x"), ("b", "changed"), ("c", "x"), ("file", "x")]);
+    wanted.insert(
+        "bad".into(),
+        switchboard_config::ServerConfig::stdio("no-such-command", [""; 0]),
+    );
+    let result = host.set_servers(wanted).await;
+    assert_eq!(result.added, ["b", "bad", "c"]);
+    assert_eq!(result.removed, ["b"]);
+    assert_eq!(result.errors["file"], "there is a server file already");
+    assert_eq!(
+        result.errors["bad"],
+        "server bad is failed: command not found: no-such-command"
+    );
+    assert_eq!(
+        host.call("mcp__a__pid", json!({})).await.unwrap().to_text(),
+        pid
+    );
+    assert!(tool_names(&host).contains(&"mcp__file__echo".to_owned()));
+
+    let result = host.set_servers(BTreeMap::new()).await;
+    assert_eq!(result.removed, ["a", "b", "bad", "c"]);
+    assert_eq!(tool_names(&host), ["mcp__file__echo"]);
+    assert_no_process_left(&tag).await;
+}
+
+#[tokio::test]
+async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
+    let tag = unique_tag();
+    let folder = tempfile::tempdir().unwrap();
+    let program = switchboard_testkit::scripted_server();
+    let script = Script::legacy().tool("echo").to_json();
+    let entry = json!({"command": program, "args": [script], "env": {"SWITCHBOARD_TEST_TAG": tag}});
+    let file = folder.path().join(".mcp.json");
+    let servers = json!({"mcpServers": {
+        "good": entry,
+        "unset": {"command": "x", "args": ["${NO_SUCH_VARIABLE}"]},
+        "both": {"command": "x", "url": "http://localhost"},
+        "off": {"command": "x", "disabled": true},
+    }});
+    std::fs::write(&file, servers.to_string()).unwrap();
+    let sources = Sources {
+        project: Some(file),
+        ..Sources::default()
+    };
+    let loaded = load(&sources, &|_: &str| None);
+
+    let host = permissive()
+        .config(loaded.config.clone(), &Trust::none())
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let good = host.server_status("good").unwrap();
+    assert_eq!(good.status.as_str(), "pending");
+    assert_eq!(
+        good.detail.unwrap(),
+        "not approved, nothing was started: approve it for this run with --trust-project"
+    );
+    assert!(processes_with_tag(&tag).is_empty());
+    let error = host
+        .call("mcp__good__echo", json!({"message": "hi"}))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, CallError::Unavailable { .. }), "{error}");
+    // Nothing that can be done to it by name starts it either.
+    assert!(host.reconnect("good").await.is_err());
+    host.set_enabled("good", true).await.unwrap();
+    assert!(processes_with_tag(&tag).is_empty());
+    assert_eq!(
+        host.server_status("good").unwrap().status.as_str(),
+        "pending"
+    );
+    host.shutdown().await;
+
+    let trust = Trust::project_for_this_run();
+    let host = permissive().config(loaded.config, &trust).start().unwrap();
+    host.wait_for(Readiness::All).await;
+    let states: Vec<_> = host
+        .status()
+        .into_iter()
+        .map(|status| {
+            (
+                status.name.to_string(),
+                status.status.as_str(),
+                status.error,
+            )
+        })
+        .collect();
+    assert_eq!(
+        states,
+        [
+            ("good".to_owned(), "connected", None),
+            (
+                "unset".to_owned(),
+                "failed",
+                Some("variable NO_SUCH_VARIABLE is not set".to_owned())
+            ),
+            (
+                "both".to_owned(),
+                "failed",
+                Some("both `command` and `url` are given".to_owned())
+            ),
+            ("off".to_owned(), "disabled", None),
+        ]
+    );
+    host.shutdown().await;
+    assert_no_process_left(&tag).await;
+}
+
+#[tokio::test]
+async fn a_kind_of_server_that_is_not_built_yet_says_so() {
+    let inline = r#"{"mcpServers": {"remote": {"url": "https://example.com/mcp"}}}"#;
+    let sources = Sources {
+        command_line: vec![Source::from_argument(inline)],
+        ..Sources::default()
+    };
+    let loaded = load(&sources, &|_: &str| None);
+    let host = permissive()
+        .config(loaded.config, &Trust::none())
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let status = host.server_status("remote").unwrap();
+    assert_eq!(
+        status.error.unwrap(),
+        "servers of type http are not supported yet"
+    );
+}
+
+#[tokio::test]
+async fn a_dormant_server_starts_with_the_first_call() {
+    let tag = unique_tag();
+    let mut config = child(&Script::legacy().tool("echo"), &tag);
+    config.lazy = true;
+    let host = permissive().server(launch("s", config)).start().unwrap();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(host.server_status("s").unwrap().status.as_str(), "pending");
+    assert!(processes_with_tag(&tag).is_empty());
+    let output = host
+        .call("mcp__s__echo", json!({"message": "awake"}))
+        .await
+        .unwrap();
+    assert_eq!(output.to_text(), "awake");
+    assert_eq!(
+        host.server_status("s").unwrap().status.as_str(),
+        "connected"
+    );
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn two_servers_of_one_name_are_refused() {
+    let outcome = permissive()
+        .local_server("calc", Calculator)
+        .local_server("calc", Calculator)
+        .start();
+    assert!(matches!(outcome, Err(StartError::NameTaken(taken)) if taken == name("calc")));
+    assert!(permissive().local_server("", Calculator).start().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_too_long_is_cut_and_kept_whole() {
+    let long = "line\n".repeat(1_000);
+    let script = Script::legacy()
+        .tool("long")
+        .on("tools/call", [Step::text(&long)]);
+    let mut limits = Limits::default();
+    limits.result_text_bytes = 100;
+    let host = permissive()
+        .limits(limits)
+        .spill(MemorySpill::new(1 << 20))
+        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .start()
+        .unwrap();
+    let output = host.call("mcp__s__long", json!({})).await.unwrap();
+    let text = output.to_text();
+    assert!(
+        text.len() < 300 && text.contains("5000 bytes in all"),
+        "{text}"
+    );
+    assert_eq!(host.kept_result(&output.whole.unwrap()).unwrap(), long);
+}
+
+struct Clock;
+
+impl Tool for Clock {
+    fn name(&self) -> &'static str {
+        "clock"
+    }
+
+    fn description(&self) -> &'static str {
+        "Tells the time"
+    }
+
+    fn input_schema(&self) -> Json {
+        Json::from(&json!({"type": "object"}))
+    }
+
+    fn requires_permission(&self, input: &Map<String, Value>) -> bool {
+        input.contains_key("set")
+    }
+
+    fn execute<'a>(
+        &'a self,
+        input: Map<String, Value>,
+        _: &'a CallContext,
+    ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>> {
+        let answer = match input.get("fail") {
+            Some(_) => Err(ToolFailure("it stands still".into())),
+            None => Ok(ToolAnswer::Text("noon".into())),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+#[tokio::test]
+async fn local_tools_and_mcp_tools_stand_side_by_side() {
+    let host = Host::builder()
+        .local_server("calc", Calculator)
+        .rule(Rule::new(Action::Allow, "mcp__calc__add").unwrap())
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let mut registry = Registry::new(host.clone());
+    registry.register(Clock).unwrap();
+    assert!(registry.register(Clock).is_err());
+    let kinds: Vec<_> = registry
+        .definitions()
+        .into_iter()
+        .map(|tool| (tool.name, tool.kind))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("clock".to_owned(), ToolKind::Local),
+            ("mcp__calc__add".to_owned(), ToolKind::Mcp),
+            ("mcp__calc__panic".to_owned(), ToolKind::Mcp),
+        ]
+    );
+    assert!(registry.requires_permission("mcp__calc__add", &Map::new()));
+
+    let execute = |name: &'static str, input: Value| {
+        let registry = registry.clone();
+        async move {
+            let output = registry.execute(name, input, CallContext::default()).await;
+            (output.is_error, output.to_text())
+        }
+    };
+    assert_eq!(execute("clock", json!({})).await, (false, "noon".into()));
+    assert_eq!(
+        execute("clock", json!({"fail": 1})).await,
+        (true, "it stands still".into())
+    );
+    assert_eq!(
+        execute("clock", json!({"set": 1})).await,
+        (
+            true,
+            "clock was not executed: it needs permission, and there is nobody to ask".into()
+        )
+    );
+    assert_eq!(
+        execute("mcp__calc__add", json!({"a": 1, "b": 2})).await,
+        (false, "3".into())
+    );
+    assert_eq!(
+        execute("mcp__calc__panic", json!({})).await,
+        (
+            true,
+            "panic of server calc was not called: it needs permission, and there is nobody to ask"
+                .into()
+        )
+    );
+    assert_eq!(
+        execute("nothing", json!({})).await,
+        (true, "there is no tool nothing".into())
+    );
+
+    host.disconnect("calc").await.unwrap();
+    assert_eq!(registry.definitions().len(), 1);
+}

@@ -1,0 +1,430 @@
+//! How servers are reached, lost and brought back, on a paused clock.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{InMemory, host_with, permissive, tool_names};
+use serde_json::{Value, json};
+use switchboard::mcp::{Era, ProtocolVersion};
+use switchboard::{CallError, Deadlines, Event, Host, Readiness, ServerMemory};
+use switchboard_testkit::{Era as ScriptEra, MemoryServer, Script, Step};
+use tokio::time::Instant;
+
+fn methods(server: &MemoryServer) -> Vec<String> {
+    let method = |message: &Value| message["method"].as_str().unwrap_or("answer").to_owned();
+    server.received().iter().map(method).collect()
+}
+
+fn version_of(host: &Host) -> ProtocolVersion {
+    host.inspect("s").unwrap().hello.unwrap().version
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_server_is_found_by_the_probe() {
+    let (host, server) = host_with(Script::modern().tool("echo").instructions("be kind")).await;
+    assert_eq!(methods(&server), ["server/discover", "tools/list"]);
+    assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
+    let hello = host.inspect("s").unwrap().hello.unwrap();
+    assert_eq!(hello.server_info.unwrap().name, "scripted");
+    assert_eq!(hello.instructions.unwrap(), "be kind");
+    // Every request describes itself.
+    host.call("mcp__s__echo", json!({"message": "hi"}))
+        .await
+        .unwrap();
+    for request in server.received() {
+        let meta = &request["params"]["_meta"];
+        assert_eq!(
+            meta["io.modelcontextprotocol/protocolVersion"],
+            "2026-07-28"
+        );
+        assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
+        assert_eq!(
+            meta["io.modelcontextprotocol/clientInfo"]["name"],
+            "switchboard"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_server_is_initialized_after_its_no() {
+    let (host, server) = host_with(Script::legacy().tool("echo")).await;
+    assert_eq!(
+        methods(&server),
+        [
+            "server/discover",
+            "initialize",
+            "notifications/initialized",
+            "tools/list"
+        ]
+    );
+    assert_eq!(version_of(&host), ProtocolVersion::V2025_11_25);
+    assert_eq!(server.opened(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_dies_on_the_probe_is_started_anew() {
+    let (host, server) =
+        host_with(Script::of_era(ScriptEra::LegacyExitsOnProbe).tool("echo")).await;
+    assert_eq!(version_of(&host), ProtocolVersion::V2025_11_25);
+    assert_eq!(server.opened(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_costs_two_seconds() {
+    let server = MemoryServer::new(Script::of_era(ScriptEra::LegacySilentOnProbe).tool("echo"));
+    let host = permissive()
+        .stream_server("s", InMemory(server.clone()))
+        .start()
+        .unwrap();
+    let began = Instant::now();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(began.elapsed().as_secs(), 2);
+    assert_eq!(version_of(&host), ProtocolVersion::V2025_11_25);
+    assert_eq!(server.opened(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_the_probe_still_wins() {
+    let script = Script::modern()
+        .tool("echo")
+        .on(
+            "server/discover",
+            [Step::delay(Duration::from_secs(5)), Step::Default],
+        )
+        .on("initialize", [Step::Hang]);
+    let (host, _) = host_with(script).await;
+    assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
+    // The same if the server says no to `initialize` first, as modern servers do.
+    let script = Script::modern().tool("echo").on(
+        "server/discover",
+        [Step::delay(Duration::from_secs(5)), Step::Default],
+    );
+    let (host, server) = host_with(script).await;
+    assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
+    assert_eq!(server.opened(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_without_an_id_ends_the_probe() {
+    let no = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
+    let server = MemoryServer::new(
+        Script::legacy()
+            .tool("echo")
+            .on("server/discover", [Step::raw(no)]),
+    );
+    let host = permissive()
+        .stream_server("s", InMemory(server))
+        .start()
+        .unwrap();
+    let began = Instant::now();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(version_of(&host), ProtocolVersion::V2025_11_25);
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_versions_are_refused() {
+    let odd =
+        json!({"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {"name": "x"}});
+    let script = Script::legacy().on("initialize", [Step::Reply(odd)]);
+    let (host, _) = host_with(script).await;
+    let status = host.server_status("s").unwrap();
+    assert_eq!(status.status.as_str(), "failed");
+    let error = status.error.unwrap();
+    assert!(
+        error.starts_with("protocol version \"1999-01-01\" is not one of 2024-11-05,"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn banners_and_log_lines_before_the_first_message_do_no_harm() {
+    let script = Script::legacy().tool("echo").on_start([
+        Step::raw("Starting server v1.2 …"),
+        Step::raw(r#"{"level":"info","msg":"listening"}"#),
+        Step::raw(""),
+        Step::raw("[2026-11-15] ready"),
+    ]);
+    let (host, _) = host_with(script).await;
+    assert_eq!(tool_names(&host), ["mcp__s__echo"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_fails_at_its_deadline_with_a_hint() {
+    let mute = Script::legacy()
+        .on("server/discover", [Step::Hang])
+        .on("initialize", [Step::Hang])
+        .on_start([Step::raw("Usage: server [options]")]);
+    let server = MemoryServer::new(mute);
+    let host = permissive()
+        .one_shot()
+        .stream_server("s", InMemory(server))
+        .start()
+        .unwrap();
+    let began = Instant::now();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(began.elapsed().as_secs(), 30);
+    let status = host.server_status("s").unwrap();
+    assert_eq!(
+        status.error.unwrap(),
+        "no answer to the handshake within 30s; on stdout it printed \
+         \"Usage: server [options]\", which is no MCP message"
+    );
+    assert!(status.detail.unwrap().contains("startupTimeout"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slow_server_delays_nobody() {
+    let slow = Script::legacy()
+        .on("initialize", [Step::Hang])
+        .on("server/discover", [Step::Hang]);
+    let host = permissive()
+        .stream_server("slow", InMemory(MemoryServer::new(slow)))
+        .stream_server(
+            "s",
+            InMemory(MemoryServer::new(Script::legacy().tool("echo"))),
+        )
+        .start()
+        .unwrap();
+    let began = Instant::now();
+    host.wait_for(Readiness::First).await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+    host.call("mcp__s__echo", json!({"message": "hi"}))
+        .await
+        .unwrap();
+    host.wait_for(Readiness::Servers(vec![common::name("s")]))
+        .await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert_eq!(
+        host.server_status("slow").unwrap().status.as_str(),
+        "pending"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crashed_server_comes_back_and_its_tools_stay_listed() {
+    let (host, server) = host_with(Script::legacy().tool("echo").tool("add")).await;
+    let before = tool_names(&host);
+    let mut events = host.events();
+    server.kill();
+    let mut seen = Vec::new();
+    while seen.last() != Some(&"connected") {
+        match events.next().await.unwrap() {
+            Event::ServerChanged { status, .. } => {
+                seen.push(status.as_str());
+                assert_eq!(tool_names(&host), before);
+            }
+            Event::ToolsChanged {
+                added,
+                removed,
+                changed,
+                ..
+            } => {
+                panic!("the list flickered: {added:?} {removed:?} {changed:?}")
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(server.opened(), 2);
+    let generation = host.inspect("s").unwrap().generation;
+    assert_eq!(generation.0, 2);
+    host.call("mcp__s__echo", json!({"message": "back"}))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_while_its_server_is_away_fails_at_once_and_safely() {
+    let (host, server) = host_with(Script::legacy().tool("echo")).await;
+    let mut events = host.events();
+    server.kill();
+    while !matches!(events.next().await.unwrap(), Event::ServerChanged { .. }) {}
+    assert!(host.tools().iter().all(|tool| !tool.available));
+    let error = host
+        .call("mcp__s__echo", json!({"message": "hi"}))
+        .await
+        .unwrap_err();
+    match &error {
+        CallError::Unavailable {
+            retry_in: Some(wait),
+            ..
+        } => {
+            assert!(*wait <= Duration::from_millis(1_200), "{wait:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(error.is_transient());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_crashes_again_and_again_is_given_up() {
+    let script = Script::legacy().tool("echo").on(
+        "tools/list",
+        [
+            Step::Default,
+            Step::delay(Duration::from_secs(1)),
+            Step::Exit(3),
+        ],
+    );
+    let (host, server) = host_with(script).await;
+    let mut events = host.events();
+    let failed = async {
+        loop {
+            if let Some(Event::ServerChanged { status, .. }) = events.next().await
+                && status.as_str() == "failed"
+            {
+                break;
+            }
+        }
+    };
+    failed.await;
+    assert_eq!(server.opened(), 5);
+    let status = host.server_status("s").unwrap();
+    assert!(
+        status
+            .error
+            .unwrap()
+            .starts_with("crashed 5 times within 180 s: ")
+    );
+    assert!(tool_names(&host).is_empty());
+    // Asked for by hand, it is tried again.
+    host.reconnect("s").await.unwrap();
+    assert_eq!(server.opened(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_one_shot_host_does_not_retry() {
+    let server = MemoryServer::new(Script::legacy().on_start([Step::Exit(1)]));
+    let host = permissive()
+        .one_shot()
+        .stream_server("s", InMemory(server.clone()))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(host.server_status("s").unwrap().status.as_str(), "failed");
+    // Once with the probe and once without.
+    assert_eq!(server.opened(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_listing_leaves_the_server_connected_and_is_tried_again() {
+    let script = Script::legacy().tool("echo").on(
+        "tools/list",
+        [
+            Step::until(2, [Step::error(-32603, "not yet")]),
+            Step::after(3, [Step::Default]),
+        ],
+    );
+    let (host, _) = host_with(script).await;
+    let status = host.server_status("s").unwrap();
+    assert_eq!(status.status.as_str(), "connected");
+    assert_eq!(
+        status.error.unwrap(),
+        "its tools could not be listed: the server refused: not yet (code -32603)"
+    );
+    let mut events = host.events();
+    while !matches!(events.next().await.unwrap(), Event::ToolsChanged { .. }) {}
+    assert_eq!(tool_names(&host), ["mcp__s__echo"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_worked_is_remembered_for_the_next_start() {
+    #[derive(Default)]
+    struct Remembering(std::sync::Mutex<Vec<(String, Era)>>);
+    impl ServerMemory for &'static Remembering {
+        fn era(&self, key: &str) -> Option<Era> {
+            let known = self.0.lock().unwrap();
+            known
+                .iter()
+                .rev()
+                .find(|(known, _)| known == key)
+                .map(|(_, era)| *era)
+        }
+        fn remember_era(&self, key: &str, era: Era) {
+            self.0.lock().unwrap().push((key.to_owned(), era));
+        }
+    }
+    tokio::time::resume();
+    let memory: &'static Remembering = Box::leak(Box::default());
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("record");
+    let script = Script::legacy().tool("echo").record(&record);
+    for expected in [
+        &[
+            "server/discover",
+            "initialize",
+            "notifications/initialized",
+            "tools/list",
+        ][..],
+        &["initialize", "notifications/initialized", "tools/list"],
+    ] {
+        let _ = std::fs::remove_file(&record);
+        let host = permissive()
+            .memory(memory)
+            .server(common::launch("s", common::child(&script, "remembered")))
+            .start()
+            .unwrap();
+        host.wait_for(Readiness::All).await;
+        assert_eq!(
+            host.server_status("s").unwrap().status.as_str(),
+            "connected"
+        );
+        host.shutdown().await;
+        let received = switchboard_testkit::read_record(&record);
+        let methods: Vec<_> = received
+            .iter()
+            .map(|message| message["method"].as_str().unwrap())
+            .collect();
+        assert_eq!(methods, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_remembered_era_that_no_longer_holds_is_corrected() {
+    #[derive(Default)]
+    struct Wrong;
+    impl ServerMemory for Wrong {
+        fn era(&self, _: &str) -> Option<Era> {
+            Some(Era::Legacy)
+        }
+        fn remember_era(&self, _: &str, era: Era) {
+            assert_eq!(era, Era::Modern);
+        }
+    }
+    tokio::time::resume();
+    let script = Script::modern().tool("echo");
+    let host = permissive()
+        .memory(Wrong)
+        .server(common::launch("s", common::child(&script, "corrected")))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_start_deadline_can_be_set() {
+    let mut deadlines = Deadlines::default();
+    deadlines.startup = Duration::from_secs(4);
+    let mute = Script::legacy()
+        .on("server/discover", [Step::Hang])
+        .on("initialize", [Step::Hang]);
+    let host = permissive()
+        .one_shot()
+        .deadlines(deadlines)
+        .stream_server("s", InMemory(MemoryServer::new(mute)))
+        .start()
+        .unwrap();
+    let began = Instant::now();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(began.elapsed().as_secs(), 4);
+}

@@ -1,0 +1,302 @@
+//! Real children: how they are started, what is said when that fails, and that none is left.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use common::{child, launch, permissive};
+use serde_json::json;
+use switchboard::{CallError, Deadlines, Event, Host, Readiness};
+use switchboard_config::ServerConfig;
+use switchboard_testkit::{
+    Script, Step, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,
+};
+
+fn quick() -> Deadlines {
+    let mut deadlines = Deadlines::default();
+    deadlines.exit_after_eof = Duration::from_millis(200);
+    deadlines.exit_after_term = Duration::from_millis(200);
+    deadlines
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test is a front, and passes its environment in"
+)]
+fn environment() -> std::env::Vars {
+    std::env::vars()
+}
+
+async fn host_of(config: ServerConfig) -> Host {
+    let host = permissive()
+        .one_shot()
+        .deadlines(quick())
+        .environment(environment())
+        .server(launch("s", config))
+        .server(launch(
+            "other",
+            child(&Script::legacy().tool("echo"), "other"),
+        ))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    host
+}
+
+/// The error and hint of a server that does not come up; the other server notices nothing.
+async fn failure(config: ServerConfig) -> (String, Option<String>) {
+    let host = host_of(config).await;
+    let status = host.server_status("s").unwrap();
+    assert_eq!(status.status.as_str(), "failed", "{status:?}");
+    host.call("mcp__other__echo", json!({"message": "hi"}))
+        .await
+        .unwrap();
+    host.shutdown().await;
+    (status.error.unwrap(), status.detail)
+}
+
+#[tokio::test]
+async fn a_missing_command_is_told_with_what_to_do() {
+    let (error, hint) = failure(ServerConfig::stdio("no-such-command-anywhere", [""; 0])).await;
+    assert_eq!(error, "command not found: no-such-command-anywhere");
+    assert!(hint.unwrap().contains("on the PATH"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_executed_is_told_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str, mode: u32| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    for (command, complaint) in [
+        (
+            write("plain", "#!/bin/sh\n", 0o644),
+            "no permission (try: chmod +x",
+        ),
+        (
+            write("script", "#!/no/such/shell\n", 0o755),
+            "first line is missing",
+        ),
+        (
+            folder.path().to_str().unwrap().to_owned(),
+            "it is a directory",
+        ),
+    ] {
+        let (error, _) = failure(ServerConfig::stdio(command, [""; 0])).await;
+        assert!(error.contains(complaint), "{error}");
+    }
+    let lost = ServerConfig::stdio("true", [""; 0]).cwd("/no/such/folder");
+    let (error, _) = failure(lost).await;
+    assert_eq!(
+        error,
+        "the working directory /no/such/folder does not exist"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_exits_at_once_is_told_with_its_code_and_last_words() {
+    let script = Script::legacy().on_start([
+        Step::stderr("fatal: \u{1b}[31mno database\u{1b}[0m"),
+        Step::Exit(3),
+    ]);
+    let (error, _) = failure(child(&script, "exits")).await;
+    assert_eq!(
+        error,
+        "the server exited with code 3; its last words on stderr:\nfatal: no database"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_is_told_with_the_signal() {
+    let (error, _) = failure(child(&Script::legacy().on_start([Step::Abort]), "killed")).await;
+    assert_eq!(error, "the server was killed by signal 9");
+}
+
+#[tokio::test]
+async fn half_a_line_and_then_the_end_is_told() {
+    let script = Script::legacy().on_start([
+        Step::bytes("{\"jsonrpc\":\"2.0\",\"id\":1,\"res"),
+        Step::Exit(0),
+    ]);
+    let (error, _) = failure(child(&script, "half")).await;
+    assert!(
+        error.starts_with("the server stopped in the middle of a message: \"{\\\"jsonrpc"),
+        "{error}"
+    );
+    assert!(error.contains("exited with code 0"), "{error}");
+}
+
+#[tokio::test]
+async fn a_withheld_variable_that_the_child_misses_is_named_with_the_remedy() {
+    let script = Script::legacy().on_start([
+        Step::stderr("error: CARGO_PKG_NAME must be set"),
+        Step::Exit(1),
+    ]);
+    let (_, hint) = failure(child(&script, "withheld")).await;
+    let hint = hint.unwrap();
+    assert!(hint.starts_with("it names CARGO_PKG_NAME, which is set here but not passed on"));
+    assert!(
+        hint.contains(r#""inheritEnv": ["CARGO_PKG_NAME"]"#),
+        "{hint}"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_of_the_entry_is_masked_in_last_words() {
+    let script =
+        Script::legacy().on_start([Step::stderr("bad token hunter2-hunter2"), Step::Exit(1)]);
+    let config = child(&script, "secret").env("TOKEN", "hunter2-hunter2");
+    let (error, _) = failure(config).await;
+    assert!(error.ends_with("bad token ***"), "{error}");
+}
+
+#[tokio::test]
+async fn a_child_gets_the_short_list_of_variables_and_its_own() {
+    let script = Script::legacy().tool("env");
+    let host = host_of(child(&script, "env").env("MINE", "1")).await;
+    let names = host.call("mcp__s__env", json!({})).await.unwrap().to_text();
+    let names: Vec<_> = names.lines().collect();
+    assert!(
+        names.contains(&"MINE") && names.contains(&"PATH"),
+        "{names:?}"
+    );
+    assert!(
+        !names.iter().any(|name| name.starts_with("CARGO_PKG")),
+        "{names:?}"
+    );
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutting_down_leaves_no_process_however_stubborn() {
+    let stubborn = [
+        vec![],
+        vec![Step::IgnoreTerm],
+        vec![Step::spawn_in_group()],
+        vec![Step::IgnoreTerm, Step::spawn_in_group()],
+    ];
+    for steps in stubborn {
+        let tag = unique_tag();
+        let script = Script::legacy()
+            .tool("echo")
+            .on_start(steps)
+            .on_eof([Step::Hang]);
+        let host = host_of(child(&script, &tag)).await;
+        assert!(!processes_with_tag(&tag).is_empty());
+        host.shutdown().await;
+        assert_no_process_left(&tag).await;
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_is_still_connecting_is_ended_too() {
+    let tag = unique_tag();
+    let mute = Script::legacy()
+        .on("server/discover", [Step::Hang])
+        .on("initialize", [Step::Hang])
+        .on_eof([Step::Hang]);
+    let host = permissive()
+        .deadlines(quick())
+        .server(launch("s", child(&mute, &tag)))
+        .start()
+        .unwrap();
+    wait_for_processes(&tag, 1).await;
+    host.shutdown().await;
+    assert_no_process_left(&tag).await;
+}
+
+#[tokio::test]
+async fn dropping_the_host_ends_its_children_at_once() {
+    let tag = unique_tag();
+    let script = Script::legacy().on_start([Step::IgnoreTerm, Step::spawn_in_group()]);
+    let host = host_of(child(&script.on_eof([Step::Hang]), &tag)).await;
+    wait_for_processes(&tag, 2).await;
+    drop(host);
+    assert_no_process_left(&tag).await;
+}
+
+#[test]
+fn a_runtime_that_goes_away_takes_the_children_with_it() {
+    let tag = unique_tag();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let script = Script::legacy()
+        .on_start([Step::IgnoreTerm])
+        .on_eof([Step::Hang]);
+    let host = runtime.block_on(host_of(child(&script, &tag)));
+    drop(runtime);
+    let after = tokio::runtime::Runtime::new().unwrap();
+    after.block_on(assert_no_process_left(&tag));
+    drop(host);
+}
+
+#[tokio::test]
+async fn disconnecting_ends_the_process_and_removes_the_tools() {
+    let tag = unique_tag();
+    let host = host_of(child(&Script::legacy().tool("echo"), &tag)).await;
+    assert_eq!(host.tools().len(), 2);
+    host.disconnect("s").await.unwrap();
+    assert!(processes_with_tag(&tag).is_empty());
+    assert_eq!(common::tool_names(&host), ["mcp__other__echo"]);
+    assert!(host.server_status("s").is_err());
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_killed_child_comes_back_by_itself() {
+    let tag = unique_tag();
+    let script = Script::legacy()
+        .tool("pid")
+        .tool("die")
+        .on("tools/call die", [Step::Abort]);
+    let host = permissive()
+        .server(launch("s", child(&script, &tag)))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let mut events = host.events();
+    let pid =
+        |host: Host| async move { host.call("mcp__s__pid", json!({})).await.unwrap().to_text() };
+    let before = pid(host.clone()).await;
+    let error = host.call("mcp__s__die", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::OutcomeUnknown { .. }), "{error}");
+    loop {
+        if let Some(Event::ServerChanged { status, .. }) = events.next().await
+            && status.as_str() == "connected"
+        {
+            break;
+        }
+    }
+    assert_ne!(pid(host.clone()).await, before);
+    host.shutdown().await;
+    assert_no_process_left(&tag).await;
+}
+
+#[tokio::test]
+async fn a_flood_on_stderr_does_not_block_the_server() {
+    let flood = Step::StderrFlood {
+        bytes: Some(8 * 1024 * 1024),
+    };
+    let script = Script::legacy()
+        .tool("work")
+        .on("tools/call", [flood, Step::text("done")]);
+    let host = host_of(child(&script, "flood")).await;
+    assert_eq!(
+        host.call("mcp__s__work", json!({}))
+            .await
+            .unwrap()
+            .to_text(),
+        "done"
+    );
+    host.shutdown().await;
+}
