@@ -232,7 +232,11 @@ mod tests {
         let (_, flags) = parse(&[
             "--deny", "a", "--ask", "b", "call", "t", "--allow", "c", "--ask", "d", "--allow", "e",
         ]);
-        let rules = flags.rules.0.iter().map(|rule| (rule.action, rule.pattern.as_str()));
+        let rules = flags
+            .rules
+            .0
+            .iter()
+            .map(|rule| (rule.action, rule.pattern.as_str()));
         assert_eq!(
             rules.collect::<Vec<_>>(),
             [
@@ -248,8 +252,18 @@ mod tests {
     #[test]
     fn flags_of_both_places_count() {
         let (_, flags) = parse(&[
-            "--mcp-config", "one", "-v", "--trace", "old", "list", "--mcp-config", "two", "-v",
-            "--json", "--trace", "new",
+            "--mcp-config",
+            "one",
+            "-v",
+            "--trace",
+            "old",
+            "list",
+            "--mcp-config",
+            "two",
+            "-v",
+            "--json",
+            "--trace",
+            "new",
         ]);
         assert_eq!(flags.mcp_config, ["one", "two"]);
         assert_eq!((flags.verbose, flags.json), (2, true));

@@ -109,7 +109,9 @@ fn coerce_all(key: &str, mut values: Vec<Typed>, schema: &Schema) -> Result<Valu
             )));
         };
         let items = schema.of_items(list);
-        let items = values.into_iter().map(|value| coerce_one(value, items, schema));
+        let items = values
+            .into_iter()
+            .map(|value| coerce_one(value, items, schema));
         return Ok(items.collect());
     }
     Ok(values

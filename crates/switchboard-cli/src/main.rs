@@ -1,2 +1,55 @@
-//! The command line.
-fn main() {}
+//! The `switchboard` command: set up, inspect, debug and call MCP servers.
+
+mod args;
+mod arguments;
+mod ask;
+mod commands;
+mod context;
+mod failure;
+mod logging;
+mod memory;
+mod render;
+mod schema;
+mod signals;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, GlobalArgs, Task};
+use context::{Context, Surroundings};
+use failure::{Exit, Failure};
+use signals::Signals;
+
+fn main() -> ExitCode {
+    let (task, flags) = Cli::parse().into_task();
+    if matches!(task, Task::DemoServer) {
+        return commands::demo_server::run();
+    }
+    let surroundings = Surroundings::read();
+    let screen = surroundings.screen(&flags);
+    match run(task, flags, surroundings) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            screen.fail(&failure);
+            failure.parts().kind.exit().into()
+        }
+    }
+}
+
+fn run(task: Task, flags: GlobalArgs, surroundings: Surroundings) -> Result<Exit, Failure> {
+    let style = surroundings.screen(&flags).side_style;
+    logging::start(flags.verbose, flags.log_file.as_deref(), style)?;
+    let context = Context::new(flags, surroundings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        commands::run(task, &context, &mut signals).await
+    });
+    // A thread may still wait for a person or for stdin; nothing waits for it.
+    runtime.shutdown_background();
+    outcome
+}

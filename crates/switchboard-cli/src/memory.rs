@@ -91,9 +91,17 @@ mod tests {
         assert_eq!(memory.era("k1"), Some(Era::Modern));
         assert_eq!(memory.era("k2"), None);
 
-        let files: Vec<_> = fs::read_dir(folder.path().join("a/servers")).unwrap().collect();
+        let files: Vec<_> = fs::read_dir(folder.path().join("a/servers"))
+            .unwrap()
+            .collect();
         assert_eq!(files.len(), 1, "no draft is left");
-        let mode = files[0].as_ref().unwrap().metadata().unwrap().permissions().mode();
+        let mode = files[0]
+            .as_ref()
+            .unwrap()
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 

@@ -68,7 +68,9 @@ impl Screen {
     pub(crate) fn print(&self, result: &str) -> Result<(), Failure> {
         write_line(io::stdout().lock(), result).or_else(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => Ok(()),
-            _ => Err(Failure::internal(format!("cannot write the result: {error}"))),
+            _ => Err(Failure::internal(format!(
+                "cannot write the result: {error}"
+            ))),
         })
     }
 

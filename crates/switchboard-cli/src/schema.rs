@@ -9,8 +9,14 @@ use switchboard::mcp::Json;
 /// A longer schema is not read: as a tree it may take a hundred times its length.
 const MAX_BYTES: usize = 512 * 1024;
 
-/// How many references and nested choices are followed.
-const MAX_DEPTH: usize = 8;
+/// How many references are followed, one to the next.
+const MAX_REFERENCES: usize = 8;
+
+/// How many alternatives of one value are looked at.
+const MAX_ALTERNATIVES: usize = 16;
+
+/// How many lists within lists are put into words.
+const MAX_LISTS: usize = 2;
 
 /// The schema of a tool's arguments.
 #[derive(Debug, Default)]
@@ -57,7 +63,7 @@ impl Schema {
         let field = |key| schema.get(key).or_else(|| resolved.get(key));
         Parameter {
             name,
-            kind: self.in_words(schema, MAX_DEPTH),
+            kind: self.in_words(schema, MAX_LISTS),
             required: self.is_required(name),
             description: field("description").and_then(Value::as_str),
             default: field("default"),
@@ -77,46 +83,52 @@ impl Schema {
 
     /// The schema of a list's items.
     pub(crate) fn of_items<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
-        self.alternatives(schema, MAX_DEPTH)
+        self.alternatives(schema)
             .into_iter()
             .find_map(|schema| schema.get("items"))
     }
 
     /// The values that a schema is limited to, if it is.
     pub(crate) fn choices<'a>(&'a self, schema: &'a Value) -> Vec<&'a Value> {
-        let alternatives = self.alternatives(schema, MAX_DEPTH).into_iter();
+        let alternatives = self.alternatives(schema).into_iter();
         alternatives.flat_map(own_choices).collect()
     }
 
     /// Whether a value of this JSON type may fit.
     pub(crate) fn allows(&self, schema: &Value, kind: &str) -> bool {
-        let mut alternatives = self.alternatives(schema, MAX_DEPTH).into_iter();
+        let mut alternatives = self.alternatives(schema).into_iter();
         alternatives.any(|schema| own_types(schema).contains(&kind))
     }
 
     /// Whether anything is said about the JSON type at all.
     pub(crate) fn is_typed(&self, schema: &Value) -> bool {
-        let mut alternatives = self.alternatives(schema, MAX_DEPTH).into_iter();
+        let mut alternatives = self.alternatives(schema).into_iter();
         alternatives.any(|schema| !own_types(schema).is_empty())
     }
 
-    /// The schema itself or, where it offers several, each of them; references are followed.
-    fn alternatives<'a>(&'a self, schema: &'a Value, depth: usize) -> Vec<&'a Value> {
-        let schema = self.resolve(schema);
-        let Some(depth) = depth.checked_sub(1) else {
-            return vec![schema];
-        };
-        let offered = ["anyOf", "oneOf", "allOf"]
-            .into_iter()
-            .filter_map(|key| schema.get(key)?.as_array())
-            .flatten();
-        let nested = offered.flat_map(|offered| self.alternatives(offered, depth));
-        std::iter::once(schema).chain(nested).collect()
+    /// The schema itself and, where it offers several, each of them; references are followed.
+    fn alternatives<'a>(&'a self, schema: &'a Value) -> Vec<&'a Value> {
+        let mut found = vec![self.resolve(schema)];
+        let mut next = 0;
+        while let Some(schema) = found.get(next) {
+            let offered = ["anyOf", "oneOf", "allOf"]
+                .into_iter()
+                .filter_map(|key| schema.get(key)?.as_array())
+                .flatten();
+            let room = MAX_ALTERNATIVES.saturating_sub(found.len());
+            let offered: Vec<_> = offered
+                .take(room)
+                .map(|schema| self.resolve(schema))
+                .collect();
+            found.extend(offered);
+            next += 1;
+        }
+        found
     }
 
     /// Follows references inside of the schema.
     fn resolve<'a>(&'a self, mut schema: &'a Value) -> &'a Value {
-        for _ in 0..MAX_DEPTH {
+        for _ in 0..MAX_REFERENCES {
             let reference = schema.get("$ref").and_then(Value::as_str);
             let pointer = reference.and_then(|reference| reference.strip_prefix('#'));
             match pointer.and_then(|pointer| self.root.pointer(pointer)) {
@@ -127,7 +139,7 @@ impl Schema {
         schema
     }
 
-    fn in_words(&self, schema: &Value, depth: usize) -> String {
+    fn in_words(&self, schema: &Value, lists: usize) -> String {
         const MANY_CHOICES: usize = 6;
         let choices = self.choices(schema);
         if (1..=MANY_CHOICES).contains(&choices.len()) {
@@ -135,9 +147,9 @@ impl Schema {
             return choices.join(" or ");
         }
         let mut kinds: Vec<String> = Vec::new();
-        for alternative in self.alternatives(schema, depth) {
+        for alternative in self.alternatives(schema) {
             for kind in own_types(alternative) {
-                let kind = self.type_in_words(kind, alternative, depth);
+                let kind = self.type_in_words(kind, alternative, lists);
                 if !kinds.contains(&kind) {
                     kinds.push(kind);
                 }
@@ -149,10 +161,10 @@ impl Schema {
         }
     }
 
-    fn type_in_words(&self, kind: &str, schema: &Value, depth: usize) -> String {
-        match (kind, schema.get("items"), depth.checked_sub(1)) {
-            ("array", Some(items), Some(depth)) => {
-                format!("list of {}", self.in_words(items, depth))
+    fn type_in_words(&self, kind: &str, schema: &Value, lists: usize) -> String {
+        match (kind, schema.get("items"), lists.checked_sub(1)) {
+            ("array", Some(items), Some(lists)) => {
+                format!("list of {}", self.in_words(items, lists))
             }
             ("array", ..) => "list".to_owned(),
             _ => kind.to_owned(),
@@ -198,7 +210,13 @@ mod tests {
         let said: Vec<_> = schema
             .parameters()
             .into_iter()
-            .map(|parameter| (parameter.name.to_owned(), parameter.kind, parameter.required))
+            .map(|parameter| {
+                (
+                    parameter.name.to_owned(),
+                    parameter.kind,
+                    parameter.required,
+                )
+            })
             .collect();
         let expected = [
             ("path", "string", true),
@@ -229,7 +247,12 @@ mod tests {
 
     #[test]
     fn nonsense_says_nothing() {
-        for nonsense in [json!(null), json!([1]), json!({"properties": [1]}), json!("x")] {
+        for nonsense in [
+            json!(null),
+            json!([1]),
+            json!({"properties": [1]}),
+            json!("x"),
+        ] {
             assert_eq!(Schema::of(nonsense).parameters(), []);
         }
     }

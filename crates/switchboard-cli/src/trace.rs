@@ -100,7 +100,11 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let of_year = of_cycle - (365 * of_cycle_year + of_cycle_year / 4 - of_cycle_year / 100);
     let from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
     let year = 400 * cycle + of_cycle_year + u64::from(month <= 2);
     (year, month, day)
 }
@@ -136,8 +140,10 @@ mod tests {
         trace.line(&server, Direction::Received, "junk\u{1b}[2J");
 
         let text = std::fs::read_to_string(&path).unwrap();
-        let lines: Vec<serde_json::Value> =
-            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0]["message"], serde_json::json!({"id": 1}));
         assert_eq!(lines[0]["direction"], "sent");

@@ -68,7 +68,7 @@ impl Catalog {
     /// The tool that a model calls by this name.
     pub fn find(&self, name: &str) -> Option<&Arc<CatalogTool>> {
         self.by_name
-            .get(&WireName::from(name))
+            .get(name)
             .and_then(|&place| self.tools.get(place))
     }
 

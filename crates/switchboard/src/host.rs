@@ -34,7 +34,7 @@ use crate::permission::Policy;
 use crate::server::ServerHandle;
 use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
 use crate::sync::lock;
-use crate::transport::process::Groups;
+use crate::transport::process::Children;
 use site::Sites;
 
 /// What shutting down may take on top of the time that children are given.
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     sites: Sites,
     tasks: TaskTracker,
     stop: CancellationToken,
-    groups: Groups,
+    children: Children,
 }
 
 /// The servers by name, and what was asked of them in code.
@@ -299,7 +299,7 @@ impl Host {
         let children = shared.deadlines.exit_after_eof + shared.deadlines.exit_after_term;
         // Whatever a task does, the end of the children does not depend on it.
         let _ = timeout(children + SHUTDOWN_SLACK, shared.tasks.wait()).await;
-        shared.groups.kill_all();
+        shared.children.kill_all();
     }
 
     fn known(&self, name: &str) -> Result<Arc<ServerHandle>, ServerError> {
@@ -419,7 +419,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.stop.cancel();
-        self.groups.kill_all();
+        self.children.kill_all();
     }
 }
 

@@ -33,6 +33,8 @@ use status::{Inspection, ServerStatus, ToolSummary};
 
 /// Orders come from people and programs one at a time; more than this never wait.
 const ORDERS: usize = 16;
+/// How long a call that was lost waits to learn why.
+const FINDING_OUT: Duration = Duration::from_secs(2);
 
 /// What is the same for every session with a server.
 #[derive(Clone, Debug)]
@@ -126,6 +128,14 @@ impl ServerHandle {
             Ok(settled) => settled.clone(),
             Err(_) => self.state(),
         }
+    }
+
+    /// Why the session that just ended did so: the owner knows the exit code and the last words.
+    pub(crate) async fn reason_of_loss(&self) -> Option<String> {
+        let mut state = self.state.clone();
+        let told = state.wait_for(|state| state.session.is_none() && state.error().is_some());
+        let state = tokio::time::timeout(FINDING_OUT, told).await.ok()?.ok()?;
+        state.error()
     }
 
     pub(crate) async fn restart(&self) {

@@ -97,17 +97,6 @@ pub(crate) enum RequestError {
     },
 }
 
-impl RequestError {
-    /// What is known of the request's fate.
-    pub(crate) fn delivery(&self) -> Delivery {
-        match self {
-            Self::Lost { delivery, .. } | Self::TimedOut { delivery, .. } => *delivery,
-            Self::Congested { .. } | Self::TooLong { .. } => Delivery::NotSent,
-            Self::Refused(_) | Self::Unusable(_) => Delivery::Answered,
-        }
-    }
-}
-
 fn timeout_text(after: Duration, idle: bool) -> String {
     if idle {
         format!("no sign of life for {after:?}")

@@ -7,6 +7,7 @@ pub(crate) mod environment;
 pub(crate) mod memory;
 pub(crate) mod outbox;
 pub(crate) mod process;
+mod spawner;
 pub(crate) mod stderr;
 pub(crate) mod stdio;
 

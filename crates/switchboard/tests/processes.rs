@@ -283,6 +283,22 @@ async fn a_killed_child_comes_back_by_itself() {
 }
 
 #[tokio::test]
+async fn a_call_that_kills_its_server_says_how_the_server_ended() {
+    let script = Script::legacy().tool("die").on(
+        "tools/call die",
+        [Step::stderr("panic: out of ink"), Step::Exit(9)],
+    );
+    let host = host_of(child(&script, "dies")).await;
+    let error = host.call("mcp__s__die", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the outcome of die of server s is unknown: the server exited with code 9; its last words \
+         on stderr:\npanic: out of ink; it may or may not have been carried out"
+    );
+    host.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_flood_on_stderr_does_not_block_the_server() {
     let flood = Step::StderrFlood {
         bytes: Some(8 * 1024 * 1024),

@@ -18,9 +18,17 @@ pub(crate) struct RuleArg {
 pub(crate) struct RuleArgs(pub(crate) Vec<RuleArg>);
 
 const FLAGS: [(Action, &str, &str); 3] = [
-    (Action::Allow, "allow", "Call these tools without asking: mcp__server__tool, globs too"),
+    (
+        Action::Allow,
+        "allow",
+        "Call these tools without asking: mcp__server__tool, globs too",
+    ),
     (Action::Ask, "ask", "Ask before these tools are called"),
-    (Action::Deny, "deny", "Never call these tools; wins over everything"),
+    (
+        Action::Deny,
+        "deny",
+        "Never call these tools; wins over everything",
+    ),
 ];
 
 impl Args for RuleArgs {

@@ -48,7 +48,9 @@ impl Line {
             self.say(message);
         }
         if let Some(part) = part_of(note) {
-            bar.set_style(style("{spinner:.cyan} [{bar:24.cyan}] {percent:>3}% {wide_msg}"));
+            bar.set_style(style(
+                "{spinner:.cyan} [{bar:24.cyan}] {percent:>3}% {wide_msg}",
+            ));
             bar.set_length(1000);
             bar.set_position(part);
         }
@@ -87,7 +89,11 @@ pub(crate) fn tell(screen: &Screen, note: &Progress) {
         return;
     }
     let total = note.total.map(|total| format!(" of {total}"));
-    let message = note.message.as_deref().map(for_terminal).map(|text| format!(": {text}"));
+    let message = note
+        .message
+        .as_deref()
+        .map(for_terminal)
+        .map(|text| format!(": {text}"));
     say_anyway(&format!(
         "progress {}{}{}",
         note.progress,

@@ -137,7 +137,11 @@ impl Table {
             for ((cell, lines), room) in cells.iter().zip(&fitted).zip(widths) {
                 let text = lines.get(line).map_or("", String::as_str);
                 let padding = room.saturating_sub(width(text));
-                let (before, after) = if cell.is_number { (padding, 0) } else { (0, padding) };
+                let (before, after) = if cell.is_number {
+                    (padding, 0)
+                } else {
+                    (0, padding)
+                };
                 // Blanks are held back until something follows them, so that lines end clean.
                 blanks += before;
                 if !text.is_empty() {
@@ -166,9 +170,17 @@ mod tests {
 
     fn table(how: GiveWay) -> Table {
         let mut table = Table::new(1, how).indent(2);
-        table.row(vec![Cell::new("a"), Cell::new("some words here"), Cell::new("7").number()]);
+        table.row(vec![
+            Cell::new("a"),
+            Cell::new("some words here"),
+            Cell::new("7").number(),
+        ]);
         table.text("between".to_owned());
-        table.row(vec![Cell::new("long"), Cell::new(""), Cell::new("1234").number()]);
+        table.row(vec![
+            Cell::new("long"),
+            Cell::new(""),
+            Cell::new("1234").number(),
+        ]);
         table
     }
 

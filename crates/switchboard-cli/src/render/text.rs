@@ -37,7 +37,9 @@ pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
     let Some(columns) = columns else {
         return text.lines().map(str::to_owned).collect();
     };
-    text.lines().flat_map(|line| wrap_line(line, columns)).collect()
+    text.lines()
+        .flat_map(|line| wrap_line(line, columns))
+        .collect()
 }
 
 fn wrap_line(line: &str, columns: usize) -> Vec<String> {
@@ -91,8 +93,14 @@ mod tests {
 
     #[test]
     fn wrapping_keeps_lines_and_indentation_and_long_words() {
-        assert_eq!(wrap("a bb ccc\n  dd ee", Some(5)), ["a bb", "ccc", "  dd", "  ee"]);
-        assert_eq!(wrap("https://example.com/long x", Some(5)), ["https://example.com/long", "x"]);
+        assert_eq!(
+            wrap("a bb ccc\n  dd ee", Some(5)),
+            ["a bb", "ccc", "  dd", "  ee"]
+        );
+        assert_eq!(
+            wrap("https://example.com/long x", Some(5)),
+            ["https://example.com/long", "x"]
+        );
         assert_eq!(wrap("a\n\nb", Some(5)), ["a", "", "b"]);
         assert_eq!(wrap("a b", None), ["a b"]);
     }
@@ -108,6 +116,9 @@ mod tests {
 
     #[test]
     fn a_first_line_is_clean_and_says_something() {
-        assert_eq!(first_line("\n  \u{1b}[31mred\tand more\nrest"), "red and more");
+        assert_eq!(
+            first_line("\n  \u{1b}[31mred\tand more\nrest"),
+            "red and more"
+        );
     }
 }

@@ -4,7 +4,6 @@
 //! what was permitted is what is sent.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -41,25 +40,25 @@ pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
     let arguments = check_arguments(&tool, arguments)?;
     permit(host, &tool, &server, &arguments, &context).await?;
     let number = host.next_call();
-    let patience = patience(host, &server, &context);
+    let end = last_moment(host, &server, &context);
     let outcome = async {
-        let _permits = acquire(host, &server, &tool.id, patience.total).await?;
+        let _permits = acquire(host, &server, &tool.id, end).await?;
         let session = session_of(&server, &tool.id).await?;
-        let call = number;
         host.events().send(|| Event::CallStarted {
-            call,
+            call: number,
             tool: tool.id.clone(),
         });
-        deliver(
-            host,
-            &session,
-            &tool,
-            &arguments,
-            &context,
-            patience,
-            on_progress,
-        )
-        .await
+        let request = ToolRequest {
+            tool: tool.id.tool.as_str(),
+            arguments: &arguments,
+            trace: context.trace.as_deref(),
+            patience: patience(host, end),
+            progress: None,
+        };
+        match deliver(host, &session, request, on_progress).await {
+            Ok(result) => Ok(result),
+            Err(error) => Err(call_error(error, &tool.id, &server).await),
+        }
     }
     .await;
     let outcome = outcome.map(|result| present(host, &tool, result));
@@ -206,17 +205,20 @@ fn still_the_same(host: &Shared, tool: &Arc<CatalogTool>) -> Result<(), CallErro
     }
 }
 
-fn patience(host: &Shared, server: &ServerHandle, context: &CallContext) -> Patience {
-    let deadlines = host.deadlines();
-    let own = server.profile().call_timeout.unwrap_or(deadlines.call);
-    let left = context
-        .deadline
-        .map(|at| at.saturating_duration_since(Instant::now()));
-    let total = left.map_or(own, |left| left.min(own));
-    Patience {
-        total,
-        idle: Some(deadlines.idle).filter(|idle| *idle < total),
-    }
+/// When the call must have its answer at the latest, people's time not counted.
+fn last_moment(host: &Shared, server: &ServerHandle, context: &CallContext) -> Instant {
+    let limit = server
+        .profile()
+        .call_timeout
+        .unwrap_or(host.deadlines().call);
+    let end = Instant::now() + limit;
+    context.deadline.map_or(end, |deadline| deadline.min(end))
+}
+
+fn patience(host: &Shared, end: Instant) -> Patience {
+    let total = end.saturating_duration_since(Instant::now());
+    let idle = Some(host.deadlines().idle).filter(|idle| *idle < total);
+    Patience { total, idle }
 }
 
 type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
@@ -227,20 +229,19 @@ async fn acquire(
     host: &Shared,
     server: &ServerHandle,
     tool: &ToolId,
-    within: Duration,
+    end: Instant,
 ) -> Result<Permits, CallError> {
     async fn take(semaphore: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, CallError> {
-        semaphore
-            .acquire_owned()
-            .await
-            .map_err(|_| CallError::ShuttingDown)
+        let permit = semaphore.acquire_owned().await;
+        permit.map_err(|_| CallError::ShuttingDown)
     }
+    let began = Instant::now();
     let both = async { Ok((take(server.permits()).await?, take(host.permits()).await?)) };
-    match tokio::time::timeout(within, both).await {
+    match tokio::time::timeout_at(end, both).await {
         Ok(permits) => permits,
         Err(_) => Err(CallError::TimedOut {
             tool: tool.clone(),
-            after: within,
+            after: began.elapsed(),
             idle: false,
             delivery: Delivery::NotSent,
         }),
@@ -264,45 +265,31 @@ async fn session_of(server: &ServerHandle, tool: &ToolId) -> Result<Session, Cal
 async fn deliver(
     host: &Shared,
     session: &Session,
-    tool: &CatalogTool,
-    arguments: &Map<String, Value>,
-    context: &CallContext,
-    patience: Patience,
+    mut request: ToolRequest<'_>,
     on_progress: Option<OnProgress<'_>>,
-) -> Result<CallToolResult, CallError> {
-    let mut request = ToolRequest {
-        tool: tool.id.tool.as_str(),
-        arguments,
-        trace: context.trace.as_deref(),
-        patience,
-        progress: None,
+) -> Result<CallToolResult, RequestError> {
+    let Some(mut listener) = on_progress else {
+        return session.call_tool(request).await;
     };
-    let outcome = match on_progress {
-        None => session.call_tool(request).await,
-        Some(mut listener) => {
-            let (sender, mut notes) = mpsc::channel(host.limits().progress_backlog.max(1));
-            request.progress = Some(sender);
-            let call = session.call_tool(request);
-            tokio::pin!(call);
-            let outcome = loop {
-                tokio::select! {
-                    biased;
-                    Some(note) = notes.recv() => listener(note),
-                    outcome = &mut call => break outcome,
-                }
-            };
-            while let Ok(note) = notes.try_recv() {
-                listener(note);
-            }
-            outcome
+    let (sender, mut notes) = mpsc::channel(host.limits().progress_backlog.max(1));
+    request.progress = Some(sender);
+    let call = session.call_tool(request);
+    tokio::pin!(call);
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(note) = notes.recv() => listener(note),
+            outcome = &mut call => break outcome,
         }
     };
-    outcome.map_err(|error| call_error(error, &tool.id))
+    while let Ok(note) = notes.try_recv() {
+        listener(note);
+    }
+    outcome
 }
 
-fn call_error(error: RequestError, tool: &ToolId) -> CallError {
+async fn call_error(error: RequestError, tool: &ToolId, server: &ServerHandle) -> CallError {
     let tool = tool.clone();
-    let reason = error.to_string();
     match error {
         RequestError::Refused(error) => CallError::Refused { tool, error },
         RequestError::Unusable(problem) => CallError::Unusable { tool, problem },
@@ -316,10 +303,18 @@ fn call_error(error: RequestError, tool: &ToolId) -> CallError {
             idle,
             delivery,
         },
-        other => match other.delivery() {
-            Delivery::NotSent => CallError::NotSent { tool, reason },
-            Delivery::Unknown | Delivery::Answered => CallError::OutcomeUnknown { tool, reason },
+        RequestError::Congested { .. } | RequestError::TooLong { .. } => CallError::NotSent {
+            tool,
+            reason: error.to_string(),
         },
+        RequestError::Lost { delivery, end } => {
+            let reason = server.reason_of_loss().await;
+            let reason = reason.unwrap_or_else(|| end.to_string());
+            match delivery {
+                Delivery::NotSent => CallError::NotSent { tool, reason },
+                _ => CallError::OutcomeUnknown { tool, reason },
+            }
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::telemetry::WireTap;
 use crate::transport::Dial;
 use crate::transport::environment::Variables;
 use crate::transport::memory::LocalServer;
-use crate::transport::process::Groups;
+use crate::transport::process::Children;
 
 /// Puts a host together. Nothing runs before [`HostBuilder::start`].
 ///
@@ -211,7 +211,7 @@ impl HostBuilder {
             },
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            groups: Groups::default(),
+            children: Children::default(),
         };
         for wanted in self.servers {
             add(&shared, wanted)?;

@@ -173,7 +173,7 @@ impl Plot {
             directory: directory.or_else(|| sites.directory.clone()),
             memory: Arc::clone(&sites.memory),
             memory_key,
-            groups: host.groups.clone(),
+            children: host.children.clone(),
             tasks: host.tasks.clone(),
             stop: host.stop.child_token(),
         };

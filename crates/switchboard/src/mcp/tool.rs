@@ -1,8 +1,9 @@
 //! Tools and what comes of calling one.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ContentBlock, Json};
+use crate::wire::decode;
 
 /// A tool as its server describes it. Everything in it is untrusted text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -62,6 +63,15 @@ impl Tool {
             .as_deref()
             .or(self.annotations.title.as_deref())
             .unwrap_or(&self.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Tool {
+    /// Reads a tool as tolerantly as if its server had listed it.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Json::deserialize(deserializer)?;
+        decode::tool(raw.as_str().as_bytes(), &mut Vec::new())
+            .map_err(|(_, why)| serde::de::Error::custom(why))
     }
 }
 

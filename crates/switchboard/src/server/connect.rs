@@ -21,7 +21,7 @@ use crate::session::{Connection, LocalSession, Session, SessionContext, SessionE
 use crate::telemetry::Redactor;
 use crate::transport::environment::{self, Variables};
 use crate::transport::memory::LocalServer;
-use crate::transport::process::{Exit, Groups, Process, SpawnError};
+use crate::transport::process::{Children, Exit, Process, SpawnError};
 use crate::transport::stderr::StderrTail;
 use crate::transport::{Dial, stdio};
 
@@ -64,7 +64,7 @@ pub(crate) struct Site {
     pub(crate) memory: Arc<dyn ServerMemory>,
     /// Under which key this server is remembered; servers made in code are not.
     pub(crate) memory_key: Option<String>,
-    pub(crate) groups: Groups,
+    pub(crate) children: Children,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -195,10 +195,13 @@ impl Live {
     }
 
     /// Says how a session that ended by itself came to its end.
-    pub(crate) async fn post_mortem(&mut self, end: &SessionEnd, site: &Site) -> ConnectError {
+    pub(crate) async fn post_mortem(&mut self, site: &Site) -> ConnectError {
+        // Writing may fail before all was read: the end of the session is when both are over.
+        let end = timeout(2 * LAST_WORDS, self.session.ended()).await;
+        let end = end.unwrap_or(SessionEnd::Eof { half_line: None });
         let exit = self.exit().await;
         let last_words = self.last_words().await;
-        gone(end, exit, last_words, site)
+        gone(&end, exit, last_words, site)
     }
 
     async fn exit(&mut self) -> Option<Exit> {
@@ -319,7 +322,7 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Fa
             connection.establish(hello);
             return Ok(live);
         }
-        Ok(Err(HandshakeError::Gone(end))) => live.post_mortem(&end, site).await,
+        Ok(Err(HandshakeError::Gone)) => live.post_mortem(site).await,
         Ok(Err(HandshakeError::Refused(refusal))) => ConnectError::Refused(refusal),
         Ok(Err(HandshakeError::TimedOut)) | Err(_) => ConnectError::TimedOut {
             after: site.deadlines.startup,
@@ -344,10 +347,11 @@ async fn open(site: &Site) -> Result<Live, ConnectError> {
                 &site.variables,
                 site.directory.as_deref(),
                 site.context.limits.stderr_tail_bytes,
-                &site.groups,
+                &site.children,
                 &site.tasks,
                 stop.clone(),
-            )?;
+            )
+            .await?;
             (started.streams, Some(started.process), Some(started.stderr))
         }
         Endpoint::Stream(dial) => (

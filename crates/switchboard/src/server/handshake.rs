@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::negotiate::{AfterProbe, Probed, Refusal, after_initialize, after_probe};
 use crate::limits::Deadlines;
 use crate::mcp::{ProtocolVersion, ServerHello};
-use crate::session::{Connection, Patience, RequestError, SessionEnd};
+use crate::session::{Connection, Patience, RequestError};
 use crate::wire::decode;
 
 /// How the handshake begins.
@@ -21,7 +21,7 @@ pub(super) enum Opening {
 
 /// Why no session came about.
 pub(super) enum HandshakeError {
-    Gone(SessionEnd),
+    Gone,
     Refused(Refusal),
     TimedOut,
 }
@@ -44,19 +44,14 @@ pub(super) async fn shake_hands(
             Ok(outcome) => probed(outcome),
             Err(_) => Probed::Silent,
         };
-        match after_probe(probed.clone(), version) {
+        match after_probe(probed, version) {
             AfterProbe::Modern(hello) => return Ok(*hello),
             AfterProbe::ProbeAgain(other) => version = other,
             AfterProbe::Initialize(version) => return initialize(connection, version, left).await,
             AfterProbe::InitializeAndListen => {
                 return initialize_and_listen(connection, probe, version, left).await;
             }
-            AfterProbe::StartAnew => {
-                let Probed::Gone(end) = probed else {
-                    return Err(HandshakeError::TimedOut);
-                };
-                return Err(HandshakeError::Gone(end));
-            }
+            AfterProbe::StartAnew => return Err(HandshakeError::Gone),
             AfterProbe::Refuse(refusal) => return Err(HandshakeError::Refused(refusal)),
         }
     }
@@ -100,7 +95,7 @@ fn probed(outcome: Result<bytes::Bytes, RequestError>) -> Probed {
         },
         Err(RequestError::Refused(error)) => Probed::Refused(error),
         Err(RequestError::Unusable(problem)) => Probed::Unusable(problem),
-        Err(RequestError::Lost { end, .. }) => Probed::Gone(end),
+        Err(RequestError::Lost { .. }) => Probed::Gone,
         Err(_) => Probed::Silent,
     }
 }
@@ -122,7 +117,7 @@ async fn initialize(
         Err(RequestError::Unusable(problem)) => {
             return Err(HandshakeError::Refused(Refusal::Unusable(problem)));
         }
-        Err(RequestError::Lost { end, .. }) => return Err(HandshakeError::Gone(end)),
+        Err(RequestError::Lost { .. }) => return Err(HandshakeError::Gone),
         Err(_) => return Err(HandshakeError::TimedOut),
     };
     connection.send_initialized();

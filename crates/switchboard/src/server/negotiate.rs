@@ -4,7 +4,6 @@
 //! on one particular error code, and no version that we do not know is ever accepted.
 
 use crate::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, UnknownVersion};
-use crate::session::SessionEnd;
 use crate::wire::Problem;
 use crate::wire::decode::{Discovered, Initialized, SelfDescription};
 
@@ -18,7 +17,7 @@ pub(crate) enum Probed {
     /// Nothing within the time that a probe may cost.
     Silent,
     /// The server went away.
-    Gone(SessionEnd),
+    Gone,
 }
 
 /// What to do after the probe.
@@ -65,7 +64,7 @@ pub(crate) fn after_probe(probed: Probed, asked: ProtocolVersion) -> AfterProbe 
         Probed::Refused(error) => after_refusal(error, asked),
         Probed::Unusable(_) => AfterProbe::Initialize(ProtocolVersion::LATEST_LEGACY),
         Probed::Silent => AfterProbe::InitializeAndListen,
-        Probed::Gone(_) => AfterProbe::StartAnew,
+        Probed::Gone => AfterProbe::StartAnew,
     }
 }
 
@@ -243,8 +242,7 @@ mod tests {
 
     #[test]
     fn a_server_that_dies_on_the_probe_is_started_anew() {
-        let gone = Probed::Gone(SessionEnd::Eof { half_line: None });
-        assert_eq!(after_probe(gone, ASKED), AfterProbe::StartAnew);
+        assert_eq!(after_probe(Probed::Gone, ASKED), AfterProbe::StartAnew);
     }
 
     #[test]

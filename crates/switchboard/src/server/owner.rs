@@ -17,7 +17,7 @@ use crate::catalog::paging::Listing;
 use crate::event::{Event, EventSink};
 use crate::id::ServerName;
 use crate::mcp::Tool;
-use crate::session::{RequestError, SessionEnd};
+use crate::session::RequestError;
 
 /// What a server can be told. Each order is answered when it has been carried out.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ enum Step {
 enum Wake {
     Stop,
     Order(Option<Control>),
-    Ended(SessionEnd),
+    Ended,
     Listed(Result<Listing, RequestError>),
 }
 
@@ -312,7 +312,7 @@ impl Owner {
                 biased;
                 () = stop.cancelled() => Wake::Stop,
                 order = self.orders.recv() => Wake::Order(order),
-                end = live.session.ended() => Wake::Ended(end),
+                _ = live.session.ended() => Wake::Ended,
                 outcome = relisting.next(&self.site, &live.session) => Wake::Listed(outcome),
             };
             match wake {
@@ -332,10 +332,14 @@ impl Owner {
                     let _ = done.send(());
                     return Step::Connect;
                 }
-                Wake::Ended(end) => {
+                Wake::Ended => {
                     self.catalog.set_available(&self.name, false);
-                    self.publish(|state| state.session = None);
-                    let error = live.post_mortem(&end, &self.site).await;
+                    self.publish(|state| {
+                        state.phase = Phase::Lost;
+                        state.session = None;
+                    });
+                    let error = live.post_mortem(&self.site).await;
+                    self.publish(|state| state.error = Some(error.to_string()));
                     live.shut_down().await;
                     return self.set_back(FailureKind::Crash, &error);
                 }
@@ -363,8 +367,8 @@ impl Owner {
 async fn reach(site: &Site) -> Result<(Live, Result<Listing, RequestError>), ConnectError> {
     let mut live = connect(site).await?;
     let listing = list(site, &live.session).await;
-    if let Err(RequestError::Lost { end, .. }) = &listing {
-        return Err(live.post_mortem(end, site).await);
+    if let Err(RequestError::Lost { .. }) = &listing {
+        return Err(live.post_mortem(site).await);
     }
     Ok((live, listing))
 }

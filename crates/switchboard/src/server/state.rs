@@ -21,6 +21,8 @@ pub(crate) enum Phase {
     /// Starting, shaking hands, or listing for the first time.
     Starting,
     Ready,
+    /// The session just ended; how, is being found out.
+    Lost,
     /// Away; the next attempt is at this time.
     Retrying {
         attempt: u32,
@@ -76,9 +78,9 @@ impl State {
         }
     }
 
-    /// Nothing will change without somebody asking for it.
+    /// There is, or there is not, a session to be had: no sense in waiting for it.
     pub(crate) fn is_settled(&self) -> bool {
-        !matches!(self.phase, Phase::Starting)
+        !matches!(self.phase, Phase::Starting | Phase::Lost)
     }
 
     pub(crate) fn status(&self) -> ConnectionStatus {
@@ -91,6 +93,7 @@ impl State {
             Phase::Off => ConnectionStatus::Disabled,
             Phase::Dormant
             | Phase::Starting
+            | Phase::Lost
             | Phase::Retrying { .. }
             | Phase::AwaitingApproval { .. } => ConnectionStatus::Pending,
         }
@@ -114,6 +117,7 @@ impl State {
             Phase::Off => Some("switched off in its entry".to_owned()),
             Phase::Starting => Some("starting".to_owned()),
             Phase::Ready => None,
+            Phase::Lost => Some("the connection was lost".to_owned()),
             Phase::Retrying { attempt, at } => {
                 let wait = at.saturating_duration_since(Instant::now()).as_secs_f64();
                 Some(format!(

@@ -31,6 +31,8 @@ struct State {
     queued_bytes: usize,
     /// The end of a line whose beginning was written.
     tail: Vec<u8>,
+    /// All was written, but not yet flushed.
+    is_unflushed: bool,
     /// Away while the writing task writes; gone when the outbox is closed.
     writer: Option<Writer>,
     broken: Option<String>,
@@ -62,6 +64,7 @@ impl Outbox {
             queue: VecDeque::new(),
             queued_bytes: 0,
             tail: Vec::new(),
+            is_unflushed: false,
             writer: Some(writer),
             broken: None,
         };
@@ -103,8 +106,15 @@ impl Outbox {
         };
         // One try without waiting. If it would block, the writing task registers its own waker.
         let mut context = Context::from_waker(Waker::noop());
-        match Pin::new(writer).poll_write(&mut context, &line) {
-            Poll::Ready(Ok(written)) if written == line.len() => return Ok(()),
+        match Pin::new(&mut *writer).poll_write(&mut context, &line) {
+            Poll::Ready(Ok(written)) if written == line.len() => {
+                match Pin::new(writer).poll_flush(&mut context) {
+                    Poll::Ready(Ok(())) => return Ok(()),
+                    Poll::Pending => state.is_unflushed = true,
+                    // The line may have arrived: whoever waits for its answer is told at the end.
+                    Poll::Ready(Err(error)) => state.broken = Some(error.to_string()),
+                }
+            }
             Poll::Ready(Ok(written)) => {
                 line.drain(..written);
                 state.tail = line;
@@ -179,10 +189,11 @@ impl Outbox {
         if let Some(error) = state.broken.clone() {
             return Next::Broken(error);
         }
-        if state.queue.is_empty() && state.tail.is_empty() {
+        if state.queue.is_empty() && state.tail.is_empty() && !state.is_unflushed {
             state.writer = Some(writer);
             return Next::Nothing;
         }
+        state.is_unflushed = false;
         let mut batch = Batch {
             bytes: std::mem::take(&mut state.tail),
             begins: Vec::new(),

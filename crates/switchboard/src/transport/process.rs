@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
+use super::spawner::Spawner;
 use crate::sync::lock;
 
 /// How long is waited for a child after SIGKILL: only a kernel that is stuck keeps it.
@@ -61,59 +62,66 @@ pub(crate) struct Process {
     child: Child,
     group: Pid,
     exit: Option<ExitStatus>,
-    groups: Groups,
+    /// Nothing of the group is left: its number may belong to somebody else by now.
+    is_over: bool,
+    children: Children,
 }
 
-/// The groups of all children of a host, for the end that cannot wait.
+/// All children of a host: how they are started, and the end that cannot wait.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Groups(Arc<Mutex<HashSet<Pid>>>);
+pub(crate) struct Children {
+    spawner: Spawner,
+    groups: Arc<Mutex<HashSet<Pid>>>,
+}
 
-impl Groups {
+impl Children {
+    /// Ends every group at once.
     pub(crate) fn kill_all(&self) {
-        for group in lock(&self.0).iter() {
+        for group in lock(&self.groups).iter() {
             let _ = rustix::process::kill_process_group(*group, Signal::KILL);
         }
     }
-}
 
-impl Process {
-    pub(crate) fn spawn(launch: &Launch<'_>, groups: &Groups) -> Result<(Self, Pipes), SpawnError> {
+    /// Starts a child as the leader of a new group.
+    pub(crate) async fn start(&self, launch: &Launch<'_>) -> Result<(Process, Pipes), SpawnError> {
         if let Some(cwd) = launch.cwd.filter(|cwd| !cwd.is_dir()) {
             return Err(SpawnError::NoDirectory(cwd.to_owned()));
         }
-        let mut child = command(launch)
-            .spawn()
-            .map_err(|error| spawn_error(&error, launch))?;
+        let spawned = self.spawner.spawn(command(launch)).await;
+        let mut child = spawned.map_err(|error| spawn_error(&error, launch))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let group = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
-        match (pipes, group) {
-            ((Some(stdin), Some(stdout), Some(stderr)), Some(group)) => {
-                lock(&groups.0).insert(group);
-                let process = Self {
-                    child,
-                    group,
-                    exit: None,
-                    groups: groups.clone(),
-                };
-                Ok((
-                    process,
-                    Pipes {
-                        stdin,
-                        stdout,
-                        stderr,
-                    },
-                ))
-            }
-            _ => Err(SpawnError::Other {
+        let ((Some(stdin), Some(stdout), Some(stderr)), Some(group)) = (pipes, group) else {
+            let why = "it has no pipes".to_owned();
+            return Err(SpawnError::Other {
                 command: launch.command.to_owned(),
-                why: "it has no pipes".to_owned(),
-            }),
-        }
+                why,
+            });
+        };
+        lock(&self.groups).insert(group);
+        let children = self.clone();
+        let process = Process {
+            child,
+            group,
+            exit: None,
+            is_over: false,
+            children,
+        };
+        Ok((
+            process,
+            Pipes {
+                stdin,
+                stdout,
+                stderr,
+            },
+        ))
     }
+}
 
+impl Process {
     /// Comes back when the child itself has exited.
     pub(crate) async fn exited(&mut self) -> Exit {
         if self.exit.is_none() {
@@ -124,7 +132,7 @@ impl Process {
 
     /// Sees the child off after its stdin was closed: waits, then SIGTERM, then SIGKILL, to the
     /// whole group. Nothing of it is left afterwards.
-    pub(crate) async fn shut_down(mut self, after_eof: Duration, after_term: Duration) -> Exit {
+    pub(crate) async fn shut_down(mut self, after_eof: Duration, after_term: Duration) {
         if timeout(after_eof, self.exited()).await.is_err() {
             self.signal(Signal::TERM);
             if timeout(after_term, self.exited()).await.is_err() {
@@ -133,12 +141,12 @@ impl Process {
             }
         }
         self.end_group().await;
-        Exit(self.exit)
     }
 
     /// The leader has left: what it left behind in its group goes too.
-    async fn end_group(&self) {
-        if !self.signal(Signal::TERM) {
+    async fn end_group(&mut self) {
+        if self.exit.is_some() && !self.signal(Signal::TERM) {
+            self.is_over = true;
             return;
         }
         let gone = async {
@@ -146,9 +154,7 @@ impl Process {
                 tokio::time::sleep(GROUP_POLL).await;
             }
         };
-        if timeout(GROUP_GRACE, gone).await.is_err() {
-            self.signal(Signal::KILL);
-        }
+        self.is_over = timeout(GROUP_GRACE, gone).await.is_ok();
     }
 
     /// Signals the group; false when nobody is left in it.
@@ -159,8 +165,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
-        lock(&self.groups.0).remove(&self.group);
+        if !self.is_over {
+            self.signal(Signal::KILL);
+        }
+        lock(&self.children.groups).remove(&self.group);
         // Reaped at once if it is gone already, else by the runtime (`kill_on_drop`).
         let _ = self.child.try_wait();
     }

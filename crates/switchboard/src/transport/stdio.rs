@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::environment::{self, Variables};
-use super::process::{Groups, Launch, Process, SpawnError};
+use super::process::{Children, Launch, Process, SpawnError};
 use super::stderr::StderrTail;
 use crate::session::Streams;
 
@@ -19,12 +19,12 @@ pub(crate) struct Started {
 }
 
 /// Starts the child of an entry. `home` is where a child without a `cwd` of its own works.
-pub(crate) fn start(
+pub(crate) async fn start(
     config: &StdioConfig,
     variables: &Variables,
     home: Option<&Path>,
     stderr_bytes: usize,
-    groups: &Groups,
+    children: &Children,
     tasks: &TaskTracker,
     stop: CancellationToken,
 ) -> Result<Started, SpawnError> {
@@ -35,7 +35,7 @@ pub(crate) fn start(
         cwd: config.cwd.as_deref().or(home),
         env: &env,
     };
-    let (process, pipes) = Process::spawn(&launch, groups)?;
+    let (process, pipes) = children.start(&launch).await?;
     let stderr = StderrTail::spawn(pipes.stderr, stderr_bytes, tasks, stop);
     let streams = Streams {
         reader: Box::new(pipes.stdout),

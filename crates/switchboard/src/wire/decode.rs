@@ -190,7 +190,11 @@ pub(crate) fn tool_page(bytes: &[u8]) -> Result<ToolPage, Problem> {
     Ok(page)
 }
 
-fn tool(bytes: &[u8], notes: &mut Vec<LeftOut>) -> Result<Tool, (Option<String>, String)> {
+/// One tool of a listing; what is wrong but bearable is noted.
+pub(crate) fn tool(
+    bytes: &[u8],
+    notes: &mut Vec<LeftOut>,
+) -> Result<Tool, (Option<String>, String)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {

@@ -1,0 +1,240 @@
+//! One file per command, and what they have in common: finding servers, starting them, ending them.
+//!
+//! Invariant: whatever comes of a command, its host is shut down before the program ends.
+
+pub(crate) mod call;
+pub(crate) mod demo;
+pub(crate) mod demo_server;
+pub(crate) mod describe;
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod tools;
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use switchboard::{
+    CatalogTool, ConnectionStatus, Host, HostBuilder, Readiness, ServerStatus, naming,
+};
+use switchboard_config::{Admission, ServerEntry, nearest};
+
+use crate::args::Task;
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure, Kind};
+use crate::render::progress::Line;
+use crate::render::{Screen, count};
+use crate::signals::Signals;
+
+pub(crate) async fn run(
+    task: Task,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    match task {
+        Task::List(args) => list::run(&args, context, signals).await,
+        Task::Get(args) => get::run(&args, context, signals).await,
+        Task::Tools(args) => tools::run(&args, context, signals).await,
+        Task::Describe(args) => describe::run(&args, context, signals).await,
+        Task::Call(args) => call::run(args, context, signals).await,
+        Task::Demo => demo::run(context, signals).await,
+        Task::DemoServer => Ok(Exit::Ok),
+    }
+}
+
+/// Works with a host and ends it, whatever comes of the work. A signal ends the work; a further one
+/// ends the host at once.
+async fn on_host<T>(
+    builder: HostBuilder,
+    signals: &mut Signals,
+    work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let host = builder.start()?;
+    let outcome = signals.interrupting(work(&host)).await;
+    tokio::select! {
+        biased;
+        () = signals.next() => {}
+        () = host.shutdown() => {}
+    }
+    outcome
+}
+
+/// Waits until no server is starting any more, and says meanwhile which ones are.
+async fn settle(host: &Host, screen: &Screen) {
+    let mut events = host.events();
+    let line = Line::start(screen, "");
+    let settled = host.wait_for(Readiness::All);
+    tokio::pin!(settled);
+    loop {
+        line.say(&waiting_for(&host.status()));
+        tokio::select! {
+            biased;
+            () = &mut settled => return,
+            _ = events.next() => {}
+        }
+    }
+}
+
+fn waiting_for(servers: &[ServerStatus]) -> String {
+    let is_pending = |server: &&ServerStatus| server.status == ConnectionStatus::Pending;
+    let pending: Vec<_> = servers
+        .iter()
+        .filter(is_pending)
+        .map(|server| server.name.as_str())
+        .collect();
+    let names = pending.join(", ");
+    match servers.len() {
+        1 => format!("starting {names}"),
+        all => format!(
+            "{} of {} · starting {names}",
+            all - pending.len(),
+            count(all, "server")
+        ),
+    }
+}
+
+/// As [`settle`], and servers that wait for their first call are started too.
+async fn settle_all(host: &Host, entries: &[ServerEntry], servers: &Servers, screen: &Screen) {
+    settle(host, screen).await;
+    let is_dormant = |entry: &&ServerEntry| {
+        matches!(entry.admit(&servers.trust), Admission::Launch(_))
+            && host
+                .server_status(entry.name().as_str())
+                .is_ok_and(|server| server.status == ConnectionStatus::Pending)
+    };
+    let dormant: Vec<_> = entries.iter().filter(is_dormant).collect();
+    let _line = (!dormant.is_empty()).then(|| Line::start(screen, "starting"));
+    // What comes of it is in the status.
+    join_all(
+        dormant
+            .iter()
+            .map(|entry| host.reconnect(entry.name().as_str())),
+    )
+    .await;
+}
+
+/// The server with this name.
+fn server_named<'a>(servers: &'a Servers, name: &str) -> Result<&'a ServerEntry, Failure> {
+    let config = &servers.loaded.config;
+    config.server(name).ok_or_else(|| {
+        let names: Vec<_> = config
+            .servers
+            .iter()
+            .map(|entry| entry.name().as_str())
+            .collect();
+        let failure = Failure::new(Kind::UnknownServer, format!("there is no server {name:?}"));
+        match (nearest(name, &names), names.is_empty()) {
+            (Some(nearest), _) => failure.hint(format!("did you mean {nearest}?")),
+            (None, false) => failure.hint("switchboard list shows which there are"),
+            (None, true) => failure.hint("no servers are configured"),
+        }
+    })
+}
+
+/// The server that a tool's name can only belong to.
+fn server_of_tool<'a>(servers: &'a Servers, tool: &str) -> Result<&'a ServerEntry, Failure> {
+    let entries = &servers.loaded.config.servers;
+    let Some((part, rest)) = naming::split_wire_name(tool) else {
+        let message =
+            format!("{tool:?} is not the name of a tool: they look like mcp__server__tool");
+        return Err(Failure::new(Kind::UnknownTool, message).hint(format!(
+            "switchboard tools {}",
+            crate::render::text::shell_word(tool)
+        )));
+    };
+    let found = entries
+        .iter()
+        .find(|entry| naming::server_part(entry.name()) == part);
+    found.ok_or_else(|| {
+        let parts: Vec<_> = entries
+            .iter()
+            .map(|entry| naming::server_part(entry.name()))
+            .collect();
+        let parts: Vec<_> = parts.iter().map(String::as_str).collect();
+        let failure = Failure::new(
+            Kind::UnknownServer,
+            format!("there is no tool {tool}: no server is called {part:?}"),
+        );
+        match nearest(part, &parts) {
+            Some(nearest) => failure.hint(format!("did you mean mcp__{nearest}__{rest}?")),
+            None => failure.hint("switchboard tools shows which there are"),
+        }
+    })
+}
+
+/// Checks that a server may be started at all. `again` is what to type once it was approved.
+fn check_usable(entry: &ServerEntry, servers: &Servers, again: &str) -> Result<(), Failure> {
+    let name = entry.name();
+    match entry.admit(&servers.trust) {
+        Admission::Invalid(problem) => Err(Failure::new(
+            Kind::Config,
+            format!(
+                "server {name} cannot be used: {} ({})",
+                problem.message,
+                entry.origin()
+            ),
+        )
+        .hint_if_known(problem.hint)),
+        Admission::AwaitingApproval { .. } => Err(Failure::new(
+            Kind::Untrusted,
+            format!("server {name} comes with the project and is not approved; it was not started"),
+        )
+        .hint(format!(
+            "to approve it for this run: switchboard --trust-project {again}"
+        ))),
+        Admission::Launch(_) if entry.is_disabled() => Err(Failure::new(
+            Kind::Unavailable,
+            format!(
+                "server {name} is switched off in its entry ({})",
+                entry.origin()
+            ),
+        )),
+        Admission::Launch(_) => Ok(()),
+    }
+}
+
+/// The tool of this name, once its server has settled.
+fn find_tool(host: &Host, entry: &ServerEntry, name: &str) -> Result<Arc<CatalogTool>, Failure> {
+    let catalog = host.catalog();
+    if let Some(tool) = catalog.find(name) {
+        return Ok(Arc::clone(tool));
+    }
+    let status = host
+        .server_status(entry.name().as_str())
+        .map_err(|error| Failure::internal(error.to_string()))?;
+    if status.status != ConnectionStatus::Connected || status.error.is_some() {
+        return Err(unavailable(&status));
+    }
+    let names: Vec<_> = catalog
+        .tools()
+        .iter()
+        .map(|tool| tool.wire_name.as_str())
+        .collect();
+    let failure = Failure::new(Kind::UnknownTool, format!("there is no tool {name}"));
+    Err(match nearest(name, &names) {
+        Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
+        None => failure.hint(format!(
+            "switchboard tools mcp__{}__ shows which there are",
+            naming::server_part(entry.name())
+        )),
+    })
+}
+
+/// Why a server is of no use right now.
+fn unavailable(status: &ServerStatus) -> Failure {
+    let kind = match status.status {
+        ConnectionStatus::NeedsAuth => Kind::LoginNeeded,
+        _ => Kind::Unavailable,
+    };
+    let state = match status.status {
+        ConnectionStatus::Failed => "failed".to_owned(),
+        ConnectionStatus::Connected => "does not list its tools".to_owned(),
+        other => format!("is {other}"),
+    };
+    let reason = status.error.as_ref().map(|error| format!(": {error}"));
+    let message = format!(
+        "server {} {state}{}",
+        status.name,
+        reason.unwrap_or_default()
+    );
+    Failure::new(kind, message).hint_if_known(status.detail.clone())
+}

@@ -1,0 +1,153 @@
+//! `call TOOL`: one call through the whole pipeline.
+//!
+//! Only the server that owns the tool is started. What was typed is understood before that, and made
+//! to fit the tool's schema after.
+
+use std::io::Read as _;
+
+use serde_json::{Map, Value};
+use switchboard::content::sanitize;
+use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Event, Host, Output};
+
+use super::{check_usable, find_tool, on_host, server_of_tool, settle_all};
+use crate::args::CallArgs;
+use crate::arguments::{Given, coerce, parse, parse_object};
+use crate::ask::Ask;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Kind};
+use crate::render::progress::{Line, tell};
+use crate::render::style::Paint;
+use crate::render::{Screen, json};
+use crate::schema::Schema;
+use crate::signals::Signals;
+
+/// More than this is no set of arguments: the engine would not send it.
+const STDIN_BYTES: u64 = 16 * 1024 * 1024;
+
+pub(crate) async fn run(
+    args: CallArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let given = parse(&args.arguments)?;
+    let servers = context.load_servers()?;
+    let entry = server_of_tool(&servers, &args.tool)?;
+    check_usable(entry, &servers, &format!("call {} …", args.tool))?;
+    let given = match given {
+        Given::OnStdin => Given::Object(signals.interrupting(read_stdin()).await?),
+        given => given,
+    };
+    let screen = &context.screen;
+    let ask = Ask::new(screen, args.yes);
+    let entries = vec![entry.clone()];
+    let host = context.host_with(&servers, entries.clone(), ask.clone());
+    on_host(host, signals, async |host| {
+        settle_all(host, &entries, &servers, screen).await;
+        let tool = find_tool(host, entry, &args.tool)?;
+        let arguments = fit(given, &tool)?;
+        let outcome = make(host, &args.tool, arguments, screen).await;
+        let output = outcome.map_err(|error| explain(error, &tool, &ask))?;
+        show(&output, context)
+    })
+    .await
+}
+
+async fn read_stdin() -> Result<Map<String, Value>, Failure> {
+    let read = tokio::task::spawn_blocking(|| {
+        let mut text = String::new();
+        let stdin = std::io::stdin().lock();
+        stdin
+            .take(STDIN_BYTES)
+            .read_to_string(&mut text)
+            .map(|_| text)
+    });
+    let text = read
+        .await
+        .map_err(|error| Failure::internal(error.to_string()))?;
+    let text = text.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
+    parse_object(&text)
+}
+
+fn fit(given: Given, tool: &CatalogTool) -> Result<Value, Failure> {
+    let arguments = match given {
+        Given::Object(arguments) => arguments,
+        Given::Pairs(pairs) => coerce(pairs, &Schema::read(&tool.definition.input_schema))?,
+        Given::OnStdin => Map::new(),
+    };
+    Ok(Value::Object(arguments))
+}
+
+/// Makes the call, and shows how far it has come once it is on its way.
+async fn make(
+    host: &Host,
+    tool: &str,
+    arguments: Value,
+    screen: &Screen,
+) -> Result<Output, CallError> {
+    let mut events = host.events();
+    let (notes, mut told) = tokio::sync::mpsc::channel(host_notes());
+    let call = host
+        .call(tool, arguments)
+        .context(CallContext::default().origin(CallOrigin::Person))
+        .on_progress(move |note| drop(notes.try_send(note)))
+        .into_future();
+    tokio::pin!(call);
+    let mut line = None;
+    loop {
+        tokio::select! {
+            biased;
+            Some(note) = told.recv() => {
+                tell(screen, &note);
+                line.get_or_insert_with(|| Line::start(screen, tool)).show(&note);
+            }
+            outcome = &mut call => return outcome,
+            event = events.next() => if let Some(Event::CallStarted { .. }) = event {
+                line.get_or_insert_with(|| Line::start(screen, tool));
+            }
+        }
+    }
+}
+
+/// How many notes may wait to be shown; they are shown at once.
+const fn host_notes() -> usize {
+    64
+}
+
+fn explain(error: CallError, tool: &CatalogTool, ask: &Ask) -> Failure {
+    let failure = Failure::from(error);
+    match failure.parts().kind {
+        Kind::Denied if ask.went_unanswered() => {
+            failure.hint(format!("pass --yes, or --allow {}", tool.wire_name))
+        }
+        Kind::InvalidArguments => failure.hint(format!("switchboard describe {}", tool.wire_name)),
+        _ => failure,
+    }
+}
+
+fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {
+    let screen = &context.screen;
+    let whole = output
+        .whole
+        .as_ref()
+        .map(|handle| context.kept_result(handle));
+    if screen.is_json() {
+        screen.print(&json::pretty(&json::Answer::new(output, whole)))?;
+    } else {
+        screen.print(&output.to_text())?;
+        for note in &output.notes {
+            screen.say(&format!("note: {}", sanitize(note)));
+        }
+        if let Some(whole) = whole {
+            screen.say(&format!("note: the whole result is in {}", whole.display()));
+        }
+    }
+    if !output.is_error {
+        return Ok(Exit::Ok);
+    }
+    screen.say(
+        &screen
+            .side_style
+            .paint(Paint::Red, "the tool reports an error"),
+    );
+    Ok(Exit::AnsweredWithError)
+}

@@ -1,0 +1,211 @@
+//! `get NAME`: everything there is to know of one server.
+
+use serde_json::{Map, Value};
+use switchboard::content::for_terminal;
+use switchboard::{ConnectionStatus, Inspection, naming};
+use switchboard_config::{ServerEntry, WrittenEntry};
+
+use super::list::{hint, symbol};
+use super::{on_host, server_named, settle_all};
+use crate::args::GetArgs;
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure};
+use crate::render::style::Paint;
+use crate::render::{Screen, json, text, time};
+use crate::signals::Signals;
+
+/// How far values stand in.
+const INDENT: usize = 14;
+
+pub(crate) async fn run(
+    args: &GetArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let servers = context.load_servers()?;
+    let entry = server_named(&servers, &args.name)?;
+    let entries = vec![entry.clone()];
+    let host = context.host_of(&servers, entries.clone());
+    on_host(host, signals, async |host| {
+        settle_all(host, &entries, &servers, &context.screen).await;
+        let server = host
+            .inspect(entry.name().as_str())
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        context
+            .screen
+            .print(&render(entry, &server, &servers, &context.screen))?;
+        Ok(exit(entry, server.status.status))
+    })
+    .await
+}
+
+fn exit(entry: &ServerEntry, status: ConnectionStatus) -> Exit {
+    match status {
+        ConnectionStatus::Connected => Exit::Ok,
+        ConnectionStatus::NeedsAuth => Exit::LoginNeeded,
+        _ if entry.problem().is_some() => Exit::Config,
+        _ => Exit::Unavailable,
+    }
+}
+
+fn render(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: &Screen) -> String {
+    if screen.is_json() {
+        let origin = entry.origin();
+        let inspection = server;
+        return json::pretty(&json::Server { inspection, origin });
+    }
+    let mut page = Page::new(screen);
+    page.heading(server.status.name.as_str());
+    describe_status(&mut page, entry, server, servers);
+    describe_entry(&mut page, entry);
+    describe_hello(&mut page, server);
+    describe_tools(&mut page, server);
+    page.block("notes", &server.notes.join("\n"));
+    page.block("stderr", server.stderr.as_deref().unwrap_or_default());
+    page.text
+}
+
+fn describe_status(
+    page: &mut Page<'_>,
+    entry: &ServerEntry,
+    server: &Inspection,
+    servers: &Servers,
+) {
+    let status = server.status.status;
+    let (symbol, paint) = symbol(status);
+    let took = server
+        .connect_time
+        .filter(|_| status == ConnectionStatus::Connected);
+    let took = took
+        .map(|took| format!(" in {}", time(took)))
+        .unwrap_or_default();
+    page.painted("status", &format!("{symbol} {status}{took}"), paint);
+    page.field("reason", server.status.error.as_deref().unwrap_or_default());
+    let hint = hint(entry, server, servers).unwrap_or_default();
+    page.painted("", &hint, Paint::Cyan);
+}
+
+fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {
+    page.field("scope", entry.scope().as_str());
+    page.field("origin", &entry.origin().to_string());
+    let written = entry.written();
+    page.field("command", &command_line(written));
+    page.field(
+        "url",
+        written
+            .as_object()
+            .get("url")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
+    );
+    for key in ["env", "headers"] {
+        page.field(key, &members(written, key));
+    }
+}
+
+/// The command as one would type it, variables as written.
+fn command_line(written: &WrittenEntry) -> String {
+    let object = written.as_object();
+    let args = object
+        .get("args")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let words = object.get("command").into_iter().chain(args);
+    let words = words.filter_map(Value::as_str).map(text::shell_word);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn members(written: &WrittenEntry, key: &str) -> String {
+    let members = written.as_object().get(key).and_then(Value::as_object);
+    let members = members.into_iter().flat_map(Map::iter);
+    let members = members.map(|(name, value)| match value.as_str() {
+        Some(text) => format!("{name}={text}"),
+        None => format!("{name}={value}"),
+    });
+    members.collect::<Vec<_>>().join("\n")
+}
+
+fn describe_hello(page: &mut Page<'_>, server: &Inspection) {
+    let Some(hello) = &server.hello else { return };
+    let version = hello.version;
+    page.field("protocol", &format!("{version} ({} era)", version.era()));
+    if let Some(info) = &hello.server_info {
+        page.field(
+            "server",
+            &format!(
+                "{} {}",
+                for_terminal(&info.name),
+                for_terminal(&info.version)
+            ),
+        );
+    }
+    let offers = [
+        (hello.capabilities.tools, "tools"),
+        (hello.capabilities.resources, "resources"),
+        (hello.capabilities.prompts, "prompts"),
+        (hello.capabilities.logging, "logging"),
+        (hello.capabilities.completions, "completions"),
+    ];
+    let offers = offers.into_iter().filter(|(offered, _)| *offered);
+    page.field(
+        "offers",
+        &offers.map(|(_, name)| name).collect::<Vec<_>>().join(", "),
+    );
+    page.block(
+        "instructions",
+        hello.instructions.as_deref().unwrap_or_default(),
+    );
+}
+
+fn describe_tools(page: &mut Page<'_>, server: &Inspection) {
+    if server.status.status == ConnectionStatus::Connected {
+        let part = naming::server_part(&server.status.name);
+        let tools = server.status.tools.len();
+        page.field(
+            "tools",
+            &format!("{tools}: switchboard tools mcp__{part}__"),
+        );
+    }
+}
+
+/// Labels on the left, values on the right.
+struct Page<'a> {
+    screen: &'a Screen,
+    text: String,
+}
+
+impl<'a> Page<'a> {
+    fn new(screen: &'a Screen) -> Self {
+        let text = String::new();
+        Self { screen, text }
+    }
+
+    fn heading(&mut self, name: &str) {
+        self.text
+            .push_str(&self.screen.style.paint(Paint::Bold, name));
+        self.text.push('\n');
+    }
+
+    fn field(&mut self, label: &str, value: &str) {
+        self.painted(label, value, Paint::Plain);
+    }
+
+    /// Nothing is shown of an empty value.
+    fn painted(&mut self, label: &str, value: &str, paint: Paint) {
+        let block = text::block(value, INDENT, self.screen.prose_columns());
+        let Some(value) = block.get(INDENT..).filter(|value| !value.is_empty()) else {
+            return;
+        };
+        let style = self.screen.style;
+        let room = INDENT - 2;
+        let label = style.paint(Paint::Dim, &format!("{label:room$}"));
+        self.text
+            .push_str(&format!("  {label}{}\n", style.paint(paint, value)));
+    }
+
+    /// A text of others, set apart.
+    fn block(&mut self, label: &str, value: &str) {
+        self.field(label, value);
+    }
+}

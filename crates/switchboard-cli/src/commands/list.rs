@@ -1,0 +1,183 @@
+//! `list`: every server with its live status.
+
+use switchboard::content::sanitize;
+use switchboard::{ConnectionStatus, Inspection};
+use switchboard_config::{Admission, ServerEntry};
+
+use super::{on_host, settle};
+use crate::args::ListArgs;
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure};
+use crate::render::style::Paint;
+use crate::render::table::{Cell, GiveWay, Table};
+use crate::render::{Screen, json, text, time};
+use crate::signals::Signals;
+
+/// How far the lines below a server stand in: under its name.
+const INDENT: usize = 4;
+
+/// How many notes are shown of one server.
+const NOTES: usize = 3;
+
+const NOTHING: &str = r#"No servers are configured.
+
+Put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
+
+  {
+    "mcpServers": {
+      "everything": {
+        "command": "npx",
+        "args": ["-y", "@modelcontextprotocol/server-everything"]
+      }
+    }
+  }
+
+and type: switchboard --trust-project list
+or name a file:  switchboard --mcp-config FILE list
+To see it work without any: switchboard demo"#;
+
+pub(crate) async fn run(
+    args: &ListArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let servers = context.load_servers()?;
+    let entries = servers.loaded.config.servers.clone();
+    let host = context.host_of(&servers, entries);
+    on_host(host, signals, async |host| {
+        settle(host, &context.screen).await;
+        let inspected = inspect_all(host, &servers);
+        let result = render(&inspected, &servers, &context.screen);
+        context.screen.print(&result)?;
+        let failed =
+            |(_, server): &(_, Inspection)| server.status.status == ConnectionStatus::Failed;
+        Ok(match args.exit_status && inspected.iter().any(failed) {
+            true => Exit::Unavailable,
+            false => Exit::Ok,
+        })
+    })
+    .await
+}
+
+fn inspect_all<'a>(
+    host: &switchboard::Host,
+    servers: &'a Servers,
+) -> Vec<(&'a ServerEntry, Inspection)> {
+    let entries = servers.loaded.config.servers.iter();
+    let inspected = entries.filter_map(|entry| {
+        let inspection = host.inspect(entry.name().as_str()).ok()?;
+        Some((entry, inspection))
+    });
+    inspected.collect()
+}
+
+fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &Screen) -> String {
+    if screen.is_json() {
+        return json::pretty(&json::Servers {
+            servers: inspected
+                .iter()
+                .map(|(entry, inspection)| json::Server {
+                    inspection,
+                    origin: entry.origin(),
+                })
+                .collect(),
+            diagnostics: &servers.loaded.diagnostics,
+        });
+    }
+    if inspected.is_empty() {
+        return NOTHING.to_owned();
+    }
+    let mut table = Table::new(1, GiveWay::Cut);
+    let heading = ["  STATUS", "SERVER", "SCOPE", "TRANSPORT", "TOOLS", "TIME"];
+    table.row(
+        heading
+            .into_iter()
+            .enumerate()
+            .map(|(column, name)| {
+                let cell = Cell::new(name).paint(Paint::Dim);
+                if column < 4 { cell } else { cell.number() }
+            })
+            .collect(),
+    );
+    for (entry, server) in inspected {
+        table.row(row(server));
+        table.text(reasons(entry, server, servers, screen));
+    }
+    table.render(screen.columns, screen.style)
+}
+
+fn row(server: &Inspection) -> Vec<Cell> {
+    let status = server.status.status;
+    let (symbol, paint) = symbol(status);
+    let is_connected = status == ConnectionStatus::Connected;
+    let tools = is_connected.then(|| server.status.tools.len().to_string());
+    let took = server.connect_time.filter(|_| is_connected).map(time);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    vec![
+        Cell::new(format!("{symbol} {status}")).paint(paint),
+        Cell::new(server.status.name.as_str()).paint(Paint::Bold),
+        Cell::new(
+            server
+                .status
+                .scope
+                .map(|scope| scope.to_string())
+                .unwrap_or_default(),
+        ),
+        Cell::new(server.transport),
+        Cell::new(or_dash(tools)).number(),
+        Cell::new(or_dash(took)).number(),
+    ]
+}
+
+/// How a status looks at a glance.
+pub(super) fn symbol(status: ConnectionStatus) -> (&'static str, Paint) {
+    match status {
+        ConnectionStatus::Connected => ("✓", Paint::Green),
+        ConnectionStatus::Failed => ("✗", Paint::Red),
+        ConnectionStatus::Disabled => ("-", Paint::Dim),
+        _ => ("○", Paint::Yellow),
+    }
+}
+
+/// What is to be said of a server besides its row.
+fn reasons(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: &Screen) -> String {
+    let status = &server.status;
+    let mut lines: Vec<(Paint, String)> = Vec::new();
+    lines.extend(
+        status
+            .error
+            .iter()
+            .map(|error| (Paint::Plain, error.clone())),
+    );
+    lines.extend(hint(entry, server, servers).map(|hint| (Paint::Cyan, hint)));
+    let notes = server.notes.iter().take(NOTES);
+    lines.extend(notes.map(|note| (Paint::Dim, format!("note: {note}"))));
+    if server.notes.len() > NOTES {
+        let more = server.notes.len() - NOTES;
+        let name = &status.name;
+        lines.push((
+            Paint::Dim,
+            format!("and {more} more notes: switchboard get {name}"),
+        ));
+    }
+    let painted = lines.into_iter().map(|(paint, line)| {
+        let block = text::block(&sanitize(&line), INDENT, screen.prose_columns());
+        screen.style.paint(paint, &block)
+    });
+    painted.collect::<Vec<_>>().join("\n")
+}
+
+/// What to do about a server that is not connected.
+pub(super) fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<String> {
+    if let Admission::AwaitingApproval { .. } = entry.admit(&servers.trust) {
+        return Some(
+            "not approved, nothing was started; to approve it for this run: switchboard --trust-project list"
+                .to_owned(),
+        );
+    }
+    let detail = server.status.detail.clone()?;
+    Some(match server.status.status {
+        ConnectionStatus::Failed => format!("hint: {detail}"),
+        _ => detail,
+    })
+}

@@ -1,0 +1,168 @@
+//! `tools [PATTERN]`: what can be called.
+
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobMatcher};
+use switchboard::{CatalogTool, ConnectionStatus, Host};
+
+use super::{on_host, settle_all};
+use crate::args::ToolsArgs;
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure};
+use crate::render::style::Paint;
+use crate::render::table::{Cell, GiveWay, Table};
+use crate::render::{Screen, json, text};
+use crate::signals::Signals;
+
+/// A description with less room than this goes below the name.
+const LEAST_DESCRIPTION: usize = 28;
+
+pub(crate) async fn run(
+    args: &ToolsArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let filter = args.pattern.as_deref().map(Filter::parse).transpose()?;
+    let servers = context.load_servers()?;
+    let entries = servers.loaded.config.servers.clone();
+    let screen = &context.screen;
+    let host = context.host_of(&servers, entries.clone());
+    on_host(host, signals, async |host| {
+        settle_all(host, &entries, &servers, screen).await;
+        let mut tools = host.tools();
+        let all = tools.len();
+        tools.retain(|tool| filter.as_ref().is_none_or(|filter| filter.fits(tool)));
+        screen.print(&render(&tools, screen))?;
+        tell_failures(host, &servers, screen);
+        if tools.is_empty() && all > 0 {
+            screen.say(&format!("none of {all} tools fits the pattern"));
+        }
+        Ok(exit(host))
+    })
+    .await
+}
+
+/// Fine as long as there is a server to have tools of, or none was wanted.
+fn exit(host: &Host) -> Exit {
+    let servers = host.status();
+    let is_wanted = |status| !matches!(status, ConnectionStatus::Disabled);
+    let mut wanted = servers
+        .iter()
+        .map(|server| server.status)
+        .filter(|status| is_wanted(*status))
+        .peekable();
+    if wanted.peek().is_none() || wanted.any(|status| status == ConnectionStatus::Connected) {
+        Exit::Ok
+    } else {
+        Exit::Unavailable
+    }
+}
+
+/// What is missing from the list, a line each.
+fn tell_failures(host: &Host, servers: &Servers, screen: &Screen) {
+    let entries = &servers.loaded.config.servers;
+    for server in entries
+        .iter()
+        .filter_map(|entry| host.inspect(entry.name().as_str()).ok())
+    {
+        let status = &server.status;
+        let reason = status.error.as_deref().or(status.detail.as_deref());
+        match (status.status, reason) {
+            (ConnectionStatus::Disabled, _) | (ConnectionStatus::Connected, None) => {}
+            (state, reason) => screen.say(&format!(
+                "server {} is {state}: {}",
+                status.name,
+                text::first_line(reason.unwrap_or("no reason is known"))
+            )),
+        }
+        for note in &server.notes {
+            screen.say(&format!(
+                "server {}: {}",
+                status.name,
+                text::first_line(note)
+            ));
+        }
+    }
+    if entries.is_empty() {
+        screen.say("no servers are configured: switchboard list says what to do");
+    }
+}
+
+/// Which tools are wanted.
+enum Filter {
+    /// Names that hold this, whatever the case.
+    Part(String),
+    Glob(GlobMatcher),
+}
+
+impl Filter {
+    fn parse(pattern: &str) -> Result<Self, Failure> {
+        if !pattern.contains(['*', '?', '[']) {
+            return Ok(Self::Part(pattern.to_ascii_lowercase()));
+        }
+        let glob = GlobBuilder::new(pattern).case_insensitive(true).build();
+        let glob =
+            glob.map_err(|error| Failure::usage(format!("{pattern:?} is no pattern: {error}")))?;
+        Ok(Self::Glob(glob.compile_matcher()))
+    }
+
+    fn fits(&self, tool: &CatalogTool) -> bool {
+        let name = tool.wire_name.as_str();
+        match self {
+            Self::Part(part) => name.to_ascii_lowercase().contains(part),
+            Self::Glob(glob) => glob.is_match(name),
+        }
+    }
+}
+
+fn render(tools: &[Arc<CatalogTool>], screen: &Screen) -> String {
+    if screen.is_json() {
+        let tools: Vec<json::Tool<'_>> =
+            tools.iter().map(|tool| json::Tool::from(&**tool)).collect();
+        return json::pretty(&tools);
+    }
+    let same_server = |a: &Arc<CatalogTool>, b: &Arc<CatalogTool>| a.id.server == b.id.server;
+    let groups = tools
+        .chunk_by(same_server)
+        .map(|group| render_group(group, screen));
+    groups.collect::<Vec<_>>().join("\n")
+}
+
+fn render_group(tools: &[Arc<CatalogTool>], screen: &Screen) -> String {
+    let names = tools
+        .iter()
+        .map(|tool| text::width(tool.wire_name.as_str()));
+    let widest = names.max().unwrap_or_default();
+    let is_narrow = screen
+        .columns
+        .is_some_and(|columns| columns < widest + 2 + LEAST_DESCRIPTION);
+    let mut table = Table::new(usize::from(!is_narrow), GiveWay::Cut);
+    for tool in tools {
+        let name = Cell::new(tool.wire_name.as_str()).paint(Paint::Bold);
+        let description =
+            text::first_line(tool.definition.description.as_deref().unwrap_or_default());
+        if is_narrow {
+            table.row(vec![name]);
+            let room = screen.columns.unwrap_or_default().saturating_sub(4);
+            table.text(match description.as_str() {
+                "" => String::new(),
+                description => format!("    {}", text::cut(description, room)),
+            });
+        } else {
+            table.row(vec![name, Cell::new(description)]);
+        }
+    }
+    table.render(screen.columns, screen.style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_glob_only_if_it_looks_like_one() {
+        assert!(matches!(Filter::parse("Echo"), Ok(Filter::Part(part)) if part == "echo"));
+        assert!(matches!(Filter::parse("mcp__*__echo"), Ok(Filter::Glob(_))));
+        assert!(Filter::parse("[").is_err());
+    }
+}

@@ -1,0 +1,268 @@
+//! Everything that is read from around the program: environment, folders, terminal, config.
+//!
+//! The only place that does. The engine gets what it may know from here. Invariant: a strange
+//! environment is told about and never fatal, unless something was asked for by name.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcetera::BaseStrategy as _;
+use switchboard::content::{DirectorySpill, SpillHandle};
+use switchboard::permission::Rule;
+use switchboard::{Deadlines, Host, HostBuilder, Interaction, Limits};
+use switchboard_config::{HostConfig, Loaded, ServerEntry, Severity, Source, Sources, Trust, load};
+
+use crate::args::GlobalArgs;
+use crate::failure::{Failure, Kind};
+use crate::memory::FileMemory;
+use crate::render::style::Style;
+use crate::render::{Format, Screen, Talk};
+use crate::trace::TraceFile;
+
+/// Roughly what a model's token is in text.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// What surrounds one run.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) screen: Screen,
+    flags: GlobalArgs,
+    variables: BTreeMap<String, String>,
+    directory: PathBuf,
+    folders: Folders,
+    rules: Vec<Rule>,
+    trace: Option<Arc<TraceFile>>,
+}
+
+/// Where things are kept.
+#[derive(Debug)]
+struct Folders {
+    home: PathBuf,
+    state: PathBuf,
+    cache: PathBuf,
+}
+
+/// The configured servers, and what of them may run.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    pub(crate) loaded: Loaded,
+    pub(crate) trust: Trust,
+}
+
+impl Context {
+    pub(crate) fn new(flags: GlobalArgs, surroundings: Surroundings) -> Result<Self, Failure> {
+        let rules = flags.rules.0.iter().map(|rule| {
+            Rule::new(rule.action, &rule.pattern)
+                .map_err(|error| Failure::usage(format!("--{}: {error}", rule.action)))
+        });
+        let rules = rules.collect::<Result<_, _>>()?;
+        let trace = flags.trace.as_deref().map(|path| {
+            TraceFile::create(path).map(Arc::new).map_err(|error| {
+                Failure::usage(format!("cannot write {}: {error}", path.display()))
+            })
+        });
+        Ok(Self {
+            trace: trace.transpose()?,
+            screen: surroundings.screen(&flags),
+            directory: std::env::current_dir().map_err(|error| {
+                Failure::new(Kind::Config, format!("the current folder is gone: {error}"))
+            })?,
+            folders: Folders::find()?,
+            variables: surroundings.variables,
+            rules,
+            flags,
+        })
+    }
+
+    /// Reads the config, and tells what is wrong with it.
+    pub(crate) fn load_servers(&self) -> Result<Servers, Failure> {
+        let sources = Sources {
+            command_line: self
+                .flags
+                .mcp_config
+                .iter()
+                .map(|text| Source::from_argument(text))
+                .collect(),
+            strict: self.flags.strict_mcp_config,
+            ..Sources::of_directory(&self.directory, &self.folders.home)
+        };
+        let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
+        let loaded = load(&sources, &environment);
+        self.screen.diagnose(&loaded.diagnostics);
+        let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
+            diagnostic.severity == Severity::Error && diagnostic.server.is_none()
+        });
+        let problem = if unusable_source {
+            Some("what --mcp-config names cannot be used")
+        } else if loaded.config.servers.is_empty() && !loaded.diagnostics.is_empty() {
+            Some("no server could be loaded")
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            return Err(Failure::new(Kind::Config, problem).diagnostics(loaded.diagnostics));
+        }
+        let trust = if self.flags.trust_project {
+            Trust::project_for_this_run()
+        } else {
+            Trust::none()
+        };
+        Ok(Servers { loaded, trust })
+    }
+
+    /// A host of these entries that does one thing and leaves.
+    pub(crate) fn host_of(&self, servers: &Servers, entries: Vec<ServerEntry>) -> HostBuilder {
+        let config = HostConfig { servers: entries };
+        self.host().config(config, &servers.trust).one_shot()
+    }
+
+    /// A host with all that it may know of its surroundings, and without servers.
+    pub(crate) fn host(&self) -> HostBuilder {
+        let host = Host::builder()
+            .environment(self.variables.clone())
+            .directory(&self.directory)
+            .deadlines(self.deadlines())
+            .limits(self.limits())
+            .memory(FileMemory::new(self.folders.state.join("servers")))
+            .spill(self.spill())
+            .rules(self.rules.iter().cloned());
+        match &self.trace {
+            Some(trace) => host.wire_tap(Arc::clone(trace) as _),
+            None => host,
+        }
+    }
+
+    /// As [`Self::host_of`], with somebody to ask.
+    pub(crate) fn host_with(
+        &self,
+        servers: &Servers,
+        entries: Vec<ServerEntry>,
+        interaction: impl Interaction,
+    ) -> HostBuilder {
+        self.host_of(servers, entries).interaction(interaction)
+    }
+
+    /// Where the whole of a result lies that was cut.
+    pub(crate) fn kept_result(&self, handle: &SpillHandle) -> PathBuf {
+        self.spill().path(handle)
+    }
+
+    fn spill(&self) -> DirectorySpill {
+        DirectorySpill::new(self.folders.cache.join("results"))
+    }
+
+    fn deadlines(&self) -> Deadlines {
+        let mut deadlines = Deadlines::default();
+        if let Some(limit) = self.number("MCP_TIMEOUT").map(Duration::from_millis) {
+            deadlines.startup = limit;
+        }
+        if let Some(limit) = self.number("MCP_TOOL_TIMEOUT").map(Duration::from_millis) {
+            deadlines.call = limit;
+            // Whoever names a limit means it: silence alone is not held against the server then.
+            deadlines.idle = limit;
+        }
+        deadlines
+    }
+
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        let tokens = self.number("MAX_MCP_OUTPUT_TOKENS");
+        limits.result_text_bytes = tokens
+            .and_then(|tokens| usize::try_from(tokens).ok())
+            .map_or(limits.message_bytes, |tokens| {
+                tokens.saturating_mul(BYTES_PER_TOKEN)
+            });
+        limits
+    }
+
+    /// A whole number above 0 from the environment; anything else is warned about.
+    fn number(&self, name: &str) -> Option<u64> {
+        let text = self.variables.get(name).filter(|text| !text.is_empty())?;
+        let number = text.trim().parse().ok().filter(|number| *number > 0);
+        if number.is_none() {
+            self.screen.say(&format!(
+                "warning: {name}={text:?} is ignored: it is not a whole number above 0"
+            ));
+        }
+        number
+    }
+}
+
+impl Folders {
+    fn find() -> Result<Self, Failure> {
+        let base = etcetera::base_strategy::choose_native_strategy().map_err(|_| {
+            Failure::new(Kind::Config, "the home folder is not known").hint("set HOME")
+        })?;
+        Ok(Self {
+            home: base.home_dir().to_owned(),
+            state: base
+                .state_dir()
+                .unwrap_or_else(|| base.data_dir())
+                .join("switchboard"),
+            cache: base.cache_dir().join("switchboard"),
+        })
+    }
+}
+
+/// What is there before anything is decided.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    /// Variables that are not text are left out: neither we nor config files can name them.
+    variables: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the front reads the environment, here and nowhere else"
+    )]
+    pub(crate) fn read() -> Self {
+        let variables = std::env::vars_os();
+        let as_text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self {
+            variables: variables.filter_map(as_text).collect(),
+        }
+    }
+
+    /// Where output goes and how it looks there.
+    pub(crate) fn screen(&self, flags: &GlobalArgs) -> Screen {
+        let is_set = |name| {
+            self.variables
+                .get(name)
+                .is_some_and(|text| !text.is_empty())
+        };
+        let is_dumb = self
+            .variables
+            .get("TERM")
+            .is_some_and(|term| term == "dumb");
+        let is_plain = is_set("NO_COLOR") || is_dumb;
+        let style = |is_terminal: bool| match is_terminal && !is_plain {
+            true => Style::Coloured,
+            false => Style::Plain,
+        };
+        let stderr_is_terminal = io::stderr().is_terminal();
+        let columns = terminal_size::terminal_size_of(io::stdout());
+        Screen {
+            format: if flags.json {
+                Format::Json
+            } else {
+                Format::Text
+            },
+            talk: match flags {
+                GlobalArgs { quiet: true, .. } => Talk::Quiet,
+                GlobalArgs { verbose: 1.., .. } => Talk::Verbose,
+                _ => Talk::Normal,
+            },
+            style: style(io::stdout().is_terminal()),
+            side_style: style(stderr_is_terminal),
+            columns: columns.map(|(columns, _)| usize::from(columns.0)),
+            is_watched: stderr_is_terminal && !is_dumb,
+            can_ask: stderr_is_terminal && io::stdin().is_terminal(),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `-v` and `--log-file`: what the engine notes on its way, for those who want to know.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::Mutex;
+
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer, fmt};
+
+use crate::failure::Failure;
+use crate::render::style::Style;
+use crate::trace::create_private;
+
+/// Begins to log. `verbosity` is how often `-v` was given.
+pub(crate) fn start(verbosity: u8, file: Option<&Path>, style: Style) -> Result<(), Failure> {
+    let on_stderr = match verbosity {
+        0 => LevelFilter::OFF,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    let stderr = fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(style == Style::Coloured && std::io::stderr().is_terminal())
+        .with_target(false)
+        .without_time()
+        .with_filter(on_stderr);
+    let file = file.map(open).transpose()?.map(|file| {
+        let level = on_stderr.max(LevelFilter::DEBUG);
+        fmt::layer()
+            .with_writer(Mutex::new(file))
+            .with_ansi(false)
+            .with_filter(level)
+    });
+    let started = tracing_subscriber::registry()
+        .with(stderr)
+        .with(file)
+        .try_init();
+    started.map_err(|error| Failure::internal(format!("cannot log: {error}")))
+}
+
+fn open(path: &Path) -> Result<std::fs::File, Failure> {
+    create_private(path)
+        .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
+}
