@@ -15,9 +15,9 @@ test *ARGS:
 ci:
     cargo xtask ci
 
-# switchboard against the reference servers: `just demo tools`
-demo *ARGS:
-    cargo xtask demo {{ if ARGS == "" { "" } else { "-- " + ARGS } }}
+# the main job, narrated: nothing to configure
+demo:
+    cargo run --release -- demo
 
 # install the reference servers, and start each one to see that it answers
 fixtures:

@@ -4,7 +4,6 @@
 //! here is shipped, and nothing here is needed to build the crates.
 
 mod check;
-mod demo;
 mod fixtures;
 mod step;
 mod test;
@@ -22,7 +21,6 @@ usage: cargo xtask COMMAND
   test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
   ci                    check, then test, with the time of each step
   fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one
-  demo [-- ARG…]        run switchboard against the reference servers (`list` unless ARGs say otherwise)
 
 environment: SWITCHBOARD_FIXTURES  where the reference servers live
              CI                    when set, missing fixtures are a failure and not a warning";
@@ -32,7 +30,6 @@ enum Chore {
     Test { runner_args: Vec<String> },
     Ci,
     Fixtures(AfterInstall),
-    Demo { switchboard_args: Vec<String> },
     Help,
 }
 
@@ -60,12 +57,6 @@ fn parse(args: &[String]) -> Result<Chore, Failure> {
         ["ci"] => Ok(Chore::Ci),
         ["fixtures"] => Ok(Chore::Fixtures(AfterInstall::Done)),
         ["fixtures", "--verify"] => Ok(Chore::Fixtures(AfterInstall::Verify)),
-        ["demo"] => Ok(Chore::Demo {
-            switchboard_args: vec!["list".to_owned()],
-        }),
-        ["demo", "--", rest @ ..] => Ok(Chore::Demo {
-            switchboard_args: owned(rest),
-        }),
         ["help" | "--help" | "-h"] => Ok(Chore::Help),
         [] => Err(Failure::Usage(USAGE.to_owned())),
         other => Err(Failure::Usage(format!(
@@ -91,7 +82,6 @@ fn perform(chore: Chore) -> Result<(), Failure> {
             outcome
         }
         Chore::Fixtures(after) => fixtures::run(&mut steps, after),
-        Chore::Demo { switchboard_args } => demo::run(&mut steps, &switchboard_args),
         Chore::Help => {
             println!("{USAGE}");
             Ok(())
@@ -115,14 +105,6 @@ mod tests {
             panic!("expected the test chore");
         };
         assert_eq!(runner_args, ["-p", "xtask", "--", "--nocapture"]);
-    }
-
-    #[test]
-    fn a_demo_without_arguments_lists_the_servers() {
-        let Ok(Chore::Demo { switchboard_args }) = parse_words(&["demo"]) else {
-            panic!("expected the demo chore");
-        };
-        assert_eq!(switchboard_args, ["list"]);
     }
 
     #[test]

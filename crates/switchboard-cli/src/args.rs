@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use rules::{RuleArg, RuleArgs};
+pub(crate) use rules::RuleArgs;
 
 const EXAMPLES: &str = "\
 Examples:

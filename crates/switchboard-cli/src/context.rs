@@ -19,6 +19,7 @@ use crate::args::GlobalArgs;
 use crate::failure::{Failure, Kind};
 use crate::memory::FileMemory;
 use crate::render::style::Style;
+use crate::render::text::shell_word;
 use crate::render::{Format, Screen, Talk};
 use crate::trace::TraceFile;
 
@@ -30,6 +31,8 @@ const BYTES_PER_TOKEN: usize = 4;
 pub(crate) struct Context {
     pub(crate) screen: Screen,
     flags: GlobalArgs,
+    /// The words after the program's name.
+    typed: Vec<String>,
     variables: BTreeMap<String, String>,
     directory: PathBuf,
     folders: Folders,
@@ -71,13 +74,14 @@ impl Context {
                 Failure::new(Kind::Config, format!("the current folder is gone: {error}"))
             })?,
             folders: Folders::find()?,
+            typed: surroundings.typed,
             variables: surroundings.variables,
             rules,
             flags,
         })
     }
 
-    /// Reads the config, and tells what is wrong with it.
+    /// Reads the config. What is wrong with it is told at once only if nothing is left of it.
     pub(crate) fn load_servers(&self) -> Result<Servers, Failure> {
         let sources = Sources {
             command_line: self
@@ -91,7 +95,6 @@ impl Context {
         };
         let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
         let loaded = load(&sources, &environment);
-        self.screen.diagnose(&loaded.diagnostics);
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
             diagnostic.severity == Severity::Error && diagnostic.server.is_none()
         });
@@ -103,6 +106,7 @@ impl Context {
             None
         };
         if let Some(problem) = problem {
+            self.screen.diagnose(&loaded.diagnostics);
             return Err(Failure::new(Kind::Config, problem).diagnostics(loaded.diagnostics));
         }
         let trust = if self.flags.trust_project {
@@ -119,16 +123,21 @@ impl Context {
         self.host().config(config, &servers.trust).one_shot()
     }
 
-    /// A host with all that it may know of its surroundings, and without servers.
-    pub(crate) fn host(&self) -> HostBuilder {
-        let host = Host::builder()
-            .environment(self.variables.clone())
-            .directory(&self.directory)
+    /// A host with all that it may know of its surroundings and was told by flags, without servers.
+    fn host(&self) -> HostBuilder {
+        self.bare_host()
             .deadlines(self.deadlines())
             .limits(self.limits())
             .memory(FileMemory::new(self.folders.state.join("servers")))
             .spill(self.spill())
-            .rules(self.rules.iter().cloned());
+            .rules(self.rules.iter().cloned())
+    }
+
+    /// A host that nobody told anything.
+    pub(crate) fn bare_host(&self) -> HostBuilder {
+        let host = Host::builder()
+            .environment(self.variables.clone())
+            .directory(&self.directory);
         match &self.trace {
             Some(trace) => host.wire_tap(Arc::clone(trace) as _),
             None => host,
@@ -143,6 +152,16 @@ impl Context {
         interaction: impl Interaction,
     ) -> HostBuilder {
         self.host_of(servers, entries).interaction(interaction)
+    }
+
+    /// The command as it was typed, with one more flag.
+    pub(crate) fn again_with(&self, flag: &str) -> String {
+        let words = self.typed.iter().map(|word| shell_word(word));
+        let words: Vec<_> = ["switchboard".to_owned(), flag.to_owned()]
+            .into_iter()
+            .chain(words)
+            .collect();
+        words.join(" ")
     }
 
     /// Where the whole of a result lies that was cut.
@@ -191,6 +210,26 @@ impl Context {
     }
 }
 
+impl Servers {
+    /// Tells everything that is wrong with the config.
+    pub(crate) fn diagnose(&self, screen: &Screen) {
+        screen.diagnose(&self.loaded.diagnostics);
+    }
+
+    /// Tells what is wrong with the files and with this entry; others are not asked about.
+    pub(crate) fn diagnose_one(&self, entry: &ServerEntry, screen: &Screen) {
+        for diagnostic in &self.loaded.diagnostics {
+            if diagnostic
+                .server
+                .as_ref()
+                .is_none_or(|server| server == entry.name())
+            {
+                screen.diagnose(std::slice::from_ref(diagnostic));
+            }
+        }
+    }
+}
+
 impl Folders {
     fn find() -> Result<Self, Failure> {
         let base = etcetera::base_strategy::choose_native_strategy().map_err(|_| {
@@ -212,6 +251,7 @@ impl Folders {
 pub(crate) struct Surroundings {
     /// Variables that are not text are left out: neither we nor config files can name them.
     variables: BTreeMap<String, String>,
+    typed: Vec<String>,
 }
 
 impl Surroundings {
@@ -226,6 +266,10 @@ impl Surroundings {
         };
         Self {
             variables: variables.filter_map(as_text).collect(),
+            typed: std::env::args_os()
+                .skip(1)
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
         }
     }
 
@@ -246,7 +290,7 @@ impl Surroundings {
             false => Style::Plain,
         };
         let stderr_is_terminal = io::stderr().is_terminal();
-        let columns = terminal_size::terminal_size_of(io::stdout());
+        let columns = |(columns, _): (terminal_size::Width, _)| usize::from(columns.0);
         Screen {
             format: if flags.json {
                 Format::Json
@@ -260,7 +304,8 @@ impl Surroundings {
             },
             style: style(io::stdout().is_terminal()),
             side_style: style(stderr_is_terminal),
-            columns: columns.map(|(columns, _)| usize::from(columns.0)),
+            columns: terminal_size::terminal_size_of(io::stdout()).map(columns),
+            side_columns: terminal_size::terminal_size_of(io::stderr()).map(columns),
             is_watched: stderr_is_terminal && !is_dumb,
             can_ask: stderr_is_terminal && io::stdin().is_terminal(),
         }

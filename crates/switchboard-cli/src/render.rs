@@ -12,7 +12,6 @@ pub(crate) mod text;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use switchboard::content::sanitize;
 use switchboard_config::{Diagnostic, Severity};
 
 use crate::failure::{Failure, Kind};
@@ -48,6 +47,8 @@ pub(crate) struct Screen {
     pub(crate) side_style: Style,
     /// The columns of the terminal that results go to; `None` if they go elsewhere.
     pub(crate) columns: Option<usize>,
+    /// The same of stderr.
+    pub(crate) side_columns: Option<usize>,
     /// Whether a person may be watching stderr, so that moving lines make sense there.
     pub(crate) is_watched: bool,
     /// Whether a person can be asked.
@@ -90,6 +91,12 @@ impl Screen {
         }
     }
 
+    fn complain(&self, label: &str, paint: Paint, message: &str, columns: Option<usize>) {
+        let lines = text::block(&format!("{label}{message}"), 2, columns);
+        let message = lines.trim_start().strip_prefix(label).unwrap_or(&lines);
+        say_anyway(&format!("{}{message}", self.side_style.paint(paint, label)));
+    }
+
     /// Tells why there is no result.
     pub(crate) fn fail(&self, failure: &Failure) {
         let parts = failure.parts();
@@ -97,21 +104,15 @@ impl Screen {
             // If stdout is gone as well there is nobody left to tell.
             let _ = self.print(&json::failure(failure));
         }
-        let label = match parts.kind {
-            Kind::Interrupted => String::new(),
-            _ => self.side_style.paint(Paint::Red, "error: "),
-        };
-        say_anyway(&format!("{label}{}", indented(&parts.message, "  ")));
+        if parts.kind == Kind::Interrupted {
+            return say_anyway(&parts.message);
+        }
+        self.complain("error: ", Paint::Red, &parts.message, self.side_columns);
         if let Some(hint) = &parts.hint {
-            let label = self.side_style.paint(Paint::Cyan, "hint: ");
-            say_anyway(&format!("{label}{}", indented(hint, "  ")));
+            // Never broken by us: what is there to paste must stay whole.
+            self.complain("hint: ", Paint::Cyan, hint, None);
         }
     }
-}
-
-/// Cleans a text and indents all of its lines but the first.
-fn indented(text: &str, by: &str) -> String {
-    sanitize(text).trim_end().replace('\n', &format!("\n{by}"))
 }
 
 pub(crate) fn say_anyway(text: &str) {
