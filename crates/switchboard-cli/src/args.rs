@@ -114,21 +114,21 @@ pub(crate) struct GetArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
-    /// Part of a name, or a glob such as 'mcp__files__*'
+    /// Part of a name, or a glob such as `mcp__files__*`
     #[arg(value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
-    /// The tool's name: mcp__server__tool
+    /// The tool's name: `mcp__server__tool`
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
-    /// The tool's name: mcp__server__tool
+    /// The tool's name: `mcp__server__tool`
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
     /// key=value, key:=json, one JSON object, or - for stdin

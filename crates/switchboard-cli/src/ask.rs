@@ -3,6 +3,7 @@
 //! The question shows the server, the tool's raw name, exactly what would be sent, and what the server
 //! claims of the tool. Anything but a clear yes is a no.
 
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,16 +109,18 @@ fn exactly(arguments: &serde_json::Map<String, serde_json::Value>) -> String {
     if for_terminal(&json) == json {
         return json;
     }
-    let mut units = [0; 2];
-    json.chars()
-        .map(|letter| match letter {
-            ' '..='~' => letter.to_string(),
-            _ => {
-                let units = letter.encode_utf16(&mut units).iter();
-                units.map(|unit| format!("\\u{unit:04x}")).collect()
-            }
-        })
-        .collect()
+    let mut spelled = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if matches!(letter, ' '..='~') {
+            spelled.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(spelled, "\\u{unit:04x}");
+        }
+    }
+    spelled
 }
 
 /// What a server claims of a tool, in words.

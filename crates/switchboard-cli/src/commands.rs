@@ -161,8 +161,23 @@ fn server_of_tool<'a>(servers: &'a Servers, tool: &str) -> Result<&'a ServerEntr
     })
 }
 
-/// Checks that a server may be started at all. `again` is what to type once it was approved.
-fn check_usable(entry: &ServerEntry, servers: &Servers, again: &str) -> Result<(), Failure> {
+/// Finds the one server that a command is about, and tells what is wrong with it.
+fn choose<'a>(
+    servers: &'a Servers,
+    screen: &Screen,
+    find: impl FnOnce(&'a Servers) -> Result<&'a ServerEntry, Failure>,
+) -> Result<&'a ServerEntry, Failure> {
+    let found = find(servers);
+    match &found {
+        Ok(entry) => servers.diagnose_one(entry, screen),
+        // The reason may be any of them.
+        Err(_) => servers.diagnose(screen),
+    }
+    found
+}
+
+/// Checks that a server may be started at all.
+fn check_usable(entry: &ServerEntry, servers: &Servers, context: &Context) -> Result<(), Failure> {
     let name = entry.name();
     match entry.admit(&servers.trust) {
         Admission::Invalid(problem) => Err(Failure::new(
@@ -179,7 +194,8 @@ fn check_usable(entry: &ServerEntry, servers: &Servers, again: &str) -> Result<(
             format!("server {name} comes with the project and is not approved; it was not started"),
         )
         .hint(format!(
-            "to approve it for this run: switchboard --trust-project {again}"
+            "to approve it for this run: {}",
+            context.again_with("--trust-project")
         ))),
         Admission::Launch(_) if entry.is_disabled() => Err(Failure::new(
             Kind::Unavailable,

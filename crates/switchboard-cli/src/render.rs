@@ -109,8 +109,9 @@ impl Screen {
         }
         self.complain("error: ", Paint::Red, &parts.message, self.side_columns);
         if let Some(hint) = &parts.hint {
-            // Never broken by us: what is there to paste must stay whole.
-            self.complain("hint: ", Paint::Cyan, hint, None);
+            // What is there to paste must stay whole.
+            let columns = self.side_columns.filter(|_| !hint.contains("switchboard "));
+            self.complain("hint: ", Paint::Cyan, hint, columns);
         }
     }
 }

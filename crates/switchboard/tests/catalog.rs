@@ -131,6 +131,28 @@ async fn a_change_is_listed_once_however_often_it_is_announced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_modern_server_is_asked_to_say_when_its_tools_change() {
+    let change = [
+        Step::SetTools(vec![switchboard_testkit::tool("new")]),
+        Step::tools_changed(),
+        Step::text("changed"),
+    ];
+    let script = Script::modern()
+        .tool("change")
+        .on("tools/call change", change);
+    let (host, server) = host_with(script).await;
+    let listen = &server.wait_received("subscriptions/listen", 1).await[0];
+    assert_eq!(
+        listen["params"]["notifications"],
+        json!({"toolsListChanged": true})
+    );
+    let mut events = host.events();
+    host.call("mcp__s__change", json!({})).await.unwrap();
+    while !matches!(events.next().await.unwrap(), Event::ToolsChanged { .. }) {}
+    assert_eq!(tool_names(&host), ["mcp__s__new"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_order_is_that_of_the_config_whoever_is_faster() {
     let slow = with_tools(2).on(
         "initialize",

@@ -30,7 +30,12 @@ fn version_of(host: &Host) -> ProtocolVersion {
 #[tokio::test(start_paused = true)]
 async fn a_modern_server_is_found_by_the_probe() {
     let (host, server) = host_with(Script::modern().tool("echo").instructions("be kind")).await;
-    assert_eq!(methods(&server), ["server/discover", "tools/list"]);
+    let mut methods = methods(&server);
+    methods.sort();
+    assert_eq!(
+        methods,
+        ["server/discover", "subscriptions/listen", "tools/list"]
+    );
     assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
     let hello = host.inspect("s").unwrap().hello.unwrap();
     assert_eq!(hello.server_info.unwrap().name, "scripted");

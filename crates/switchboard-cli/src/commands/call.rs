@@ -4,12 +4,13 @@
 //! to fit the tool's schema after.
 
 use std::io::Read as _;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 use switchboard::content::sanitize;
 use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Event, Host, Output};
 
-use super::{check_usable, find_tool, on_host, server_of_tool, settle_all};
+use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_all};
 use crate::args::CallArgs;
 use crate::arguments::{Given, coerce, parse, parse_object};
 use crate::ask::Ask;
@@ -31,8 +32,10 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let given = parse(&args.arguments)?;
     let servers = context.load_servers()?;
-    let entry = server_of_tool(&servers, &args.tool)?;
-    check_usable(entry, &servers, &format!("call {} …", args.tool))?;
+    let entry = choose(&servers, &context.screen, |servers| {
+        server_of_tool(servers, &args.tool)
+    })?;
+    check_usable(entry, &servers, context)?;
     let given = match given {
         Given::OnStdin => Given::Object(signals.interrupting(read_stdin()).await?),
         given => given,
@@ -85,32 +88,28 @@ async fn make(
     screen: &Screen,
 ) -> Result<Output, CallError> {
     let mut events = host.events();
-    let (notes, mut told) = tokio::sync::mpsc::channel(host_notes());
+    // Both the call and this loop touch it, one after the other; the engine wants it shareable.
+    let line = Mutex::new(None);
+    let line = || line.lock().unwrap_or_else(PoisonError::into_inner);
+    let begin = || Line::start(screen, tool);
     let call = host
         .call(tool, arguments)
         .context(CallContext::default().origin(CallOrigin::Person))
-        .on_progress(move |note| drop(notes.try_send(note)))
+        .on_progress(|note| {
+            tell(screen, &note);
+            line().get_or_insert_with(begin).show(&note);
+        })
         .into_future();
     tokio::pin!(call);
-    let mut line = None;
     loop {
         tokio::select! {
             biased;
-            Some(note) = told.recv() => {
-                tell(screen, &note);
-                line.get_or_insert_with(|| Line::start(screen, tool)).show(&note);
-            }
             outcome = &mut call => return outcome,
             event = events.next() => if let Some(Event::CallStarted { .. }) = event {
-                line.get_or_insert_with(|| Line::start(screen, tool));
+                line().get_or_insert_with(begin);
             }
         }
     }
-}
-
-/// How many notes may wait to be shown; they are shown at once.
-const fn host_notes() -> usize {
-    64
 }
 
 fn explain(error: CallError, tool: &CatalogTool, ask: &Ask) -> Failure {

@@ -115,7 +115,11 @@ fn discover(host: &Host, story: &mut Story<'_>, screen: &Screen) -> Result<(), F
     story.step("discover", "Discover their tools")?;
     for tool in &tools {
         let description = tool.definition.description.as_deref().unwrap_or_default();
-        let line = format!("{:<32} {}", tool.wire_name, text::first_line(description));
+        let line = format!(
+            "{:<32} {}",
+            tool.wire_name.as_str(),
+            text::first_line(description)
+        );
         let room = screen
             .columns
             .map_or(usize::MAX, |columns| columns.saturating_sub(5));
@@ -176,6 +180,7 @@ async fn kill_and_wait(host: &Host, story: &mut Story<'_>) -> Result<Vec<Pid>, F
     story.detail(&format!("SIGKILL to process {}", first.as_raw_nonzero()))?;
     let back = async {
         let mut was_away = false;
+        let mut told = String::new();
         while let Some(event) = events.next().await {
             let Event::ServerChanged {
                 server,
@@ -186,10 +191,11 @@ async fn kill_and_wait(host: &Host, story: &mut Story<'_>) -> Result<Vec<Pid>, F
                 continue;
             };
             let detail = detail.map(|detail| format!(": {}", text::first_line(&detail)));
-            story.detail(&format!(
-                "{server} is {status}{}",
-                detail.unwrap_or_default()
-            ))?;
+            let line = format!("{server} is {status}{}", detail.unwrap_or_default());
+            if line != told {
+                story.detail(&line)?;
+                told = line;
+            }
             was_away |= status != ConnectionStatus::Connected;
             if was_away && status == ConnectionStatus::Connected {
                 break;

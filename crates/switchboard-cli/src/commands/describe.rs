@@ -3,7 +3,7 @@
 use switchboard::CatalogTool;
 use switchboard::content::for_terminal;
 
-use super::{check_usable, find_tool, on_host, server_of_tool, settle_all};
+use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_all};
 use crate::args::DescribeArgs;
 use crate::ask::hints;
 use crate::context::Context;
@@ -20,8 +20,10 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = server_of_tool(&servers, &args.tool)?;
-    check_usable(entry, &servers, &format!("describe {}", args.tool))?;
+    let entry = choose(&servers, &context.screen, |servers| {
+        server_of_tool(servers, &args.tool)
+    })?;
+    check_usable(entry, &servers, context)?;
     let entries = vec![entry.clone()];
     let host = context.host_of(&servers, entries.clone());
     on_host(host, signals, async |host| {
@@ -68,10 +70,7 @@ fn identity(tool: &CatalogTool, screen: &Screen) -> String {
         .title
         .as_ref()
         .or(definition.annotations.title.as_ref());
-    let claims = match hints(&definition.annotations) {
-        claims if claims.is_empty() => String::new(),
-        claims => format!("{} (the server's own words)", claims.join(", ")),
-    };
+    let claims = hints(&definition.annotations).join(", ");
     let fields = [
         ("server", tool.id.server.as_str()),
         ("tool", tool.id.tool.as_str()),
@@ -115,7 +114,7 @@ fn explanation(parameter: &Parameter<'_>) -> String {
     let mut text = words.join(" ");
     if let Some(default) = parameter.default {
         let gap = if text.is_empty() { "" } else { " " };
-        text.push_str(&format!("{gap}(default {default})"));
+        text.extend([gap, "(default ", &default.to_string(), ")"]);
     }
     for_terminal(&text).into_owned()
 }
@@ -124,9 +123,10 @@ fn explanation(parameter: &Parameter<'_>) -> String {
 fn usage(tool: &CatalogTool, parameters: &[Parameter<'_>]) -> String {
     let argument = |parameter: &Parameter<'_>| {
         let name = for_terminal(parameter.name);
-        match parameter.required {
-            true => format!(" {name}=…"),
-            false => format!(" [{name}=…]"),
+        if parameter.required {
+            format!(" {name}=…")
+        } else {
+            format!(" [{name}=…]")
         }
     };
     let arguments: String = parameters.iter().map(argument).collect();

@@ -5,8 +5,8 @@ use switchboard::content::for_terminal;
 use switchboard::{ConnectionStatus, Inspection, naming};
 use switchboard_config::{ServerEntry, WrittenEntry};
 
-use super::list::{hint, symbol};
-use super::{on_host, server_named, settle_all};
+use super::list::{is_unapproved, symbol};
+use super::{choose, on_host, server_named, settle_all};
 use crate::args::GetArgs;
 use crate::context::{Context, Servers};
 use crate::failure::{Exit, Failure};
@@ -23,7 +23,9 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = server_named(&servers, &args.name)?;
+    let entry = choose(&servers, &context.screen, |servers| {
+        server_named(servers, &args.name)
+    })?;
     let entries = vec![entry.clone()];
     let host = context.host_of(&servers, entries.clone());
     on_host(host, signals, async |host| {
@@ -60,8 +62,8 @@ fn render(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: &
     describe_entry(&mut page, entry);
     describe_hello(&mut page, server);
     describe_tools(&mut page, server);
-    page.block("notes", &server.notes.join("\n"));
-    page.block("stderr", server.stderr.as_deref().unwrap_or_default());
+    page.field("notes", &server.notes.join("\n"));
+    page.field("stderr", server.stderr.as_deref().unwrap_or_default());
     page.text
 }
 
@@ -81,8 +83,15 @@ fn describe_status(
         .unwrap_or_default();
     page.painted("status", &format!("{symbol} {status}{took}"), paint);
     page.field("reason", server.status.error.as_deref().unwrap_or_default());
-    let hint = hint(entry, server, servers).unwrap_or_default();
-    page.painted("", &hint, Paint::Cyan);
+    let hint = if is_unapproved(entry, servers) {
+        let name = text::shell_word(entry.name().as_str());
+        Some(format!(
+            "not approved; to approve it for this run: switchboard --trust-project get {name}"
+        ))
+    } else {
+        server.status.detail.clone()
+    };
+    page.painted("", &hint.unwrap_or_default(), Paint::Cyan);
 }
 
 fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {
@@ -152,7 +161,7 @@ fn describe_hello(page: &mut Page<'_>, server: &Inspection) {
         "offers",
         &offers.map(|(_, name)| name).collect::<Vec<_>>().join(", "),
     );
-    page.block(
+    page.field(
         "instructions",
         hello.instructions.as_deref().unwrap_or_default(),
     );
@@ -200,12 +209,7 @@ impl<'a> Page<'a> {
         let style = self.screen.style;
         let room = INDENT - 2;
         let label = style.paint(Paint::Dim, &format!("{label:room$}"));
-        self.text
-            .push_str(&format!("  {label}{}\n", style.paint(paint, value)));
-    }
-
-    /// A text of others, set apart.
-    fn block(&mut self, label: &str, value: &str) {
-        self.field(label, value);
+        let value = style.paint(paint, value);
+        self.text.extend(["  ", &label, &value, "\n"]);
     }
 }

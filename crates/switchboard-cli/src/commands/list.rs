@@ -42,6 +42,7 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
+    servers.diagnose(&context.screen);
     let entries = servers.loaded.config.servers.clone();
     let host = context.host_of(&servers, entries);
     on_host(host, signals, async |host| {
@@ -103,7 +104,27 @@ fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &
         table.row(row(server));
         table.text(reasons(entry, server, servers, screen));
     }
-    table.render(screen.columns, screen.style)
+    let rows = table.render(screen.columns, screen.style);
+    match how_to_approve(inspected, servers) {
+        Some(hint) => format!("{rows}\n{hint}"),
+        None => rows,
+    }
+}
+
+/// What to type so that the project's servers may run.
+fn how_to_approve(inspected: &[(&ServerEntry, Inspection)], servers: &Servers) -> Option<String> {
+    let entries = inspected.iter().map(|(entry, _)| *entry);
+    let what = match entries
+        .filter(|entry| is_unapproved(entry, servers))
+        .count()
+    {
+        0 => return None,
+        1 => "1 server of this project is not approved and was not started.".to_owned(),
+        many => format!("{many} servers of this project are not approved and were not started."),
+    };
+    Some(format!(
+        "{what}\nTo approve for this run: switchboard --trust-project list"
+    ))
 }
 
 fn row(server: &Inspection) -> Vec<Cell> {
@@ -123,10 +144,20 @@ fn row(server: &Inspection) -> Vec<Cell> {
                 .map(|scope| scope.to_string())
                 .unwrap_or_default(),
         ),
-        Cell::new(server.transport),
+        Cell::new(transport(server)),
         Cell::new(or_dash(tools)).number(),
         Cell::new(or_dash(took)).number(),
     ]
+}
+
+/// How the server is reached; of an entry that cannot be used, what it says itself.
+fn transport(server: &Inspection) -> &str {
+    let written = server.status.config.as_ref();
+    let written = written.and_then(|entry| entry.as_object().get("type")?.as_str());
+    match server.transport {
+        "unknown" => written.unwrap_or("-"),
+        known => known,
+    }
 }
 
 /// How a status looks at a glance.
@@ -149,7 +180,7 @@ fn reasons(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: 
             .iter()
             .map(|error| (Paint::Plain, error.clone())),
     );
-    lines.extend(hint(entry, server, servers).map(|hint| (Paint::Cyan, hint)));
+    lines.extend(hint(entry, server, servers));
     let notes = server.notes.iter().take(NOTES);
     lines.extend(notes.map(|note| (Paint::Dim, format!("note: {note}"))));
     if server.notes.len() > NOTES {
@@ -167,17 +198,21 @@ fn reasons(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: 
     painted.collect::<Vec<_>>().join("\n")
 }
 
-/// What to do about a server that is not connected.
-pub(super) fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<String> {
-    if let Admission::AwaitingApproval { .. } = entry.admit(&servers.trust) {
-        return Some(
-            "not approved, nothing was started; to approve it for this run: switchboard --trust-project list"
-                .to_owned(),
-        );
+/// What to do about a server that is not connected, or why it is not.
+fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<(Paint, String)> {
+    if is_unapproved(entry, servers) {
+        return Some((Paint::Dim, "not approved".to_owned()));
     }
     let detail = server.status.detail.clone()?;
     Some(match server.status.status {
-        ConnectionStatus::Failed => format!("hint: {detail}"),
-        _ => detail,
+        ConnectionStatus::Failed => (Paint::Cyan, format!("hint: {detail}")),
+        _ => (Paint::Dim, detail),
     })
+}
+
+pub(super) fn is_unapproved(entry: &ServerEntry, servers: &Servers) -> bool {
+    matches!(
+        entry.admit(&servers.trust),
+        Admission::AwaitingApproval { .. }
+    )
 }

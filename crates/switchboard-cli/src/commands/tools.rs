@@ -24,6 +24,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let filter = args.pattern.as_deref().map(Filter::parse).transpose()?;
     let servers = context.load_servers()?;
+    servers.diagnose(&context.screen);
     let entries = servers.loaded.config.servers.clone();
     let screen = &context.screen;
     let host = context.host_of(&servers, entries.clone());

@@ -319,7 +319,12 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Fa
     .await;
     let error = match outcome {
         Ok(Ok(hello)) => {
+            let is_modern = hello.version.era() == Era::Modern;
+            let announces_changes = hello.capabilities.tools_list_changed;
             connection.establish(hello);
+            if is_modern && announces_changes {
+                site.tasks.spawn(connection.listen());
+            }
             return Ok(live);
         }
         Ok(Err(HandshakeError::Gone)) => live.post_mortem(site).await,

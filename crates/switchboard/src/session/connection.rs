@@ -15,8 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use super::inbound::{self, Inbound};
 use super::life::{Life, Patience};
-use super::request::{Ask, Kind};
-use super::table::{Reply, Table};
+use super::request::Ask;
+use super::table::{Kind, Reply, Table};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
 use crate::sync::lock;
@@ -28,6 +28,8 @@ use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received, decode};
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Longer than any session.
+const AS_LONG_AS_IT_LASTS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// How much of a half line or of a line that is no JSON is kept for an error message.
 const SHOWN_BYTES: usize = 200;
 
@@ -177,6 +179,27 @@ impl Connection {
         .await
     }
 
+    /// Asks a modern server to say when its tools change, for as long as the session lasts. Older
+    /// ones say so unasked; a server that will not is listed anew with every session.
+    pub(crate) async fn listen(self: Arc<Self>) {
+        let ask = Ask {
+            kind: Kind::Standing,
+            ..Ask::plain(Patience::within(AS_LONG_AS_IT_LASTS))
+        };
+        let params = encode::Listen {
+            notifications: encode::Interests {
+                tools_list_changed: true,
+            },
+            meta: self.meta(None, None),
+        };
+        let listening = self.request(ask, |id| {
+            encode::request(id, "subscriptions/listen", params)
+        });
+        if let Err(error) = listening.await {
+            tracing::debug!(server = %self.context.server, %error, "not told of changes");
+        }
+    }
+
     /// Tells the server that the handshake is over.
     pub(crate) fn send_initialized(&self) {
         let line = encode::notification("notifications/initialized", None::<()>);
@@ -187,7 +210,7 @@ impl Connection {
     /// Hands a line to the outbox.
     pub(super) fn send(&self, id: Option<u64>, line: Vec<u8>) -> Result<(), RequestError> {
         self.tap(Direction::Sent, &line);
-        let alone = lock(&self.table).len() <= 1;
+        let alone = lock(&self.table).is_quiet();
         self.outbox
             .submit(id, line, alone)
             .map_err(|refused| match refused {

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Connection;
 use super::life::Patience;
-use super::table::{Pending, Reply};
+use super::table::{Kind, Pending, Reply};
 use super::{Delivery, RequestError, SessionEnd};
 use crate::mcp::Progress;
 use crate::sync::lock;
@@ -31,13 +31,6 @@ impl Ask {
             progress: None,
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Ordinary,
-    /// Must not be cancelled, and is ended by an error that names no request.
-    Handshake,
 }
 
 /// A request in the table. Dropped while open, it is cancelled.
@@ -62,7 +55,7 @@ impl OpenRequest<'_> {
         if self.connection.outbox.withdraw(self.id) {
             return Delivery::NotSent;
         }
-        if was_waiting && self.kind == Kind::Ordinary {
+        if was_waiting && self.kind != Kind::Handshake {
             // If the server cannot be told any more, it is gone, and so is the request.
             let _ = self
                 .connection
@@ -95,12 +88,11 @@ impl Connection {
         }
         let wait = ask.patience.start(&self.life);
         let (reply, mut answer) = oneshot::channel();
-        let is_handshake = ask.kind == Kind::Handshake;
         let pending = Pending {
             reply,
             progress: ask.progress,
             skipped: 0,
-            is_handshake,
+            kind: ask.kind,
         };
         lock(&self.table)
             .insert(id, pending)

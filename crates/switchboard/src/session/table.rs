@@ -31,8 +31,17 @@ pub(super) struct Pending {
     pub(super) progress: Option<mpsc::Sender<Progress>>,
     /// Progress notes dropped since the last one that was taken.
     pub(super) skipped: u64,
-    /// Part of the handshake: also ended by an error that names no request.
-    pub(super) is_handshake: bool,
+    pub(super) kind: Kind,
+}
+
+/// What sort of request it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Ordinary,
+    /// Must not be cancelled, and is ended by an error that names no request.
+    Handshake,
+    /// Stays open as long as the session: nobody is kept waiting by it.
+    Standing,
 }
 
 #[derive(Default)]
@@ -53,8 +62,10 @@ impl Table {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.pending.len()
+    /// Whether no more than one request is being waited for.
+    pub(super) fn is_quiet(&self) -> bool {
+        let waited_for = |pending: &&Pending| pending.kind != Kind::Standing;
+        self.pending.len() <= 1 || self.pending.values().filter(waited_for).nth(1).is_none()
     }
 
     pub(super) fn take(&mut self, id: u64) -> Option<Pending> {
@@ -66,7 +77,7 @@ impl Table {
         let mut handshakes = self
             .pending
             .iter()
-            .filter(|(_, pending)| pending.is_handshake)
+            .filter(|(_, pending)| pending.kind == Kind::Handshake)
             .map(|(id, _)| *id);
         match (handshakes.next(), handshakes.next()) {
             (Some(id), None) => self.pending.remove(&id),

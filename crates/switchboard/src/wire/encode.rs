@@ -98,6 +98,21 @@ pub(crate) struct ListPage<'a> {
     pub(crate) meta: Option<Meta<'a>>,
 }
 
+/// The parameters of `subscriptions/listen`.
+#[derive(Serialize)]
+pub(crate) struct Listen<'a> {
+    pub(crate) notifications: Interests,
+    #[serde(rename = "_meta")]
+    pub(crate) meta: Meta<'a>,
+}
+
+/// What one wants to be told of.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Interests {
+    pub(crate) tools_list_changed: bool,
+}
+
 /// The parameters of a request that has none of its own.
 #[derive(Serialize)]
 pub(crate) struct OnlyMeta<'a> {

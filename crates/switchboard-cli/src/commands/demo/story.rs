@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::{Screen, json, time};
+use crate::render::{Screen, json, text, time};
 
 /// Whether something went as it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,8 @@ pub(super) struct Story<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Step {
-    step: &'static str,
+    #[serde(rename = "step")]
+    name: &'static str,
     ok: bool,
     /// What came of it, a line each.
     outcome: Vec<String>,
@@ -57,9 +58,9 @@ impl<'a> Story<'a> {
     }
 
     /// Begins a step.
-    pub(super) fn step(&mut self, step: &'static str, title: &str) -> Result<(), Failure> {
+    pub(super) fn step(&mut self, name: &'static str, title: &str) -> Result<(), Failure> {
         self.steps.push(Step {
-            step,
+            name,
             ok: true,
             outcome: Vec::new(),
             elapsed_ms: 0,
@@ -86,10 +87,9 @@ impl<'a> Story<'a> {
             Mark::Good => ("✓", Paint::Green),
             Mark::Bad => ("✗", Paint::Red),
         };
-        self.print(&format!(
-            "   {} {line}",
-            self.screen.style.paint(paint, symbol)
-        ))
+        let lines = text::block(line, 5, self.screen.prose_columns());
+        let symbol = self.screen.style.paint(paint, symbol);
+        self.print(&format!("   {symbol} {}", lines.trim_start()))
     }
 
     /// As [`Self::outcome`], for programs only.
@@ -117,10 +117,10 @@ impl<'a> Story<'a> {
     }
 
     fn print(&self, line: &str) -> Result<(), Failure> {
-        match self.screen.is_json() {
-            true => Ok(()),
-            false => self.screen.print(line),
+        if self.screen.is_json() {
+            return Ok(());
         }
+        self.screen.print(line)
     }
 }
 
