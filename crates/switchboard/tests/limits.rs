@@ -1,0 +1,189 @@
+//! Every limit that no other file crosses is crossed here.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+mod common;
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use common::{InMemory, child, launch, permissive};
+use serde_json::json;
+use switchboard::{CallError, Event, Host, Limits, Readiness};
+use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
+use tokio::time::Instant;
+
+async fn limited(script: Script, change: impl FnOnce(&mut Limits)) -> Host {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    let server = InMemory(MemoryServer::new(script));
+    let host = permissive()
+        .limits(limits)
+        .stream_server("s", server)
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    host
+}
+
+#[tokio::test(start_paused = true)]
+async fn structured_content_with_too_many_values_is_passed_on_unchecked() {
+    let tool = json!({
+        "name": "work", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array"},
+    });
+    let result = json!({"content": [], "structuredContent": {"list": vec![0; 100]}});
+    let script = Script::legacy()
+        .raw_tool(tool)
+        .on("tools/call", [Step::Reply(result)]);
+    let host = limited(script, |limits| limits.tree_nodes = 50).await;
+    let output = host.call("mcp__s__work", json!({})).await.unwrap();
+    assert!(output.structured.is_some());
+    assert_eq!(
+        output.notes,
+        ["the structured content was not checked: it is too large"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_that_is_too_long_ends_the_list() {
+    let mut script = Script::legacy()
+        .tool("a")
+        .tool("b")
+        .paged(1, Cursors::Plain);
+    script.cursor_bytes = 2_000;
+    let host = limited(script, |limits| limits.cursor_bytes = 1_000).await;
+    assert_eq!(common::tool_names(&host), ["mcp__s__a"]);
+    let notes = host.inspect("s").unwrap().notes;
+    assert!(notes[0].contains("limit `cursor_bytes`"), "{notes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_that_is_not_taken_in_time_is_counted() {
+    let notes = (0..200).map(Step::progress).chain([Step::text("done")]);
+    let script = Script::legacy().tool("work").on("tools/call", notes);
+    let host = limited(script, |limits| limits.progress_backlog = 5).await;
+    let mut seen = Vec::new();
+    host.call("mcp__s__work", json!({}))
+        .on_progress(|note| seen.push((note.progress, note.skipped)))
+        .await
+        .unwrap();
+    assert!(seen.len() < 200, "the backlog has no bound");
+    assert!(seen.is_sorted_by(|(a, _), (b, _)| a < b));
+    for pair in seen.windows(2) {
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let skipped = pair[1].1 as f64;
+        assert!(
+            (pair[1].0 - pair[0].0 - 1.0 - skipped).abs() < 0.5,
+            "{pair:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_is_too_slow_is_told_what_it_missed() {
+    let script = Script::legacy().tool("echo");
+    let host = limited(script, |limits| limits.event_backlog = 4).await;
+    let mut events = host.events();
+    for _ in 0..10 {
+        host.call("mcp__s__echo", json!({"message": "hi"}))
+            .await
+            .unwrap();
+    }
+    assert_eq!(events.next().await, Some(Event::Missed { count: 16 }));
+    assert!(matches!(
+        events.next().await,
+        Some(Event::CallStarted { .. })
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_beyond_the_hosts_permits_wait_for_their_turn() {
+    let script = Script::legacy().tool("sleep");
+    let host = limited(script, |limits| limits.calls_in_flight = 3).await;
+    let began = Instant::now();
+    let calls = (0..9).map(|_| {
+        host.call("mcp__s__sleep", json!({"ms": 1_000}))
+            .into_future()
+    });
+    let outcomes = futures_util::future::join_all(calls).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    assert_eq!(began.elapsed().as_secs(), 3);
+}
+
+#[tokio::test]
+async fn an_entry_can_set_its_own_bounds() {
+    let script = Script::legacy()
+        .tool("sleep")
+        .tool("hang")
+        .on("tools/call hang", [Step::Hang]);
+    let one_by_one = child(&script, "bounds").max_concurrent_calls(NonZeroUsize::MIN);
+    let impatient = child(&script, "bounds").call_timeout(Duration::from_millis(50));
+    let host = permissive()
+        .server(launch("one-by-one", one_by_one))
+        .server(launch("impatient", impatient))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let began = Instant::now();
+    let sleep = || host.call("mcp__one-by-one__sleep", json!({"ms": 100}));
+    let both = futures_util::future::join(sleep().into_future(), sleep().into_future());
+    assert!(matches!(both.await, (Ok(_), Ok(_))));
+    assert!(began.elapsed() >= Duration::from_millis(200));
+
+    let error = host.call("mcp__impatient__hang", json!({})).await;
+    assert!(
+        matches!(error, Err(CallError::TimedOut { .. })),
+        "{error:?}"
+    );
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn only_the_end_of_a_long_stderr_is_kept() {
+    let mut limits = Limits::default();
+    limits.stderr_tail_bytes = 1_000;
+    let flood = Step::StderrFlood {
+        bytes: Some(1_000_000),
+    };
+    let script = Script::legacy().on_start([flood, Step::stderr("the end"), Step::Exit(1)]);
+    let host = permissive()
+        .one_shot()
+        .limits(limits)
+        .server(launch("s", child(&script, "long")))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let error = host.server_status("s").unwrap().error.unwrap();
+    assert!(error.ends_with("the end"), "{error}");
+    assert!(error.len() < 1_200, "{}", error.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_read_in_the_one_version_that_has_batches() {
+    let batch = r#"[{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}},{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"in a batch"}]}}]"#;
+    let script = |version: &str| {
+        let mut script = Script::legacy()
+            .tool("work")
+            .on("tools/call", [Step::raw(batch)]);
+        script.protocol_version = Some(version.to_owned());
+        script
+    };
+    let host = limited(script("2025-03-26"), |_| {}).await;
+    let mut seen = 0;
+    let output = host
+        .call("mcp__s__work", json!({}))
+        .on_progress(|_| seen += 1)
+        .await
+        .unwrap();
+    assert_eq!(output.to_text(), "in a batch");
+    assert_eq!(seen, 1);
+
+    let host = limited(script("2025-06-18"), |_| {}).await;
+    let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
+}
