@@ -285,9 +285,12 @@ impl Surroundings {
             .get("TERM")
             .is_some_and(|term| term == "dumb");
         let is_plain = is_set("NO_COLOR") || is_dumb;
-        let style = |is_terminal: bool| match is_terminal && !is_plain {
-            true => Style::Coloured,
-            false => Style::Plain,
+        let style = |is_terminal: bool| {
+            if is_terminal && !is_plain {
+                Style::Coloured
+            } else {
+                Style::Plain
+            }
         };
         let stderr_is_terminal = io::stderr().is_terminal();
         let columns = |(columns, _): (terminal_size::Width, _)| usize::from(columns.0);

@@ -66,6 +66,10 @@ impl Screen {
     }
 
     /// Prints a result; a line end is added where there is none.
+    #[expect(
+        clippy::unused_self,
+        reason = "results go to the screen, wherever that is"
+    )]
     pub(crate) fn print(&self, result: &str) -> Result<(), Failure> {
         write_line(io::stdout().lock(), result).or_else(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => Ok(()),

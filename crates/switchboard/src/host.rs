@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     permits: Arc<Semaphore>,
     next_call: AtomicU64,
     sites: Sites,
+    /// Held while the set of dynamic servers is being changed.
+    changing: tokio::sync::Mutex<()>,
     tasks: TaskTracker,
     stop: CancellationToken,
     children: Children,
@@ -250,6 +252,7 @@ impl Host {
     /// Makes the servers of scope *dynamic* be exactly these. Unchanged ones keep their process; a
     /// changed one counts as removed and added. Entries that came from files are not touched.
     pub async fn set_servers(&self, wanted: BTreeMap<String, ServerConfig>) -> SetServersResult {
+        let _changing = self.shared.changing.lock().await;
         let mut result = SetServersResult::default();
         let mut specs = BTreeMap::new();
         for (name, config) in wanted {

@@ -109,6 +109,41 @@ async fn a_panic_in_a_server_in_this_process_fails_the_one_call() {
 }
 
 #[tokio::test]
+async fn a_panic_in_a_servers_task_fails_that_server_and_no_other() {
+    struct Panicking;
+    impl LocalServer for Panicking {
+        fn implementation(&self) -> Implementation {
+            panic!("no name")
+        }
+        fn tools(&self) -> Vec<Description> {
+            Vec::new()
+        }
+        fn call<'a>(
+            &'a self,
+            _: LocalCall<'a>,
+        ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+            Box::pin(std::future::ready(Ok(CallToolResult::default())))
+        }
+    }
+    let host = permissive()
+        .local_server("bad", Panicking)
+        .local_server("calc", Calculator)
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    assert_eq!(host.server_status("bad").unwrap().status.as_str(), "failed");
+    let error = host.call("mcp__bad__x", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "server bad is failed: its task panicked; this is a bug"
+    );
+    host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
+        .await
+        .unwrap();
+    host.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_status_has_the_fields_of_the_field_and_hides_secrets() {
     let config = child(&Script::legacy().tool("echo"), "status").env("TOKEN", "hunter2");
     let host = permissive().server(launch("s", config)).start().unwrap();

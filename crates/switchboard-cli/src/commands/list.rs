@@ -52,10 +52,10 @@ pub(crate) async fn run(
         context.screen.print(&result)?;
         let failed =
             |(_, server): &(_, Inspection)| server.status.status == ConnectionStatus::Failed;
-        Ok(match args.exit_status && inspected.iter().any(failed) {
-            true => Exit::Unavailable,
-            false => Exit::Ok,
-        })
+        if args.exit_status && inspected.iter().any(failed) {
+            return Ok(Exit::Unavailable);
+        }
+        Ok(Exit::Ok)
     })
     .await
 }

@@ -52,7 +52,8 @@ pub(crate) struct Server<'a> {
 pub(crate) struct Tool<'a> {
     name: &'a WireName,
     server: &'a ServerName,
-    tool: &'a ToolName,
+    #[serde(rename = "tool")]
+    raw_name: &'a ToolName,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +72,7 @@ impl<'a> From<&'a CatalogTool> for Tool<'a> {
         Self {
             name: &tool.wire_name,
             server: &tool.id.server,
-            tool: &tool.id.tool,
+            raw_name: &tool.id.tool,
             title: definition.title.as_deref(),
             description: definition.description.as_deref(),
             input_schema: &definition.input_schema,

@@ -209,6 +209,7 @@ impl HostBuilder {
                 tap: self.tap,
                 retries: self.retries,
             },
+            changing: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             children: Children::default(),

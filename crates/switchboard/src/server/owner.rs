@@ -3,8 +3,10 @@
 //! Orders come in through a bounded inbox, the state goes out on a `watch`; calls do not pass
 //! through here. Invariant: the catalog knows a session's tools before anybody sees it as ready.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -60,7 +62,26 @@ enum Wake {
 }
 
 impl Owner {
-    pub(super) async fn run(mut self) {
+    /// Runs until the server is stopped. A panic ends the one server, and says so.
+    pub(super) async fn run(self) {
+        let (name, state, catalog) = (
+            self.name.clone(),
+            self.state.clone(),
+            Arc::clone(&self.catalog),
+        );
+        if AssertUnwindSafe(self.own()).catch_unwind().await.is_err() {
+            catalog.withdraw(&name);
+            state.send_modify(|state| {
+                state.session = None;
+                state.phase = Phase::Failed(Failure {
+                    error: "its task panicked; this is a bug".to_owned(),
+                    hint: None,
+                });
+            });
+        }
+    }
+
+    async fn own(mut self) {
         let mut step = match self.state.borrow().phase {
             Phase::Starting => Step::Connect,
             _ => Step::Rest,

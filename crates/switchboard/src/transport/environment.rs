@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use switchboard_config::{InheritEnv, StdioConfig};
 
 /// What programs need to find their way, and nothing that is a secret.
-const PASSED_ON: [&str; 20] = [
+const PASSED_ON: [&str; 19] = [
     "PATH",
     "HOME",
     "USER",
@@ -28,7 +28,6 @@ const PASSED_ON: [&str; 20] = [
     "NO_PROXY",
     "ALL_PROXY",
     "FTP_PROXY",
-    "SystemRoot",
 ];
 
 /// Families of such names: locale, XDG folders, and the settings of package runners.

@@ -1,0 +1,104 @@
+//! Config that is wrong: what can be used is used, and the rest is told.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use crate::support::{Desk, polite};
+
+#[tokio::test]
+async fn an_unset_variable_fails_its_server_and_no_other() {
+    let desk = Desk::with([
+        (
+            "bad",
+            json!({"command": "x", "args": ["${NOT_SET}"]}).into(),
+        ),
+        ("good", polite().into()),
+    ]);
+    let ran = desk.run(&["list"]).await;
+    // The file is one long line, so the snippet is not worth a snapshot.
+    assert!(
+        ran.stderr
+            .starts_with("warning: server `bad`: variable NOT_SET is not set"),
+        "{ran}"
+    );
+    assert_snapshot!(ran.stdout, @"");
+    assert_eq!(
+        desk.run(&["call", "mcp__good__echo", "message=hi", "--yes"])
+            .await
+            .to_string(),
+        "exit 0\n--- stdout\nhi"
+    );
+    let ran = desk.run(&["call", "mcp__bad__x", "--yes", "-q"]).await;
+    assert_snapshot!(ran, @"");
+    assert_eq!(desk.run(&["get", "bad"]).await.code, 3);
+}
+
+#[tokio::test]
+async fn a_project_file_that_is_broken_and_alone() {
+    let desk = Desk::empty();
+    desk.sandbox.write(
+        ".mcp.json",
+        "{\n  \"mcpServers\": {\n    \"a\": {\"command\": }\n  }\n}\n",
+    );
+    assert_snapshot!(desk.run(&["list"]).await, @"");
+    assert_eq!(desk.run(&["tools"]).await.code, 3);
+    let ran = desk.run(&["call", "mcp__a__b", "--yes", "--json"]).await;
+    assert_eq!(ran.code, 3);
+    assert_eq!(ran.json()["error"]["kind"], "config");
+    assert_eq!(ran.json()["diagnostics"][0]["origin"]["line"], 3);
+}
+
+#[tokio::test]
+async fn a_project_file_that_is_broken_beside_a_good_one() {
+    let desk = Desk::with([("good", polite().into())]);
+    let config = desk.sandbox.read(".mcp.json");
+    desk.sandbox.write_home(".mcp.json", config);
+    desk.sandbox.write(".mcp.json", "{\"mcpServers\": ");
+    assert_snapshot!(desk.run(&["list"]).await, @"");
+}
+
+#[tokio::test]
+async fn a_named_file_that_is_broken_or_missing_is_fatal() {
+    let desk = Desk::with([("good", polite().into())]);
+    desk.sandbox.write("broken.json", "nonsense");
+    assert_snapshot!(desk.run(&["list", "--mcp-config", "broken.json"]).await, @"");
+    assert_snapshot!(desk.run(&["list", "--mcp-config", "missing.json"]).await, @"");
+    assert_eq!(
+        desk.run(&["list", "--mcp-config", "{nonsense"]).await.code,
+        3
+    );
+}
+
+#[tokio::test]
+async fn quiet_leaves_warnings_out() {
+    let desk = Desk::with([("good", polite().into())]);
+    let config = desk
+        .sandbox
+        .read(".mcp.json")
+        .replace("\"args\"", "\"colour\": 1, \"args\"");
+    desk.sandbox.write(".mcp.json", config);
+    let loud = desk
+        .run(&["call", "mcp__good__echo", "message=hi", "--yes"])
+        .await;
+    assert!(loud.stderr.contains("colour"), "{loud}");
+    let ran = desk
+        .run(&["call", "mcp__good__echo", "message=hi", "--yes", "-q"])
+        .await;
+    assert_eq!(ran.to_string(), "exit 0\n--- stdout\nhi");
+}
+
+#[tokio::test]
+async fn what_was_typed_wrong_is_a_usage_error() {
+    let desk = Desk::empty();
+    assert_eq!(desk.run(&["lsit"]).await.code, 2);
+    assert_eq!(desk.run(&["call"]).await.code, 2);
+    assert_eq!(desk.run(&["list", "--no-such-flag"]).await.code, 2);
+    assert_eq!(desk.run(&["tools", "["]).await.code, 2);
+    assert_eq!(desk.finish(desk.untrusting(&["--version"])).await.code, 0);
+    assert_eq!(
+        desk.finish(desk.untrusting(&["call", "--help"])).await.code,
+        0
+    );
+    let ran = desk.run(&["list", "--trace", "no/such/folder/trace"]).await;
+    assert_snapshot!(ran, @"");
+}

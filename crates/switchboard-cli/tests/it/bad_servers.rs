@@ -1,0 +1,109 @@
+//! Servers that misbehave before a call: each ends in bounded time, with the right words and exit code,
+//! and leaves the one beside it alone.
+
+use insta::assert_snapshot;
+use serde_json::json;
+use switchboard_testkit::{Script, Step};
+
+use crate::support::{Desk, Entry, Ran, polite};
+
+/// The bad one, and a good one beside it, which must be connected whatever the other does.
+fn beside(bad: impl Into<Entry>) -> Desk {
+    Desk::with([("bad", bad.into()), ("good", polite().into())])
+}
+
+async fn list(desk: &Desk) -> Ran {
+    let mut command = desk.command(&["list"]);
+    command.env("MCP_TIMEOUT", "1500");
+    desk.finish(command).await
+}
+
+async fn call(desk: &Desk, tool: &str) -> Ran {
+    let mut command = desk.command(&["call", tool, "message=hi", "--yes"]);
+    command.env("MCP_TIMEOUT", "1500");
+    desk.finish(command).await
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_exist() {
+    let desk = beside(json!({"command": "no-such-program"}));
+    assert_snapshot!(list(&desk).await, @"");
+    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"");
+    assert_eq!(call(&desk, "mcp__good__echo").await.stdout, "hi");
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_executed() {
+    let desk = beside(json!({"command": "./plain.txt"}));
+    desk.sandbox.write("plain.txt", "just text");
+    assert_snapshot!(list(&desk).await, @"");
+    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"");
+}
+
+#[tokio::test]
+async fn a_server_that_exits_at_once() {
+    let script = "echo first >&2; printf 'second \\033[31mred\\n' >&2; exit 3";
+    let desk = beside(json!({"command": "sh", "args": ["-c", script]}));
+    assert_snapshot!(list(&desk).await, @"");
+    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"");
+}
+
+#[tokio::test]
+async fn a_server_that_prints_banners_before_it_speaks() {
+    let banners = [
+        Step::raw("=== My Server v1 ==="),
+        Step::raw(""),
+        Step::raw("[info] ready"),
+    ];
+    let desk = beside(polite().on_start(banners));
+    assert_snapshot!(list(&desk).await, @"");
+    assert_eq!(call(&desk, "mcp__bad__echo").await.stdout, "hi");
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_half_a_line_and_dies() {
+    let script = Script::legacy().on(
+        "*",
+        [Step::bytes("{\"jsonrpc\": \"2.0\", \"id"), Step::Exit(1)],
+    );
+    let desk = beside(script);
+    assert_snapshot!(list(&desk).await, @"");
+    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"");
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers() {
+    let desk = beside(Script::legacy().on("*", [Step::Hang]));
+    assert_snapshot!(list(&desk).await, @"");
+    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"");
+}
+
+#[tokio::test]
+async fn a_server_of_which_only_one_tool_can_be_used() {
+    let script = Script::legacy()
+        .raw_tool(json!({"description": "has no name"}))
+        .raw_tool(json!({"name": 7}))
+        .tool("echo");
+    let desk = beside(script);
+    assert_snapshot!(list(&desk).await, @"");
+    assert_snapshot!(desk.run(&["tools"]).await, @"");
+    assert_eq!(call(&desk, "mcp__bad__echo").await.stdout, "hi");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_list_its_tools() {
+    let script = Script::legacy().on("tools/list", [Step::error(-32603, "database is locked")]);
+    let desk = beside(script);
+    assert_snapshot!(list(&desk).await, @"");
+    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"");
+}
+
+#[tokio::test]
+async fn a_strange_value_of_a_timeout_is_warned_about() {
+    let desk = Desk::with([("good", polite().into())]);
+    let mut command = desk.command(&["list"]);
+    command
+        .env("MCP_TIMEOUT", "soon")
+        .env("MCP_TOOL_TIMEOUT", "0");
+    assert_snapshot!(desk.finish(command).await, @"");
+}

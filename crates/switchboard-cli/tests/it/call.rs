@@ -1,0 +1,137 @@
+//! `call`: what comes back, and what does not.
+
+use insta::assert_snapshot;
+use serde_json::json;
+use switchboard_testkit::{Script, Step, read_record};
+
+use crate::support::{Desk, entry, polite};
+
+#[tokio::test]
+async fn the_text_is_printed_and_nothing_else() {
+    let desk = Desk::with([("ant", polite().into())]);
+    let ran = desk
+        .run(&["call", "mcp__ant__echo", "message=hello", "--yes"])
+        .await;
+    assert_snapshot!(ran, @"");
+}
+
+#[tokio::test]
+async fn only_the_server_that_owns_the_tool_is_started() {
+    let desk = Desk::with([
+        (
+            "other",
+            Script::legacy().on_start([Step::count("started")]).into(),
+        ),
+        ("ant", polite().into()),
+    ]);
+    let ran = desk
+        .run(&["call", "mcp__ant__add", "a=15", "b=27", "--yes"])
+        .await;
+    assert_snapshot!(ran, @"");
+    assert!(!desk.sandbox.project().join("started").exists());
+}
+
+#[tokio::test]
+async fn a_server_that_waits_for_its_first_call_is_woken() {
+    let desk = Desk::with([("ant", entry(polite(), json!({"lazy": true})))]);
+    let ran = desk
+        .run(&["call", "mcp__ant__add", "a=15", "b=27", "--yes"])
+        .await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "42"));
+}
+
+#[tokio::test]
+async fn a_result_as_data() {
+    let result = json!({
+        "content": [
+            {"type": "text", "text": "clean \u{1b}[31mred"},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        ],
+        "structuredContent": {"n": 1},
+    });
+    let script = Script::legacy()
+        .tool("t")
+        .on("tools/call t", [Step::Reply(result)]);
+    let desk = Desk::with([("ant", script.into())]);
+    let ran = desk.run(&["call", "mcp__ant__t", "--yes", "--json"]).await;
+    assert_eq!(
+        ran.json(),
+        json!({
+            "content": [
+                {"type": "text", "text": "clean red"},
+                {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            ],
+            "structuredContent": {"n": 1},
+            "isError": false,
+            "notes": [],
+        })
+    );
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"");
+}
+
+#[tokio::test]
+async fn a_tool_that_says_it_failed_is_told_apart() {
+    let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
+    let script = Script::legacy()
+        .tool("t")
+        .on("tools/call t", [Step::Reply(failed)]);
+    let desk = Desk::with([("ant", script.into())]);
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"");
+    let ran = desk.run(&["call", "mcp__ant__t", "--yes", "--json"]).await;
+    assert_eq!((ran.code, &ran.json()["isError"]), (7, &json!(true)));
+}
+
+#[tokio::test]
+async fn progress_is_told_to_those_who_want_more_words() {
+    let note = Step::Progress {
+        progress: json!(1),
+        total: Some(json!(2)),
+        message: Some("half \u{1b}[2Jway".to_owned()),
+    };
+    let script = Script::legacy()
+        .tool("t")
+        .on("tools/call t", [note, Step::text("done")]);
+    let desk = Desk::with([("ant", script.into())]);
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await, @"");
+}
+
+#[tokio::test]
+async fn a_long_result_is_whole_unless_a_limit_is_set_and_then_it_is_kept() {
+    let long = "0123456789".repeat(20_000);
+    let script = Script::legacy()
+        .tool("t")
+        .on("tools/call t", [Step::text(&long)]);
+    let desk = Desk::with([("ant", script.into())]);
+    let ran = desk.run(&["call", "mcp__ant__t", "--yes"]).await;
+    assert_eq!(ran.stdout.len(), long.len());
+
+    let mut command = desk.command(&["call", "mcp__ant__t", "--yes", "--json"]);
+    command.env("MAX_MCP_OUTPUT_TOKENS", "100");
+    let answer = desk.finish(command).await.json();
+    assert!(answer["content"][0]["text"].as_str().unwrap().len() < 1000);
+    let whole = answer["whole"].as_str().unwrap();
+    assert!(whole.starts_with(&*desk.sandbox.cache_home().to_string_lossy()));
+    assert_eq!(std::fs::read_to_string(whole).unwrap(), long);
+}
+
+#[tokio::test]
+async fn the_era_that_worked_is_remembered() {
+    let script = polite().record("record");
+    let desk = Desk::with([("ant", script.into())]);
+    for _ in 0..2 {
+        assert_eq!(
+            desk.run(&["call", "mcp__ant__echo", "message=x", "--yes"])
+                .await
+                .code,
+            0
+        );
+    }
+    let record = read_record(desk.sandbox.project().join("record"));
+    let probes = record
+        .iter()
+        .filter(|message| message["method"] == "server/discover");
+    assert_eq!(probes.count(), 1, "the second start does not probe");
+    let folder = desk.sandbox.state_home().join("switchboard/servers");
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1);
+}

@@ -1,0 +1,20 @@
+//! The command line from outside: a fresh home and project, scripted servers, real processes.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed expectation fails the test that had it"
+)]
+
+mod arguments;
+mod asking;
+mod bad_calls;
+mod bad_config;
+mod bad_servers;
+mod call;
+mod demo;
+mod list;
+mod signals;
+mod support;
+mod tools;
+mod trace;
