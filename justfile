@@ -30,3 +30,7 @@ doc:
 # format everything in place
 fmt:
     cargo fmt --all
+
+# ratios to a hand-written client and to rmcp, on one core: `just bench "64 in flight"`
+bench *ARGS:
+    cd bench && cargo build --release && taskset -c 0 target/release/switchboard-bench {{ARGS}}

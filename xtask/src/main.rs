@@ -5,6 +5,7 @@
 
 mod check;
 mod fixtures;
+mod picture;
 mod step;
 mod test;
 
@@ -21,6 +22,7 @@ usage: cargo xtask COMMAND
   test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
   ci                    check, then test, with the time of each step
   fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one
+  picture               draw what `switchboard demo` prints, for the README
 
 environment: SWITCHBOARD_FIXTURES  where the reference servers live
              CI                    when set, missing fixtures are a failure and not a warning";
@@ -30,6 +32,7 @@ enum Chore {
     Test { runner_args: Vec<String> },
     Ci,
     Fixtures(AfterInstall),
+    Picture,
     Help,
 }
 
@@ -57,6 +60,7 @@ fn parse(args: &[String]) -> Result<Chore, Failure> {
         ["ci"] => Ok(Chore::Ci),
         ["fixtures"] => Ok(Chore::Fixtures(AfterInstall::Done)),
         ["fixtures", "--verify"] => Ok(Chore::Fixtures(AfterInstall::Verify)),
+        ["picture"] => Ok(Chore::Picture),
         ["help" | "--help" | "-h"] => Ok(Chore::Help),
         [] => Err(Failure::Usage(USAGE.to_owned())),
         other => Err(Failure::Usage(format!(
@@ -82,6 +86,7 @@ fn perform(chore: Chore) -> Result<(), Failure> {
             outcome
         }
         Chore::Fixtures(after) => fixtures::run(&mut steps, after),
+        Chore::Picture => picture::run(&mut steps),
         Chore::Help => {
             println!("{USAGE}");
             Ok(())

@@ -88,7 +88,6 @@ fn wording(question: &PermissionQuestion<'_>, style: Style) -> String {
     ];
     let claims = hints(question.annotations);
     if !claims.is_empty() {
-        let claims = format!("{} (the server's own words)", claims.join(", "));
         let paint = match question.annotations.destructive {
             Some(true) => Paint::Red,
             _ => Paint::Plain,
@@ -96,7 +95,7 @@ fn wording(question: &PermissionQuestion<'_>, style: Style) -> String {
         lines.push(format!(
             "{}  {}",
             label("claims"),
-            style.paint(paint, &claims)
+            style.paint(paint, &claims.join(", "))
         ));
     }
     lines.push(format!("Call it? {} ", label("[y/N]")));

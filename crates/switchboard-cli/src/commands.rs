@@ -46,10 +46,15 @@ pub(crate) async fn run(
 async fn on_host<T>(
     builder: HostBuilder,
     signals: &mut Signals,
+    screen: &Screen,
     work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let host = builder.start()?;
     let outcome = signals.interrupting(work(&host)).await;
+    let was_interrupted =
+        matches!(&outcome, Err(failure) if failure.parts().kind == Kind::Interrupted);
+    let _line = was_interrupted
+        .then(|| Line::start(screen, "ending the servers; Ctrl-C ends them at once"));
     tokio::select! {
         biased;
         () = signals.next() => {}
@@ -242,13 +247,13 @@ fn unavailable(status: &ServerStatus) -> Failure {
         _ => Kind::Unavailable,
     };
     let state = match status.status {
-        ConnectionStatus::Failed => "failed".to_owned(),
-        ConnectionStatus::Connected => "does not list its tools".to_owned(),
-        other => format!("is {other}"),
+        ConnectionStatus::Failed => " failed".to_owned(),
+        ConnectionStatus::Connected => String::new(),
+        other => format!(" is {other}"),
     };
     let reason = status.error.as_ref().map(|error| format!(": {error}"));
     let message = format!(
-        "server {} {state}{}",
+        "server {}{state}{}",
         status.name,
         reason.unwrap_or_default()
     );

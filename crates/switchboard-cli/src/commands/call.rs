@@ -44,11 +44,11 @@ pub(crate) async fn run(
     let ask = Ask::new(screen, args.yes);
     let entries = vec![entry.clone()];
     let host = context.host_with(&servers, entries.clone(), ask.clone());
-    on_host(host, signals, async |host| {
+    on_host(host, signals, screen, async |host| {
         settle_all(host, &entries, &servers, screen).await;
         let tool = find_tool(host, entry, &args.tool)?;
         let arguments = fit(given, &tool)?;
-        let outcome = make(host, &args.tool, arguments, screen).await;
+        let outcome = make(host, &tool, arguments, screen).await;
         let output = outcome.map_err(|error| explain(error, &tool, &ask))?;
         show(&output, context)
     })
@@ -83,7 +83,7 @@ fn fit(given: Given, tool: &CatalogTool) -> Result<Value, Failure> {
 /// Makes the call, and shows how far it has come once it is on its way.
 async fn make(
     host: &Host,
-    tool: &str,
+    tool: &CatalogTool,
     arguments: Value,
     screen: &Screen,
 ) -> Result<Output, CallError> {
@@ -91,9 +91,9 @@ async fn make(
     // Both the call and this loop touch it, one after the other; the engine wants it shareable.
     let line = Mutex::new(None);
     let line = || line.lock().unwrap_or_else(PoisonError::into_inner);
-    let begin = || Line::start(screen, tool);
+    let begin = || Line::start(screen, tool.definition.display_name());
     let call = host
-        .call(tool, arguments)
+        .call(tool.wire_name.as_str(), arguments)
         .context(CallContext::default().origin(CallOrigin::Person))
         .on_progress(|note| {
             tell(screen, &note);

@@ -15,7 +15,7 @@ use crate::render::{Screen, json, text, time};
 use crate::signals::Signals;
 
 /// How far values stand in.
-const INDENT: usize = 14;
+const INDENT: usize = 16;
 
 pub(crate) async fn run(
     args: &GetArgs,
@@ -28,7 +28,7 @@ pub(crate) async fn run(
     })?;
     let entries = vec![entry.clone()];
     let host = context.host_of(&servers, entries.clone());
-    on_host(host, signals, async |host| {
+    on_host(host, signals, &context.screen, async |host| {
         settle_all(host, &entries, &servers, &context.screen).await;
         let server = host
             .inspect(entry.name().as_str())

@@ -32,8 +32,8 @@ Put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
     }
   }
 
-and type: switchboard --trust-project list
-or name a file:  switchboard --mcp-config FILE list
+Then type    switchboard --trust-project list
+Or name one  switchboard --mcp-config FILE list
 To see it work without any: switchboard demo"#;
 
 pub(crate) async fn run(
@@ -45,7 +45,7 @@ pub(crate) async fn run(
     servers.diagnose(&context.screen);
     let entries = servers.loaded.config.servers.clone();
     let host = context.host_of(&servers, entries);
-    on_host(host, signals, async |host| {
+    on_host(host, signals, &context.screen, async |host| {
         settle(host, &context.screen).await;
         let inspected = inspect_all(host, &servers);
         let result = render(&inspected, &servers, &context.screen);

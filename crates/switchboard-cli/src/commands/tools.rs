@@ -28,7 +28,7 @@ pub(crate) async fn run(
     let entries = servers.loaded.config.servers.clone();
     let screen = &context.screen;
     let host = context.host_of(&servers, entries.clone());
-    on_host(host, signals, async |host| {
+    on_host(host, signals, screen, async |host| {
         settle_all(host, &entries, &servers, screen).await;
         let mut tools = host.tools();
         let all = tools.len();
@@ -68,20 +68,17 @@ fn tell_failures(host: &Host, servers: &Servers, screen: &Screen) {
     {
         let status = &server.status;
         let reason = status.error.as_deref().or(status.detail.as_deref());
-        match (status.status, reason) {
-            (ConnectionStatus::Disabled, _) | (ConnectionStatus::Connected, None) => {}
-            (state, reason) => screen.say(&format!(
-                "server {} is {state}: {}",
-                status.name,
-                text::first_line(reason.unwrap_or("no reason is known"))
-            )),
+        let reason = text::one_line(reason.unwrap_or("no reason is known"));
+        let name = &status.name;
+        match status.status {
+            ConnectionStatus::Disabled => {}
+            ConnectionStatus::Connected if status.error.is_none() => {}
+            ConnectionStatus::Connected => screen.say(&format!("server {name}: {reason}")),
+            ConnectionStatus::Failed => screen.say(&format!("server {name} failed: {reason}")),
+            state => screen.say(&format!("server {name} is {state}: {reason}")),
         }
         for note in &server.notes {
-            screen.say(&format!(
-                "server {}: {}",
-                status.name,
-                text::first_line(note)
-            ));
+            screen.say(&format!("server {name}: {}", text::one_line(note)));
         }
     }
     if entries.is_empty() {

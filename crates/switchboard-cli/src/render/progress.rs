@@ -9,9 +9,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use switchboard::content::for_terminal;
 use switchboard::mcp::Progress;
 
+use super::text::cut;
 use super::{Screen, Talk, say_anyway};
 
 const TICK: Duration = Duration::from_millis(100);
+
+/// What a line needs besides its text.
+const BESIDE_TEXT: usize = 36;
 
 /// What a bar counts to; servers count in whatever they like.
 const STEPS: f64 = 1000.0;
@@ -20,24 +24,30 @@ const STEPS: f64 = 1000.0;
 #[derive(Debug)]
 pub(crate) struct Line {
     bar: Option<ProgressBar>,
+    /// The columns that text may take: beside the bar, and beside a `^C` that the terminal echoes.
+    room: usize,
 }
 
 impl Line {
     pub(crate) fn start(screen: &Screen, text: &str) -> Self {
         let is_shown = screen.is_watched && screen.talk != Talk::Quiet;
         let bar = is_shown.then(|| {
-            let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {wide_msg}"));
+            let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {msg}"));
             bar.enable_steady_tick(TICK);
             bar
         });
-        let line = Self { bar };
+        let room = screen
+            .side_columns
+            .unwrap_or(80)
+            .saturating_sub(BESIDE_TEXT);
+        let line = Self { bar, room };
         line.say(text);
         line
     }
 
     pub(crate) fn say(&self, text: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(for_terminal(text).into_owned());
+            bar.set_message(cut(&for_terminal(text), self.room).into_owned());
         }
     }
 
@@ -48,9 +58,7 @@ impl Line {
             self.say(message);
         }
         if let Some(part) = part_of(note) {
-            bar.set_style(style(
-                "{spinner:.cyan} [{bar:24.cyan}] {percent:>3}% {wide_msg}",
-            ));
+            bar.set_style(style("{spinner:.cyan} [{bar:24.cyan}] {percent:>3}% {msg}"));
             bar.set_length(1000);
             bar.set_position(part);
         }

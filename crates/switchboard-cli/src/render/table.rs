@@ -196,11 +196,11 @@ mod tests {
     fn one_column_gives_way() {
         assert_eq!(
             table(GiveWay::Cut).render(Some(26), Style::Plain),
-            "  a     some words…     7\nbetween\n  long               1234\n"
+            "  a     some words…      7\nbetween\n  long                1234\n"
         );
         assert_eq!(
             table(GiveWay::Wrap).render(Some(26), Style::Plain),
-            "  a     some words      7\n        here\nbetween\n  long               1234\n"
+            "  a     some words       7\n        here\nbetween\n  long                1234\n"
         );
     }
 

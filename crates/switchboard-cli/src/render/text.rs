@@ -17,6 +17,13 @@ pub(crate) fn first_line(text: &str) -> String {
     for_terminal(line.unwrap_or_default()).into_owned()
 }
 
+/// The text on one line, and not too much of it.
+pub(crate) fn one_line(text: &str) -> String {
+    const ENOUGH: usize = 200;
+    let clean = for_terminal(text.trim_end());
+    cut(&clean, ENOUGH).into_owned()
+}
+
 /// The text, or as much of it as fits into so many columns.
 pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
@@ -43,6 +50,9 @@ pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
 }
 
 fn wrap_line(line: &str, columns: usize) -> Vec<String> {
+    if width(line) <= columns {
+        return vec![line.to_owned()];
+    }
     let indent: String = line.chars().take_while(|letter| *letter == ' ').collect();
     let mut lines = Vec::new();
     let mut current = indent.clone();
@@ -65,7 +75,8 @@ pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String
     let lines = wrap(sanitize(text).trim_end(), room);
     let blank = " ".repeat(indent);
     let lines = lines.iter().map(|line| format!("{blank}{line}"));
-    lines.collect::<Vec<_>>().join("\n")
+    let lines: Vec<_> = lines.map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
 }
 
 /// A word as one would type it into a shell.
@@ -103,6 +114,7 @@ mod tests {
         );
         assert_eq!(wrap("a\n\nb", Some(5)), ["a", "", "b"]);
         assert_eq!(wrap("a b", None), ["a b"]);
+        assert_eq!(wrap("a   b", Some(5)), ["a   b"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use switchboard_testkit::{Script, read_record};
+use switchboard_testkit::{Script, Step, read_record};
 
 use crate::support::{Desk, polite};
 
@@ -22,10 +22,11 @@ fn desk() -> Desk {
             },
         },
     });
-    Desk::with([(
-        "ant",
-        Script::legacy().raw_tool(tool).record("record").into(),
-    )])
+    let script = Script::legacy()
+        .raw_tool(tool)
+        .record("record")
+        .on("tools/call t", [Step::text("done")]);
+    Desk::with([("ant", script.into())])
 }
 
 fn received(desk: &Desk) -> Value {
@@ -73,7 +74,7 @@ async fn an_object_is_taken_as_it_stands() {
     assert_eq!(received(&desk), json!({"count": 3, "text": "x"}));
 }
 
-async fn with_stdin(desk: &Desk, text: &str) -> crate::support::Ran {
+fn with_stdin(desk: &Desk, text: &str) -> crate::support::Ran {
     let mut command = desk.command(&["call", "mcp__ant__t", "-", "--yes"]);
     command
         .stdin(Stdio::piped())
@@ -92,16 +93,31 @@ async fn with_stdin(desk: &Desk, text: &str) -> crate::support::Ran {
 #[tokio::test]
 async fn a_dash_reads_them_from_stdin() {
     let desk = desk();
-    assert_eq!(with_stdin(&desk, "{\"count\": 4}\n").await.code, 0);
+    assert_eq!(with_stdin(&desk, "{\"count\": 4}\n").code, 0);
     assert_eq!(received(&desk), json!({"count": 4}));
-    assert_snapshot!(with_stdin(&desk, "").await, @"");
-    assert_snapshot!(with_stdin(&desk, "[1]").await, @"");
+    assert_snapshot!(with_stdin(&desk, ""), @"
+        exit 2
+        --- stderr
+        error: the arguments are not valid JSON: EOF while parsing a value at line 1 column 0
+        hint: write key=value, key:=json, one JSON object, or - to read it from stdin
+        ");
+    assert_snapshot!(with_stdin(&desk, "[1]"), @"
+        exit 2
+        --- stderr
+        error: the arguments are JSON, but not an object
+        hint: write key=value, key:=json, one JSON object, or - to read it from stdin
+        ");
 }
 
 #[tokio::test]
 async fn what_does_not_fit_is_a_usage_error_and_never_reaches_the_server() {
     let desk = Desk::with([("ant", polite().record("record").into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "a=many", "--yes"]).await, @"");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "a=many", "--yes"]).await, @r#"
+        exit 2
+        --- stderr
+        error: the arguments do not fit add of server ant: "b" is a required property; at /a: "many" is not of type "number"
+        hint: switchboard describe mcp__ant__add
+        "#);
     let record = read_record(desk.sandbox.project().join("record"));
     assert!(
         record
@@ -113,8 +129,23 @@ async fn what_does_not_fit_is_a_usage_error_and_never_reaches_the_server() {
 #[tokio::test]
 async fn what_cannot_be_understood_starts_nothing() {
     let desk = Desk::with([("ant", polite().record("record").into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "15", "27"]).await, @"");
-    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "a:=many"]).await, @"");
-    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "{\"a\": 1"]).await, @"");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "15", "27"]).await, @"
+        exit 2
+        --- stderr
+        error: `15` is no argument
+        hint: write key=value, key:=json, one JSON object, or - to read it from stdin
+        ");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "a:=many"]).await, @"
+        exit 2
+        --- stderr
+        error: the value of `a` is not valid JSON: expected value at line 1 column 1
+        hint: for plain text write a=…
+        ");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "{\"a\": 1"]).await, @"
+        exit 2
+        --- stderr
+        error: the arguments are not valid JSON: EOF while parsing an object at line 1 column 7
+        hint: write key=value, key:=json, one JSON object, or - to read it from stdin
+        ");
     assert!(!desk.sandbox.project().join("record").exists());
 }

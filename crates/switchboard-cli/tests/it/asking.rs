@@ -28,7 +28,12 @@ async fn call(desk: &Desk, flags: &[&str]) -> crate::support::Ran {
 #[tokio::test]
 async fn without_a_terminal_nobody_can_be_asked() {
     let desk = desk();
-    assert_snapshot!(call(&desk, &[]).await, @"");
+    assert_snapshot!(call(&desk, &[]).await, @"
+        exit 6
+        --- stderr
+        error: echo of server ant was not called: it needs permission, and there is nobody to ask
+        hint: pass --yes, or --allow mcp__ant__echo
+        ");
     assert_eq!(
         call(&desk, &["--json"]).await.json(),
         json!({"error": {
@@ -54,7 +59,11 @@ async fn an_allow_or_a_yes_lets_it_through() {
 #[tokio::test]
 async fn a_denied_call_never_reaches_the_server() {
     let desk = desk();
-    assert_snapshot!(call(&desk, &["--yes", "--deny", "mcp__ant__ec*"]).await, @"");
+    assert_snapshot!(call(&desk, &["--yes", "--deny", "mcp__ant__ec*"]).await, @"
+        exit 6
+        --- stderr
+        error: echo of server ant was not called: denied by rule `mcp__ant__ec*` (command line)
+        ");
     // Before the command, with an allow after it.
     let args = [
         "--deny",
@@ -81,7 +90,11 @@ async fn of_allow_and_ask_the_first_counts() {
 #[tokio::test]
 async fn a_pattern_that_is_none_is_a_usage_error() {
     let desk = Desk::with([("ant", Script::legacy().into())]);
-    assert_snapshot!(desk.run(&["list", "--deny", "mcp__[a"]).await, @"");
+    assert_snapshot!(desk.run(&["list", "--deny", "mcp__[a"]).await, @r#"
+        exit 2
+        --- stderr
+        error: --deny: the pattern "mcp__[a" is not valid: a `[` is never closed
+        "#);
 }
 
 #[tokio::test]
@@ -90,6 +103,11 @@ async fn an_unapproved_server_is_not_called() {
     let ran = desk
         .finish(desk.untrusting(&["call", "mcp__ant__echo", "message=two words", "--yes"]))
         .await;
-    assert_snapshot!(ran, @"");
+    assert_snapshot!(ran, @"
+        exit 4
+        --- stderr
+        error: server ant comes with the project and is not approved; it was not started
+        hint: to approve it for this run: switchboard --trust-project call mcp__ant__echo 'message=two words' --yes
+        ");
     assert!(!desk.sandbox.project().join("record").exists());
 }

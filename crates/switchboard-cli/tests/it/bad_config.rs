@@ -21,7 +21,13 @@ async fn an_unset_variable_fails_its_server_and_no_other() {
             .starts_with("warning: server `bad`: variable NOT_SET is not set"),
         "{ran}"
     );
-    assert_snapshot!(ran.stdout, @"");
+    assert_snapshot!(ran.stdout, @"
+          STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
+        ✗ failed  bad  project  stdio  -  -
+            variable NOT_SET is not set
+            hint: export NOT_SET=… or write ${NOT_SET:-default}
+        ✓ connected  good  project  stdio  2  [time]
+        ");
     assert_eq!(
         desk.run(&["call", "mcp__good__echo", "message=hi", "--yes"])
             .await
@@ -29,7 +35,12 @@ async fn an_unset_variable_fails_its_server_and_no_other() {
         "exit 0\n--- stdout\nhi"
     );
     let ran = desk.run(&["call", "mcp__bad__x", "--yes", "-q"]).await;
-    assert_snapshot!(ran, @"");
+    assert_snapshot!(ran, @"
+        exit 3
+        --- stderr
+        error: server bad cannot be used: variable NOT_SET is not set ([sandbox]/project/.mcp.json:1:16)
+        hint: export NOT_SET=… or write ${NOT_SET:-default}
+        ");
     assert_eq!(desk.run(&["get", "bad"]).await.code, 3);
 }
 
@@ -40,7 +51,16 @@ async fn a_project_file_that_is_broken_and_alone() {
         ".mcp.json",
         "{\n  \"mcpServers\": {\n    \"a\": {\"command\": }\n  }\n}\n",
     );
-    assert_snapshot!(desk.run(&["list"]).await, @"");
+    assert_snapshot!(desk.run(&["list"]).await, @r#"
+        exit 3
+        --- stderr
+        warning: not valid JSON: unexpected close brace
+         --> [sandbox]/project/.mcp.json:3:22
+          |
+        3 |  "a": {"command": }
+          |  ^
+        error: no server could be loaded
+        "#);
     assert_eq!(desk.run(&["tools"]).await.code, 3);
     let ran = desk.run(&["call", "mcp__a__b", "--yes", "--json"]).await;
     assert_eq!(ran.code, 3);
@@ -54,15 +74,43 @@ async fn a_project_file_that_is_broken_beside_a_good_one() {
     let config = desk.sandbox.read(".mcp.json");
     desk.sandbox.write_home(".mcp.json", config);
     desk.sandbox.write(".mcp.json", "{\"mcpServers\": ");
-    assert_snapshot!(desk.run(&["list"]).await, @"");
+    assert_snapshot!(desk.run(&["list"]).await, @r#"
+        exit 0
+        --- stdout
+          STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
+        ✓ connected  good  user  stdio  2  [time]
+        --- stderr
+        warning: not valid JSON: expected value after colon in object property
+         --> [sandbox]/project/.mcp.json:1:16
+          |
+        1 | {"mcpServers":
+          |  ^
+        "#);
 }
 
 #[tokio::test]
 async fn a_named_file_that_is_broken_or_missing_is_fatal() {
     let desk = Desk::with([("good", polite().into())]);
     desk.sandbox.write("broken.json", "nonsense");
-    assert_snapshot!(desk.run(&["list", "--mcp-config", "broken.json"]).await, @"");
-    assert_snapshot!(desk.run(&["list", "--mcp-config", "missing.json"]).await, @"");
+    assert_snapshot!(desk.run(&["list", "--mcp-config", "broken.json"]).await, @"
+        exit 3
+        --- stderr
+        error: not valid JSON: unexpected word
+         --> broken.json:1:1
+          |
+        1 | ********
+          | ^^^^^^^^
+          = hint: put it in double quotes
+        error: what --mcp-config names cannot be used
+        ");
+    assert_snapshot!(desk.run(&["list", "--mcp-config", "missing.json"]).await, @"
+        exit 3
+        --- stderr
+        error: there is no such file
+         --> missing.json
+          = hint: give the path of a file
+        error: what --mcp-config names cannot be used
+        ");
     assert_eq!(
         desk.run(&["list", "--mcp-config", "{nonsense"]).await.code,
         3
@@ -100,5 +148,9 @@ async fn what_was_typed_wrong_is_a_usage_error() {
         0
     );
     let ran = desk.run(&["list", "--trace", "no/such/folder/trace"]).await;
-    assert_snapshot!(ran, @"");
+    assert_snapshot!(ran, @"
+        exit 2
+        --- stderr
+        error: cannot write no/such/folder/trace: No such file or directory (os error 2)
+        ");
 }

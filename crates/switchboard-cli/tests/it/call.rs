@@ -12,7 +12,11 @@ async fn the_text_is_printed_and_nothing_else() {
     let ran = desk
         .run(&["call", "mcp__ant__echo", "message=hello", "--yes"])
         .await;
-    assert_snapshot!(ran, @"");
+    assert_snapshot!(ran, @"
+        exit 0
+        --- stdout
+        hello
+        ");
 }
 
 #[tokio::test]
@@ -27,7 +31,11 @@ async fn only_the_server_that_owns_the_tool_is_started() {
     let ran = desk
         .run(&["call", "mcp__ant__add", "a=15", "b=27", "--yes"])
         .await;
-    assert_snapshot!(ran, @"");
+    assert_snapshot!(ran, @"
+        exit 0
+        --- stdout
+        42
+        ");
     assert!(!desk.sandbox.project().join("started").exists());
 }
 
@@ -66,7 +74,12 @@ async fn a_result_as_data() {
             "notes": [],
         })
     );
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"
+        exit 0
+        --- stdout
+        clean red
+        [image: image/png, 2 bytes]
+        ");
 }
 
 #[tokio::test]
@@ -76,7 +89,13 @@ async fn a_tool_that_says_it_failed_is_told_apart() {
         .tool("t")
         .on("tools/call t", [Step::Reply(failed)]);
     let desk = Desk::with([("ant", script.into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"
+        exit 7
+        --- stdout
+        no such file
+        --- stderr
+        the tool reports an error
+        ");
     let ran = desk.run(&["call", "mcp__ant__t", "--yes", "--json"]).await;
     assert_eq!((ran.code, &ran.json()["isError"]), (7, &json!(true)));
 }
@@ -92,19 +111,28 @@ async fn progress_is_told_to_those_who_want_more_words() {
         .tool("t")
         .on("tools/call t", [note, Step::text("done")]);
     let desk = Desk::with([("ant", script.into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"");
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await, @"");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"
+        exit 0
+        --- stdout
+        done
+        ");
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await, @"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        progress 1 of 2: half way
+        ");
 }
 
 #[tokio::test]
 async fn a_long_result_is_whole_unless_a_limit_is_set_and_then_it_is_kept() {
-    let long = "0123456789".repeat(20_000);
     let script = Script::legacy()
         .tool("t")
-        .on("tools/call t", [Step::text(&long)]);
+        .on("tools/call t", [Step::ReplyOfSize(200_000)]);
     let desk = Desk::with([("ant", script.into())]);
-    let ran = desk.run(&["call", "mcp__ant__t", "--yes"]).await;
-    assert_eq!(ran.stdout.len(), long.len());
+    let long = desk.run(&["call", "mcp__ant__t", "--yes"]).await.stdout;
+    assert!(long.len() > 190_000);
 
     let mut command = desk.command(&["call", "mcp__ant__t", "--yes", "--json"]);
     command.env("MAX_MCP_OUTPUT_TOKENS", "100");

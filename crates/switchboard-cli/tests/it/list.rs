@@ -18,7 +18,19 @@ async fn servers_are_listed_in_the_order_of_the_file() {
             json!({"url": "https://example.invalid/mcp"}).into(),
         ),
     ]);
-    assert_snapshot!(desk.run(&["list"]).await, @"");
+    assert_snapshot!(desk.run(&["list"]).await, @"
+        exit 0
+        --- stdout
+          STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
+        ✓ connected  zebra  project  stdio  2  [time]
+        ✓ connected  ant  project  stdio  1  [time]
+        - disabled  off  project  stdio  -  -
+            switched off in its entry
+        ○ pending  later  project  stdio  -  -
+            not started; the first call starts it
+        ✗ failed  remote  project  http  -  -
+            servers of type http are not supported yet
+        ");
 }
 
 #[tokio::test]
@@ -46,7 +58,26 @@ async fn the_same_as_data() {
 #[tokio::test]
 async fn without_servers_it_says_what_to_type() {
     let desk = Desk::empty();
-    assert_snapshot!(desk.run(&["list"]).await, @"");
+    assert_snapshot!(desk.run(&["list"]).await, @r#"
+        exit 0
+        --- stdout
+        No servers are configured.
+
+        Put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
+
+          {
+            "mcpServers": {
+              "everything": {
+                "command": "npx",
+                "args": ["-y", "@modelcontextprotocol/server-everything"]
+              }
+            }
+          }
+
+        Then type  switchboard --trust-project list
+        Or name one  switchboard --mcp-config FILE list
+        To see it work without any: switchboard demo
+        "#);
     assert_eq!(
         desk.run(&["list", "--json"]).await.json()["servers"],
         json!([])
@@ -55,13 +86,33 @@ async fn without_servers_it_says_what_to_type() {
 
 #[tokio::test]
 async fn a_projects_servers_wait_for_approval_and_are_not_started() {
-    let started = Script::legacy().on_start([Step::count("started")]);
-    let desk = Desk::with([("one", started.clone().into()), ("two", started.into())]);
+    let touch = json!({"command": "touch", "args": ["started", "two words"]});
+    let desk = Desk::with([("one", touch.clone().into()), ("two", touch.into())]);
     let ran = desk.finish(desk.untrusting(&["list"])).await;
-    assert_snapshot!(ran, @"");
+    assert_snapshot!(ran, @"
+        exit 0
+        --- stdout
+          STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
+        ○ pending  one  project  stdio  -  -
+            not approved
+        ○ pending  two  project  stdio  -  -
+            not approved
+
+        2 servers of this project are not approved and were not started.
+        To approve for this run: switchboard --trust-project list
+        ");
     assert!(!desk.sandbox.project().join("started").exists());
     let ran = desk.finish(desk.untrusting(&["get", "one"])).await;
-    assert_snapshot!(ran, @"");
+    assert_snapshot!(ran, @"
+        exit 4
+        --- stdout
+        one
+          status  ○ pending
+                        not approved; to approve it for this run: switchboard --trust-project get one
+          scope  project
+          origin  [sandbox]/project/.mcp.json:1:16
+          command  touch started 'two words'
+        ");
 }
 
 #[tokio::test]
@@ -73,9 +124,20 @@ async fn what_the_user_keeps_or_names_needs_no_approval() {
         .write_home(".mcp.json", config.replace("one", "mine"));
     desk.sandbox.write("named.json", &config);
     let command = desk.untrusting(&["list", "--mcp-config", "named.json"]);
-    assert_snapshot!(desk.finish(command).await, @"");
+    assert_snapshot!(desk.finish(command).await, @"
+        exit 0
+        --- stdout
+          STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
+        ✓ connected  one  command-line  stdio  2  [time]
+        ✓ connected  mine  user  stdio  2  [time]
+        ");
     let command = desk.untrusting(&["list", "--mcp-config", &config, "--strict-mcp-config"]);
-    assert_snapshot!(desk.finish(command).await, @"");
+    assert_snapshot!(desk.finish(command).await, @"
+        exit 0
+        --- stdout
+          STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
+        ✓ connected  one  command-line  stdio  2  [time]
+        ");
 }
 
 #[tokio::test]
@@ -86,13 +148,12 @@ async fn exit_status_tells_of_a_failed_server_when_asked_to() {
 }
 
 #[tokio::test]
-async fn one_server_in_detail() {
-    let script = polite().instructions("Use it \u{1b}[31mwell.\nAlways.");
+async fn a_failed_server_in_detail() {
     let desk = Desk::with([
         (
             "one",
             entry(
-                script,
+                polite(),
                 json!({"args": ["--flag", "two words"], "env": {"TOKEN": "hush-hush", "HOME": "${HOME}"}}),
             ),
         ),
@@ -101,9 +162,22 @@ async fn one_server_in_detail() {
             Script::legacy().on_start([Step::count("started")]).into(),
         ),
     ]);
-    // The arguments are no script, so that one fails; the entry is what is shown.
+    // The arguments are no script, which the server minds.
     let ran = desk.run(&["get", "one"]).await;
-    assert_snapshot!(ran, @"");
+    assert_snapshot!(ran, @"
+        exit 4
+        --- stdout
+        one
+          status  ✗ failed
+          reason  the server exited with code 64; its last words on stderr:
+                        scripted-server: usage: scripted-server <script as JSON or @file>
+          scope  project
+          origin  [sandbox]/project/.mcp.json:1:16
+          command  [server] --flag 'two words'
+          env  SWITCHBOARD_TEST_TAG=***
+                        TOKEN=***
+                        HOME=${HOME}
+        ");
     assert!(!desk.sandbox.project().join("started").exists());
 }
 
@@ -112,12 +186,27 @@ async fn a_connected_server_in_detail() {
     let script = polite()
         .instructions("Use it \u{1b}[31mwell.\nAlways.")
         .on_start([Step::stderr("listening")]);
-    let desk = Desk::with([("one", entry(script, json!({"args": ["@script.json"]})))]);
-    let script = polite()
-        .instructions("Use it \u{1b}[31mwell.\nAlways.")
-        .on_start([Step::stderr("listening")]);
+    // By way of a file, so that the command line is short enough to be read.
+    let by_file = json!({"args": ["@script.json"]});
+    let desk = Desk::with([("one", entry(script.clone(), by_file))]);
     desk.sandbox.write("script.json", script.to_json());
-    assert_snapshot!(desk.run(&["get", "one"]).await, @"");
+    assert_snapshot!(desk.run(&["get", "one"]).await, @"
+        exit 0
+        --- stdout
+        one
+          status  ✓ connected in [time]
+          scope  project
+          origin  [sandbox]/project/.mcp.json:1:16
+          command  [server] @script.json
+          env  SWITCHBOARD_TEST_TAG=***
+          protocol  2025-11-25 (legacy era)
+          server  scripted 1.0.0
+          offers  tools
+          instructions  Use it well.
+                        Always.
+          tools  2: switchboard tools mcp__one__
+          stderr  listening
+        ");
     let data = desk.run(&["get", "one", "--json"]).await.json();
     assert_eq!(
         (&data["name"], &data["status"]),
@@ -128,6 +217,16 @@ async fn a_connected_server_in_detail() {
 #[tokio::test]
 async fn an_unknown_server_is_a_usage_error_with_the_nearest_name() {
     let desk = Desk::with([("everything", polite().into())]);
-    assert_snapshot!(desk.run(&["get", "everythin"]).await, @"");
-    assert_snapshot!(desk.run(&["get", "quite-different"]).await, @"");
+    assert_snapshot!(desk.run(&["get", "everythin"]).await, @r#"
+        exit 2
+        --- stderr
+        error: there is no server "everythin"
+        hint: did you mean everything?
+        "#);
+    assert_snapshot!(desk.run(&["get", "quite-different"]).await, @r#"
+        exit 2
+        --- stderr
+        error: there is no server "quite-different"
+        hint: switchboard list shows which there are
+        "#);
 }

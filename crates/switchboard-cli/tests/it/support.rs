@@ -94,14 +94,19 @@ fn filter_line(line: &str) -> String {
 
 /// `12 ms` and `1.2 s` become `[time]`.
 fn filter_time(field: &str) -> String {
-    let is_time = |words: &[&str]| match words {
-        [number, "ms" | "s"] => number.parse::<f64>().is_ok(),
-        _ => false,
+    let words: Vec<_> = field.split(' ').collect();
+    let is_unit = |at: usize| matches!(words.get(at), Some(&("ms" | "s")));
+    let is_number = |at: usize| {
+        words
+            .get(at)
+            .is_some_and(|word| word.parse::<f64>().is_ok())
     };
-    if is_time(&field.split(' ').collect::<Vec<_>>()) {
-        return "[time]".to_owned();
-    }
-    field.to_owned()
+    let filtered = words.iter().enumerate().filter_map(|(at, word)| match at {
+        at if is_number(at) && is_unit(at + 1) => Some("[time]"),
+        at if at > 0 && is_unit(at) && is_number(at - 1) => None,
+        _ => Some(*word),
+    });
+    filtered.collect::<Vec<_>>().join(" ")
 }
 
 /// What a run left on the screen.
