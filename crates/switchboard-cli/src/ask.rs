@@ -5,8 +5,6 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use switchboard::content::for_terminal;
 use switchboard::mcp::ToolAnnotations;
@@ -25,11 +23,9 @@ enum Answers {
 }
 
 /// Asks, as far as there is somebody to ask.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     answers: Answers,
-    /// Something was asked, and nobody was there.
-    went_unanswered: Arc<AtomicBool>,
 }
 
 impl Ask {
@@ -40,15 +36,7 @@ impl Ask {
             false if screen.can_ask => Answers::Person(screen.side_style),
             false => Answers::Nobody,
         };
-        Self {
-            answers,
-            went_unanswered: Arc::default(),
-        }
-    }
-
-    /// Whether a call was denied only because nobody was there to be asked.
-    pub(crate) fn went_unanswered(&self) -> bool {
-        self.went_unanswered.load(Ordering::Relaxed)
+        Self { answers }
     }
 }
 
@@ -58,10 +46,7 @@ impl Interaction for Ask {
             match self.answers {
                 Answers::Yes => PermissionAnswer::Allow,
                 Answers::Person(style) => ask(&question, style).await,
-                Answers::Nobody => {
-                    self.went_unanswered.store(true, Ordering::Relaxed);
-                    PermissionAnswer::NobodyToAsk
-                }
+                Answers::Nobody => PermissionAnswer::NobodyToAsk,
             }
         })
     }

@@ -97,24 +97,19 @@ fn waiting_for(servers: &[ServerStatus]) -> String {
     }
 }
 
-/// As [`settle`], and servers that wait for their first call are started too.
-async fn settle_all(host: &Host, entries: &[ServerEntry], servers: &Servers, screen: &Screen) {
+/// As [`settle`], and servers that wait for their first call are started too if nobody knows what
+/// they offer.
+async fn settle_tools(host: &Host, screen: &Screen) {
     settle(host, screen).await;
-    let is_dormant = |entry: &&ServerEntry| {
-        matches!(entry.admit(&servers.trust), Admission::Launch(_))
-            && host
-                .server_status(entry.name().as_str())
-                .is_ok_and(|server| server.status == ConnectionStatus::Pending)
+    let servers = host.status();
+    let is_unknown = |server: &&ServerStatus| {
+        let inspected = host.inspect(server.name.as_str());
+        server.tools.is_empty() && inspected.is_ok_and(|server| server.phase == "dormant")
     };
-    let dormant: Vec<_> = entries.iter().filter(is_dormant).collect();
-    let _line = (!dormant.is_empty()).then(|| Line::start(screen, "starting"));
+    let unknown: Vec<_> = servers.iter().filter(is_unknown).collect();
+    let _line = (!unknown.is_empty()).then(|| Line::start(screen, "starting"));
     // What comes of it is in the status.
-    join_all(
-        dormant
-            .iter()
-            .map(|entry| host.reconnect(entry.name().as_str())),
-    )
-    .await;
+    join_all(unknown.iter().map(|server| host.wake(server.name.as_str()))).await;
 }
 
 /// The server with this name.

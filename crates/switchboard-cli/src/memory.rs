@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use switchboard::ServerMemory;
-use switchboard::mcp::Era;
+use switchboard::mcp::{Era, Json, Tool};
 
 /// Remembers in a folder.
 #[derive(Debug)]
@@ -18,9 +18,13 @@ pub(crate) struct FileMemory {
     folder: PathBuf,
 }
 
-#[derive(Serialize, Deserialize)]
+/// The content of a file. Tools are kept as text until somebody asks for them.
+#[derive(Default, Serialize, Deserialize)]
 struct Remembered {
-    era: Era,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    era: Option<Era>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tools: Option<Json>,
 }
 
 impl FileMemory {
@@ -33,6 +37,21 @@ impl FileMemory {
     fn path(&self, key: &str) -> Option<PathBuf> {
         let is_plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
         is_plain.then(|| self.folder.join(format!("{key}.json")))
+    }
+
+    fn read(&self, key: &str) -> Option<Remembered> {
+        let text = fs::read(self.path(key)?).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Changes what is remembered of one server. (Of two runs at the same moment one may win; what
+    /// the other knew is found out again.)
+    fn change(&self, key: &str, change: impl FnOnce(&mut Remembered)) {
+        let mut remembered = self.read(key).unwrap_or_default();
+        change(&mut remembered);
+        if let Err(error) = self.write(key, &remembered) {
+            tracing::debug!(%error, folder = %self.folder.display(), "not remembered");
+        }
     }
 
     fn write(&self, key: &str, remembered: &Remembered) -> io::Result<()> {
@@ -62,14 +81,24 @@ impl FileMemory {
 
 impl ServerMemory for FileMemory {
     fn era(&self, key: &str) -> Option<Era> {
-        let text = fs::read(self.path(key)?).ok()?;
-        let remembered: Remembered = serde_json::from_slice(&text).ok()?;
-        Some(remembered.era)
+        self.read(key)?.era
     }
 
     fn remember_era(&self, key: &str, era: Era) {
-        if let Err(error) = self.write(key, &Remembered { era }) {
-            tracing::debug!(%error, folder = %self.folder.display(), "not remembered");
+        self.change(key, |remembered| remembered.era = Some(era));
+    }
+
+    fn tools(&self, key: &str) -> Option<Vec<Tool>> {
+        serde_json::from_str(self.read(key)?.tools?.as_str()).ok()
+    }
+
+    fn remember_tools(&self, key: &str, tools: &[Tool]) {
+        let Ok(listing) = serde_json::to_string(tools).and_then(|text| Json::parse(&text)) else {
+            return;
+        };
+        let known = self.read(key).and_then(|remembered| remembered.tools);
+        if known.as_ref() != Some(&listing) {
+            self.change(key, |remembered| remembered.tools = Some(listing));
         }
     }
 }
@@ -103,6 +132,18 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_listing_is_remembered_beside_the_era() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = FileMemory::new(folder.path().to_owned());
+        let schema = Json::parse(r#"{"type":"object"}"#).unwrap();
+        let tools = vec![Tool::new("echo", schema).description("Says it again")];
+        memory.remember_era("k", Era::Modern);
+        memory.remember_tools("k", &tools);
+        assert_eq!(memory.tools("k"), Some(tools));
+        assert_eq!(memory.era("k"), Some(Era::Modern));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::id::{Principal, ServerName, ToolId};
 use crate::interact::BoxFuture;
 use crate::mcp::{ErrorObject, Progress};
+use crate::permission::Decision;
 use crate::server::status::ConnectionStatus;
 use crate::session::Delivery;
 use crate::wire::Problem;
@@ -114,12 +115,12 @@ pub enum CallError {
         violations: Vec<Violation>,
     },
     /// It may not be called.
-    #[error("{tool} was not called: {reason}")]
+    #[error("{tool} was not called: {denial}")]
     Denied {
         /// Which tool.
         tool: ToolId,
         /// Which rule, or whose answer.
-        reason: String,
+        denial: Denial,
     },
     /// The tool was redefined while permission for it was being asked.
     #[error("{tool} was not called: the server changed it while permission was being asked")]
@@ -174,6 +175,21 @@ pub enum CallError {
     /// The host is shutting down.
     #[error("the host is shutting down")]
     ShuttingDown,
+}
+
+/// Who or what said no.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Denial {
+    /// A rule.
+    #[error("{0}")]
+    Rule(Decision),
+    /// The person who was asked.
+    #[error("permission was not given")]
+    Person,
+    /// It would have to be asked about, and there is nobody.
+    #[error("it needs permission, and there is nobody to ask")]
+    NobodyToAsk,
 }
 
 impl CallError {

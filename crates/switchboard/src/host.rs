@@ -234,6 +234,13 @@ impl Host {
         Ok(())
     }
 
+    /// Starts a dormant server without calling it. Any other is left as it is.
+    pub async fn wake(&self, name: &str) -> Result<ServerStatus, ServerError> {
+        let server = self.known(name)?;
+        server.settled().await;
+        self.connected(&server)
+    }
+
     /// Ends a server's session, if there is one, and makes a new one.
     pub async fn reconnect(&self, name: &str) -> Result<ServerStatus, ServerError> {
         let server = self.known(name)?;

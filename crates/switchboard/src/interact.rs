@@ -8,7 +8,7 @@ use std::pin::Pin;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::call::CallContext;
+use crate::call::{CallContext, Denial};
 use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{ErrorObject, Json, ToolAnnotations};
 
@@ -108,6 +108,17 @@ pub enum PermissionAnswer {
     Deny,
     /// There is nobody who could say.
     NobodyToAsk,
+}
+
+impl PermissionAnswer {
+    /// Yes is yes; anything else is a denial.
+    pub(crate) fn into_result(self) -> Result<(), Denial> {
+        match self {
+            Self::Allow => Ok(()),
+            Self::Deny => Err(Denial::Person),
+            Self::NobodyToAsk => Err(Denial::NobodyToAsk),
+        }
+    }
 }
 
 /// What a server asks of us.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::call::CallContext;
+use crate::call::{CallContext, Denial};
 use crate::content::{Block, Output};
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
-use crate::interact::{BoxFuture, PermissionAnswer, PermissionQuestion};
+use crate::interact::{BoxFuture, PermissionQuestion};
 use crate::mcp::{Json, ToolAnnotations};
 use crate::permission::Action;
 
@@ -200,15 +200,15 @@ impl Registry {
     ) -> Result<(), String> {
         let shared = self.host.shared();
         let decision = shared.policy().decide_local(tool.name());
-        let refused = |why: &str| Err(format!("{} was not executed: {why}", tool.name()));
+        let refused = |denial: Denial| format!("{} was not executed: {denial}", tool.name());
         match decision.action {
-            Action::Deny => return refused(&decision.to_string()),
+            Action::Deny => return Err(refused(Denial::Rule(decision))),
             Action::Allow => return Ok(()),
             Action::Ask if !tool.requires_permission(input) => return Ok(()),
             Action::Ask => {}
         }
         let Ok(local) = ServerName::new("local") else {
-            return refused("it has no name");
+            return Err(refused(Denial::NobodyToAsk));
         };
         let question = PermissionQuestion {
             tool: &ToolId::new(local, tool.name()),
@@ -217,13 +217,8 @@ impl Registry {
             annotations: &ToolAnnotations::default(),
             context,
         };
-        match shared.interaction().permit(question).await {
-            PermissionAnswer::Allow => Ok(()),
-            PermissionAnswer::Deny => refused("permission was not given"),
-            PermissionAnswer::NobodyToAsk => {
-                refused("it needs permission, and there is nobody to ask")
-            }
-        }
+        let answer = shared.interaction().permit(question).await;
+        answer.into_result().map_err(refused)
     }
 }
 

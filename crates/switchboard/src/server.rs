@@ -206,6 +206,7 @@ impl ServerHandle {
         Inspection {
             status: self.status(catalog),
             transport: self.profile.transport,
+            phase: state.phase.name(),
             generation: state.generation,
             connect_time: state.connect_time,
             hello: state.hello.as_deref().cloned(),

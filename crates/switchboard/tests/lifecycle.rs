@@ -187,6 +187,37 @@ async fn a_server_that_never_answers_fails_at_its_deadline_with_a_hint() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_that_must_be_quick_still_leaves_time_for_the_older_handshake() {
+    let mut deadlines = Deadlines::default();
+    deadlines.startup = Duration::from_secs(1);
+    for (script, status) in [
+        (
+            Script::of_era(ScriptEra::LegacySilentOnProbe).tool("echo"),
+            "connected",
+        ),
+        (
+            Script::legacy()
+                .on("server/discover", [Step::Hang])
+                .on("initialize", [Step::Hang]),
+            "failed",
+        ),
+    ] {
+        let server = InMemory(MemoryServer::new(script));
+        let host = permissive()
+            .one_shot()
+            .deadlines(deadlines.clone())
+            .stream_server("s", server)
+            .start()
+            .unwrap();
+        let began = Instant::now();
+        host.wait_for(Readiness::All).await;
+        let found = host.server_status("s").unwrap();
+        assert_eq!(found.status.as_str(), status, "{found:?}");
+        assert!(began.elapsed() <= Duration::from_secs(1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_slow_server_delays_nobody() {
     let slow = Script::legacy()
         .on("initialize", [Step::Hang])

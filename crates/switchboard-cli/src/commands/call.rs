@@ -8,14 +8,14 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 use switchboard::content::sanitize;
-use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Event, Host, Output};
+use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Denial, Event, Host, Output};
 
-use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_all};
+use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
 use crate::args::CallArgs;
 use crate::arguments::{Given, coerce, parse, parse_object};
 use crate::ask::Ask;
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Kind};
+use crate::failure::{Exit, Failure};
 use crate::render::progress::{Line, tell};
 use crate::render::style::Paint;
 use crate::render::{Screen, json};
@@ -43,13 +43,13 @@ pub(crate) async fn run(
     let screen = &context.screen;
     let ask = Ask::new(screen, args.yes);
     let entries = vec![entry.clone()];
-    let host = context.host_with(&servers, entries.clone(), ask.clone());
+    let host = context.host_with(&servers, entries.clone(), ask);
     on_host(host, signals, screen, async |host| {
-        settle_all(host, &entries, &servers, screen).await;
+        settle_tools(host, screen).await;
         let tool = find_tool(host, entry, &args.tool)?;
         let arguments = fit(given, &tool)?;
         let outcome = make(host, &tool, arguments, screen).await;
-        let output = outcome.map_err(|error| explain(error, &tool, &ask))?;
+        let output = outcome.map_err(|error| explain(error, &tool))?;
         show(&output, context)
     })
     .await
@@ -112,15 +112,18 @@ async fn make(
     }
 }
 
-fn explain(error: CallError, tool: &CatalogTool, ask: &Ask) -> Failure {
-    let failure = Failure::from(error);
-    match failure.parts().kind {
-        Kind::Denied if ask.went_unanswered() => {
-            failure.hint(format!("pass --yes, or --allow {}", tool.wire_name))
+fn explain(error: CallError, tool: &CatalogTool) -> Failure {
+    let hint = match &error {
+        CallError::Denied {
+            denial: Denial::NobodyToAsk,
+            ..
+        } => Some(format!("pass --yes, or --allow {}", tool.wire_name)),
+        CallError::InvalidArguments { .. } => {
+            Some(format!("switchboard describe {}", tool.wire_name))
         }
-        Kind::InvalidArguments => failure.hint(format!("switchboard describe {}", tool.wire_name)),
-        _ => failure,
-    }
+        _ => None,
+    };
+    Failure::from(error).hint_if_known(hint)
 }
 
 fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {

@@ -3,7 +3,7 @@
 use switchboard::CatalogTool;
 use switchboard::content::for_terminal;
 
-use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_all};
+use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
 use crate::args::DescribeArgs;
 use crate::ask::hints;
 use crate::context::Context;
@@ -27,7 +27,7 @@ pub(crate) async fn run(
     let entries = vec![entry.clone()];
     let host = context.host_of(&servers, entries.clone());
     on_host(host, signals, &context.screen, async |host| {
-        settle_all(host, &entries, &servers, &context.screen).await;
+        settle_tools(host, &context.screen).await;
         let tool = find_tool(host, entry, &args.tool)?;
         context.screen.print(&render(&tool, &context.screen))?;
         Ok(Exit::Ok)

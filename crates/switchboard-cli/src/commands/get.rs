@@ -6,7 +6,7 @@ use switchboard::{ConnectionStatus, Inspection, naming};
 use switchboard_config::{ServerEntry, WrittenEntry};
 
 use super::list::{is_unapproved, symbol};
-use super::{choose, on_host, server_named, settle_all};
+use super::{choose, on_host, server_named, settle};
 use crate::args::GetArgs;
 use crate::context::{Context, Servers};
 use crate::failure::{Exit, Failure};
@@ -26,10 +26,11 @@ pub(crate) async fn run(
     let entry = choose(&servers, &context.screen, |servers| {
         server_named(servers, &args.name)
     })?;
-    let entries = vec![entry.clone()];
-    let host = context.host_of(&servers, entries.clone());
+    let host = context.host_of(&servers, vec![entry.clone()]);
     on_host(host, signals, &context.screen, async |host| {
-        settle_all(host, &entries, &servers, &context.screen).await;
+        settle(host, &context.screen).await;
+        // Whoever looks into a server wants to see it alive; what comes of it is in the status.
+        let _ = host.wake(entry.name().as_str()).await;
         let server = host
             .inspect(entry.name().as_str())
             .map_err(|error| Failure::internal(error.to_string()))?;

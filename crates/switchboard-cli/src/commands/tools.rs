@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
-use switchboard::{CatalogTool, ConnectionStatus, Host};
+use switchboard::{CatalogTool, ConnectionStatus, Host, ServerStatus};
 
-use super::{on_host, settle_all};
+use super::{on_host, settle_tools};
 use crate::args::ToolsArgs;
 use crate::context::{Context, Servers};
 use crate::failure::{Exit, Failure};
@@ -29,7 +29,7 @@ pub(crate) async fn run(
     let screen = &context.screen;
     let host = context.host_of(&servers, entries.clone());
     on_host(host, signals, screen, async |host| {
-        settle_all(host, &entries, &servers, screen).await;
+        settle_tools(host, screen).await;
         let mut tools = host.tools();
         let all = tools.len();
         tools.retain(|tool| filter.as_ref().is_none_or(|filter| filter.fits(tool)));
@@ -46,13 +46,14 @@ pub(crate) async fn run(
 /// Fine as long as there is a server to have tools of, or none was wanted.
 fn exit(host: &Host) -> Exit {
     let servers = host.status();
-    let is_wanted = |status| !matches!(status, ConnectionStatus::Disabled);
     let mut wanted = servers
         .iter()
-        .map(|server| server.status)
-        .filter(|status| is_wanted(*status))
+        .filter(|server| server.status != ConnectionStatus::Disabled)
         .peekable();
-    if wanted.peek().is_none() || wanted.any(|status| status == ConnectionStatus::Connected) {
+    let is_there = |server: &ServerStatus| {
+        server.status == ConnectionStatus::Connected || !server.tools.is_empty()
+    };
+    if wanted.peek().is_none() || wanted.any(is_there) {
         Exit::Ok
     } else {
         Exit::Unavailable
@@ -72,6 +73,8 @@ fn tell_failures(host: &Host, servers: &Servers, screen: &Screen) {
         let name = &status.name;
         match status.status {
             ConnectionStatus::Disabled => {}
+            // It sleeps, and what it offers is known.
+            ConnectionStatus::Pending if !status.tools.is_empty() => {}
             ConnectionStatus::Connected if status.error.is_none() => {}
             ConnectionStatus::Connected => screen.say(&format!("server {name}: {reason}")),
             ConnectionStatus::Failed => screen.say(&format!("server {name} failed: {reason}")),

@@ -162,8 +162,8 @@ async fn a_server_of_which_only_one_tool_can_be_used() {
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✓ connected  bad  project  stdio  1  [time]
-            note: tool tool number 1: it has no name
-            note: tool tool number 2: invalid type: integer `7`, expected a string
+            note: tool number 1: it has no name
+            note: tool number 2: invalid type: integer `7`, expected a string
         ✓ connected  good  project  stdio  2  [time]
         ");
     assert_snapshot!(desk.run(&["tools"]).await, @"
@@ -174,8 +174,8 @@ async fn a_server_of_which_only_one_tool_can_be_used() {
         mcp__good__echo  The scripted tool echo.
         mcp__good__add  The scripted tool add.
         --- stderr
-        server bad: tool tool number 1: it has no name
-        server bad: tool tool number 2: invalid type: integer `7`, expected a string
+        server bad: tool number 1: it has no name
+        server bad: tool number 2: invalid type: integer `7`, expected a string
         ");
     assert_eq!(call(&desk, "mcp__bad__echo").await.stdout, "hi");
 }

@@ -4,19 +4,20 @@
 //! what was permitted is what is sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::arguments::{Checked, is_checkable};
-use super::{Call, CallContext, CallError, OnProgress, as_object};
+use super::{Call, CallContext, CallError, Denial, OnProgress, as_object};
 use crate::catalog::CatalogTool;
 use crate::content::{self, Output};
 use crate::event::Event;
 use crate::host::Shared;
 use crate::id::{CallId, ToolId};
-use crate::interact::{PermissionAnswer, PermissionQuestion};
+use crate::interact::PermissionQuestion;
 use crate::mcp::CallToolResult;
 use crate::permission::{Action, Subject};
 use crate::server::ServerHandle;
@@ -40,9 +41,10 @@ pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
     let arguments = check_arguments(&tool, arguments)?;
     permit(host, &tool, &server, &arguments, &context).await?;
     let number = host.next_call();
-    let end = last_moment(host, &server, &context);
+    let limit = time_limit(host, &server, &context);
+    let end = Instant::now() + limit;
     let outcome = async {
-        let _permits = acquire(host, &server, &tool.id, end).await?;
+        let _permits = acquire(host, &server, &tool.id, limit).await?;
         let session = session_of(&server, &tool.id).await?;
         host.events().send(|| Event::CallStarted {
             call: number,
@@ -57,7 +59,7 @@ pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
         };
         match deliver(host, &session, request, on_progress).await {
             Ok(result) => Ok(result),
-            Err(error) => Err(call_error(error, &tool.id, &server).await),
+            Err(error) => Err(call_error(error, &tool.id, &server, limit).await),
         }
     }
     .await;
@@ -170,13 +172,13 @@ async fn permit(
         trusts_annotations: server.profile().trusts_annotations,
     };
     let decision = host.policy().decide(&subject);
-    let denied = |reason: String| CallError::Denied {
+    let denied = |denial| CallError::Denied {
         tool: tool.id.clone(),
-        reason,
+        denial,
     };
     match decision.action {
         Action::Allow => return Ok(()),
-        Action::Deny => return Err(denied(decision.to_string())),
+        Action::Deny => return Err(denied(Denial::Rule(decision))),
         Action::Ask => {}
     }
     let question = PermissionQuestion {
@@ -186,13 +188,9 @@ async fn permit(
         annotations,
         context,
     };
-    match host.interaction().permit(question).await {
-        PermissionAnswer::Allow => still_the_same(host, tool),
-        PermissionAnswer::Deny => Err(denied("permission was not given".to_owned())),
-        PermissionAnswer::NobodyToAsk => Err(denied(
-            "it needs permission, and there is nobody to ask".to_owned(),
-        )),
-    }
+    let answer = host.interaction().permit(question).await;
+    answer.into_result().map_err(denied)?;
+    still_the_same(host, tool)
 }
 
 /// People take their time: what they said yes to must still be what would be called.
@@ -205,14 +203,14 @@ fn still_the_same(host: &Shared, tool: &Arc<CatalogTool>) -> Result<(), CallErro
     }
 }
 
-/// When the call must have its answer at the latest, people's time not counted.
-fn last_moment(host: &Shared, server: &ServerHandle, context: &CallContext) -> Instant {
-    let limit = server
-        .profile()
-        .call_timeout
-        .unwrap_or(host.deadlines().call);
-    let end = Instant::now() + limit;
-    context.deadline.map_or(end, |deadline| deadline.min(end))
+/// How long the call may take, people's time not counted.
+fn time_limit(host: &Shared, server: &ServerHandle, context: &CallContext) -> Duration {
+    let own = server.profile().call_timeout;
+    let own = own.unwrap_or(host.deadlines().call);
+    let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+    context
+        .deadline
+        .map_or(own, |deadline| left(deadline).min(own))
 }
 
 fn patience(host: &Shared, end: Instant) -> Patience {
@@ -229,19 +227,18 @@ async fn acquire(
     host: &Shared,
     server: &ServerHandle,
     tool: &ToolId,
-    end: Instant,
+    limit: Duration,
 ) -> Result<Permits, CallError> {
     async fn take(semaphore: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, CallError> {
         let permit = semaphore.acquire_owned().await;
         permit.map_err(|_| CallError::ShuttingDown)
     }
-    let began = Instant::now();
     let both = async { Ok((take(server.permits()).await?, take(host.permits()).await?)) };
-    match tokio::time::timeout_at(end, both).await {
+    match tokio::time::timeout(limit, both).await {
         Ok(permits) => permits,
         Err(_) => Err(CallError::TimedOut {
             tool: tool.clone(),
-            after: began.elapsed(),
+            after: limit,
             idle: false,
             delivery: Delivery::NotSent,
         }),
@@ -288,7 +285,12 @@ async fn deliver(
     outcome
 }
 
-async fn call_error(error: RequestError, tool: &ToolId, server: &ServerHandle) -> CallError {
+async fn call_error(
+    error: RequestError,
+    tool: &ToolId,
+    server: &ServerHandle,
+    limit: Duration,
+) -> CallError {
     let tool = tool.clone();
     match error {
         RequestError::Refused(error) => CallError::Refused { tool, error },
@@ -299,7 +301,8 @@ async fn call_error(error: RequestError, tool: &ToolId, server: &ServerHandle) -
             delivery,
         } => CallError::TimedOut {
             tool,
-            after,
+            // The wait for a permit came out of the same limit.
+            after: if idle { after } else { limit },
             idle,
             delivery,
         },

@@ -40,8 +40,9 @@ pub(super) async fn shake_hands(
     loop {
         let probe = connection.discover(version, Patience::within(left));
         tokio::pin!(probe);
-        let probed = match timeout(deadlines.probe, &mut probe).await {
-            Ok(outcome) => probed(outcome),
+        // Whatever the time for a start is, half of it is left for the older handshake.
+        let probed = match timeout(deadlines.probe.min(left / 2), &mut probe).await {
+            Ok(outcome) => probed(outcome)?,
             Err(_) => Probed::Silent,
         };
         match after_probe(probed, version) {
@@ -69,7 +70,7 @@ async fn initialize_and_listen(
     tokio::pin!(initialize);
     tokio::select! {
         biased;
-        late = &mut probe => match after_probe(probed(late), asked) {
+        late = &mut probe => match after_probe(probed(late)?, asked) {
             AfterProbe::Modern(hello) => Ok(*hello),
             AfterProbe::Refuse(refusal) => Err(HandshakeError::Refused(refusal)),
             _ => initialize.await,
@@ -77,7 +78,7 @@ async fn initialize_and_listen(
         outcome = &mut initialize => match outcome {
             // A modern server has no `initialize`; its answer to the probe is still to come.
             Err(HandshakeError::Refused(refusal)) => {
-                match after_probe(probed(probe.await), asked) {
+                match after_probe(probed(probe.await)?, asked) {
                     AfterProbe::Modern(hello) => Ok(*hello),
                     _ => Err(HandshakeError::Refused(refusal)),
                 }
@@ -87,8 +88,8 @@ async fn initialize_and_listen(
     }
 }
 
-fn probed(outcome: Result<bytes::Bytes, RequestError>) -> Probed {
-    match outcome {
+fn probed(outcome: Result<bytes::Bytes, RequestError>) -> Result<Probed, HandshakeError> {
+    Ok(match outcome {
         Ok(answer) => match decode::discovered(&answer) {
             Ok(discovered) => Probed::Discovered(discovered),
             Err(problem) => Probed::Unusable(problem),
@@ -96,8 +97,8 @@ fn probed(outcome: Result<bytes::Bytes, RequestError>) -> Probed {
         Err(RequestError::Refused(error)) => Probed::Refused(error),
         Err(RequestError::Unusable(problem)) => Probed::Unusable(problem),
         Err(RequestError::Lost { .. }) => Probed::Gone,
-        Err(_) => Probed::Silent,
-    }
+        Err(_) => return Err(HandshakeError::TimedOut),
+    })
 }
 
 async fn initialize(

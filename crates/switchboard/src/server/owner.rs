@@ -102,18 +102,20 @@ impl Owner {
         });
     }
 
-    /// Changes the published state, and tells of it if it shows.
+    /// Changes the published state, and tells of it if it shows. (The countdown to the next attempt
+    /// does not: it changes with every look.)
     fn publish(&self, change: impl FnOnce(&mut State)) {
+        let showing = |state: &State| (state.status(), state.phase.name(), state.error());
         let mut shown = None;
         self.state.send_modify(|state| {
-            let before = (state.status(), state.detail(), state.error());
+            let before = showing(state);
             change(state);
-            let after = (state.status(), state.detail(), state.error());
-            shown = (before != after).then_some(after);
+            if before != showing(state) {
+                shown = Some((state.status(), state.error().or_else(|| state.detail())));
+            }
         });
-        if let Some((status, detail, error)) = shown {
+        if let Some((status, detail)) = shown {
             let server = self.name.clone();
-            let detail = error.or(detail);
             self.events.send(|| Event::ServerChanged {
                 server,
                 status,

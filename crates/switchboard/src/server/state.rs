@@ -38,6 +38,23 @@ pub(crate) enum Phase {
     Stopped,
 }
 
+impl Phase {
+    /// A word for it, finer than the five states of the status.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Dormant => "dormant",
+            Self::Off => "off",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Lost => "lost",
+            Self::Retrying { .. } => "retrying",
+            Self::AwaitingApproval { .. } => "awaiting-approval",
+            Self::Failed(_) => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// Why a server is given up until somebody asks for it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {

@@ -135,6 +135,9 @@ pub struct Inspection {
     pub status: ServerStatus,
     /// `stdio`, `http`, …
     pub transport: &'static str,
+    /// Where it is in its life, in a word finer than the status: `dormant`, `starting`, `ready`,
+    /// `lost`, `retrying`, `awaiting-approval`, `off`, `failed`, `stopped`.
+    pub phase: &'static str,
     /// How many sessions there have been.
     pub generation: Generation,
     /// From the start of the attempt to the tools being listed, in milliseconds.

@@ -53,7 +53,7 @@ pub(crate) struct ToolPage {
 /// An item of a list that could not be used, or not in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeftOut {
-    /// How the server calls it, or its place in the list.
+    /// The tool's name, or its place in the list.
     pub(crate) what: String,
     pub(crate) why: String,
 }
@@ -182,7 +182,7 @@ pub(crate) fn tool_page(bytes: &[u8]) -> Result<ToolPage, Problem> {
         match tool(element, &mut page.left_out) {
             Ok(tool) => page.tools.push(tool),
             Err((name, why)) => {
-                let what = name.unwrap_or_else(|| format!("tool number {}", index + 1));
+                let what = name.unwrap_or_else(|| format!("number {}", index + 1));
                 page.left_out.push(LeftOut { what, why });
             }
         }

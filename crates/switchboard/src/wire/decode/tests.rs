@@ -25,9 +25,9 @@ fn one_malformed_tool_is_left_out_and_the_others_stay() {
         left_out,
         [
             ("no-schema", "it has no `inputSchema`"),
-            ("tool number 3", "it has no name"),
+            ("number 3", "it has no name"),
             (
-                "tool number 4",
+                "number 4",
                 "invalid type: string \"text\", expected struct Written"
             ),
             ("bad-title", "invalid type: integer `7`, expected a string"),
