@@ -33,9 +33,11 @@ impl Redactor {
         let mut secrets: Vec<_> = values
             .into_iter()
             .filter(|value| value.len() >= Self::SHORTEST)
+            .flat_map(|value| [as_json(&value), value])
             .collect();
         // The longest first, so that a secret that contains another is masked whole.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.dedup();
         Self { secrets }
     }
 
@@ -46,8 +48,33 @@ impl Redactor {
     }
 }
 
+/// How a text looks inside a JSON string, where quotes and backslashes are escaped.
+fn as_json(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.trim_matches('"').to_owned()
+}
+
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Redactor({} secrets)", self.secrets.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_as_they_are_and_as_json() {
+        let secret = "pass\"word\\1".to_owned();
+        let redactor = Redactor::new([
+            secret.clone(),
+            "pass\"word\\1-and-more".to_owned(),
+            "8080".to_owned(),
+        ]);
+        let line = serde_json::json!({"key": secret, "port": "8080"}).to_string();
+        assert_eq!(redactor.redact(&line), r#"{"key":"***","port":"8080"}"#);
+        assert_eq!(redactor.redact(&secret), "***");
+        assert_eq!(redactor.redact("pass\"word\\1-and-more"), "***");
     }
 }
