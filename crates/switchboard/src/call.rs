@@ -3,6 +3,7 @@
 //! The way it takes is in `call/pipeline.rs`.
 
 pub(crate) mod arguments;
+mod cost;
 pub(crate) mod pipeline;
 pub(crate) mod turn;
 
@@ -122,8 +123,8 @@ pub enum CallError {
         /// Which rule, or whose answer.
         denial: Denial,
     },
-    /// The tool was redefined while permission for it was being asked.
-    #[error("{tool} was not called: the server changed it while permission was being asked")]
+    /// The tool is no longer offered as it was when the call was permitted.
+    #[error("{tool} was not called: it changed in the meantime")]
     Redefined {
         /// Which tool.
         tool: ToolId,

@@ -88,6 +88,14 @@ impl Catalog {
     }
 }
 
+/// Where a server stands among all. Places are never given twice: a server that comes under the name
+/// of an earlier one is not that one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stand {
+    pub(crate) server: ServerName,
+    pub(crate) place: u64,
+}
+
 /// What one server offers right now.
 #[derive(Clone, Default)]
 struct Offer {
@@ -141,19 +149,19 @@ impl Publisher {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Makes room for a server; `place` says where its tools stand.
-    pub(crate) fn admit(&self, server: &ServerName, place: u64) {
+    /// Makes room for a server.
+    pub(crate) fn admit(&self, owner: &Stand) {
         let offer = Offer {
-            place,
+            place: owner.place,
             exposed: true,
             ..Offer::default()
         };
-        lock(&self.offers).insert(server.clone(), offer);
+        lock(&self.offers).insert(owner.server.clone(), offer);
     }
 
     /// A fresh listing. Definitions that did not change keep their compiled schemas.
-    pub(crate) fn list(&self, server: &ServerName, tools: Vec<Tool>, available: bool) {
-        self.change(server, |offer| {
+    pub(crate) fn list(&self, owner: &Stand, tools: Vec<Tool>, available: bool) {
+        self.change(owner, |offer| {
             let mut known: HashMap<String, OfferedTool> = std::mem::take(&mut offer.tools)
                 .into_iter()
                 .map(|tool| (tool.definition.name.clone(), tool))
@@ -170,36 +178,41 @@ impl Publisher {
     }
 
     /// The server is away, or back: its tools stay listed.
-    pub(crate) fn set_available(&self, server: &ServerName, available: bool) {
-        self.change(server, |offer| offer.available = available);
+    pub(crate) fn set_available(&self, owner: &Stand, available: bool) {
+        self.change(owner, |offer| offer.available = available);
     }
 
     /// A server that is switched off exposes nothing.
-    pub(crate) fn set_exposed(&self, server: &ServerName, exposed: bool) {
-        self.change(server, |offer| offer.exposed = exposed);
+    pub(crate) fn set_exposed(&self, owner: &Stand, exposed: bool) {
+        self.change(owner, |offer| offer.exposed = exposed);
     }
 
     /// The server gave up: its tools go, its place stays.
-    pub(crate) fn withdraw(&self, server: &ServerName) {
-        self.change(server, |offer| {
+    pub(crate) fn withdraw(&self, owner: &Stand) {
+        self.change(owner, |offer| {
             offer.tools.clear();
             offer.available = false;
         });
     }
 
     /// The server is gone for good.
-    pub(crate) fn remove(&self, server: &ServerName) {
+    pub(crate) fn remove(&self, owner: &Stand) {
         let mut offers = lock(&self.offers);
-        if offers.remove(server).is_some() {
-            self.publish(&offers, server);
+        if offers
+            .get(&owner.server)
+            .is_some_and(|offer| offer.place == owner.place)
+        {
+            offers.remove(&owner.server);
+            self.publish(&offers, &owner.server);
         }
     }
 
-    fn change(&self, server: &ServerName, change: impl FnOnce(&mut Offer)) {
+    fn change(&self, owner: &Stand, change: impl FnOnce(&mut Offer)) {
         let mut offers = lock(&self.offers);
-        if let Some(offer) = offers.get_mut(server) {
+        let offer = offers.get_mut(&owner.server);
+        if let Some(offer) = offer.filter(|offer| offer.place == owner.place) {
             change(offer);
-            self.publish(&offers, server);
+            self.publish(&offers, &owner.server);
         }
     }
 

@@ -115,6 +115,18 @@ impl Output {
         texts.join("\n")
     }
 
+    /// Half of a piece of data is no data: what is too long goes, and is kept whole.
+    fn drop_structured_beyond(&mut self, budget: usize, spill: Option<&dyn Spill>) {
+        let Some(structured) = self.structured.take_if(|json| json.as_str().len() > budget) else {
+            return;
+        };
+        let size = structured.as_str().len();
+        self.notes.push(format!(
+            "structured content of {size} bytes was left out (limit `result_text_bytes`)"
+        ));
+        self.whole = spill.and_then(|spill| spill.keep(structured.as_str()).ok());
+    }
+
     /// Cuts the text of all blocks together to `budget` bytes. Pictures and sounds stay.
     fn cut_to(&mut self, budget: usize, spill: Option<&dyn Spill>) {
         let texts: Vec<&str> = self.blocks.iter().filter_map(Block::as_text).collect();
@@ -215,6 +227,7 @@ pub fn present(result: CallToolResult, limits: &Limits, spill: Option<&dyn Spill
         structured: result.structured_content,
         ..Output::default()
     };
+    output.drop_structured_beyond(limits.result_text_bytes, spill);
     output.cut_to(limits.result_text_bytes, spill);
     output
 }
@@ -360,7 +373,7 @@ fn describe_unknown(raw: &Json) -> String {
 }
 
 /// A server's text for a place of one line, not too long for it.
-fn field(text: &str, max_bytes: usize) -> Cow<'_, str> {
+pub(crate) fn field(text: &str, max_bytes: usize) -> Cow<'_, str> {
     let line = for_terminal(text);
     if line.len() <= max_bytes {
         return line;

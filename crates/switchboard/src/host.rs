@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 pub use builder::{HostBuilder, StartError};
 
 use crate::call::{Call, CallError, turn};
-use crate::catalog::{Catalog, CatalogTool, Publisher, naming};
+use crate::catalog::{Catalog, CatalogTool, Publisher, Stand, naming};
 use crate::content::Output;
 use crate::content::spill::{Spill, SpillHandle};
 use crate::event::{EventSink, Events};
@@ -220,7 +220,7 @@ impl Host {
         let name = ServerName::new(name)?;
         let server = self
             .shared
-            .add_dynamic(LaunchSpec::from_code(name, config))?;
+            .add_dynamic(&LaunchSpec::from_code(name, config))?;
         server.no_longer_starting().await;
         self.connected(&server)
     }
@@ -277,7 +277,7 @@ impl Host {
         let mut added = Vec::new();
         for spec in plan.add {
             let name = spec.name().to_string();
-            match self.shared.add_dynamic(spec) {
+            match self.shared.add_dynamic(&spec) {
                 Ok(server) => added.push((name, server)),
                 Err(error) => drop(result.errors.insert(name, error.to_string())),
             }
@@ -390,30 +390,35 @@ impl Shared {
         servers
     }
 
-    fn add_dynamic(&self, spec: LaunchSpec) -> Result<Arc<ServerHandle>, ServerError> {
-        let name = spec.name().clone();
-        let server = self.add(&name, |sites, place| sites.launched(&spec, place))?;
-        lock(&self.servers).dynamic.insert(name, spec);
+    fn add_dynamic(&self, spec: &LaunchSpec) -> Result<Arc<ServerHandle>, ServerError> {
+        let mut servers = lock(&self.servers);
+        let server = self.add(&mut servers, spec.name(), |sites, place| {
+            sites.launched(spec, place)
+        })?;
+        servers.dynamic.insert(spec.name().clone(), spec.clone());
         Ok(server)
     }
 
     /// Takes a server in and starts its owner.
     fn add(
         &self,
+        servers: &mut Servers,
         name: &ServerName,
         describe: impl FnOnce(&Sites, u64) -> site::Plot,
     ) -> Result<Arc<ServerHandle>, ServerError> {
         if self.is_stopping() {
             return Err(ServerError::ShuttingDown);
         }
-        let mut servers = lock(&self.servers);
         if servers.handles.contains_key(name) {
             return Err(ServerError::NameTaken(name.clone()));
         }
         let place = servers.next_place;
         servers.next_place += 1;
         let plot = describe(&self.sites, place);
-        self.catalog.admit(name, place);
+        self.catalog.admit(&Stand {
+            server: name.clone(),
+            place,
+        });
         let server = plot.spawn(self);
         servers.handles.insert(name.clone(), Arc::clone(&server));
         Ok(server)

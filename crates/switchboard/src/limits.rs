@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 /// Bounds on size and count. Start from [`Limits::default`] and change what you must.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,6 +24,8 @@ pub struct Limits {
     pub list_pages: usize,
     /// How many tools one server may list.
     pub tools_per_server: usize,
+    /// How many bytes one server's listing may have, all pages together.
+    pub listing_bytes: usize,
     /// The longest cursor that is sent back to a server, in bytes.
     pub cursor_bytes: usize,
     /// How much of a child's stderr is kept, in bytes.
@@ -59,6 +63,7 @@ impl Default for Limits {
             outbox_bytes: 32 * MIB,
             list_pages: 1_000,
             tools_per_server: 20_000,
+            listing_bytes: 64 * MIB,
             cursor_bytes: 64 * KIB,
             stderr_tail_bytes: 16 * KIB,
             inbound_requests: 16,
@@ -69,6 +74,22 @@ impl Default for Limits {
             calls_per_server: 64,
             calls_in_flight: 512,
         }
+    }
+}
+
+impl Limits {
+    /// What would overflow elsewhere is merely very large.
+    pub(crate) fn within_reason(mut self) -> Self {
+        self.json_depth = self.json_depth.min(DEEPEST_JSON);
+        for count in [
+            &mut self.calls_per_server,
+            &mut self.calls_in_flight,
+            &mut self.event_backlog,
+            &mut self.progress_backlog,
+        ] {
+            *count = (*count).clamp(1, Semaphore::MAX_PERMITS >> 3);
+        }
+        self
     }
 }
 
@@ -103,5 +124,25 @@ impl Default for Deadlines {
             exit_after_eof: Duration::from_secs(2),
             exit_after_term: Duration::from_secs(2),
         }
+    }
+}
+
+impl Deadlines {
+    /// Longer than anybody waits, and short enough to be added to a point in time.
+    const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+    pub(crate) fn within_reason(mut self) -> Self {
+        for limit in [
+            &mut self.startup,
+            &mut self.call,
+            &mut self.idle,
+            &mut self.list,
+            &mut self.probe,
+            &mut self.exit_after_eof,
+            &mut self.exit_after_term,
+        ] {
+            *limit = (*limit).min(Self::LONGEST);
+        }
+        self
     }
 }

@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, Publisher};
+use crate::catalog::{Catalog, Publisher, Stand};
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::session::Session;
@@ -50,6 +50,15 @@ pub(crate) struct Profile {
     pub(crate) trusts_annotations: bool,
 }
 
+impl Profile {
+    pub(crate) fn stand(&self) -> Stand {
+        Stand {
+            server: self.name.clone(),
+            place: self.place,
+        }
+    }
+}
+
 /// Talks to the task that owns a server.
 #[derive(Debug)]
 pub(crate) struct ServerHandle {
@@ -77,7 +86,7 @@ impl ServerHandle {
         let stop = site.stop.clone();
         let tasks = site.tasks.clone();
         let owner = Owner {
-            name: profile.name.clone(),
+            stand: profile.stand(),
             site: Arc::new(site),
             orders: inbox,
             state: publisher,

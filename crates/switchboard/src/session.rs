@@ -27,7 +27,7 @@ use crate::wire::Problem;
 use crate::wire::decode::{self, ToolPage};
 
 pub(crate) use connection::{Connection, Streams};
-pub(crate) use life::Patience;
+pub(crate) use life::{Life, Patience};
 pub(crate) use local::LocalSession;
 
 /// What is known of a request that ended without an answer.
@@ -155,7 +155,11 @@ impl Session {
         match self {
             Self::Text(connection) => {
                 let answer = connection.list_tools(cursor, patience).await?;
-                decode::tool_page(&answer).map_err(RequestError::Unusable)
+                let page = decode::tool_page(&answer).map_err(RequestError::Unusable)?;
+                Ok(ToolPage {
+                    bytes: answer.len(),
+                    ..page
+                })
             }
             Self::Local(local) => Ok(local.tools()),
         }

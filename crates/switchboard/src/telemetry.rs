@@ -1,6 +1,7 @@
 //! Seeing what goes over the wire.
 
 use crate::id::ServerName;
+use crate::mcp::{ErrorObject, Json};
 
 /// Which way a line went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +33,12 @@ impl Redactor {
     pub(crate) fn new(values: impl IntoIterator<Item = String>) -> Self {
         let mut secrets: Vec<_> = values
             .into_iter()
+            .flat_map(|value| {
+                // A key of several lines is printed, and cut, line by line.
+                let lines: Vec<_> = value.lines().map(str::to_owned).collect();
+                lines.into_iter().chain([as_json(&value), value])
+            })
             .filter(|value| value.len() >= Self::SHORTEST)
-            .flat_map(|value| [as_json(&value), value])
             .collect();
         // The longest first, so that a secret that contains another is masked whole.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -45,6 +50,24 @@ impl Redactor {
         self.secrets
             .iter()
             .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    }
+}
+
+impl Redactor {
+    /// Masks what a server says in an error.
+    pub(crate) fn redact_error(&self, error: &mut ErrorObject) {
+        if !self.secrets.is_empty() {
+            error.message = self.redact(&error.message);
+            error.data = error.data.take().and_then(|data| self.redact_json(data));
+        }
+    }
+
+    /// Masks a piece of JSON; drops it if masking broke it.
+    pub(crate) fn redact_json(&self, json: Json) -> Option<Json> {
+        if self.secrets.is_empty() {
+            return Some(json);
+        }
+        Json::parse(&self.redact(json.as_str())).ok()
     }
 }
 

@@ -73,7 +73,9 @@ impl RequestId {
     fn parse(token: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(token).ok()?;
         let is_string = text.starts_with('"') && serde_json::from_str::<String>(text).is_ok();
-        let is_integer = text.parse::<i128>().is_ok();
+        let is_integer = text
+            .parse::<i128>()
+            .is_ok_and(|number| number.to_string() == text);
         ((is_string || is_integer) && text.len() <= Self::LONGEST).then(|| Self(text.into()))
     }
 

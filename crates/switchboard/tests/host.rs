@@ -133,10 +133,7 @@ async fn a_panic_in_a_servers_task_fails_that_server_and_no_other() {
     host.wait_for(Readiness::All).await;
     assert_eq!(host.server_status("bad").unwrap().status.as_str(), "failed");
     let error = host.call("mcp__bad__x", json!({})).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "server bad is failed: its task panicked; this is a bug"
-    );
+    assert_eq!(error.to_string(), "server bad is failed: its task panicked");
     host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
         .await
         .unwrap();
@@ -193,6 +190,44 @@ async fn servers_are_connected_disconnected_and_reconnected_by_name() {
         host.disconnect("s").await,
         Err(ServerError::Unknown(_))
     ));
+}
+
+#[tokio::test]
+async fn a_name_that_is_used_again_belongs_to_the_new_server_alone() {
+    let tag = unique_tag();
+    let stubborn = Script::legacy().tool("old").on_eof([Step::Hang]);
+    let host = permissive().start().unwrap();
+    host.connect("s", child(&stubborn, &tag)).await.unwrap();
+    // Nobody waits for the end of the first, which takes its time.
+    let disconnecting = host.disconnect("s");
+    tokio::pin!(disconnecting);
+    assert!(futures_util::poll!(&mut disconnecting).is_pending());
+    let new = child(&Script::legacy().tool("new"), &tag);
+    host.connect("s", new).await.unwrap();
+    disconnecting.await.unwrap();
+    assert_eq!(tool_names(&host), ["mcp__s__new"]);
+    host.shutdown().await;
+    assert_no_process_left(&tag).await;
+}
+
+#[tokio::test]
+async fn limits_without_measure_break_nothing() {
+    let mut limits = Limits::default();
+    limits.calls_in_flight = usize::MAX;
+    limits.calls_per_server = 0;
+    let mut deadlines = switchboard::Deadlines::default();
+    deadlines.call = std::time::Duration::MAX;
+    deadlines.exit_after_eof = std::time::Duration::MAX;
+    let host = permissive()
+        .limits(limits)
+        .deadlines(deadlines)
+        .local_server("calc", Calculator)
+        .start()
+        .unwrap();
+    host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
+        .await
+        .unwrap();
+    host.shutdown().await;
 }
 
 #[tokio::test]

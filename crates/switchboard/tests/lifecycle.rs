@@ -300,8 +300,41 @@ async fn a_call_while_its_server_is_away_fails_at_once_and_safely() {
     assert!(error.is_transient());
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_server_that_crashes_again_and_again_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let script = Script::legacy()
+        .tool("echo")
+        .on_start([Step::count(&starts)])
+        .on("tools/list", [Step::Default, Step::Exit(3)]);
+    let host = permissive()
+        .server(common::launch("s", common::child(&script, "crashes")))
+        .start()
+        .unwrap();
+    let mut events = host.events();
+    loop {
+        if let Some(Event::ServerChanged { status, .. }) = events.next().await
+            && status.as_str() == "failed"
+        {
+            break;
+        }
+    }
+    assert_eq!(switchboard_testkit::count_lines(&starts), 5);
+    let status = host.server_status("s").unwrap();
+    assert_eq!(
+        status.error.unwrap(),
+        "crashed 5 times within 180 s: the server exited with code 3"
+    );
+    assert!(tool_names(&host).is_empty());
+    // Asked for by hand, it is tried again.
+    let _ = host.reconnect("s").await;
+    assert_eq!(switchboard_testkit::count_lines(&starts), 6);
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_again_and_again_is_dialled_again_and_again() {
     let script = Script::legacy().tool("echo").on(
         "tools/list",
         [
@@ -312,28 +345,10 @@ async fn a_server_that_crashes_again_and_again_is_given_up() {
     );
     let (host, server) = host_with(script).await;
     let mut events = host.events();
-    let failed = async {
-        loop {
-            if let Some(Event::ServerChanged { status, .. }) = events.next().await
-                && status.as_str() == "failed"
-            {
-                break;
-            }
-        }
-    };
-    failed.await;
-    assert_eq!(server.opened(), 5);
-    let status = host.server_status("s").unwrap();
-    assert!(
-        status
-            .error
-            .unwrap()
-            .starts_with("crashed 5 times within 180 s: ")
-    );
-    assert!(tool_names(&host).is_empty());
-    // Asked for by hand, it is tried again.
-    host.reconnect("s").await.unwrap();
-    assert_eq!(server.opened(), 6);
+    while server.opened() < 10 {
+        events.next().await.unwrap();
+    }
+    assert_eq!(tool_names(&host), ["mcp__s__echo"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -445,6 +460,34 @@ async fn a_remembered_era_that_no_longer_holds_is_corrected() {
     host.wait_for(Readiness::All).await;
     assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
     host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_start_deadline_covers_the_listing() {
+    let page = r#"{"jsonrpc":"2.0","id":$ID,"result":{"tools":[],"nextCursor":"$ID"}}"#;
+    for steps in [
+        vec![Step::Hang],
+        vec![Step::delay(Duration::from_secs(2)), Step::raw(page)],
+    ] {
+        let server = MemoryServer::new(Script::legacy().on("tools/list", steps));
+        let host = permissive()
+            .one_shot()
+            .stream_server("s", InMemory(server))
+            .start()
+            .unwrap();
+        let began = Instant::now();
+        host.wait_for(Readiness::All).await;
+        assert!(
+            began.elapsed() <= Duration::from_secs(31),
+            "{:?}",
+            began.elapsed()
+        );
+        let error = host.server_status("s").unwrap().error.unwrap();
+        assert!(
+            error.starts_with("its tools could not be listed: no answer within"),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

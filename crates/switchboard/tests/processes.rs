@@ -153,12 +153,43 @@ async fn a_withheld_variable_that_the_child_misses_is_named_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_secret_of_the_entry_is_masked_in_last_words() {
-    let script =
-        Script::legacy().on_start([Step::stderr("bad token hunter2-hunter2"), Step::Exit(1)]);
-    let config = child(&script, "secret").env("TOKEN", "hunter2-hunter2");
-    let (error, _) = failure(config).await;
-    assert!(error.ends_with("bad token ***"), "{error}");
+async fn a_secret_of_the_entry_is_masked_wherever_the_server_says_it() {
+    const SECRET: &str = "hunter2-hunter2";
+    let secretive = |script: &Script| child(script, "secret").env("TOKEN", SECRET);
+    for dying in [
+        vec![Step::stderr("bad token hunter2-hunter2"), Step::Exit(1)],
+        vec![Step::bytes("{\"token\":\"hunter2-hunter2"), Step::Exit(1)],
+        vec![Step::raw("token hunter2-hunter2"), Step::Exit(1)],
+    ] {
+        let (error, _) = failure(secretive(&Script::legacy().on_start(dying))).await;
+        assert!(
+            !error.contains("hunter2") && error.contains("***"),
+            "{error}"
+        );
+    }
+    let refusing = Script::legacy().on(
+        "initialize",
+        [Step::error(-1, "no entry with hunter2-hunter2")],
+    );
+    let (error, _) = failure(secretive(&refusing)).await;
+    assert!(!error.contains("hunter2"), "{error}");
+
+    let talking = Script::legacy()
+        .tool("say")
+        .on_start([Step::stderr("starting with hunter2-hunter2")])
+        .on(
+            "tools/call",
+            [Step::error(-1, "hunter2-hunter2 is no good")],
+        );
+    let host = host_of(secretive(&talking)).await;
+    let error = host.call("mcp__s__say", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "server s refused say: *** is no good (code -1)"
+    );
+    let stderr = host.inspect("s").unwrap().stderr;
+    assert_eq!(stderr.as_deref(), Some("starting with ***"));
+    host.shutdown().await;
 }
 
 #[tokio::test]
@@ -195,8 +226,22 @@ async fn shutting_down_leaves_no_process_however_stubborn() {
         let host = host_of(child(&script, &tag)).await;
         assert!(!processes_with_tag(&tag).is_empty());
         host.shutdown().await;
-        assert_no_process_left(&tag).await;
+        assert_eq!(processes_with_tag(&tag), Vec::<i32>::new());
     }
+}
+
+#[tokio::test]
+async fn a_polite_child_may_say_goodbye() {
+    let folder = tempfile::tempdir().unwrap();
+    let farewell = folder.path().join("farewell");
+    let script = Script::legacy().tool("echo").on_eof([
+        Step::repeated_bytes("bye\n", 100_000),
+        Step::stderr("closing down"),
+        Step::count(&farewell),
+    ]);
+    let host = host_of(child(&script, "polite")).await;
+    host.shutdown().await;
+    assert_eq!(switchboard_testkit::count_lines(&farewell), 1);
 }
 
 #[tokio::test]

@@ -9,18 +9,27 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use serde_json::Value;
 
+use super::cost::Cost;
+use crate::content::field;
 use crate::mcp::Json;
 use crate::wire::scan;
 
 /// How many violations are told at once.
 const TOLD: usize = 5;
+/// How much is told of one violation, in bytes: it quotes the value.
+const TOLD_BYTES: usize = 500;
 /// A schema with more values than this is not compiled.
 const SCHEMA_NODES: usize = 50_000;
 
 /// A schema and, once it was needed, its compiled form.
 pub(crate) struct CompiledSchema {
     schema: Json,
-    compiled: OnceLock<Result<Validator, String>>,
+    compiled: OnceLock<Result<Compiled, String>>,
+}
+
+struct Compiled {
+    validator: Validator,
+    cost: Cost,
 }
 
 /// One way in which a value does not fit.
@@ -61,28 +70,33 @@ impl CompiledSchema {
     }
 
     pub(crate) fn check(&self, value: &Value) -> Checked {
-        match self.validator() {
-            Err(why) => Checked::Unchecked(why.clone()),
-            Ok(validator) if validator.is_valid(value) => Checked::Fits,
-            Ok(validator) => Checked::Violates(
-                validator
-                    .iter_errors(value)
-                    .take(TOLD)
-                    .map(|error| Violation {
-                        path: error.instance_path().to_string(),
-                        message: error.to_string(),
-                    })
-                    .collect(),
-            ),
+        let Compiled { validator, cost } = match self.compiled() {
+            Ok(compiled) => compiled,
+            Err(why) => return Checked::Unchecked(why.clone()),
+        };
+        if !cost.allows(value) {
+            let why = "the schema asks for too much work with a value like this";
+            return Checked::Unchecked(why.to_owned());
         }
+        if validator.is_valid(value) {
+            return Checked::Fits;
+        }
+        let violations = validator
+            .iter_errors(value)
+            .take(TOLD)
+            .map(|error| Violation {
+                path: field(&error.instance_path().to_string(), TOLD_BYTES).into_owned(),
+                message: field(&error.to_string(), TOLD_BYTES).into_owned(),
+            });
+        Checked::Violates(violations.collect())
     }
 
     /// Why the schema cannot be used, if that is so.
     pub(crate) fn defect(&self) -> Option<&str> {
-        self.validator().as_ref().err().map(String::as_str)
+        self.compiled().as_ref().err().map(String::as_str)
     }
 
-    fn validator(&self) -> &Result<Validator, String> {
+    fn compiled(&self) -> &Result<Compiled, String> {
         self.compiled.get_or_init(|| compile(&self.schema))
     }
 }
@@ -93,7 +107,7 @@ impl fmt::Debug for CompiledSchema {
     }
 }
 
-fn compile(schema: &Json) -> Result<Validator, String> {
+fn compile(schema: &Json) -> Result<Compiled, String> {
     if scan::count_nodes(schema.as_str().as_bytes(), SCHEMA_NODES) > SCHEMA_NODES {
         return Err(format!("the schema holds more than {SCHEMA_NODES} values"));
     }
@@ -101,12 +115,15 @@ fn compile(schema: &Json) -> Result<Validator, String> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err("the schema is not an object".to_owned());
     }
+    let cost =
+        Cost::of(&schema).ok_or_else(|| "the schema refers to itself without end".to_owned())?;
     // Without its default features the crate cannot fetch: a remote `$ref` is an error here.
     // Patterns run on an engine without backtracking, so that no pattern takes for ever.
-    jsonschema::options()
+    let validator = jsonschema::options()
         .with_pattern_options(jsonschema::PatternOptions::regex())
         .build(&schema)
-        .map_err(|error| error.to_string())
+        .map_err(|error| field(&error.to_string(), TOLD_BYTES).into_owned())?;
+    Ok(Compiled { validator, cost })
 }
 
 /// Whether a value is small enough to be built as a tree and checked.
@@ -159,6 +176,31 @@ mod tests {
             );
             assert!(schema.defect().is_some());
         }
+    }
+
+    #[test]
+    fn a_schema_that_would_take_for_ever_is_not_checked_against() {
+        let mut defs = serde_json::Map::new();
+        for level in 0..40 {
+            let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+            defs.insert(format!("d{level}"), json!({"allOf": [next.clone(), next]}));
+        }
+        defs.insert("d40".to_owned(), json!({}));
+        let bomb = schema(&json!({"$ref": "#/$defs/d0", "$defs": defs}));
+        assert!(matches!(bomb.check(&json!({})), Checked::Unchecked(_)));
+        let endless = schema(&json!({"allOf": [{"$ref": "#"}]}));
+        assert!(matches!(endless.check(&json!({})), Checked::Unchecked(_)));
+    }
+
+    #[test]
+    fn a_violation_quotes_no_more_than_fits_a_message() {
+        let schema = schema(&json!({"type": "number"}));
+        let long = json!(format!("\u{202e}{}", "x".repeat(100_000)));
+        let Checked::Violates(violations) = schema.check(&long) else {
+            panic!()
+        };
+        assert!(violations[0].message.len() < 600);
+        assert!(!violations[0].message.contains('\u{202e}'));
     }
 
     #[test]

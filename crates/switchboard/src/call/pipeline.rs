@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Checked, is_checkable};
 use super::{Call, CallContext, CallError, Denial, OnProgress, as_object};
@@ -24,6 +24,9 @@ use crate::server::ServerHandle;
 use crate::server::state::State;
 use crate::session::{Delivery, Patience, RequestError, Session, ToolRequest};
 
+/// For callers who set no deadline; servers have their own.
+const FAR_AWAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
     let Call {
         host,
@@ -36,20 +39,19 @@ pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
     if host.is_stopping() {
         return Err(CallError::ShuttingDown);
     }
-    let began = Instant::now();
-    let (tool, server) = resolve(host, &name).await?;
+    let waited_until = context
+        .deadline
+        .unwrap_or_else(|| Instant::now() + FAR_AWAY);
+    let (tool, server) = resolve(host, &name, waited_until).await?;
     let arguments = check_arguments(&tool, arguments)?;
     permit(host, &tool, &server, &arguments, &context).await?;
-    let number = host.next_call();
+    let mut told = Told::begin(host, &tool.id);
     let limit = time_limit(host, &server, &context);
     let end = Instant::now() + limit;
     let outcome = async {
         let _permits = acquire(host, &server, &tool.id, limit).await?;
-        let session = session_of(&server, &tool.id).await?;
-        host.events().send(|| Event::CallStarted {
-            call: number,
-            tool: tool.id.clone(),
-        });
+        let session = session_of(&server, &tool.id, end).await?;
+        still_the_same(host, &tool, &server)?;
         let request = ToolRequest {
             tool: tool.id.tool.as_str(),
             arguments: &arguments,
@@ -64,33 +66,56 @@ pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
     }
     .await;
     let outcome = outcome.map(|result| present(host, &tool, result));
-    tell_end(host, number, &tool.id, began, &outcome);
+    told.outcome = match &outcome {
+        Ok(output) if output.is_error => "the tool failed".to_owned(),
+        Ok(_) => "ok".to_owned(),
+        Err(error) => error.to_string(),
+    };
     outcome
 }
 
-fn tell_end(
-    host: &Shared,
+/// Tells the beginning of a call and, however it comes about, its end.
+struct Told<'a> {
+    host: &'a Shared,
     call: CallId,
-    tool: &ToolId,
+    tool: &'a ToolId,
     began: Instant,
-    outcome: &Result<Output, CallError>,
-) {
-    host.events().send(|| Event::CallFinished {
-        call,
-        tool: tool.clone(),
-        elapsed: began.elapsed(),
-        outcome: match outcome {
-            Ok(output) if output.is_error => "the tool failed".to_owned(),
-            Ok(_) => "ok".to_owned(),
-            Err(error) => error.to_string(),
-        },
-    });
+    outcome: String,
+}
+
+impl<'a> Told<'a> {
+    fn begin(host: &'a Shared, tool: &'a ToolId) -> Self {
+        let call = host.next_call();
+        host.events().send(|| Event::CallStarted {
+            call,
+            tool: tool.clone(),
+        });
+        Self {
+            host,
+            call,
+            tool,
+            began: Instant::now(),
+            outcome: "cancelled".to_owned(),
+        }
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.host.events().send(|| Event::CallFinished {
+            call: self.call,
+            tool: self.tool.clone(),
+            elapsed: self.began.elapsed(),
+            outcome: std::mem::take(&mut self.outcome),
+        });
+    }
 }
 
 /// Finds the tool and its server. A server that is still starting, or dormant, is waited for.
 async fn resolve(
     host: &Shared,
     name: &str,
+    until: Instant,
 ) -> Result<(Arc<CatalogTool>, Arc<ServerHandle>), CallError> {
     if let Some(found) = find(host, name) {
         return Ok(found);
@@ -98,11 +123,19 @@ async fn resolve(
     let Some(server) = host.server_named_in(name) else {
         return Err(unknown_tool(host, name));
     };
-    let state = server.settled().await;
+    let state = settled(&server, until).await;
     match find(host, name) {
         Some(found) => Ok(found),
         None if state.session.is_some() && state.enabled => Err(unknown_tool(host, name)),
         None => Err(unavailable(&server, &state)),
+    }
+}
+
+/// The server's state once it is no longer starting, or when there is no more time to wait for that.
+async fn settled(server: &ServerHandle, until: Instant) -> State {
+    match timeout_at(until, server.settled()).await {
+        Ok(state) => state,
+        Err(_) => server.state(),
     }
 }
 
@@ -189,14 +222,24 @@ async fn permit(
         context,
     };
     let answer = host.interaction().permit(question).await;
-    answer.into_result().map_err(denied)?;
-    still_the_same(host, tool)
+    answer.into_result().map_err(denied)
 }
 
-/// People take their time: what they said yes to must still be what would be called.
-fn still_the_same(host: &Shared, tool: &Arc<CatalogTool>) -> Result<(), CallError> {
-    match host.catalog().find(tool.wire_name.as_str()) {
-        Some(now) if now.id == tool.id && now.definition == tool.definition => Ok(()),
+/// People take their time, and so do permits and servers that are started for a call: what was
+/// permitted must still be what would be called.
+fn still_the_same(
+    host: &Shared,
+    tool: &CatalogTool,
+    server: &Arc<ServerHandle>,
+) -> Result<(), CallError> {
+    match find(host, tool.wire_name.as_str()) {
+        Some((now, owner))
+            if now.id == tool.id
+                && now.definition == tool.definition
+                && Arc::ptr_eq(&owner, server) =>
+        {
+            Ok(())
+        }
         _ => Err(CallError::Redefined {
             tool: tool.id.clone(),
         }),
@@ -245,11 +288,15 @@ async fn acquire(
     }
 }
 
-async fn session_of(server: &ServerHandle, tool: &ToolId) -> Result<Session, CallError> {
+async fn session_of(
+    server: &ServerHandle,
+    tool: &ToolId,
+    until: Instant,
+) -> Result<Session, CallError> {
     if let Some(session) = server.session() {
         return Ok(session);
     }
-    let state = server.settled().await;
+    let state = settled(server, until).await;
     state.session.clone().ok_or_else(|| match state.status() {
         crate::server::status::ConnectionStatus::Connected => CallError::NotSent {
             tool: tool.clone(),
@@ -275,8 +322,8 @@ async fn deliver(
     let outcome = loop {
         tokio::select! {
             biased;
-            Some(note) = notes.recv() => listener(note),
             outcome = &mut call => break outcome,
+            Some(note) = notes.recv() => listener(note),
         }
     };
     while let Ok(note) = notes.try_recv() {

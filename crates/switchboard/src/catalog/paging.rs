@@ -3,24 +3,35 @@
 //! Invariant: it ends, whatever cursors the server makes up.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::content::field;
 use crate::limits::Limits;
 use crate::mcp::Tool;
 use crate::session::{Patience, RequestError, Session};
+use crate::wire::decode::ToolPage;
 
 /// What a server listed, and what there was to note about it.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) tools: Vec<Tool>,
     pub(crate) notes: Vec<String>,
+    bytes: usize,
 }
 
-/// Asks for one page after the other. A listing that does not come to an end is cut, with a note;
-/// one that fails on its way fails as a whole.
+/// How much one note may say, in bytes, and how many are kept.
+const NOTE_BYTES: usize = 300;
+const NOTES: usize = 50;
+
+/// Asks for one page after the other, all of them until `end`. A listing that does not come to an
+/// end is cut, with a note; one that fails on its way fails as a whole.
 pub(crate) async fn list_tools(
     session: &Session,
     limits: &Limits,
-    patience: Patience,
+    page_limit: Duration,
+    end: Instant,
 ) -> Result<Listing, RequestError> {
     let mut listing = Listing::default();
     if session
@@ -32,44 +43,66 @@ pub(crate) async fn list_tools(
     let mut cursor = None;
     let mut seen = HashSet::new();
     for _ in 0..limits.list_pages {
+        let left = end.saturating_duration_since(Instant::now());
+        let patience = Patience::within(page_limit.min(left));
         let page = session.list_tools(cursor.as_deref(), patience).await?;
-        let left_out = page.left_out.into_iter();
-        listing
-            .notes
-            .extend(left_out.map(|left| format!("tool {}: {}", left.what, left.why)));
-        listing.tools.extend(page.tools);
-        if listing.tools.len() > limits.tools_per_server {
-            let most = limits.tools_per_server;
-            listing.tools.truncate(most);
-            listing.notes.push(format!(
-                "only the first {most} tools are listed (limit `tools_per_server`)"
+        cursor = match listing.take(page, limits, &mut seen) {
+            Some(next) => Some(next),
+            None => return Ok(listing),
+        };
+    }
+    listing.cut(&format!("{} pages (limit `list_pages`)", limits.list_pages));
+    Ok(listing)
+}
+
+impl Listing {
+    /// Takes a page in, and says where the next one is if it is wanted.
+    fn take(
+        &mut self,
+        page: ToolPage,
+        limits: &Limits,
+        seen: &mut HashSet<String>,
+    ) -> Option<String> {
+        for left in page.left_out {
+            self.note(&format!("tool {}: {}", left.what, left.why));
+        }
+        self.bytes += page.bytes;
+        self.tools.extend(page.tools);
+        if self.tools.len() > limits.tools_per_server {
+            self.tools.truncate(limits.tools_per_server);
+            self.cut(&format!(
+                "{} tools (limit `tools_per_server`)",
+                self.tools.len()
             ));
-            return Ok(listing);
+            return None;
         }
         // An empty cursor is a cursor: only a missing one ends the list.
-        let Some(next) = page.next_cursor else {
-            return Ok(listing);
+        let next = page.next_cursor?;
+        let why = if next.len() > limits.cursor_bytes {
+            format!("a cursor of {} bytes (limit `cursor_bytes`)", next.len())
+        } else if self.bytes > limits.listing_bytes {
+            format!("{} bytes (limit `listing_bytes`)", self.bytes)
+        } else if !seen.insert(next.clone()) {
+            "pages that go round in a circle".to_owned()
+        } else {
+            return Some(next);
         };
-        if next.len() > limits.cursor_bytes {
-            listing.notes.push(format!(
-                "the list is cut after {} tools: a cursor of {} bytes (limit `cursor_bytes`)",
-                listing.tools.len(),
-                next.len()
-            ));
-            return Ok(listing);
-        }
-        if !seen.insert(next.clone()) {
-            listing.notes.push(format!(
-                "the list is cut after {} tools: the server's pages go round in a circle",
-                listing.tools.len()
-            ));
-            return Ok(listing);
-        }
-        cursor = Some(next);
+        self.cut(&why);
+        None
     }
-    listing.notes.push(format!(
-        "the list is cut after {} pages (limit `list_pages`)",
-        limits.list_pages
-    ));
-    Ok(listing)
+
+    fn cut(&mut self, why: &str) {
+        let count = self.tools.len();
+        self.note(&format!(
+            "the list is cut after {count} tools, because of {why}"
+        ));
+    }
+
+    fn note(&mut self, text: &str) {
+        match self.notes.len() {
+            0..NOTES => self.notes.push(field(text, NOTE_BYTES).into_owned()),
+            NOTES => self.notes.push("and more of the kind".to_owned()),
+            _ => {}
+        }
+    }
 }

@@ -20,6 +20,7 @@ use crate::mcp::Implementation;
 use crate::permission::{Policy, Rule};
 use crate::server::connect::Endpoint;
 use crate::server::memory::{ServerMemory, ShortMemory};
+use crate::sync::lock;
 use crate::telemetry::WireTap;
 use crate::transport::Dial;
 use crate::transport::environment::Variables;
@@ -188,7 +189,7 @@ impl HostBuilder {
     /// Starts all servers at once and comes back without waiting for any of them; see
     /// [`Host::wait_for`]. Must be called within a tokio runtime.
     pub fn start(self) -> Result<Host, StartError> {
-        let limits = Arc::new(self.limits);
+        let limits = Arc::new(self.limits.within_reason());
         let events = EventSink::new(limits.event_backlog);
         let shared = Shared {
             servers: super::Mutex::new(Servers::default()),
@@ -197,7 +198,7 @@ impl HostBuilder {
             interaction: self.interaction,
             permits: Arc::new(Semaphore::new(limits.calls_in_flight)),
             limits,
-            deadlines: self.deadlines,
+            deadlines: self.deadlines.within_reason(),
             events,
             spill: self.spill,
             next_call: super::AtomicU64::new(1),
@@ -222,14 +223,19 @@ impl HostBuilder {
 }
 
 fn add(host: &Shared, wanted: Wanted) -> Result<(), StartError> {
+    let servers = &mut lock(&host.servers);
     let outcome = match wanted {
-        Wanted::Entry(entry, trust) => host.add(entry.name(), |sites, place| {
+        Wanted::Entry(entry, trust) => host.add(servers, entry.name(), |sites, place| {
             sites.entry(&entry, &trust, place)
         }),
-        Wanted::Launch(spec) => host.add(spec.name(), |sites, place| sites.launched(&spec, place)),
+        Wanted::Launch(spec) => host.add(servers, spec.name(), |sites, place| {
+            sites.launched(&spec, place)
+        }),
         Wanted::Provided(name, endpoint) => {
             let name = ServerName::new(name)?;
-            host.add(&name, |sites, place| sites.provided(&name, endpoint, place))
+            host.add(servers, &name, |sites, place| {
+                sites.provided(&name, endpoint, place)
+            })
         }
     };
     match outcome {

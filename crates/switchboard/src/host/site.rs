@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, LaunchSpec, Scope, ServerConfig, ServerEntry, StdioConfig, TransportConfig, Trust,
+    Admission, InheritEnv, LaunchSpec, Scope, ServerConfig, ServerEntry, StdioConfig,
+    TransportConfig, Trust,
 };
 
 use super::Shared;
@@ -156,14 +157,14 @@ impl Plot {
             interaction: Arc::clone(&host.interaction),
             events: host.events.clone(),
             tap: sites.tap.clone(),
-            redactor: redactor(&endpoint),
+            redactor: redactor(&endpoint, &sites.variables),
         };
         if phase == Phase::Dormant
             && let Some(tools) = memory_key
                 .as_deref()
                 .and_then(|key| sites.memory.tools(key))
         {
-            host.catalog.list(&profile.name, tools, true);
+            host.catalog.list(&profile.stand(), tools, true);
         }
         let site = Site {
             endpoint,
@@ -217,13 +218,18 @@ fn project_of(spec: &LaunchSpec) -> Option<PathBuf> {
     file.parent().map(std::path::Path::to_owned)
 }
 
-fn redactor(endpoint: &Endpoint) -> Redactor {
-    match endpoint {
-        Endpoint::Stdio(config) => {
-            Redactor::new(config.env.values().map(|value| value.expose().to_owned()))
-        }
-        _ => Redactor::default(),
-    }
+/// Masks what the entry gives its child: its `env`, and what it names in `inheritEnv`.
+fn redactor(endpoint: &Endpoint, ours: &Variables) -> Redactor {
+    let Endpoint::Stdio(config) = endpoint else {
+        return Redactor::default();
+    };
+    let own = config.env.values().map(|value| value.expose().to_owned());
+    let inherited = match &config.inherit_env {
+        InheritEnv::Also(names) => names.as_slice(),
+        _ => &[],
+    };
+    let inherited = inherited.iter().filter_map(|name| ours.get(name).cloned());
+    Redactor::new(own.chain(inherited))
 }
 
 /// Differs whenever something else would be run.
@@ -235,6 +241,7 @@ fn memory_key(name: &ServerName, config: &StdioConfig) -> String {
     };
     add(name.as_str());
     add(&config.command);
+    add(&config.args.len().to_string());
     config.args.iter().for_each(|arg| add(arg));
     config.env.keys().for_each(|key| add(key));
     add(&config

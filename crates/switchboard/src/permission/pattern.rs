@@ -95,7 +95,8 @@ impl Pattern {
         by_parts(id.server.as_str(), id.tool.as_str())
             || narrows
                 && (spelled.is_some_and(|(server, tool)| by_parts(server, tool))
-                    || self.fits_whole(subject.wire.as_str()))
+                    || self.fits_whole(subject.wire.as_str())
+                    || self.fits_joined(id.server.as_str(), id.tool.as_str()))
     }
 
     /// Whether the pattern fits a local tool. Where `narrows`, a pattern for MCP tools counts for a
@@ -110,6 +111,15 @@ impl Pattern {
                     || split_wire_name(name)
                         .is_some_and(|(s, t)| server.matches(s) && tool.matches(t))
             }
+        }
+    }
+
+    /// Whether the pattern means a server whose name holds a `__` itself. The split at the first one
+    /// takes such a name apart, but whoever wrote the rule meant the whole.
+    fn fits_joined(&self, server: &str, tool: &str) -> bool {
+        matches!(self.aim, Aim::Tools { .. }) && server.contains(SEPARATOR) && {
+            let named = format!("{MCP}{server}");
+            self.whole.matches(&named) || self.whole.matches(&format!("{named}{SEPARATOR}{tool}"))
         }
     }
 

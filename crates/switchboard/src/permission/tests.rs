@@ -267,3 +267,12 @@ fn actions_are_read_and_written_in_lower_case() {
         "\"Deny\" is no action: write `allow`, `ask` or `deny`"
     );
 }
+
+#[test]
+fn a_deny_for_a_server_with_two_underscores_in_its_name_holds() {
+    let target = Target::new("my__srv", "t");
+    for pattern in ["mcp__my__srv", "mcp__my__srv__t", "mcp__my__srv__*"] {
+        let policy = Policy::new([allow("mcp__*"), deny(pattern)]);
+        assert_eq!(target.decide(&policy).action, Action::Deny, "{pattern}");
+    }
+}

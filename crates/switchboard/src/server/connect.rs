@@ -18,7 +18,6 @@ use super::negotiate::Refusal;
 use crate::limits::Deadlines;
 use crate::mcp::Era;
 use crate::session::{Connection, LocalSession, Session, SessionContext, SessionEnd, Streams};
-use crate::telemetry::Redactor;
 use crate::transport::environment::{self, Variables};
 use crate::transport::memory::LocalServer;
 use crate::transport::process::{Children, Exit, Process, SpawnError};
@@ -41,6 +40,10 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
+    pub(crate) fn is_child(&self) -> bool {
+        matches!(self, Self::Stdio(_))
+    }
+
     pub(crate) fn kind_name(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
@@ -110,15 +113,6 @@ pub(crate) enum ConnectError {
 pub(crate) struct LastWords {
     stderr: String,
     noise: Option<String>,
-}
-
-impl LastWords {
-    fn redacted(self, redactor: &Redactor) -> Self {
-        Self {
-            stderr: redactor.redact(&self.stderr),
-            noise: self.noise.map(|noise| redactor.redact(&noise)),
-        }
-    }
 }
 
 impl std::fmt::Display for LastWords {
@@ -194,6 +188,11 @@ impl Live {
         self.stop.cancel();
     }
 
+    /// Whether there is a process of ours behind it.
+    pub(crate) fn has_child(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Says how a session that ended by itself came to its end.
     pub(crate) async fn post_mortem(&mut self, site: &Site) -> ConnectError {
         // Writing may fail before all was read: the end of the session is when both are over.
@@ -251,7 +250,6 @@ fn gone(end: &SessionEnd, exit: Option<Exit>, last_words: LastWords, site: &Site
         }
         _ => None,
     };
-    let last_words = last_words.redacted(&site.context.redactor);
     ConnectError::Gone {
         what,
         last_words,
@@ -259,9 +257,8 @@ fn gone(end: &SessionEnd, exit: Option<Exit>, last_words: LastWords, site: &Site
     }
 }
 
-/// Opens a session, within the time that a start may take.
-pub(crate) async fn connect(site: &Site) -> Result<Live, ConnectError> {
-    let end = Instant::now() + site.deadlines.startup;
+/// Opens a session before `end`.
+pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectError> {
     let remembered = site
         .memory_key
         .as_deref()
@@ -307,7 +304,11 @@ impl From<ConnectError> for Failed {
 }
 
 async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Failed> {
-    let mut live = open(site).await?;
+    let opened = timeout_at(end, open(site)).await;
+    let mut live = opened.map_err(|_| ConnectError::TimedOut {
+        after: site.deadlines.startup,
+        last_words: LastWords::default(),
+    })??;
     let Session::Text(connection) = live.session.clone() else {
         return Ok(live);
     };
@@ -323,7 +324,10 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Fa
             let announces_changes = hello.capabilities.tools_list_changed;
             connection.establish(hello);
             if is_modern && announces_changes {
-                site.tasks.spawn(connection.listen());
+                let mut listening = Box::pin(connection.listen());
+                // Asked before the first listing, so that no change falls between the two.
+                let _ = futures_util::poll!(&mut listening);
+                site.tasks.spawn(listening);
             }
             return Ok(live);
         }
@@ -331,7 +335,7 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Fa
         Ok(Err(HandshakeError::Refused(refusal))) => ConnectError::Refused(refusal),
         Ok(Err(HandshakeError::TimedOut)) | Err(_) => ConnectError::TimedOut {
             after: site.deadlines.startup,
-            last_words: live.words_so_far().redacted(&site.context.redactor),
+            last_words: live.words_so_far(),
         },
     };
     live.shut_down().await;
@@ -343,21 +347,21 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Fa
 }
 
 async fn open(site: &Site) -> Result<Live, ConnectError> {
-    let stop = site.stop.child_token();
+    // Not the server's own: its last words are read until it is gone.
+    let stop = CancellationToken::new();
     let deadlines = site.deadlines.clone();
     let (streams, process, stderr) = match &site.endpoint {
         Endpoint::Stdio(config) => {
-            let started = stdio::start(
-                config,
-                &site.variables,
-                site.directory.as_deref(),
+            let home = site.directory.as_deref();
+            let started = stdio::start(config, &site.variables, home, &site.children).await?;
+            let stderr = StderrTail::spawn(
+                started.stderr,
                 site.context.limits.stderr_tail_bytes,
-                &site.children,
+                site.context.redactor.clone(),
                 &site.tasks,
                 stop.clone(),
-            )
-            .await?;
-            (started.streams, Some(started.process), Some(started.stderr))
+            );
+            (started.streams, Some(started.process), Some(stderr))
         }
         Endpoint::Stream(dial) => (
             dialled(dial.as_ref(), site.deadlines.startup).await?,

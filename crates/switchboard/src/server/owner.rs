@@ -14,10 +14,9 @@ use super::backoff::{Backoff, Failure as Setback, FailureKind, GiveUp, Verdict};
 use super::connect::{ConnectError, Endpoint, Live, Site, connect};
 use super::relisting::{Relisting, list};
 use super::state::{Failure, Phase, State};
-use crate::catalog::Publisher;
 use crate::catalog::paging::Listing;
+use crate::catalog::{Publisher, Stand};
 use crate::event::{Event, EventSink};
-use crate::id::ServerName;
 use crate::mcp::Tool;
 use crate::session::RequestError;
 
@@ -32,7 +31,7 @@ pub(crate) enum Control {
 }
 
 pub(crate) struct Owner {
-    pub(super) name: ServerName,
+    pub(super) stand: Stand,
     pub(super) site: Arc<Site>,
     pub(super) orders: mpsc::Receiver<Control>,
     pub(super) state: watch::Sender<State>,
@@ -64,17 +63,17 @@ enum Wake {
 impl Owner {
     /// Runs until the server is stopped. A panic ends the one server, and says so.
     pub(super) async fn run(self) {
-        let (name, state, catalog) = (
-            self.name.clone(),
+        let (stand, state, catalog) = (
+            self.stand.clone(),
             self.state.clone(),
             Arc::clone(&self.catalog),
         );
         if AssertUnwindSafe(self.own()).catch_unwind().await.is_err() {
-            catalog.withdraw(&name);
+            catalog.withdraw(&stand);
             state.send_modify(|state| {
                 state.session = None;
                 state.phase = Phase::Failed(Failure {
-                    error: "its task panicked; this is a bug".to_owned(),
+                    error: "its task panicked".to_owned(),
                     hint: None,
                 });
             });
@@ -95,8 +94,9 @@ impl Owner {
                 Step::End => break,
             };
         }
-        self.catalog.remove(&self.name);
-        self.publish(|state| {
+        self.catalog.remove(&self.stand);
+        // Not an event: whoever stopped it knows.
+        self.state.send_modify(|state| {
             state.phase = Phase::Stopped;
             state.session = None;
         });
@@ -115,7 +115,14 @@ impl Owner {
             }
         });
         if let Some((status, detail)) = shown {
-            let server = self.name.clone();
+            tracing::info!(
+                server = %self.stand.server,
+                %status,
+                phase = self.state.borrow().phase.name(),
+                detail = detail.as_deref().unwrap_or_default(),
+                "server changed"
+            );
+            let server = self.stand.server.clone();
             self.events.send(|| Event::ServerChanged {
                 server,
                 status,
@@ -168,7 +175,7 @@ impl Owner {
     }
 
     fn set_enabled(&self, enabled: bool) {
-        self.catalog.set_exposed(&self.name, enabled);
+        self.catalog.set_exposed(&self.stand, enabled);
         self.publish(|state| state.enabled = enabled);
     }
 
@@ -191,8 +198,7 @@ impl Owner {
                         return Step::Connect;
                     }
                     Some(Control::SetEnabled(enabled, done)) => {
-                        self.catalog.set_exposed(&self.name, enabled);
-                        self.state.send_modify(|state| state.enabled = enabled);
+                        self.set_enabled(enabled);
                         let _ = done.send(());
                     }
                 },
@@ -219,7 +225,7 @@ impl Owner {
                 None
             }
             Err(error) => {
-                self.catalog.set_available(&self.name, true);
+                self.catalog.set_available(&self.stand, true);
                 Some(format!("its tools could not be listed: {error}"))
             }
         };
@@ -238,13 +244,13 @@ impl Owner {
 
     fn take_listing(&self, listing: Listing) {
         for note in &listing.notes {
-            let (server, note) = (self.name.clone(), note.clone());
+            let (server, note) = (self.stand.server.clone(), note.clone());
             self.events.send(|| Event::ListingNoted { server, note });
         }
         self.remember(&listing.tools);
         self.state
             .send_modify(|state| state.notes = Arc::new(listing.notes));
-        self.catalog.list(&self.name, listing.tools, true);
+        self.catalog.list(&self.stand, listing.tools, true);
     }
 
     fn remember(&self, tools: &[Tool]) {
@@ -256,7 +262,7 @@ impl Owner {
     fn failed(&mut self, error: &ConnectError) -> Step {
         let kind = if error.is_permanent() {
             FailureKind::NotWorthRetrying
-        } else if error.is_crash() {
+        } else if error.is_crash() && self.site.endpoint.is_child() {
             FailureKind::Crash
         } else {
             FailureKind::Unreachable
@@ -274,7 +280,7 @@ impl Owner {
         {
             Verdict::RetryIn(delay) => {
                 let at = Instant::now() + delay;
-                self.catalog.set_available(&self.name, false);
+                self.catalog.set_available(&self.stand, false);
                 self.publish(|state| {
                     state.phase = Phase::Retrying { attempt, at };
                     state.session = None;
@@ -296,7 +302,7 @@ impl Owner {
     }
 
     fn give_up(&self, failure: Failure) -> Step {
-        self.catalog.withdraw(&self.name);
+        self.catalog.withdraw(&self.stand);
         self.publish(|state| {
             state.phase = Phase::Failed(failure);
             state.session = None;
@@ -340,6 +346,7 @@ impl Owner {
             };
             match wake {
                 Wake::Stop | Wake::Order(None) => {
+                    self.publish(|state| state.phase = Phase::Lost);
                     self.stop_serving(live).await;
                     return Step::End;
                 }
@@ -349,22 +356,29 @@ impl Owner {
                     let _ = done.send(());
                 }
                 Wake::Order(Some(Control::Restart(done))) => {
-                    self.catalog.set_available(&self.name, false);
-                    self.stop_serving(live).await;
+                    self.catalog.set_available(&self.stand, false);
                     self.begin_afresh();
+                    self.stop_serving(live).await;
                     let _ = done.send(());
                     return Step::Connect;
                 }
                 Wake::Ended => {
-                    self.catalog.set_available(&self.name, false);
+                    self.catalog.set_available(&self.stand, false);
                     self.publish(|state| {
                         state.phase = Phase::Lost;
                         state.session = None;
+                        state.error = None;
                     });
+                    let had_child = live.has_child();
                     let error = live.post_mortem(&self.site).await;
                     self.publish(|state| state.error = Some(error.to_string()));
                     live.shut_down().await;
-                    return self.set_back(FailureKind::Crash, &error);
+                    let kind = if had_child {
+                        FailureKind::Crash
+                    } else {
+                        FailureKind::Unreachable
+                    };
+                    return self.set_back(kind, &error);
                 }
                 Wake::Listed(Ok(listing)) => {
                     self.backoff.proved_alive();
@@ -388,8 +402,9 @@ impl Owner {
 
 /// A session and its first listing, which may fail without failing the session.
 async fn reach(site: &Site) -> Result<(Live, Result<Listing, RequestError>), ConnectError> {
-    let mut live = connect(site).await?;
-    let listing = list(site, &live.session).await;
+    let end = Instant::now() + site.deadlines.startup;
+    let mut live = connect(site, end).await?;
+    let listing = list(site, &live.session, end).await;
     if let Err(RequestError::Lost { .. }) = &listing {
         return Err(live.post_mortem(site).await);
     }

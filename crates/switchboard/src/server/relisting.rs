@@ -11,16 +11,17 @@ use tokio::time::Instant;
 use super::connect::Site;
 use crate::catalog::paging::{self, Listing};
 use crate::interact::BoxFuture;
-use crate::session::{Patience, RequestError, Session};
+use crate::session::{RequestError, Session};
 
-/// Lists all tools of a session, in the time that a page may take for each.
+/// Lists all tools of a session, within the time that a start may take.
 pub(super) fn list(
     site: &Site,
     session: &Session,
+    end: Instant,
 ) -> impl Future<Output = Result<Listing, RequestError>> + Send + use<> {
     let (session, limits) = (session.clone(), Arc::clone(&site.context.limits));
-    let patience = Patience::within(site.deadlines.list);
-    async move { paging::list_tools(&session, &limits, patience).await }
+    let page_limit = site.deadlines.list;
+    async move { paging::list_tools(&session, &limits, page_limit, end).await }
 }
 
 /// Listings after the first: when the server says that its tools changed, and when one failed.
@@ -62,7 +63,8 @@ impl Relisting {
                 Some(due) => {
                     tokio::time::sleep_until(due).await;
                     self.due = None;
-                    self.running = Some(Box::pin(list(site, session)));
+                    let end = Instant::now() + site.deadlines.startup;
+                    self.running = Some(Box::pin(list(site, session, end)));
                 }
                 None => {
                     session.tools_changed().await;

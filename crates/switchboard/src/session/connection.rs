@@ -54,7 +54,10 @@ pub(crate) struct Connection {
     /// The last line that was no message: what a server printed where it should have spoken.
     noise: Mutex<Option<String>>,
     ended: watch::Sender<Option<SessionEnd>>,
-    stop: CancellationToken,
+    /// Cancelled when the session is over.
+    pub(super) stop: CancellationToken,
+    /// Cancelled when the server itself is gone.
+    gone: CancellationToken,
 }
 
 impl std::fmt::Debug for Connection {
@@ -66,12 +69,12 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Starts to serve the streams. Tasks end when the streams do, or with `stop`.
+    /// Starts to serve the streams. Tasks end when the streams do, or with `gone`.
     pub(crate) fn spawn(
         streams: Streams,
         context: SessionContext,
         tasks: &TaskTracker,
-        stop: CancellationToken,
+        gone: CancellationToken,
     ) -> Arc<Self> {
         let connection = Arc::new(Self {
             outbox: Outbox::new(streams.writer, context.limits.outbox_bytes),
@@ -83,7 +86,8 @@ impl Connection {
             tools_changed: Notify::new(),
             noise: Mutex::default(),
             ended: watch::Sender::new(None),
-            stop,
+            stop: gone.child_token(),
+            gone,
             context,
         });
         tasks.spawn(Arc::clone(&connection).read_all(streams.reader));
@@ -264,7 +268,7 @@ impl Connection {
             };
             match read {
                 Ok(0) => {
-                    let half_line = lines.remainder().map(|rest| shown(&rest));
+                    let half_line = lines.remainder().map(|rest| self.shown(&rest));
                     break SessionEnd::Eof { half_line };
                 }
                 Ok(_) => {}
@@ -275,6 +279,15 @@ impl Connection {
             }
         };
         self.close(end);
+        // A server that is still writing when it is told to leave shall not die of a broken pipe.
+        let mut rest = lines.leftover();
+        self.gone
+            .run_until_cancelled(async {
+                while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
+                    rest.clear();
+                }
+            })
+            .await;
     }
 
     fn take_lines(self: &Arc<Self>, lines: &mut Lines) -> Result<(), SessionEnd> {
@@ -335,7 +348,10 @@ impl Connection {
         }
     }
 
-    fn end_request(&self, id: AnswerId, reply: Reply) {
+    fn end_request(&self, id: AnswerId, mut reply: Reply) {
+        if let Reply::Error(error) = &mut reply {
+            self.context.redactor.redact_error(error);
+        }
         let mut table = lock(&self.table);
         let pending = match (id, &reply) {
             (AnswerId::Ours(id), _) => table.take(id),
@@ -371,8 +387,17 @@ impl Connection {
         }
     }
 
+    /// The beginning of what a server wrote, without its secrets.
+    fn shown(&self, bytes: &[u8]) -> String {
+        let bytes = bytes.trim_ascii();
+        // Masked before it is cut, so that no half of a secret is left at the end.
+        let some = bytes.get(..4 * SHOWN_BYTES).unwrap_or(bytes);
+        let text = self.context.redactor.redact(&String::from_utf8_lossy(some));
+        text.chars().take(SHOWN_BYTES).collect()
+    }
+
     fn note_noise(&self, message: &[u8]) {
-        let text = shown(message);
+        let text = self.shown(message);
         if !text.is_empty() {
             tracing::debug!(server = %self.context.server, text, "not a message");
             *lock(&self.noise) = Some(text);
@@ -407,7 +432,6 @@ impl Connection {
             });
         }
         self.outbox.close();
-        self.inbound.cancel_all();
         self.ended.send_if_modified(|ended| {
             let first = ended.is_none();
             if first {
@@ -417,10 +441,4 @@ impl Connection {
         });
         self.stop.cancel();
     }
-}
-
-fn shown(bytes: &[u8]) -> String {
-    let bytes = bytes.trim_ascii();
-    let cut = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
-    String::from_utf8_lossy(cut).into_owned()
 }

@@ -69,7 +69,7 @@ impl Inbound {
             let refusal = ErrorObject::new(ErrorObject::INVALID_PARAMS, "params are not JSON");
             return reply(connection, &id, Err(&refusal));
         };
-        let Some(cancel) = self.admit(&id) else {
+        let Some(cancel) = self.admit(&id, &connection.stop) else {
             let text = format!("more than {} requests at a time", self.most);
             let refusal = ErrorObject::new(ErrorObject::INTERNAL, text);
             return reply(connection, &id, Err(&refusal));
@@ -86,12 +86,13 @@ impl Inbound {
         });
     }
 
-    fn admit(&self, id: &RequestId) -> Option<CancellationToken> {
+    fn admit(&self, id: &RequestId, stop: &CancellationToken) -> Option<CancellationToken> {
         let mut open = lock(&self.open);
         if open.len() >= self.most || open.contains_key(id.as_json()) {
             return None;
         }
-        let cancel = CancellationToken::new();
+        // Over with the session, whichever of the two begins first.
+        let cancel = stop.child_token();
         open.insert(id.as_json().to_owned(), cancel.clone());
         Some(cancel)
     }
@@ -107,24 +108,29 @@ impl Inbound {
             cancel.cancel();
         }
     }
-
-    pub(super) fn cancel_all(&self) {
-        for (_, cancel) in lock(&self.open).drain() {
-            cancel.cancel();
-        }
-    }
 }
 
 /// Passes a log message of the server on.
 pub(super) fn log(context: &SessionContext, params: &[u8]) {
-    let Some(message) = decode::log_message(params) else {
+    let Some(mut message) = decode::log_message(params) else {
         return;
     };
+    message.data = message
+        .data
+        .and_then(|data| context.redactor.redact_json(data));
+    tracing::info!(
+        server = %context.server,
+        level = message.level,
+        data = message.data.as_ref().map(Json::as_str).unwrap_or_default(),
+        "server logs"
+    );
     context.events.send(|| Event::ServerLogged {
         server: context.server.clone(),
         level: message.level,
         logger: message.logger,
-        data: message.data,
+        data: message
+            .data
+            .and_then(|data| context.redactor.redact_json(data)),
     });
 }
 

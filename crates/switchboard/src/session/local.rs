@@ -59,8 +59,8 @@ impl LocalSession {
         request: ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
         let wait = request.patience.start(&self.life);
-        let call = LocalCall::new(request.tool, request.arguments, request.progress);
-        let work = AssertUnwindSafe(self.server.call(call)).catch_unwind();
+        let call = LocalCall::new(&request, &self.life);
+        let work = AssertUnwindSafe(async { self.server.call(call).await }).catch_unwind();
         tokio::select! {
             biased;
             outcome = work => match outcome {

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::interact::BoxFuture;
 use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, Tool};
+use crate::session::{Life, ToolRequest};
 
 /// A server in this process. Its calls take the same way as any other server's: catalog, schema,
 /// permission, permits, content; only the wire is left out.
@@ -39,23 +40,23 @@ pub struct LocalCall<'a> {
     /// Its arguments.
     pub arguments: &'a Map<String, Value>,
     progress: Option<mpsc::Sender<Progress>>,
+    life: &'a Life,
 }
 
 impl<'a> LocalCall<'a> {
-    pub(crate) fn new(
-        tool: &'a str,
-        arguments: &'a Map<String, Value>,
-        progress: Option<mpsc::Sender<Progress>>,
-    ) -> Self {
+    pub(crate) fn new(request: &ToolRequest<'a>, life: &'a Life) -> Self {
         Self {
-            tool,
-            arguments,
-            progress,
+            tool: request.tool,
+            arguments: request.arguments,
+            progress: request.progress.clone(),
+            life,
         }
     }
 
-    /// Says how far the call has come. Dropped silently when nobody listens or listens too slowly.
+    /// Says how far the call has come, which is a sign of life. Dropped silently when nobody listens
+    /// or listens too slowly.
     pub fn report(&self, progress: Progress) {
+        self.life.touch();
         if let Some(listener) = &self.progress {
             let _ = listener.try_send(progress);
         }

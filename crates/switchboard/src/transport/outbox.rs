@@ -91,7 +91,7 @@ impl Outbox {
             return Err(Refused::Full { limit: self.limit });
         }
         if alone && state.queue.is_empty() && state.tail.is_empty() && state.writer.is_some() {
-            return self.write_at_once(&mut state, line);
+            return self.write_at_once(&mut state, id, line);
         }
         state.queued_bytes += line.len();
         state.queue.push_back(Queued { id, line });
@@ -100,7 +100,12 @@ impl Outbox {
         Ok(())
     }
 
-    fn write_at_once(&self, state: &mut State, mut line: Vec<u8>) -> Result<(), Refused> {
+    fn write_at_once(
+        &self,
+        state: &mut State,
+        id: Option<u64>,
+        mut line: Vec<u8>,
+    ) -> Result<(), Refused> {
         let Some(writer) = &mut state.writer else {
             return Ok(());
         };
@@ -119,7 +124,10 @@ impl Outbox {
                 line.drain(..written);
                 state.tail = line;
             }
-            Poll::Pending => state.tail = line,
+            Poll::Pending => {
+                state.queued_bytes += line.len();
+                state.queue.push_back(Queued { id, line });
+            }
             Poll::Ready(Err(error)) => {
                 let error = error.to_string();
                 state.broken = Some(error.clone());

@@ -12,6 +12,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
@@ -28,12 +29,12 @@ const GROUP_GRACE: Duration = Duration::from_millis(250);
 
 /// What to start.
 #[derive(Debug)]
-pub(crate) struct Launch<'a> {
-    pub(crate) command: &'a str,
-    pub(crate) args: &'a [String],
-    pub(crate) cwd: Option<&'a Path>,
+pub(crate) struct Launch {
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) cwd: Option<PathBuf>,
     /// The whole environment.
-    pub(crate) env: &'a BTreeMap<String, String>,
+    pub(crate) env: BTreeMap<String, String>,
 }
 
 /// Why nothing was started.
@@ -83,11 +84,22 @@ impl Children {
     }
 
     /// Starts a child as the leader of a new group.
-    pub(crate) async fn start(&self, launch: &Launch<'_>) -> Result<(Process, Pipes), SpawnError> {
-        if let Some(cwd) = launch.cwd.filter(|cwd| !cwd.is_dir()) {
-            return Err(SpawnError::NoDirectory(cwd.to_owned()));
+    pub(crate) async fn start(&self, launch: Launch) -> Result<(Process, Pipes), SpawnError> {
+        let command = launch.command.clone();
+        let children = self.clone();
+        // The process is made where the child is, so that whoever stops waiting leaves nothing.
+        let started = self.spawner.run(move || children.start_here(&launch)).await;
+        started.unwrap_or_else(|error| {
+            let why = error.to_string();
+            Err(SpawnError::Other { command, why })
+        })
+    }
+
+    fn start_here(self, launch: &Launch) -> Result<(Process, Pipes), SpawnError> {
+        if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+            return Err(SpawnError::NoDirectory(cwd.clone()));
         }
-        let spawned = self.spawner.spawn(command(launch)).await;
+        let spawned = command(launch).spawn();
         let mut child = spawned.map_err(|error| spawn_error(&error, launch))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let group = child
@@ -97,27 +109,24 @@ impl Children {
         let ((Some(stdin), Some(stdout), Some(stderr)), Some(group)) = (pipes, group) else {
             let why = "it has no pipes".to_owned();
             return Err(SpawnError::Other {
-                command: launch.command.to_owned(),
+                command: launch.command.clone(),
                 why,
             });
         };
         lock(&self.groups).insert(group);
-        let children = self.clone();
         let process = Process {
             child,
             group,
             exit: None,
             is_over: false,
-            children,
+            children: self,
         };
-        Ok((
-            process,
-            Pipes {
-                stdin,
-                stdout,
-                stderr,
-            },
-        ))
+        let pipes = Pipes {
+            stdin,
+            stdout,
+            stderr,
+        };
+        Ok((process, pipes))
     }
 }
 
@@ -149,17 +158,22 @@ impl Process {
             self.is_over = true;
             return;
         }
-        let gone = async {
-            while rustix::process::test_kill_process_group(self.group).is_ok() {
-                tokio::time::sleep(GROUP_POLL).await;
-            }
-        };
-        self.is_over = timeout(GROUP_GRACE, gone).await.is_ok();
+        if timeout(GROUP_GRACE, self.group_gone()).await.is_err() {
+            self.signal(Signal::KILL);
+            let _ = timeout(AFTER_KILL, self.group_gone()).await;
+        }
+        self.is_over = !self.signal(Signal::KILL);
+    }
+
+    async fn group_gone(&self) {
+        while rustix::process::test_kill_process_group(self.group) != Err(Errno::SRCH) {
+            tokio::time::sleep(GROUP_POLL).await;
+        }
     }
 
     /// Signals the group; false when nobody is left in it.
     fn signal(&self, signal: Signal) -> bool {
-        rustix::process::kill_process_group(self.group, signal).is_ok()
+        rustix::process::kill_process_group(self.group, signal) != Err(Errno::SRCH)
     }
 }
 
@@ -191,22 +205,22 @@ impl fmt::Display for Exit {
     }
 }
 
-fn command(launch: &Launch<'_>) -> Command {
+fn command(launch: &Launch) -> Command {
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the place that makes children"
     )]
-    let mut command = Command::new(launch.command);
+    let mut command = Command::new(&launch.command);
     command
-        .args(launch.args)
+        .args(&launch.args)
         .env_clear()
-        .envs(launch.env)
+        .envs(&launch.env)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
-    if let Some(cwd) = launch.cwd {
+    if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
     }
     die_with_parent(&mut command);
@@ -239,10 +253,10 @@ fn die_with_parent(command: &mut Command) {
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command) {}
 
-fn spawn_error(error: &io::Error, launch: &Launch<'_>) -> SpawnError {
-    let command = launch.command.to_owned();
+fn spawn_error(error: &io::Error, launch: &Launch) -> SpawnError {
+    let command = launch.command.clone();
     match error.kind() {
-        io::ErrorKind::NotFound if Path::new(launch.command).is_file() => {
+        io::ErrorKind::NotFound if Path::new(&launch.command).is_file() => {
             let why = "the program named in its first line is missing".to_owned();
             SpawnError::NotExecutable { command, why }
         }
@@ -251,7 +265,7 @@ fn spawn_error(error: &io::Error, launch: &Launch<'_>) -> SpawnError {
             has_path: launch.env.contains_key("PATH"),
         },
         io::ErrorKind::PermissionDenied => {
-            let why = if Path::new(launch.command).is_dir() {
+            let why = if Path::new(&launch.command).is_dir() {
                 "it is a directory".to_owned()
             } else {
                 format!("no permission (try: chmod +x {})", launch.command)

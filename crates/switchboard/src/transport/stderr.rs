@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::content::sanitize::sanitize;
 use crate::sync::lock;
+use crate::telemetry::Redactor;
 
 /// How many lines an error message shows.
 const SHOWN_LINES: usize = 8;
@@ -21,6 +22,7 @@ const READ_BYTES: usize = 8 * 1024;
 pub(crate) struct StderrTail {
     kept: Arc<Mutex<VecDeque<u8>>>,
     limit: usize,
+    redactor: Redactor,
     /// Cancelled when the child has closed its stderr.
     drained: CancellationToken,
 }
@@ -30,12 +32,14 @@ impl StderrTail {
     pub(crate) fn spawn(
         stream: impl AsyncRead + Send + Unpin + 'static,
         limit: usize,
+        redactor: Redactor,
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Self {
         let tail = Self {
             kept: Arc::default(),
             limit,
+            redactor,
             drained: CancellationToken::new(),
         };
         let task = tail.clone();
@@ -64,11 +68,11 @@ impl StderrTail {
         self.drained.cancelled().await;
     }
 
-    /// The last lines, safe to print; empty when the child said nothing.
+    /// The last lines, safe to print and without the entry's secrets; empty when the child said nothing.
     pub(crate) fn last_lines(&self) -> String {
         let bytes: Vec<u8> = lock(&self.kept).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let text = sanitize(&text);
+        let text = self.redactor.redact(&sanitize(&text));
         let lines: Vec<_> = text
             .lines()
             .filter(|line| !line.trim().is_empty())

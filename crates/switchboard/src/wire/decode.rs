@@ -14,6 +14,12 @@ use crate::mcp::{
     ToolAnnotations,
 };
 
+/// The longest name of a tool; the protocol suggests 128.
+const NAME_BYTES: usize = 1024;
+/// How much of a server's instructions is kept.
+const INSTRUCTION_BYTES: usize = 64 * 1024;
+/// How much of a progress note, a log level and the like is kept.
+const NOTE_BYTES: usize = 4 * 1024;
 /// How much of a server's error message is kept.
 const ERROR_MESSAGE_BYTES: usize = 4 * 1024;
 /// How much of a server's error data is kept.
@@ -48,6 +54,8 @@ pub(crate) struct ToolPage {
     pub(crate) left_out: Vec<LeftOut>,
     /// `Some("")` is a cursor; only an absent one ends the list.
     pub(crate) next_cursor: Option<String>,
+    /// How large the page was.
+    pub(crate) bytes: usize,
 }
 
 /// An item of a list that could not be used, or not in full.
@@ -71,7 +79,10 @@ pub(crate) fn error_object(bytes: &[u8]) -> Result<ErrorObject, Problem> {
         let words = serde_json::from_slice::<String>(bytes)
             .or_else(|_| serde_json::from_slice::<&RawValue>(bytes).map(|raw| raw.get().to_owned()))
             .map_err(|_| Problem::malformed("`error` is not valid JSON"))?;
-        return Ok(ErrorObject::new(ErrorObject::INTERNAL, cut(words)));
+        return Ok(ErrorObject::new(
+            ErrorObject::INTERNAL,
+            cut(words, ERROR_MESSAGE_BYTES),
+        ));
     };
     #[expect(
         clippy::cast_possible_truncation,
@@ -80,7 +91,10 @@ pub(crate) fn error_object(bytes: &[u8]) -> Result<ErrorObject, Problem> {
     let code = written
         .code
         .map_or(ErrorObject::INTERNAL, |code| code as i64);
-    let mut error = ErrorObject::new(code, cut(written.message.unwrap_or_default()));
+    let mut error = ErrorObject::new(
+        code,
+        cut(written.message.unwrap_or_default(), ERROR_MESSAGE_BYTES),
+    );
     error.data = written
         .data
         .filter(|data| data.get().len() <= ERROR_DATA_BYTES)
@@ -88,9 +102,9 @@ pub(crate) fn error_object(bytes: &[u8]) -> Result<ErrorObject, Problem> {
     Ok(error)
 }
 
-fn cut(mut text: String) -> String {
-    if text.len() > ERROR_MESSAGE_BYTES {
-        let mut end = ERROR_MESSAGE_BYTES;
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let mut end = most;
         while !text.is_char_boundary(end) {
             end -= 1;
         }
@@ -107,7 +121,9 @@ pub(crate) fn initialized(bytes: &[u8]) -> Result<Initialized, Problem> {
         b"protocolVersion" => version = parse(value),
         b"serverInfo" => server.info = parse(value),
         b"capabilities" => server.capabilities = capabilities(value),
-        b"instructions" => server.instructions = parse(value),
+        b"instructions" => {
+            server.instructions = parse(value).map(|text| cut(text, INSTRUCTION_BYTES));
+        }
         _ => {}
     })?;
     let version = version.ok_or_else(|| Problem::malformed("no `protocolVersion` in it"))?;
@@ -122,7 +138,9 @@ pub(crate) fn discovered(bytes: &[u8]) -> Result<Discovered, Problem> {
         b"supportedVersions" => supported = parse(value),
         b"serverInfo" => server.info = parse(value),
         b"capabilities" => server.capabilities = capabilities(value),
-        b"instructions" => server.instructions = parse(value),
+        b"instructions" => {
+            server.instructions = parse(value).map(|text| cut(text, INSTRUCTION_BYTES));
+        }
         b"_meta" => {
             // A `_meta` that is no object simply holds no server info.
             let _ = scan::members(value, |key, value| {
@@ -172,7 +190,13 @@ pub(crate) fn tool_page(bytes: &[u8]) -> Result<ToolPage, Problem> {
     let mut list = None;
     object(bytes, |key, value| match key {
         b"tools" => list = Some(value),
-        b"nextCursor" => page.next_cursor = parse(value),
+        b"nextCursor" if value != b"null" => match parse(value) {
+            Some(cursor) => page.next_cursor = Some(cursor),
+            None => page.left_out.push(LeftOut {
+                what: "list".to_owned(),
+                why: "the cursor of the next page is not a string".to_owned(),
+            }),
+        },
         _ => {}
     })?;
     let list = list.ok_or_else(|| Problem::malformed("no `tools` in it"))?;
@@ -196,7 +220,7 @@ pub(crate) fn tool(
     notes: &mut Vec<LeftOut>,
 ) -> Result<Tool, (Option<String>, String)> {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", expecting = "an object")]
     struct Written {
         name: Option<String>,
         #[serde(default)]
@@ -215,6 +239,9 @@ pub(crate) fn tool(
         .name
         .filter(|name| !name.is_empty())
         .ok_or_else(|| (None, "it has no name".to_owned()))?;
+    if name.len() > NAME_BYTES {
+        return Err((None, format!("its name is longer than {NAME_BYTES} bytes")));
+    }
     let Some(input_schema) = written.input_schema else {
         return Err((Some(name), "it has no `inputSchema`".to_owned()));
     };
@@ -255,13 +282,14 @@ pub(crate) fn call_tool_result(bytes: &[u8]) -> Result<CallToolResult, Problem> 
     object(bytes, |key, value| match key {
         b"content" => content = Some(value),
         b"structuredContent" => result.structured_content = json(value),
-        b"isError" => is_error = parse(value),
+        // Some servers write it as a string; a failure must not pass for a success.
+        b"isError" => is_error = Some(matches!(value, b"true" | b"\"true\"")),
         b"resultType" => kind = Some(value),
         b"_meta" => result.meta = json(value),
         _ => {}
     })?;
     if let Some(kind) = kind.filter(|kind| *kind != b"\"complete\"") {
-        let kind = String::from_utf8_lossy(kind);
+        let kind = cut(String::from_utf8_lossy(kind).into_owned(), 100);
         return Err(Problem::malformed(format!(
             "a result of the unknown type {kind}"
         )));
@@ -384,7 +412,12 @@ pub(crate) fn progress(params: &[u8]) -> Option<(u64, Progress)> {
         #[serde(flatten)]
         note: Progress,
     }
-    parse::<Written>(params).map(|written| (written.progress_token, written.note))
+    let Written {
+        progress_token,
+        mut note,
+    } = parse(params)?;
+    note.message = note.message.map(|text| cut(text, NOTE_BYTES));
+    Some((progress_token, note))
 }
 
 /// A log message of the server.
@@ -399,7 +432,13 @@ pub(crate) struct LogMessage {
 }
 
 pub(crate) fn log_message(params: &[u8]) -> Option<LogMessage> {
-    parse(params)
+    let mut message: LogMessage = parse(params)?;
+    message.level = cut(message.level, NOTE_BYTES);
+    message.logger = message.logger.map(|logger| cut(logger, NOTE_BYTES));
+    message.data = message
+        .data
+        .filter(|data| data.as_str().len() <= ERROR_DATA_BYTES);
+    Some(message)
 }
 
 /// The request that the server no longer wants an answer to, as the text of its id.

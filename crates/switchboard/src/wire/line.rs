@@ -73,6 +73,14 @@ impl Lines {
         (self.letting_go.take().is_none() && !rest.trim_ascii().is_empty()).then_some(rest)
     }
 
+    /// Room for reading on without looking.
+    pub(crate) fn leftover(self) -> BytesMut {
+        let mut room = self.buffer;
+        room.clear();
+        room.reserve(READ_AHEAD);
+        room
+    }
+
     fn finish(&mut self, line: &Bytes) -> Line {
         match self.letting_go.take() {
             Some(mut overlong) => {

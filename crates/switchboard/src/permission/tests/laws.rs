@@ -38,7 +38,15 @@ mod reference {
         believed
             && (fits_pair(&rule.text, id.server.as_str(), id.tool.as_str())
                 || narrows && fits_pair(&rule.text, server, tool)
-                || narrows && glob(&rule.text, &wire))
+                || narrows && glob(&rule.text, &wire)
+                || narrows && fits_joined(&rule.text, id.server.as_str(), id.tool.as_str()))
+    }
+
+    fn fits_joined(pattern: &str, server: &str, tool: &str) -> bool {
+        pattern.starts_with("mcp__")
+            && server.contains("__")
+            && (glob(pattern, &format!("mcp__{server}"))
+                || glob(pattern, &format!("mcp__{server}__{tool}")))
     }
 
     fn fits_pair(pattern: &str, server: &str, tool: &str) -> bool {

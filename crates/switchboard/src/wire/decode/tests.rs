@@ -28,7 +28,7 @@ fn one_malformed_tool_is_left_out_and_the_others_stay() {
             ("number 3", "it has no name"),
             (
                 "number 4",
-                "invalid type: string \"text\", expected struct Written"
+                "invalid type: string \"text\", expected an object"
             ),
             ("bad-title", "invalid type: integer `7`, expected a string"),
             (
