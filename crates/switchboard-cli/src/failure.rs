@@ -116,6 +116,17 @@ impl Failure {
         Self::new(Kind::Interrupted, "interrupted")
     }
 
+    /// An interruption that came when the call was on its way.
+    pub(crate) fn in_mid_call(mut self) -> Self {
+        if self.0.kind == Kind::Interrupted {
+            self.0
+                .message
+                .push_str("; the call may or may not have been carried out");
+            self.0.delivery = Some(Delivery::Unknown);
+        }
+        self
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self

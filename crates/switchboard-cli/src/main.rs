@@ -23,7 +23,10 @@ use failure::{Exit, Failure};
 use signals::Signals;
 
 fn main() -> ExitCode {
-    let (task, flags) = Cli::parse().into_task();
+    let (task, flags) = match Cli::try_parse() {
+        Ok(cli) => cli.into_task(),
+        Err(error) => return refuse(&error),
+    };
     if matches!(task, Task::DemoServer) {
         return commands::demo_server::run();
     }
@@ -36,6 +39,17 @@ fn main() -> ExitCode {
             failure.parts().kind.exit().into()
         }
     }
+}
+
+/// What was typed is not understood (or asks for help): told as usual and, if data was asked for, as
+/// data too.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|word| word == "--json");
+    if error.use_stderr() && wants_json {
+        let failure = Failure::usage(error.to_string().trim_end().to_owned());
+        println!("{}", render::json::failure(&failure));
+    }
+    error.exit()
 }
 
 fn run(task: Task, flags: GlobalArgs, surroundings: Surroundings) -> Result<Exit, Failure> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::diagnostic::Severity;
 use crate::expand::Environment;
 use crate::layer::{Layer, Scope, Source, Sources};
 use crate::merge::{Loaded, merge};
@@ -58,7 +59,8 @@ fn read_entry(
         Ok(name) => name,
         Err(problem) => {
             document.findings.push(Finding {
-                severity: scope.severity_of_failure(),
+                // The source as a whole is fine: one bad entry never hides the others.
+                severity: Severity::Warning,
                 message: problem.to_string(),
                 hint: None,
                 span: Some(member.key_span),

@@ -324,7 +324,7 @@ impl fmt::Debug for Call<'_> {
 }
 
 /// The arguments as the object that they have to be; none at all counts as an empty one.
-fn as_object(arguments: Value) -> Result<Map<String, Value>, Violation> {
+pub(crate) fn as_object(arguments: Value) -> Result<Map<String, Value>, Violation> {
     match arguments {
         Value::Object(object) => Ok(object),
         Value::Null => Ok(Map::new()),

@@ -4,12 +4,15 @@
 //! Invariant: whatever goes wrong comes back as a result that the loop can hand to the model; an
 //! MCP tool is never executed without the permission pipeline of its host.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::call::{CallContext, Denial};
+use crate::call::arguments::{Checked, CompiledSchema};
+use crate::call::{CallContext, Denial, as_object};
 use crate::content::{Block, Output};
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
@@ -129,7 +132,13 @@ impl ToolExecutor for Host {
 #[derive(Clone)]
 pub struct Registry {
     host: Host,
-    local: Vec<Arc<dyn Tool>>,
+    local: Vec<Registered>,
+}
+
+#[derive(Clone)]
+struct Registered {
+    tool: Arc<dyn Tool>,
+    input: Arc<CompiledSchema>,
 }
 
 /// Why a local tool was not registered.
@@ -142,6 +151,9 @@ pub enum RegisterError {
     /// There is one already.
     #[error("there is a tool {0} already")]
     NameTaken(String),
+    /// There is nothing to call it by.
+    #[error("a tool needs a name")]
+    Nameless,
 }
 
 impl Registry {
@@ -156,39 +168,50 @@ impl Registry {
     /// Adds a local tool.
     pub fn register(&mut self, tool: impl Tool) -> Result<(), RegisterError> {
         let name = tool.name();
+        if name.is_empty() {
+            return Err(RegisterError::Nameless);
+        }
         if name.starts_with("mcp__") {
             return Err(RegisterError::Reserved(name.to_owned()));
         }
         if self.find(name).is_some() {
             return Err(RegisterError::NameTaken(name.to_owned()));
         }
-        self.local.push(Arc::new(tool));
+        let input = Arc::new(CompiledSchema::new(tool.input_schema()));
+        let tool = Arc::new(tool);
+        self.local.push(Registered { tool, input });
         Ok(())
     }
 
     /// Whether this input to this tool needs somebody's agreement. MCP tools always do.
     pub fn requires_permission(&self, name: &str, input: &Map<String, Value>) -> bool {
         self.find(name)
-            .is_none_or(|tool| tool.requires_permission(input))
+            .is_none_or(|known| known.tool.requires_permission(input))
     }
 
-    fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.local.iter().find(|tool| tool.name() == name)
+    fn find(&self, name: &str) -> Option<&Registered> {
+        self.local.iter().find(|known| known.tool.name() == name)
     }
 
-    async fn execute_local(&self, tool: &dyn Tool, input: Value, context: &CallContext) -> Output {
-        let input = match input {
-            Value::Object(input) => input,
-            Value::Null => Map::new(),
-            _ => return Output::error("arguments must be a JSON object"),
-        };
-        if let Err(refusal) = self.permit_local(tool, &input, context).await {
-            return Output::error(refusal);
+    async fn execute_local(
+        &self,
+        known: &Registered,
+        input: Value,
+        context: &CallContext,
+    ) -> Result<Output, String> {
+        let tool = known.tool.as_ref();
+        let input = as_object(input).map_err(|violation| violation.to_string())?;
+        let value = Value::Object(input.clone());
+        if let Checked::Violates(violations) = known.input.check(&value) {
+            let why: Vec<_> = violations.iter().map(ToString::to_string).collect();
+            let why = why.join("; ");
+            return Err(format!("the arguments do not fit {}: {why}", tool.name()));
         }
+        self.permit_local(tool, &input, context).await?;
         match tool.execute(input, context).await {
-            Ok(ToolAnswer::Text(text)) => Output::text(text),
-            Ok(ToolAnswer::Blocks(blocks)) => Output::blocks(blocks),
-            Err(failure) => Output::error(failure.to_string()),
+            Ok(ToolAnswer::Text(text)) => Ok(Output::text(text)),
+            Ok(ToolAnswer::Blocks(blocks)) => Ok(Output::blocks(blocks)),
+            Err(failure) => Err(failure.to_string()),
         }
     }
 
@@ -224,7 +247,8 @@ impl Registry {
 
 impl ToolExecutor for Registry {
     fn definitions(&self) -> Vec<ToolDefinition> {
-        let local = self.local.iter().map(|tool| ToolDefinition {
+        let local = self.local.iter().map(|known| &known.tool);
+        let local = local.map(|tool| ToolDefinition {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),
@@ -239,18 +263,21 @@ impl ToolExecutor for Registry {
         input: Value,
         context: CallContext,
     ) -> BoxFuture<'a, Output> {
-        match self.find(name) {
-            Some(tool) => {
-                Box::pin(async move { self.execute_local(tool.as_ref(), input, &context).await })
-            }
-            None => self.host.execute(name, input, context),
-        }
+        let Some(known) = self.find(name) else {
+            return self.host.execute(name, input, context);
+        };
+        Box::pin(async move {
+            let work = AssertUnwindSafe(self.execute_local(known, input, &context));
+            let outcome = work.catch_unwind().await;
+            let outcome = outcome.unwrap_or_else(|_| Err(format!("the tool {name} panicked")));
+            outcome.unwrap_or_else(Output::error)
+        })
     }
 }
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let local: Vec<_> = self.local.iter().map(|tool| tool.name()).collect();
+        let local: Vec<_> = self.local.iter().map(|known| known.tool.name()).collect();
         f.debug_struct("Registry")
             .field("local", &local)
             .finish_non_exhaustive()

@@ -478,7 +478,7 @@ impl Tool for Clock {
     }
 
     fn input_schema(&self) -> Json {
-        Json::from(&json!({"type": "object"}))
+        Json::from(&json!({"type": "object", "properties": {"set": {"type": "number"}}}))
     }
 
     fn requires_permission(&self, input: &Map<String, Value>) -> bool {
@@ -490,6 +490,7 @@ impl Tool for Clock {
         input: Map<String, Value>,
         _: &'a CallContext,
     ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>> {
+        assert!(!input.contains_key("break"), "broken");
         let answer = match input.get("fail") {
             Some(_) => Err(ToolFailure("it stands still".into())),
             None => Ok(ToolAnswer::Text("noon".into())),
@@ -535,6 +536,17 @@ async fn local_tools_and_mcp_tools_stand_side_by_side() {
     assert_eq!(
         execute("clock", json!({"fail": 1})).await,
         (true, "it stands still".into())
+    );
+    assert_eq!(
+        execute("clock", json!({"break": 1})).await,
+        (true, "the tool clock panicked".into())
+    );
+    assert_eq!(
+        execute("clock", json!({"set": "noon"})).await,
+        (
+            true,
+            "the arguments do not fit clock: at /set: \"noon\" is not of type \"number\"".into()
+        )
     );
     assert_eq!(
         execute("clock", json!({"set": 1})).await,

@@ -4,6 +4,7 @@
 //! to fit the tool's schema after.
 
 use std::io::Read as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
@@ -44,15 +45,23 @@ pub(crate) async fn run(
     let ask = Ask::new(screen, args.yes);
     let entries = vec![entry.clone()];
     let host = context.host_with(&servers, entries.clone(), ask);
-    on_host(host, signals, screen, async |host| {
+    let is_under_way = AtomicBool::new(false);
+    let outcome = on_host(host, signals, screen, async |host| {
         settle_tools(host, screen).await;
         let tool = find_tool(host, entry, &args.tool)?;
         let arguments = fit(given, &tool)?;
-        let outcome = make(host, &tool, arguments, screen).await;
+        let outcome = make(host, &tool, arguments, screen, &is_under_way).await;
         let output = outcome.map_err(|error| explain(error, &tool))?;
         show(&output, context)
     })
-    .await
+    .await;
+    outcome.map_err(|failure| {
+        if is_under_way.load(Ordering::Relaxed) {
+            failure.in_mid_call()
+        } else {
+            failure
+        }
+    })
 }
 
 async fn read_stdin() -> Result<Map<String, Value>, Failure> {
@@ -60,7 +69,7 @@ async fn read_stdin() -> Result<Map<String, Value>, Failure> {
         let mut text = String::new();
         let stdin = std::io::stdin().lock();
         stdin
-            .take(STDIN_BYTES)
+            .take(STDIN_BYTES + 1)
             .read_to_string(&mut text)
             .map(|_| text)
     });
@@ -68,6 +77,11 @@ async fn read_stdin() -> Result<Map<String, Value>, Failure> {
         .await
         .map_err(|error| Failure::internal(error.to_string()))?;
     let text = text.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
+    if text.len() as u64 > STDIN_BYTES {
+        return Err(Failure::usage(format!(
+            "the arguments on stdin are longer than {STDIN_BYTES} bytes"
+        )));
+    }
     parse_object(&text)
 }
 
@@ -86,6 +100,7 @@ async fn make(
     tool: &CatalogTool,
     arguments: Value,
     screen: &Screen,
+    is_under_way: &AtomicBool,
 ) -> Result<Output, CallError> {
     let mut events = host.events();
     // Both the call and this loop touch it, one after the other; the engine wants it shareable.
@@ -106,6 +121,7 @@ async fn make(
             biased;
             outcome = &mut call => return outcome,
             event = events.next() => if let Some(Event::CallStarted { .. }) = event {
+                is_under_way.store(true, Ordering::Relaxed);
                 line().get_or_insert_with(begin);
             }
         }

@@ -16,9 +16,11 @@
 //! "outputSchema"?, "annotations"?, "available"}`. A *block* has a `type`: `text`, `image`, `audio` or
 //! `other`. `whole` is the file that holds a result which was cut.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use switchboard::content::sanitize;
 use switchboard::id::{ServerName, ToolName, WireName};
 use switchboard::mcp::{Json, ToolAnnotations};
 use switchboard::{Block, CatalogTool, Delivery, Inspection, Output};
@@ -27,8 +29,25 @@ use switchboard_config::{Diagnostic, Origin};
 use crate::failure::{Failure, Kind};
 
 /// Puts anything into JSON for people: indented, a line each.
+///
+/// Characters that would act on a terminal, or hide on it, are escaped; as data they are the same.
 pub(crate) fn pretty(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    if sanitize(&text) == text {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter == '\n' || sanitize(letter.encode_utf8(&mut [0; 4])).len() == letter.len_utf8() {
+            escaped.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(escaped, "\\u{unit:04x}");
+        }
+    }
+    escaped
 }
 
 /// What `list` prints.
@@ -141,4 +160,18 @@ pub(crate) fn failure(failure: &Failure) -> String {
         },
         diagnostics: &parts.diagnostics,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_neither_acts_on_a_terminal_nor_hides_on_it() {
+        let text = "a\u{9b}31m\u{7f}\u{202e}\u{200b}ü漢😀";
+        let printed = pretty(&[text]);
+        assert_eq!(printed, "[\n  \"a\\u009b31m\\u007f\\u202e\\u200bü漢😀\"\n]");
+        let back: Vec<String> = serde_json::from_str(&printed).unwrap();
+        assert_eq!(back, [text]);
+    }
 }

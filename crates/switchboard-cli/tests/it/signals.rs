@@ -39,7 +39,10 @@ async fn interrupt_a_hanging_call(signal: Signal) {
     .await;
     send(&child, signal);
     let ran = desk.ran(&child.wait_with_output().unwrap());
-    assert_eq!(ran.to_string(), "exit 130\n--- stderr\ninterrupted");
+    assert_eq!(
+        ran.to_string(),
+        "exit 130\n--- stderr\ninterrupted; the call may or may not have been carried out"
+    );
     assert_eq!(
         methods(&desk).last().map(String::as_str),
         Some("notifications/cancelled")
@@ -94,7 +97,10 @@ async fn a_second_signal_ends_a_server_that_will_not_leave() {
     .await;
     send(&child, Signal::INT);
     let ran = desk.ran(&child.wait_with_output().unwrap());
-    assert_eq!(ran.to_string(), "exit 130\n--- stderr\ninterrupted");
+    assert_eq!(
+        ran.to_string(),
+        "exit 130\n--- stderr\ninterrupted; the call may or may not have been carried out"
+    );
     assert_no_process_left(desk.sandbox.tag()).await;
 }
 

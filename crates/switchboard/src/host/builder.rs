@@ -187,7 +187,11 @@ impl HostBuilder {
     }
 
     /// Starts all servers at once and comes back without waiting for any of them; see
-    /// [`Host::wait_for`]. Must be called within a tokio runtime.
+    /// [`Host::wait_for`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime, and later in one whose drivers for I/O and time are not enabled.
     pub fn start(self) -> Result<Host, StartError> {
         let limits = Arc::new(self.limits.within_reason());
         let events = EventSink::new(limits.event_backlog);

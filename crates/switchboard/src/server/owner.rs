@@ -346,7 +346,8 @@ impl Owner {
             };
             match wake {
                 Wake::Stop | Wake::Order(None) => {
-                    self.publish(|state| state.phase = Phase::Lost);
+                    // Not an event: whoever stopped it knows.
+                    self.state.send_modify(|state| state.phase = Phase::Lost);
                     self.stop_serving(live).await;
                     return Step::End;
                 }
