@@ -121,7 +121,7 @@ async fn progress_is_told_to_those_who_want_more_words() {
         --- stdout
         done
         --- stderr
-         INFO server changed server=ant status=connected phase="ready" detail=""
+         INFO server ant is connected
         progress 1 of 2: half way
         ");
 }

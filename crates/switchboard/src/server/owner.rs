@@ -115,12 +115,11 @@ impl Owner {
             }
         });
         if let Some((status, detail)) = shown {
+            let reason = detail.as_deref().map(|detail| format!(": {detail}"));
             tracing::info!(
-                server = %self.stand.server,
-                %status,
-                phase = self.state.borrow().phase.name(),
-                detail = detail.as_deref().unwrap_or_default(),
-                "server changed"
+                "server {} is {status}{}",
+                self.stand.server,
+                reason.unwrap_or_default()
             );
             let server = self.stand.server.clone();
             self.events.send(|| Event::ServerChanged {
