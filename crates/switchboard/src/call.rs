@@ -20,6 +20,7 @@ use crate::content::Output;
 use crate::host::Host;
 use crate::id::{Principal, ServerName, ToolId};
 use crate::interact::BoxFuture;
+use crate::limits::legible;
 use crate::mcp::{ErrorObject, Progress};
 use crate::permission::Decision;
 use crate::server::status::ConnectionStatus;
@@ -248,7 +249,7 @@ fn time_up(after: Duration, idle: bool) -> String {
     } else {
         "no answer within"
     };
-    format!("{what} {after:?}")
+    format!("{what} {:?}", legible(after))
 }
 
 fn fate(delivery: Delivery) -> &'static str {

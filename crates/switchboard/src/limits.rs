@@ -6,6 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+/// A duration as people read it: nobody waits for nanoseconds.
+pub(crate) fn legible(duration: Duration) -> Duration {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(millis)
+}
+
 /// Bounds on size and count. Start from [`Limits::default`] and change what you must.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::interact::Interaction;
-use crate::limits::Limits;
+use crate::limits::{Limits, legible};
 use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, ServerHello};
 use crate::telemetry::{Redactor, WireTap};
 use crate::wire::Problem;
@@ -98,6 +98,7 @@ pub(crate) enum RequestError {
 }
 
 fn timeout_text(after: Duration, idle: bool) -> String {
+    let after = legible(after);
     if idle {
         format!("no sign of life for {after:?}")
     } else {
