@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use switchboard::permission::{Action, Rule};
 use switchboard::{
     BoxFuture, CallContext, CallError, Deadlines, Delivery, Host, Interaction, Limits,
-    PermissionAnswer, PermissionQuestion, Problem, Readiness,
+    PermissionAnswer, PermissionQuestion, Readiness,
 };
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::Instant;
@@ -84,26 +84,6 @@ async fn arguments_that_do_not_fit_never_reach_the_server() {
         }
     }
     assert!(server.received_with("tools/call").is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_broken_schema_switches_off_the_check_and_nothing_else() {
-    let broken = json!({"name": "odd", "inputSchema": {"type": "no such type"}});
-    let script = Script::legacy()
-        .raw_tool(broken)
-        .on("tools/call odd", [Step::text("fine")]);
-    let (host, _) = host_with(script).await;
-    let output = host
-        .call("mcp__s__odd", json!({"anything": 1}))
-        .await
-        .unwrap();
-    assert_eq!(output.to_text(), "fine");
-    let notes = host.inspect("s").unwrap().notes;
-    assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(
-        notes[0].starts_with("tool odd: its arguments are not checked"),
-        "{notes:?}"
-    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -292,147 +272,6 @@ async fn a_call_whose_server_dies_is_unknown_and_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_in_the_servers_words() {
-    let script = Script::legacy()
-        .tool("work")
-        .on("tools/call", [Step::error(-32000, "not today")]);
-    let (host, _) = host_with(script).await;
-    let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "server s refused work: not today (code -32000)"
-    );
-    assert_eq!(error.delivery(), Delivery::Answered);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failing_tool_is_data_and_not_an_error() {
-    let failing = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
-    let script = Script::legacy()
-        .tool("work")
-        .on("tools/call", [Step::Reply(failing)]);
-    let (host, _) = host_with(script).await;
-    let output = host.call("mcp__s__work", json!({})).await.unwrap();
-    assert!(output.is_error);
-    assert_eq!(output.to_text(), "no such file");
-}
-
-#[tokio::test(start_paused = true)]
-async fn foreign_late_and_double_answers_change_nothing() {
-    let ok = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}"#;
-    let wrong = |id: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"wrong"}}]}}}}"#
-        )
-    };
-    let mut steps: Vec<_> = ["999", "\"$ID\"", "$ID.0", "null", "-1"]
-        .map(|id| Step::raw(&wrong(id)))
-        .into();
-    steps.extend([
-        Step::raw(ok),
-        Step::raw(&wrong("$ID")),
-        Step::raw(&wrong("$ID")),
-    ]);
-    let (host, _) = host_with(Script::legacy().tool("work").on("tools/call", steps)).await;
-    for _ in 0..3 {
-        let output = host.call("mcp__s__work", json!({})).await.unwrap();
-        assert_eq!(output.to_text(), "right");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unusable_answer_fails_its_call_at_once_and_the_session_goes_on() {
-    let id = r#""jsonrpc":"2.0","id":$ID"#;
-    for (answer, complaint) in [
-        (
-            format!(r#"{{{id},"result":{{}},"error":{{}}}}"#),
-            "both `result` and `error`",
-        ),
-        (format!("{{{id}}}"), "neither `result` nor `error`"),
-        (
-            format!(r#"{{{id},"result":[]}}"#),
-            "the result is not an object",
-        ),
-        (
-            format!(r#"{{{id},"result":{{"content":[}}}}"#),
-            "not valid JSON",
-        ),
-        (
-            format!(r#"{{{id},"result":{{}},"id":7}}"#),
-            "the key `id` stands twice",
-        ),
-    ] {
-        let is_hopeless = complaint.contains("twice");
-        let script = polite()
-            .tool("work")
-            .on("tools/call work", [Step::raw(&answer)]);
-        let (host, _) = host_with(script).await;
-        let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
-        if is_hopeless {
-            // Which of the two ids is meant cannot be known.
-            assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
-        } else {
-            assert!(error.to_string().ends_with(complaint), "{error}");
-            assert!(matches!(error, CallError::Unusable { .. }));
-        }
-        host.call("mcp__s__echo", json!({"message": "still here"}))
-            .await
-            .unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_oversized_answer_fails_its_call_at_once_and_names_the_limit() {
-    let limits = |change: fn(&mut Limits)| {
-        let mut limits = Limits::default();
-        change(&mut limits);
-        limits
-    };
-    let id_last =
-        r#"{"result":{"content":[{"type":"text","text":"BIG"}]},"jsonrpc":"2.0","id":$ID}"#;
-    let big = id_last.replace("BIG", &"x".repeat(5_000));
-    let deep = id_last.replace("\"BIG\"", &format!("{}{}", "[".repeat(40), "]".repeat(40)));
-    let wide = id_last.replace("\"BIG\"", &format!("[{}0]", "0,".repeat(300)));
-    for (answer, limits, expected) in [
-        (
-            big,
-            limits(|limits| limits.message_bytes = 4_096),
-            Problem::TooLong { limit: 4_096 },
-        ),
-        (
-            deep,
-            limits(|limits| limits.json_depth = 30),
-            Problem::TooDeep { limit: 30 },
-        ),
-        (
-            wide,
-            limits(|limits| limits.json_nodes = 200),
-            Problem::TooManyNodes { limit: 200 },
-        ),
-    ] {
-        let script = polite()
-            .tool("work")
-            .on("tools/call work", [Step::raw(&answer)]);
-        let server = MemoryServer::new(script);
-        let host = permissive()
-            .limits(limits)
-            .stream_server("s", InMemory(server))
-            .start()
-            .unwrap();
-        host.wait_for(Readiness::All).await;
-        let began = Instant::now();
-        match host.call("mcp__s__work", json!({})).await.unwrap_err() {
-            CallError::Unusable { problem, .. } => assert_eq!(problem, expected),
-            other => panic!("{other}"),
-        }
-        assert!(began.elapsed() < Duration::from_secs(1));
-        host.call("mcp__s__echo", json!({"message": "still here"}))
-            .await
-            .unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_read_costs_bounded_memory_and_stalls_nobody() {
     let limits = {
         let mut limits = Limits::default();
@@ -523,38 +362,6 @@ async fn the_calls_of_a_turn_keep_their_order_unless_they_only_read() {
         order,
         ["look", "look", "look", "change", "change", "look", "look"]
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_broken_promise_of_structured_content_is_noted() {
-    let tool = json!({
-        "name": "work", "inputSchema": {"type": "object"},
-        "outputSchema": {"type": "object", "required": ["sum"]},
-    });
-    for (result, note) in [
-        (
-            json!({"content": [], "structuredContent": {"sum": 1}}),
-            None,
-        ),
-        (
-            json!({"content": [], "structuredContent": {}}),
-            Some(
-                "the structured content does not fit the tool's output schema: \"sum\" is a required property",
-            ),
-        ),
-        (
-            json!({"content": []}),
-            Some("the structured content that the tool promises is missing"),
-        ),
-        (json!({"content": [], "isError": true}), None),
-    ] {
-        let script = Script::legacy()
-            .raw_tool(tool.clone())
-            .on("tools/call", [Step::Reply(result)]);
-        let (host, _) = host_with(script).await;
-        let output = host.call("mcp__s__work", json!({})).await.unwrap();
-        assert_eq!(output.notes.first().map(String::as_str), note);
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,53 +11,21 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{InMemory, child, host_with, launch, name, permissive, tool_names};
-use serde_json::{Map, Value, json};
+use common::{Calculator, InMemory, child, host_with, launch, name, permissive, tool_names};
+use serde_json::json;
 use switchboard::content::spill::MemorySpill;
 use switchboard::mcp::{
-    CallToolResult, ErrorObject, Implementation, Json, Tool as Description, ToolAnnotations,
+    CallToolResult, Era, ErrorObject, Hint, Implementation, Json, Tool as Description,
 };
 use switchboard::permission::{Action, Rule};
 use switchboard::{
-    BoxFuture, CallContext, CallError, Host, Limits, LocalCall, LocalServer, Readiness, Registry,
-    ServerError, StartError, Tool, ToolAnswer, ToolExecutor, ToolFailure, ToolKind,
+    BoxFuture, CallError, Host, Limits, LocalCall, LocalServer, Readiness, ServerError,
+    ServerMemory, StartError,
 };
 use switchboard_config::{Source, Sources, Trust, load};
 use switchboard_testkit::{
     MemoryServer, Script, Step, assert_no_process_left, processes_with_tag, unique_tag,
 };
-
-struct Calculator;
-
-impl LocalServer for Calculator {
-    fn implementation(&self) -> Implementation {
-        Implementation::new("calculator", "1.0")
-    }
-
-    fn tools(&self) -> Vec<Description> {
-        let schema = json!({
-            "type": "object",
-            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
-            "required": ["a", "b"],
-        });
-        let add = Description::new("add", Json::from(&schema)).description("Adds two numbers");
-        let panics = Description::new("panic", Json::from(&json!({"type": "object"})));
-        vec![add.annotations(ToolAnnotations::read_only()), panics]
-    }
-
-    fn call<'a>(
-        &'a self,
-        call: LocalCall<'a>,
-    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
-        Box::pin(async move {
-            assert_eq!(call.tool, "add", "cannot be called");
-            let number = |key: &str| call.arguments[key].as_f64().unwrap();
-            Ok(CallToolResult::text(
-                (number("a") + number("b")).to_string(),
-            ))
-        })
-    }
-}
 
 fn calculating() -> Host {
     permissive()
@@ -434,6 +402,48 @@ async fn a_dormant_server_starts_with_the_first_call() {
 }
 
 #[tokio::test]
+async fn what_was_permitted_is_what_is_sent() {
+    /// Remembers a tool that makes no claim to be dangerous.
+    struct Outdated;
+    impl ServerMemory for Outdated {
+        fn era(&self, _: &str) -> Option<Era> {
+            None
+        }
+        fn remember_era(&self, _: &str, _: Era) {}
+        fn tools(&self, _: &str) -> Option<Vec<Description>> {
+            let schema = Json::from(&json!({"type": "object"}));
+            Some(vec![Description::new("work", schema)])
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ran = folder.path().join("ran");
+    let dangerous = json!({
+        "name": "work",
+        "inputSchema": {"type": "object"},
+        "annotations": {"destructiveHint": true},
+    });
+    let script = Script::legacy()
+        .raw_tool(dangerous)
+        .on("tools/call", [Step::count(&ran), Step::text("done")]);
+    let mut config = child(&script, "outdated");
+    config.lazy = true;
+    let no_danger = Rule::new(Action::Deny, "mcp__*").unwrap();
+    let host = permissive()
+        .rule(no_danger.hint(Hint::Destructive))
+        .memory(Outdated)
+        .server(launch("s", config))
+        .start()
+        .unwrap();
+    assert_eq!(tool_names(&host), ["mcp__s__work"]);
+    let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::Redefined { .. }), "{error}");
+    let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::Denied { .. }), "{error}");
+    assert!(!ran.exists());
+    host.shutdown().await;
+}
+
+#[tokio::test]
 async fn two_servers_of_one_name_are_refused() {
     let outcome = permissive()
         .local_server("calc", Calculator)
@@ -464,114 +474,4 @@ async fn a_result_that_is_too_long_is_cut_and_kept_whole() {
         "{text}"
     );
     assert_eq!(host.kept_result(&output.whole.unwrap()).unwrap(), long);
-}
-
-struct Clock;
-
-impl Tool for Clock {
-    fn name(&self) -> &'static str {
-        "clock"
-    }
-
-    fn description(&self) -> &'static str {
-        "Tells the time"
-    }
-
-    fn input_schema(&self) -> Json {
-        Json::from(&json!({"type": "object", "properties": {"set": {"type": "number"}}}))
-    }
-
-    fn requires_permission(&self, input: &Map<String, Value>) -> bool {
-        input.contains_key("set")
-    }
-
-    fn execute<'a>(
-        &'a self,
-        input: Map<String, Value>,
-        _: &'a CallContext,
-    ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>> {
-        assert!(!input.contains_key("break"), "broken");
-        let answer = match input.get("fail") {
-            Some(_) => Err(ToolFailure("it stands still".into())),
-            None => Ok(ToolAnswer::Text("noon".into())),
-        };
-        Box::pin(std::future::ready(answer))
-    }
-}
-
-#[tokio::test]
-async fn local_tools_and_mcp_tools_stand_side_by_side() {
-    let host = Host::builder()
-        .local_server("calc", Calculator)
-        .rule(Rule::new(Action::Allow, "mcp__calc__add").unwrap())
-        .start()
-        .unwrap();
-    host.wait_for(Readiness::All).await;
-    let mut registry = Registry::new(host.clone());
-    registry.register(Clock).unwrap();
-    assert!(registry.register(Clock).is_err());
-    let kinds: Vec<_> = registry
-        .definitions()
-        .into_iter()
-        .map(|tool| (tool.name, tool.kind))
-        .collect();
-    assert_eq!(
-        kinds,
-        [
-            ("clock".to_owned(), ToolKind::Local),
-            ("mcp__calc__add".to_owned(), ToolKind::Mcp),
-            ("mcp__calc__panic".to_owned(), ToolKind::Mcp),
-        ]
-    );
-    assert!(registry.requires_permission("mcp__calc__add", &Map::new()));
-
-    let execute = |name: &'static str, input: Value| {
-        let registry = registry.clone();
-        async move {
-            let output = registry.execute(name, input, CallContext::default()).await;
-            (output.is_error, output.to_text())
-        }
-    };
-    assert_eq!(execute("clock", json!({})).await, (false, "noon".into()));
-    assert_eq!(
-        execute("clock", json!({"fail": 1})).await,
-        (true, "it stands still".into())
-    );
-    assert_eq!(
-        execute("clock", json!({"break": 1})).await,
-        (true, "the tool clock panicked".into())
-    );
-    assert_eq!(
-        execute("clock", json!({"set": "noon"})).await,
-        (
-            true,
-            "the arguments do not fit clock: at /set: \"noon\" is not of type \"number\"".into()
-        )
-    );
-    assert_eq!(
-        execute("clock", json!({"set": 1})).await,
-        (
-            true,
-            "clock was not executed: it needs permission, and there is nobody to ask".into()
-        )
-    );
-    assert_eq!(
-        execute("mcp__calc__add", json!({"a": 1, "b": 2})).await,
-        (false, "3".into())
-    );
-    assert_eq!(
-        execute("mcp__calc__panic", json!({})).await,
-        (
-            true,
-            "panic of server calc was not called: it needs permission, and there is nobody to ask"
-                .into()
-        )
-    );
-    assert_eq!(
-        execute("nothing", json!({})).await,
-        (true, "there is no tool nothing".into())
-    );
-
-    host.disconnect("calc").await.unwrap();
-    assert_eq!(registry.definitions().len(), 1);
 }

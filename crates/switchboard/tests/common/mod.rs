@@ -12,10 +12,50 @@
 
 use std::io;
 
+use serde_json::json;
+
+use switchboard::mcp::{
+    CallToolResult, ErrorObject, Implementation, Json, Tool as Description, ToolAnnotations,
+};
 use switchboard::permission::{Action, Rule};
-use switchboard::{BoxFuture, ByteStreams, Dial, Host, HostBuilder, Readiness};
+use switchboard::{
+    BoxFuture, ByteStreams, Dial, Host, HostBuilder, LocalCall, LocalServer, Readiness,
+};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
 use switchboard_testkit::{MemoryServer, Script, TAG_VARIABLE, scripted_server};
+
+/// A server in this process: it adds, or it panics.
+pub struct Calculator;
+
+impl LocalServer for Calculator {
+    fn implementation(&self) -> Implementation {
+        Implementation::new("calculator", "1.0")
+    }
+
+    fn tools(&self) -> Vec<Description> {
+        let schema = json!({
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "required": ["a", "b"],
+        });
+        let add = Description::new("add", Json::from(&schema)).description("Adds two numbers");
+        let panics = Description::new("panic", Json::from(&json!({"type": "object"})));
+        vec![add.annotations(ToolAnnotations::read_only()), panics]
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+        Box::pin(async move {
+            assert_eq!(call.tool, "add", "cannot be called");
+            let number = |key: &str| call.arguments[key].as_f64().unwrap();
+            Ok(CallToolResult::text(
+                (number("a") + number("b")).to_string(),
+            ))
+        })
+    }
+}
 
 /// Connects to a scripted server in memory.
 pub struct InMemory(pub MemoryServer);

@@ -1,0 +1,128 @@
+//! Local tools and MCP tools under one roof.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+mod common;
+
+use common::Calculator;
+use serde_json::{Map, Value, json};
+use switchboard::mcp::Json;
+use switchboard::permission::{Action, Rule};
+use switchboard::{
+    BoxFuture, CallContext, Host, Readiness, Registry, Tool, ToolAnswer, ToolExecutor, ToolFailure,
+    ToolKind,
+};
+
+struct Clock;
+
+impl Tool for Clock {
+    fn name(&self) -> &'static str {
+        "clock"
+    }
+
+    fn description(&self) -> &'static str {
+        "Tells the time"
+    }
+
+    fn input_schema(&self) -> Json {
+        Json::from(&json!({"type": "object", "properties": {"set": {"type": "number"}}}))
+    }
+
+    fn requires_permission(&self, input: &Map<String, Value>) -> bool {
+        input.contains_key("set")
+    }
+
+    fn execute<'a>(
+        &'a self,
+        input: Map<String, Value>,
+        _: &'a CallContext,
+    ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>> {
+        assert!(!input.contains_key("break"), "broken");
+        let answer = match input.get("fail") {
+            Some(_) => Err(ToolFailure("it stands still".into())),
+            None => Ok(ToolAnswer::Text("noon".into())),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+#[tokio::test]
+async fn local_tools_and_mcp_tools_stand_side_by_side() {
+    let host = Host::builder()
+        .local_server("calc", Calculator)
+        .rule(Rule::new(Action::Allow, "mcp__calc__add").unwrap())
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let mut registry = Registry::new(host.clone());
+    registry.register(Clock).unwrap();
+    assert!(registry.register(Clock).is_err());
+    let kinds: Vec<_> = registry
+        .definitions()
+        .into_iter()
+        .map(|tool| (tool.name, tool.kind))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("clock".to_owned(), ToolKind::Local),
+            ("mcp__calc__add".to_owned(), ToolKind::Mcp),
+            ("mcp__calc__panic".to_owned(), ToolKind::Mcp),
+        ]
+    );
+    assert!(registry.requires_permission("mcp__calc__add", &Map::new()));
+
+    let execute = |name: &'static str, input: Value| {
+        let registry = registry.clone();
+        async move {
+            let output = registry.execute(name, input, CallContext::default()).await;
+            (output.is_error, output.to_text())
+        }
+    };
+    assert_eq!(execute("clock", json!({})).await, (false, "noon".into()));
+    assert_eq!(
+        execute("clock", json!({"fail": 1})).await,
+        (true, "it stands still".into())
+    );
+    assert_eq!(
+        execute("clock", json!({"break": 1})).await,
+        (true, "the tool clock panicked".into())
+    );
+    assert_eq!(
+        execute("clock", json!({"set": "noon"})).await,
+        (
+            true,
+            "the arguments do not fit clock: at /set: \"noon\" is not of type \"number\"".into()
+        )
+    );
+    assert_eq!(
+        execute("clock", json!({"set": 1})).await,
+        (
+            true,
+            "clock was not executed: it needs permission, and there is nobody to ask".into()
+        )
+    );
+    assert_eq!(
+        execute("mcp__calc__add", json!({"a": 1, "b": 2})).await,
+        (false, "3".into())
+    );
+    assert_eq!(
+        execute("mcp__calc__panic", json!({})).await,
+        (
+            true,
+            "panic of server calc was not called: it needs permission, and there is nobody to ask"
+                .into()
+        )
+    );
+    assert_eq!(
+        execute("nothing", json!({})).await,
+        (true, "there is no tool nothing".into())
+    );
+
+    host.disconnect("calc").await.unwrap();
+    assert_eq!(registry.definitions().len(), 1);
+}
