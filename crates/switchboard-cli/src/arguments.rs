@@ -151,9 +151,13 @@ fn scalar(text: &str, wanted: &Value, schema: &Schema) -> Option<Value> {
     }
 }
 
+/// The number, unless it would change: an integer of more digits than 64 bits hold becomes a float.
 fn number(text: &str) -> Option<Number> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
     let as_json = serde_json::from_str(text).ok();
-    as_json.or_else(|| Number::from_f64(text.parse().ok()?))
+    let number: Number = as_json.or_else(|| Number::from_f64(text.parse().ok()?))?;
+    (!is_integer || !number.is_f64()).then_some(number)
 }
 
 fn compound(text: &str, wanted: &Value, schema: &Schema) -> Option<Value> {
@@ -257,6 +261,8 @@ mod tests {
             typed(&["count=many", "deep=yes", "where=here"]),
             json!({"count": "many", "deep": "yes", "where": "here"})
         );
+        let long = "count=99999999999999999999999";
+        assert_eq!(typed(&[long]), json!({"count": "99999999999999999999999"}));
     }
 
     #[test]

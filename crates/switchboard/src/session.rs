@@ -33,6 +33,7 @@ pub(crate) use local::LocalSession;
 /// What is known of a request that ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Delivery {
     /// The server answered, one way or another.
     Answered,
