@@ -97,7 +97,7 @@ pub(crate) struct EventSink {
 impl EventSink {
     pub(crate) fn new(backlog: usize) -> Self {
         Self {
-            sender: broadcast::Sender::new(backlog.max(1)),
+            sender: broadcast::Sender::new(backlog),
         }
     }
 

@@ -56,6 +56,9 @@ pub struct Limits {
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
+/// More than anybody counts to, and as much as a semaphore or a channel can.
+pub(crate) const MOST: usize = Semaphore::MAX_PERMITS >> 3;
+
 /// Deeper nesting than this is refused whatever [`Limits::json_depth`] says.
 pub(crate) const DEEPEST_JSON: usize = 128;
 
@@ -93,7 +96,7 @@ impl Limits {
             &mut self.event_backlog,
             &mut self.progress_backlog,
         ] {
-            *count = (*count).clamp(1, Semaphore::MAX_PERMITS >> 3);
+            *count = (*count).clamp(1, MOST);
         }
         self
     }
@@ -135,7 +138,7 @@ impl Default for Deadlines {
 
 impl Deadlines {
     /// Longer than anybody waits, and short enough to be added to a point in time.
-    const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
     pub(crate) fn within_reason(mut self) -> Self {
         for limit in [

@@ -195,6 +195,14 @@ async fn limits_without_measure_break_nothing() {
     host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
         .await
         .unwrap();
+    let boundless = child(&Script::legacy().tool("echo"), "boundless")
+        .startup_timeout(std::time::Duration::MAX)
+        .call_timeout(std::time::Duration::MAX)
+        .max_concurrent_calls(std::num::NonZeroUsize::MAX);
+    host.connect("s", boundless).await.unwrap();
+    host.call("mcp__s__echo", json!({"message": "hi"}))
+        .await
+        .unwrap();
     host.shutdown().await;
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: nothing is sent before the arguments were checked and the call was permitted, and
 //! what was permitted is what is sent.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
     let end = Instant::now() + limit;
     let outcome = async {
         let _permits = acquire(host, &server, &tool.id, limit).await?;
-        let session = session_of(&server, &tool.id, end).await?;
+        let session = session_of(&server, end).await?;
         still_the_same(host, &tool, &server)?;
         let request = ToolRequest {
             tool: tool.id.tool.as_str(),
@@ -67,9 +68,9 @@ pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
     .await;
     let outcome = outcome.map(|result| present(host, &tool, result));
     told.outcome = match &outcome {
-        Ok(output) if output.is_error => "the tool failed".to_owned(),
-        Ok(_) => "ok".to_owned(),
-        Err(error) => error.to_string(),
+        Ok(output) if output.is_error => "the tool failed".into(),
+        Ok(_) => "ok".into(),
+        Err(error) => error.to_string().into(),
     };
     outcome
 }
@@ -80,7 +81,7 @@ struct Told<'a> {
     call: CallId,
     tool: &'a ToolId,
     began: Instant,
-    outcome: String,
+    outcome: Cow<'static, str>,
 }
 
 impl<'a> Told<'a> {
@@ -95,7 +96,7 @@ impl<'a> Told<'a> {
             call,
             tool,
             began: Instant::now(),
-            outcome: "cancelled".to_owned(),
+            outcome: Cow::Borrowed("cancelled"),
         }
     }
 }
@@ -106,7 +107,7 @@ impl Drop for Told<'_> {
             call: self.call,
             tool: self.tool.clone(),
             elapsed: self.began.elapsed(),
-            outcome: std::mem::take(&mut self.outcome),
+            outcome: std::mem::take(&mut self.outcome).into_owned(),
         });
     }
 }
@@ -184,7 +185,7 @@ fn check_arguments(tool: &CatalogTool, arguments: Value) -> Result<Map<String, V
         Checked::Fits => Ok(arguments),
         Checked::Violates(violations) => Err(invalid(violations)),
         Checked::Unchecked(why) => {
-            tracing::warn!(tool = %tool.id, why, "arguments are not checked: its schema is broken");
+            tracing::warn!(tool = %tool.id, why, "arguments are not checked");
             Ok(arguments)
         }
     }
@@ -288,22 +289,13 @@ async fn acquire(
     }
 }
 
-async fn session_of(
-    server: &ServerHandle,
-    tool: &ToolId,
-    until: Instant,
-) -> Result<Session, CallError> {
+async fn session_of(server: &ServerHandle, until: Instant) -> Result<Session, CallError> {
     if let Some(session) = server.session() {
         return Ok(session);
     }
     let state = settled(server, until).await;
-    state.session.clone().ok_or_else(|| match state.status() {
-        crate::server::status::ConnectionStatus::Connected => CallError::NotSent {
-            tool: tool.clone(),
-            reason: "its session just ended".to_owned(),
-        },
-        _ => unavailable(server, &state),
-    })
+    let session = state.session.clone();
+    session.ok_or_else(|| unavailable(server, &state))
 }
 
 async fn deliver(
@@ -315,7 +307,7 @@ async fn deliver(
     let Some(mut listener) = on_progress else {
         return session.call_tool(request).await;
     };
-    let (sender, mut notes) = mpsc::channel(host.limits().progress_backlog.max(1));
+    let (sender, mut notes) = mpsc::channel(host.limits().progress_backlog);
     request.progress = Some(sender);
     let call = session.call_tool(request);
     tokio::pin!(call);

@@ -3,15 +3,16 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Scope, ServerConfig, ServerEntry, StdioConfig,
-    TransportConfig, Trust,
+    Admission, InheritEnv, LaunchSpec, Scope, ServerEntry, StdioConfig, TransportConfig, Trust,
 };
 
 use super::Shared;
 use crate::id::ServerName;
+use crate::limits::{Deadlines, MOST};
 use crate::mcp::Implementation;
 use crate::server::backoff::{Backoff, Policy as RetryPolicy};
 use crate::server::connect::{Endpoint, Site};
@@ -44,7 +45,8 @@ pub(crate) struct Plot {
     profile: Profile,
     endpoint: Endpoint,
     phase: Phase,
-    config: Option<ServerConfig>,
+    /// The entry's own limit for a start.
+    startup: Option<Duration>,
     retries: RetryPolicy,
     memory_key: Option<String>,
     directory: Option<PathBuf>,
@@ -73,14 +75,14 @@ impl Sites {
                 transport: config.transport.kind_name(),
                 scope: spec.scope(),
                 written: Some(spec.written().clone()),
-                call_timeout: config.call_timeout,
-                max_calls: config.max_concurrent_calls.map(std::num::NonZero::get),
+                call_timeout: within_reason(config.call_timeout),
+                max_calls: config.max_concurrent_calls.map(|most| most.get().min(MOST)),
                 trusts_annotations: config.trust_annotations,
             },
             endpoint,
             phase,
             retries: self.retry_policy(config.reconnect.max_attempts),
-            config: Some(config.clone()),
+            startup: within_reason(config.startup_timeout),
             memory_key,
             directory: project_of(spec),
         }
@@ -115,7 +117,7 @@ impl Sites {
             profile,
             endpoint,
             phase,
-            config: None,
+            startup: None,
             retries: self.retry_policy(None),
             memory_key: None,
             directory: None,
@@ -140,14 +142,14 @@ impl Plot {
             profile,
             endpoint,
             phase,
-            config,
+            startup,
             retries,
             memory_key,
             directory,
         } = self;
         let sites = &host.sites;
         let mut deadlines = host.deadlines.clone();
-        if let Some(startup) = config.and_then(|config| config.startup_timeout) {
+        if let Some(startup) = startup {
             deadlines.startup = startup;
         }
         let context = SessionContext {
@@ -206,6 +208,10 @@ fn profile(name: &ServerName, place: u64, transport: &'static str, scope: Scope)
         max_calls: None,
         trusts_annotations: false,
     }
+}
+
+fn within_reason(limit: Option<Duration>) -> Option<Duration> {
+    limit.map(|limit| limit.min(Deadlines::LONGEST))
 }
 
 /// A project's entry works in the project.

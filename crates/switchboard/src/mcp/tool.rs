@@ -6,7 +6,7 @@ use super::{ContentBlock, Json};
 use crate::wire::decode;
 
 /// A tool as its server describes it. Everything in it is untrusted text.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Tool {

@@ -267,19 +267,18 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
         Some(Era::Legacy) => Opening::Initialize,
         Some(Era::Modern) | None => Opening::Probe,
     };
-    let outcome = match attempt(site, first, end).await {
-        // The server was fine with the other opening before, or it minds the probe: one more try.
-        Err(Failed {
-            error: ConnectError::Gone { .. },
-            ..
-        }) if first == Opening::Probe => attempt(site, Opening::Initialize, end).await,
-        Err(Failed {
-            during_handshake: true,
-            ..
-        }) if first == Opening::Initialize => attempt(site, Opening::Probe, end).await,
+    let live = match attempt(site, first, end).await {
+        // It minds the probe, or no longer speaks what it spoke before: one more try.
+        Err(ConnectError::Gone { .. }) if first == Opening::Probe => {
+            attempt(site, Opening::Initialize, end).await
+        }
+        Err(ConnectError::Gone { .. } | ConnectError::Refused(_))
+            if first == Opening::Initialize =>
+        {
+            attempt(site, Opening::Probe, end).await
+        }
         other => other,
-    };
-    let live = outcome.map_err(|failed| failed.error)?;
+    }?;
     if let (Some(key), Some(hello)) = (&site.memory_key, live.session.hello())
         && remembered != Some(hello.version.era())
     {
@@ -288,22 +287,7 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
     Ok(live)
 }
 
-/// A failed attempt, and how far it had come.
-struct Failed {
-    error: ConnectError,
-    during_handshake: bool,
-}
-
-impl From<ConnectError> for Failed {
-    fn from(error: ConnectError) -> Self {
-        Self {
-            error,
-            during_handshake: false,
-        }
-    }
-}
-
-async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Failed> {
+async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, ConnectError> {
     let opened = timeout_at(end, open(site)).await;
     let mut live = opened.map_err(|_| ConnectError::TimedOut {
         after: site.deadlines.startup,
@@ -339,11 +323,7 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Fa
         },
     };
     live.shut_down().await;
-    let during_handshake = matches!(error, ConnectError::Gone { .. } | ConnectError::Refused(_));
-    Err(Failed {
-        error,
-        during_handshake,
-    })
+    Err(error)
 }
 
 async fn open(site: &Site) -> Result<Live, ConnectError> {

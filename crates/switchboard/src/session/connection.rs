@@ -18,6 +18,7 @@ use super::life::{Life, Patience};
 use super::request::Ask;
 use super::table::{Kind, Reply, Table};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
+use crate::limits::Deadlines;
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
@@ -28,8 +29,6 @@ use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received, decode};
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Longer than any session.
-const AS_LONG_AS_IT_LASTS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// How much of a half line or of a line that is no JSON is kept for an error message.
 const SHOWN_BYTES: usize = 200;
 
@@ -188,7 +187,7 @@ impl Connection {
     pub(crate) async fn listen(self: Arc<Self>) {
         let ask = Ask {
             kind: Kind::Standing,
-            ..Ask::plain(Patience::within(AS_LONG_AS_IT_LASTS))
+            ..Ask::plain(Patience::within(Deadlines::LONGEST))
         };
         let params = encode::Listen {
             notifications: encode::Interests {
