@@ -63,6 +63,19 @@ async fn a_cursor_that_is_too_long_ends_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_listing_of_too_many_bytes_is_cut() {
+    let script = Script::legacy()
+        .tool("a")
+        .tool("b")
+        .tool("c")
+        .paged(1, Cursors::Plain);
+    let host = limited(script, |limits| limits.listing_bytes = 200).await;
+    assert!(common::tool_names(&host).len() < 3);
+    let notes = host.inspect("s").unwrap().notes;
+    assert!(notes[0].contains("limit `listing_bytes`"), "{notes:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn progress_that_is_not_taken_in_time_is_counted() {
     let notes = (0..200).map(Step::progress).chain([Step::text("done")]);
     let script = Script::legacy().tool("work").on("tools/call", notes);
