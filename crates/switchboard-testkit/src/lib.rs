@@ -4,6 +4,7 @@
 //! - [`MemoryServer`] plays a script in memory, on whatever clock the test's runtime has.
 //! - [`scripted_server`] finds the binary that plays the same script as a real child process.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
+//! - [`rounds`] says how often a heavy check repeats itself.
 //! - [`Sandbox`] is a fresh home and project for tests of a command-line program.
 //!
 //! It knows nothing of Switchboard itself, so that a mistake there cannot be shared here. The child
@@ -29,6 +30,7 @@ mod child;
 pub mod engine;
 mod memory;
 mod process;
+mod rounds;
 mod sandbox;
 mod script;
 
@@ -38,5 +40,6 @@ pub use process::{
     TAG_VARIABLE, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,
     zombies_among,
 };
+pub use rounds::rounds;
 pub use sandbox::Sandbox;
 pub use script::{Cursors, Era, Grandchild, HexBytes, Script, ServerRequest, Step, tool};
