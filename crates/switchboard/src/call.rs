@@ -5,6 +5,7 @@
 pub(crate) mod arguments;
 mod cost;
 pub(crate) mod pipeline;
+mod plain;
 pub(crate) mod turn;
 
 use std::fmt;
@@ -311,8 +312,9 @@ impl<'h> IntoFuture for Call<'h> {
     type Output = Result<Output, CallError>;
     type IntoFuture = BoxFuture<'h, Self::Output>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(pipeline::run(self))
+    fn into_future(mut self) -> Self::IntoFuture {
+        // By reference, because what is moved inside a future takes its room twice.
+        Box::pin(async move { pipeline::run(&mut self).await })
     }
 }
 
@@ -324,14 +326,13 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
-/// The arguments as the object that they have to be; none at all counts as an empty one.
-pub(crate) fn as_object(arguments: Value) -> Result<Map<String, Value>, Violation> {
-    match arguments {
-        Value::Object(object) => Ok(object),
-        Value::Null => Ok(Map::new()),
-        _ => Err(Violation {
-            path: String::new(),
-            message: "arguments must be a JSON object".to_owned(),
-        }),
+/// Makes an empty object of no arguments at all, and refuses what is no object.
+pub(crate) fn as_object(arguments: &mut Value) -> Result<&Map<String, Value>, Violation> {
+    if arguments.is_null() {
+        *arguments = Value::Object(Map::new());
     }
+    arguments.as_object().ok_or_else(|| Violation {
+        path: String::new(),
+        message: "arguments must be a JSON object".to_owned(),
+    })
 }

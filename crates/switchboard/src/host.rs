@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     events: EventSink,
     spill: Option<Arc<dyn Spill>>,
     /// Calls under way in the whole host.
-    permits: Arc<Semaphore>,
+    permits: Semaphore,
     next_call: AtomicU64,
     sites: Sites,
     /// Held while the set of dynamic servers is being changed.
@@ -357,8 +357,8 @@ impl Shared {
         self.spill.as_deref()
     }
 
-    pub(crate) fn permits(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.permits)
+    pub(crate) fn permits(&self) -> &Semaphore {
+        &self.permits
     }
 
     pub(crate) fn next_call(&self) -> CallId {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::naming::split_wire_name;
+use crate::catalog::naming::{PREFIX, SEPARATOR, split_wire_name};
 use crate::id::{ToolId, WireName};
 use crate::mcp::{Hint, ToolAnnotations};
 
@@ -195,6 +195,14 @@ enum Asked<'a> {
     Local(&'a str),
 }
 
+/// Whether the wire name is the pair itself, as nearly all are.
+fn is_spelled_out(subject: &Subject<'_>) -> bool {
+    let ToolId { server, tool, .. } = subject.tool;
+    let rest = subject.wire.as_str().strip_prefix(PREFIX);
+    let rest = rest.and_then(|rest| rest.strip_prefix(server.as_str()));
+    rest.and_then(|rest| rest.strip_prefix(SEPARATOR)) == Some(tool.as_str())
+}
+
 /// What was decided, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -272,8 +280,11 @@ impl Policy {
 
     /// Decides on a tool of an MCP server.
     pub fn decide(&self, subject: &Subject<'_>) -> Decision {
-        let raw = (subject.tool.server.as_str(), subject.tool.tool.as_str());
-        let spelled = split_wire_name(subject.wire.as_str()).filter(|parts| *parts != raw);
+        let spelled = if is_spelled_out(subject) {
+            None
+        } else {
+            split_wire_name(subject.wire.as_str())
+        };
         self.decide_on(&Asked::Tool {
             of: subject,
             spelled,

@@ -196,12 +196,12 @@ impl Registry {
     async fn execute_local(
         &self,
         known: &Registered,
-        input: Value,
+        mut value: Value,
         context: &CallContext,
     ) -> Result<Output, String> {
         let tool = known.tool.as_ref();
-        let input = as_object(input).map_err(|violation| violation.to_string())?;
-        let value = Value::Object(input.clone());
+        let input = as_object(&mut value).map_err(|violation| violation.to_string())?;
+        let input = input.clone();
         if let Checked::Violates(violations) = known.input.check(&value) {
             let why: Vec<_> = violations.iter().map(ToString::to_string).collect();
             let why = why.join("; ");

@@ -66,7 +66,7 @@ pub(crate) struct ServerHandle {
     orders: mpsc::Sender<Control>,
     state: watch::Receiver<State>,
     /// Calls under way.
-    permits: Arc<Semaphore>,
+    permits: Semaphore,
     stop: CancellationToken,
 }
 
@@ -96,7 +96,7 @@ impl ServerHandle {
             attempts: 0,
         };
         tasks.spawn(owner.run());
-        let permits = Arc::new(Semaphore::new(profile.max_calls.unwrap_or(default_calls)));
+        let permits = Semaphore::new(profile.max_calls.unwrap_or(default_calls));
         Self {
             profile,
             orders,
@@ -119,8 +119,8 @@ impl ServerHandle {
         self.state.borrow().session.clone()
     }
 
-    pub(crate) fn permits(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.permits)
+    pub(crate) fn permits(&self) -> &Semaphore {
+        &self.permits
     }
 
     /// Wakes a dormant server, and comes back when the server is no longer starting.

@@ -159,7 +159,7 @@ impl Session {
                 let answer = connection.list_tools(cursor, patience).await?;
                 let page = decode::tool_page(&answer).map_err(RequestError::Unusable)?;
                 Ok(ToolPage {
-                    bytes: answer.len(),
+                    bytes: answer.text.len(),
                     ..page
                 })
             }
@@ -170,14 +170,14 @@ impl Session {
     /// Calls a tool. Dropping the future cancels the call, and the server is told.
     pub(crate) async fn call_tool(
         &self,
-        request: ToolRequest<'_>,
+        request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
         match self {
             Self::Text(connection) => {
                 let answer = connection.call_tool(request).await?;
                 decode::call_tool_result(&answer).map_err(RequestError::Unusable)
             }
-            Self::Local(local) => local.call_tool(request).await,
+            Self::Local(local) => Box::pin(local.call_tool(request)).await,
         }
     }
 

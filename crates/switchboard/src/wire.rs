@@ -10,9 +10,11 @@ pub(crate) mod scan;
 
 use std::fmt;
 
+use bytes::Bytes;
+
 use crate::limits::Limits;
-use crate::mcp::ErrorObject;
-use scan::{Budget, Exceeded, Scanner};
+use crate::mcp::{ErrorObject, Json};
+use scan::{Budget, Exceeded, Scanner, Shape};
 
 /// What one line turned out to be.
 #[derive(Debug)]
@@ -48,8 +50,37 @@ pub(crate) enum Message<'a> {
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome<'a> {
-    Result(&'a [u8]),
+    Result(&'a [u8], Shape),
     Error(ErrorObject),
+}
+
+/// A result on its way to whoever asked for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) text: Bytes,
+    shape: Shape,
+}
+
+impl Answer {
+    pub(crate) fn new(text: Bytes, shape: Shape) -> Self {
+        Self { text, shape }
+    }
+
+    /// Visits the members of the result.
+    fn members<'a>(&'a self, mut visit: impl FnMut(&[u8], &'a [u8])) -> Result<(), Problem> {
+        self.shape
+            .members(&self.text, |key, value| visit(&key, value))
+            .map_err(|_| Problem::malformed("the result is not an object"))
+    }
+
+    /// A part of the result, to be carried along.
+    fn json(&self, part: &[u8]) -> Option<Json> {
+        if self.shape.is_exact {
+            Json::of_scanned(&self.text, part)
+        } else {
+            decode::json(part)
+        }
+    }
 }
 
 /// Which request an answer names. All ids that we give are integers, compared exactly.
@@ -169,6 +200,8 @@ struct Envelope<'a> {
     params: Option<&'a [u8]>,
     result: Option<&'a [u8]>,
     error: Option<&'a [u8]>,
+    /// Of the result.
+    shape: Shape,
 }
 
 impl<'a> Envelope<'a> {
@@ -196,12 +229,20 @@ impl<'a> Envelope<'a> {
 fn read_object<'a>(scanner: &mut Scanner<'a>) -> Received<'a> {
     let mut envelope = Envelope::default();
     let mut duplicate = None;
-    let scanned = scanner.members(|key, value| {
+    let scanned = scanner.each_member(|scanner, key| {
+        let value = if *key == *b"result" {
+            let (result, shape) = scanner.skip_noting()?;
+            envelope.shape = shape;
+            result
+        } else {
+            scanner.skip_value()?
+        };
         if let Some(slot) = envelope.slot(&key)
             && slot.replace(value).is_some()
         {
             duplicate = Some(String::from_utf8_lossy(&key).into_owned());
         }
+        Ok(())
     });
     let id = envelope.answered();
     let broken = |problem| Received::Broken { id, problem };
@@ -261,7 +302,7 @@ fn classify<'a>(envelope: &Envelope<'a>) -> Result<Received<'a>, Problem> {
         (None, None) => return Err(Problem::malformed("neither `method` nor `id`")),
         (None, Some(id)) => {
             let outcome = match (envelope.result, envelope.error) {
-                (Some(result), None) => Outcome::Result(result),
+                (Some(result), None) => Outcome::Result(result, envelope.shape),
                 (None, Some(error)) => Outcome::Error(decode::error_object(error)?),
                 (Some(_), Some(_)) => {
                     return Err(Problem::malformed("both `result` and `error`"));
@@ -282,12 +323,15 @@ pub(crate) fn answer_id(token: &[u8]) -> AnswerId {
     if token == b"null" {
         return AnswerId::Null;
     }
-    std::str::from_utf8(token)
-        .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter(|text| text.len() == 1 || !text.starts_with('0'))
-        .and_then(|text| text.parse().ok())
-        .map_or(AnswerId::Foreign, AnswerId::Ours)
+    let has_leading_zero = token.len() > 1 && token.starts_with(b"0");
+    let value = token.iter().try_fold(0_u64, |value, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        value.checked_mul(10)?.checked_add(digit.into())
+    });
+    match value {
+        Some(id) if !has_leading_zero && !token.is_empty() => AnswerId::Ours(id),
+        _ => AnswerId::Foreign,
+    }
 }
 
 #[cfg(test)]

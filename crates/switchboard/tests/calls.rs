@@ -421,3 +421,14 @@ async fn limits_of_time_can_be_set() {
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
     assert_eq!(began.elapsed().as_secs(), 3);
 }
+
+#[tokio::test]
+async fn the_future_of_a_call_is_small() {
+    use std::future::IntoFuture;
+
+    let host = Host::builder().start().unwrap();
+    let call = host.call("mcp__a__b", json!({})).into_future();
+    // Allocators keep small pieces at hand; this is where the common one draws the line.
+    let size = std::mem::size_of_val(&*call);
+    assert!(size <= 1_024, "{size} bytes");
+}

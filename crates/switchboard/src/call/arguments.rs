@@ -1,6 +1,7 @@
 //! Arguments and structured results, checked against the schemas of the tool.
 //!
-//! Schemas are compiled once per definition, when first needed. A schema that cannot be compiled
+//! Schemas are read once per definition, when first needed, and compiled only where they are not
+//! plain or do not fit, to say why. A schema that cannot be compiled
 //! switches its check off and says so; it never takes the tool or the server with it.
 
 use std::fmt;
@@ -10,6 +11,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 use super::cost::Cost;
+use super::plain::Plain;
 use crate::content::field;
 use crate::mcp::Json;
 use crate::wire::scan;
@@ -24,7 +26,8 @@ const SCHEMA_NODES: usize = 50_000;
 /// A schema and, once it was needed, its compiled form.
 pub(crate) struct CompiledSchema {
     schema: Json,
-    compiled: OnceLock<Result<Compiled, String>>,
+    plain: OnceLock<Option<Box<Plain>>>,
+    compiled: OnceLock<Result<Box<Compiled>, String>>,
 }
 
 struct Compiled {
@@ -65,13 +68,17 @@ impl CompiledSchema {
     pub(crate) fn new(schema: Json) -> Self {
         Self {
             schema,
+            plain: OnceLock::new(),
             compiled: OnceLock::new(),
         }
     }
 
     pub(crate) fn check(&self, value: &Value) -> Checked {
+        if self.plain().is_some_and(|plain| plain.accepts(value)) {
+            return Checked::Fits;
+        }
         let Compiled { validator, cost } = match self.compiled() {
-            Ok(compiled) => compiled,
+            Ok(compiled) => compiled.as_ref(),
             Err(why) => return Checked::Unchecked(why.clone()),
         };
         if !cost.allows(value) {
@@ -93,11 +100,23 @@ impl CompiledSchema {
 
     /// Why the schema cannot be used, if that is so.
     pub(crate) fn defect(&self) -> Option<&str> {
+        if self.plain().is_some() {
+            return None;
+        }
         self.compiled().as_ref().err().map(String::as_str)
     }
 
-    fn compiled(&self) -> &Result<Compiled, String> {
-        self.compiled.get_or_init(|| compile(&self.schema))
+    fn plain(&self) -> Option<&Plain> {
+        let plain = self.plain.get_or_init(|| {
+            let schema = tree(&self.schema).ok()?;
+            Plain::of(&schema).map(Box::new)
+        });
+        plain.as_deref()
+    }
+
+    fn compiled(&self) -> &Result<Box<Compiled>, String> {
+        self.compiled
+            .get_or_init(|| compile(&self.schema).map(Box::new))
     }
 }
 
@@ -107,11 +126,15 @@ impl fmt::Debug for CompiledSchema {
     }
 }
 
-fn compile(schema: &Json) -> Result<Compiled, String> {
+fn tree(schema: &Json) -> Result<Value, String> {
     if scan::count_nodes(schema.as_str().as_bytes(), SCHEMA_NODES) > SCHEMA_NODES {
         return Err(format!("the schema holds more than {SCHEMA_NODES} values"));
     }
-    let schema = schema.to_value().map_err(|error| error.to_string())?;
+    schema.to_value().map_err(|error| error.to_string())
+}
+
+fn compile(schema: &Json) -> Result<Compiled, String> {
+    let schema = tree(schema)?;
     if !schema.is_object() && !schema.is_boolean() {
         return Err("the schema is not an object".to_owned());
     }

@@ -1,5 +1,8 @@
 //! The way of one call: resolve → arguments → permission → permits → deliver → content.
 //!
+//! What happens to few calls (waiting, asking, failing) is boxed, so that the future of an ordinary
+//! one stays small.
+//!
 //! Invariant: nothing is sent before the arguments were checked and the call was permitted, and
 //! what was permitted is what is sent.
 
@@ -8,17 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{AcquireError, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Checked, is_checkable};
 use super::{Call, CallContext, CallError, Denial, OnProgress, as_object};
-use crate::catalog::CatalogTool;
+use crate::catalog::{Catalog, CatalogTool};
 use crate::content::{self, Output};
 use crate::event::Event;
 use crate::host::Shared;
 use crate::id::{CallId, ToolId};
-use crate::interact::PermissionQuestion;
+use crate::interact::{BoxFuture, PermissionQuestion};
 use crate::mcp::CallToolResult;
 use crate::permission::{Action, Subject};
 use crate::server::ServerHandle;
@@ -28,45 +31,39 @@ use crate::session::{Delivery, Patience, RequestError, Session, ToolRequest};
 /// For callers who set no deadline; servers have their own.
 const FAR_AWAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-pub(super) async fn run(call: Call<'_>) -> Result<Output, CallError> {
-    let Call {
-        host,
-        name,
-        arguments,
-        context,
-        on_progress,
-    } = call;
-    let host = host.shared();
+pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
+    let host = call.host.shared();
     if host.is_stopping() {
         return Err(CallError::ShuttingDown);
     }
-    let waited_until = context
-        .deadline
-        .unwrap_or_else(|| Instant::now() + FAR_AWAY);
-    let (tool, server) = resolve(host, &name, waited_until).await?;
-    let arguments = check_arguments(&tool, arguments)?;
-    permit(host, &tool, &server, &arguments, &context).await?;
-    let mut told = Told::begin(host, &tool.id);
-    let limit = time_limit(host, &server, &context);
-    let end = Instant::now() + limit;
+    let found = &resolve(host, &call.name, &call.context).await?;
+    let arguments = check_arguments(&found.tool, &mut call.arguments)?;
+    permit(host, found, arguments, &call.context).await?;
+    let mut told = Told::begin(host, &found.tool.id);
+    let began = told.began;
+    let end = began + time_limit(host, &found.server, &call.context, began);
     let outcome = async {
-        let _permits = acquire(host, &server, &tool.id, limit).await?;
-        let session = session_of(&server, end).await?;
-        still_the_same(host, &tool, &server)?;
-        let request = ToolRequest {
-            tool: tool.id.tool.as_str(),
-            arguments: &arguments,
-            trace: context.trace.as_deref(),
-            patience: patience(host, end),
+        let _permits = acquire(host, found, began, end).await?;
+        let session = session_of(&found.server, end).await?;
+        still_the_same(host, found)?;
+        let mut request = ToolRequest {
+            tool: found.tool.id.tool.as_str(),
+            arguments,
+            trace: call.context.trace.as_deref(),
+            patience: Patience::until(began, end, host.deadlines().idle),
             progress: None,
         };
-        match deliver(host, &session, request, on_progress).await {
+        let delivered = match &mut call.on_progress {
+            None => session.call_tool(&request).await,
+            Some(listener) => Box::pin(deliver(host, &session, &mut request, listener)).await,
+        };
+        match delivered {
             Ok(result) => Ok(result),
-            Err(error) => Err(call_error(error, &tool.id, &server, limit).await),
+            Err(error) => Err(Box::pin(call_error(error, found, end - began)).await),
         }
     }
     .await;
-    let outcome = outcome.map(|result| present(host, &tool, result));
+    let outcome = outcome.map(|result| present(host, &found.tool, result));
     told.outcome = match &outcome {
         Ok(output) if output.is_error => "the tool failed".into(),
         Ok(_) => "ok".into(),
@@ -112,18 +109,24 @@ impl Drop for Told<'_> {
     }
 }
 
+/// A tool that was found, and where.
+struct Found {
+    /// The state of the catalog in which it was found.
+    catalog: Arc<Catalog>,
+    tool: Arc<CatalogTool>,
+    server: Arc<ServerHandle>,
+}
+
 /// Finds the tool and its server. A server that is still starting, or dormant, is waited for.
-async fn resolve(
-    host: &Shared,
-    name: &str,
-    until: Instant,
-) -> Result<(Arc<CatalogTool>, Arc<ServerHandle>), CallError> {
+async fn resolve(host: &Shared, name: &str, context: &CallContext) -> Result<Found, CallError> {
     if let Some(found) = find(host, name) {
         return Ok(found);
     }
     let Some(server) = host.server_named_in(name) else {
         return Err(unknown_tool(host, name));
     };
+    let until = context.deadline;
+    let until = until.unwrap_or_else(|| Instant::now() + FAR_AWAY);
     let state = settled(&server, until).await;
     match find(host, name) {
         Some(found) => Ok(found),
@@ -133,17 +136,24 @@ async fn resolve(
 }
 
 /// The server's state once it is no longer starting, or when there is no more time to wait for that.
-async fn settled(server: &ServerHandle, until: Instant) -> State {
-    match timeout_at(until, server.settled()).await {
-        Ok(state) => state,
-        Err(_) => server.state(),
-    }
+fn settled(server: &ServerHandle, until: Instant) -> BoxFuture<'_, State> {
+    Box::pin(async move {
+        match timeout_at(until, server.settled()).await {
+            Ok(state) => state,
+            Err(_) => server.state(),
+        }
+    })
 }
 
-fn find(host: &Shared, name: &str) -> Option<(Arc<CatalogTool>, Arc<ServerHandle>)> {
-    let tool = host.catalog().find(name).map(Arc::clone)?;
+fn find(host: &Shared, name: &str) -> Option<Found> {
+    let catalog = host.catalog();
+    let tool = catalog.find(name).map(Arc::clone)?;
     let server = host.server(&tool.id.server)?;
-    Some((tool, server))
+    Some(Found {
+        catalog,
+        tool,
+        server,
+    })
 }
 
 fn unknown_tool(host: &Shared, name: &str) -> CallError {
@@ -170,34 +180,33 @@ fn unavailable(server: &ServerHandle, state: &State) -> CallError {
     }
 }
 
-fn check_arguments(tool: &CatalogTool, arguments: Value) -> Result<Map<String, Value>, CallError> {
+/// Checks the arguments, which have to be an object; none at all count as an empty one.
+fn check_arguments<'a>(
+    tool: &CatalogTool,
+    arguments: &'a mut Value,
+) -> Result<&'a Map<String, Value>, CallError> {
     let invalid = |violations| CallError::InvalidArguments {
         tool: tool.id.clone(),
         violations,
     };
-    let arguments = as_object(arguments).map_err(|violation| invalid(vec![violation]))?;
-    let value = Value::Object(arguments);
-    let checked = tool.input.check(&value);
-    let Value::Object(arguments) = value else {
-        return Ok(Map::new());
-    };
-    match checked {
-        Checked::Fits => Ok(arguments),
-        Checked::Violates(violations) => Err(invalid(violations)),
+    as_object(arguments).map_err(|violation| invalid(vec![violation]))?;
+    match tool.input.check(arguments) {
+        Checked::Fits => {}
+        Checked::Violates(violations) => return Err(invalid(violations)),
         Checked::Unchecked(why) => {
             tracing::warn!(tool = %tool.id, why, "arguments are not checked");
-            Ok(arguments)
         }
     }
+    as_object(arguments).map_err(|violation| invalid(vec![violation]))
 }
 
 async fn permit(
     host: &Shared,
-    tool: &Arc<CatalogTool>,
-    server: &ServerHandle,
+    found: &Found,
     arguments: &Map<String, Value>,
     context: &CallContext,
 ) -> Result<(), CallError> {
+    let Found { tool, server, .. } = found;
     let annotations = &tool.definition.annotations;
     let subject = Subject {
         tool: &tool.id,
@@ -228,16 +237,20 @@ async fn permit(
 
 /// People take their time, and so do permits and servers that are started for a call: what was
 /// permitted must still be what would be called.
-fn still_the_same(
-    host: &Shared,
-    tool: &CatalogTool,
-    server: &Arc<ServerHandle>,
-) -> Result<(), CallError> {
+fn still_the_same(host: &Shared, found: &Found) -> Result<(), CallError> {
+    let Found {
+        catalog,
+        tool,
+        server,
+    } = found;
+    if Arc::ptr_eq(catalog, &host.catalog()) {
+        return Ok(());
+    }
     match find(host, tool.wire_name.as_str()) {
-        Some((now, owner))
-            if now.id == tool.id
-                && now.definition == tool.definition
-                && Arc::ptr_eq(&owner, server) =>
+        Some(now)
+            if now.tool.id == tool.id
+                && now.tool.definition == tool.definition
+                && Arc::ptr_eq(&now.server, server) =>
         {
             Ok(())
         }
@@ -248,41 +261,42 @@ fn still_the_same(
 }
 
 /// How long the call may take, people's time not counted.
-fn time_limit(host: &Shared, server: &ServerHandle, context: &CallContext) -> Duration {
+fn time_limit(
+    host: &Shared,
+    server: &ServerHandle,
+    context: &CallContext,
+    now: Instant,
+) -> Duration {
     let own = server.profile().call_timeout;
     let own = own.unwrap_or(host.deadlines().call);
-    let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+    let left = |deadline: Instant| deadline.saturating_duration_since(now);
     context
         .deadline
         .map_or(own, |deadline| left(deadline).min(own))
 }
 
-fn patience(host: &Shared, end: Instant) -> Patience {
-    let total = end.saturating_duration_since(Instant::now());
-    let idle = Some(host.deadlines().idle).filter(|idle| *idle < total);
-    Patience { total, idle }
-}
-
-type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+type Permits<'a> = (SemaphorePermit<'a>, SemaphorePermit<'a>);
 
 /// Waits for its turn: first with its server, then in the whole host, so that calls that wait for
 /// a slow server hold up nobody else.
-async fn acquire(
-    host: &Shared,
-    server: &ServerHandle,
-    tool: &ToolId,
-    limit: Duration,
-) -> Result<Permits, CallError> {
-    async fn take(semaphore: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, CallError> {
-        let permit = semaphore.acquire_owned().await;
-        permit.map_err(|_| CallError::ShuttingDown)
+async fn acquire<'a>(
+    host: &'a Shared,
+    found: &'a Found,
+    began: Instant,
+    end: Instant,
+) -> Result<Permits<'a>, CallError> {
+    let (first, second) = (found.server.permits(), host.permits());
+    if let Ok(own) = first.try_acquire()
+        && let Ok(any) = second.try_acquire()
+    {
+        return Ok((own, any));
     }
-    let both = async { Ok((take(server.permits()).await?, take(host.permits()).await?)) };
-    match tokio::time::timeout(limit, both).await {
-        Ok(permits) => permits,
+    let both = async { Ok((first.acquire().await?, second.acquire().await?)) };
+    match Box::pin(timeout_at(end, both)).await {
+        Ok(permits) => permits.map_err(|_: AcquireError| CallError::ShuttingDown),
         Err(_) => Err(CallError::TimedOut {
-            tool: tool.clone(),
-            after: limit,
+            tool: found.tool.id.clone(),
+            after: end - began,
             idle: false,
             delivery: Delivery::NotSent,
         }),
@@ -298,15 +312,13 @@ async fn session_of(server: &ServerHandle, until: Instant) -> Result<Session, Ca
     session.ok_or_else(|| unavailable(server, &state))
 }
 
+/// Delivers a call whose caller wants to know how far it has come.
 async fn deliver(
     host: &Shared,
     session: &Session,
-    mut request: ToolRequest<'_>,
-    on_progress: Option<OnProgress<'_>>,
+    request: &mut ToolRequest<'_>,
+    listener: &mut OnProgress<'_>,
 ) -> Result<CallToolResult, RequestError> {
-    let Some(mut listener) = on_progress else {
-        return session.call_tool(request).await;
-    };
     let (sender, mut notes) = mpsc::channel(host.limits().progress_backlog);
     request.progress = Some(sender);
     let call = session.call_tool(request);
@@ -324,13 +336,8 @@ async fn deliver(
     outcome
 }
 
-async fn call_error(
-    error: RequestError,
-    tool: &ToolId,
-    server: &ServerHandle,
-    limit: Duration,
-) -> CallError {
-    let tool = tool.clone();
+async fn call_error(error: RequestError, found: &Found, limit: Duration) -> CallError {
+    let tool = found.tool.id.clone();
     match error {
         RequestError::Refused(error) => CallError::Refused { tool, error },
         RequestError::Unusable(problem) => CallError::Unusable { tool, problem },
@@ -350,7 +357,7 @@ async fn call_error(
             reason: error.to_string(),
         },
         RequestError::Lost { delivery, end } => {
-            let reason = server.reason_of_loss().await;
+            let reason = found.server.reason_of_loss().await;
             let reason = reason.unwrap_or_else(|| end.to_string());
             match delivery {
                 Delivery::NotSent => CallError::NotSent { tool, reason },

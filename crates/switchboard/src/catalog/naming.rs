@@ -16,8 +16,8 @@ use crate::id::{ServerName, ToolId, ToolName, WireName};
 #[cfg(test)]
 mod tests;
 
-const PREFIX: &str = "mcp__";
-const SEPARATOR: &str = "__";
+pub(crate) const PREFIX: &str = "mcp__";
+pub(crate) const SEPARATOR: &str = "__";
 
 /// The longest wire name that model providers accept.
 const WIRE_CHARS: usize = 64;

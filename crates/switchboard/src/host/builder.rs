@@ -200,7 +200,7 @@ impl HostBuilder {
             catalog: Arc::new(Publisher::new(events.clone())),
             policy: Policy::new(self.rules),
             interaction: self.interaction,
-            permits: Arc::new(Semaphore::new(limits.calls_in_flight)),
+            permits: Semaphore::new(limits.calls_in_flight),
             limits,
             deadlines: self.deadlines.within_reason(),
             events,

@@ -7,10 +7,7 @@
 
 use super::Subject;
 use super::glob::{Glob, GlobError};
-use crate::catalog::naming::split_wire_name;
-
-const MCP: &str = "mcp__";
-const SEPARATOR: &str = "__";
+use crate::catalog::naming::{PREFIX, SEPARATOR, split_wire_name};
 
 /// Why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +52,7 @@ impl Pattern {
     }
 
     fn read(text: &str) -> Result<Self, Problem> {
-        let aim = match text.strip_prefix(MCP) {
+        let aim = match text.strip_prefix(PREFIX) {
             _ if text.is_empty() => return Err(Problem::Empty),
             _ if text == "*" => Aim::Everything,
             None => Aim::Local,
@@ -99,7 +96,7 @@ impl Pattern {
                     || self.fits_joined(id.server.as_str(), id.tool.as_str()))
     }
 
-    /// Whether the pattern fits a local tool. Where `narrows`, a pattern for MCP tools counts for a
+    /// Whether the pattern fits a local tool. Where `narrows`, a pattern for PREFIX tools counts for a
     /// local tool that took such a name.
     pub(super) fn fits_local(&self, name: &str, narrows: bool) -> bool {
         match &self.aim {
@@ -118,7 +115,7 @@ impl Pattern {
     /// takes such a name apart, but whoever wrote the rule meant the whole.
     fn fits_joined(&self, server: &str, tool: &str) -> bool {
         matches!(self.aim, Aim::Tools { .. }) && server.contains(SEPARATOR) && {
-            let named = format!("{MCP}{server}");
+            let named = format!("{PREFIX}{server}");
             self.whole.matches(&named) || self.whole.matches(&format!("{named}{SEPARATOR}{tool}"))
         }
     }

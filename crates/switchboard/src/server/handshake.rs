@@ -10,7 +10,7 @@ use super::negotiate::{AfterProbe, Probed, Refusal, after_initialize, after_prob
 use crate::limits::Deadlines;
 use crate::mcp::{ProtocolVersion, ServerHello};
 use crate::session::{Connection, Patience, RequestError};
-use crate::wire::decode;
+use crate::wire::{Answer, decode};
 
 /// How the handshake begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) async fn shake_hands(
 /// and is of use counts.
 async fn initialize_and_listen(
     connection: &Connection,
-    mut probe: impl Future<Output = Result<bytes::Bytes, RequestError>> + Unpin,
+    mut probe: impl Future<Output = Result<Answer, RequestError>> + Unpin,
     asked: ProtocolVersion,
     left: Duration,
 ) -> Result<ServerHello, HandshakeError> {
@@ -88,7 +88,7 @@ async fn initialize_and_listen(
     }
 }
 
-fn probed(outcome: Result<bytes::Bytes, RequestError>) -> Result<Probed, HandshakeError> {
+fn probed(outcome: Result<Answer, RequestError>) -> Result<Probed, HandshakeError> {
     Ok(match outcome {
         Ok(answer) => match decode::discovered(&answer) {
             Ok(discovered) => Probed::Discovered(discovered),

@@ -25,7 +25,7 @@ use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
 use crate::wire::encode::{self, Meta};
 use crate::wire::line::{Line, Lines};
-use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received, decode};
+use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, decode};
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -119,7 +119,7 @@ impl Connection {
         &self,
         cursor: Option<&str>,
         patience: Patience,
-    ) -> Result<Bytes, RequestError> {
+    ) -> Result<Answer, RequestError> {
         let params = encode::ListPage {
             cursor,
             meta: self.meta(None, None).unless_empty(),
@@ -130,21 +130,18 @@ impl Connection {
         .await
     }
 
-    pub(super) async fn call_tool(&self, call: ToolRequest<'_>) -> Result<Bytes, RequestError> {
+    pub(super) fn call_tool(
+        &self,
+        call: &ToolRequest<'_>,
+    ) -> impl Future<Output = Result<Answer, RequestError>> {
         let ask = Ask {
-            progress: call.progress,
+            progress: call.progress.clone(),
             ..Ask::plain(call.patience)
         };
         self.request(ask, |id| {
             let meta = self.meta(Some(id), call.trace);
-            let params = encode::CallTool {
-                name: call.tool,
-                arguments: call.arguments,
-                meta,
-            };
-            encode::request(id, "tools/call", params)
+            encode::call_tool(id, call.tool, call.arguments, &meta)
         })
-        .await
     }
 
     /// `server/discover`, asked before anything is known of the server.
@@ -152,7 +149,7 @@ impl Connection {
         &self,
         version: ProtocolVersion,
         patience: Patience,
-    ) -> Result<Bytes, RequestError> {
+    ) -> Result<Answer, RequestError> {
         let meta = Meta::new(Some(version), &self.context.client, None, None);
         let ask = Ask {
             kind: Kind::Handshake,
@@ -169,7 +166,7 @@ impl Connection {
         &self,
         version: ProtocolVersion,
         patience: Patience,
-    ) -> Result<Bytes, RequestError> {
+    ) -> Result<Answer, RequestError> {
         let offers = self.context.interaction.offers();
         let ask = Ask {
             kind: Kind::Handshake,
@@ -212,8 +209,18 @@ impl Connection {
 
     /// Hands a line to the outbox.
     pub(super) fn send(&self, id: Option<u64>, line: Vec<u8>) -> Result<(), RequestError> {
-        self.tap(Direction::Sent, &line);
         let alone = lock(&self.table).is_quiet();
+        self.submit(id, line, alone)
+    }
+
+    /// As [`send`](Self::send); `alone` says that nothing else is under way.
+    pub(super) fn submit(
+        &self,
+        id: Option<u64>,
+        line: Vec<u8>,
+        alone: bool,
+    ) -> Result<(), RequestError> {
+        self.tap(Direction::Sent, &line);
         self.outbox
             .submit(id, line, alone)
             .map_err(|refused| match refused {
@@ -324,7 +331,9 @@ impl Connection {
         match message {
             Message::Answer { id, outcome } => {
                 let reply = match outcome {
-                    Outcome::Result(result) => Reply::Result(line.slice_ref(result)),
+                    Outcome::Result(result, shape) => {
+                        Reply::Result(Answer::new(line.slice_ref(result), shape))
+                    }
                     Outcome::Error(error) => Reply::Error(error),
                 };
                 self.end_request(id, reply);

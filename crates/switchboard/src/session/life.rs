@@ -3,7 +3,7 @@
 //! It measures; who gives up when is decided by a [`Patience`].
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,6 +18,8 @@ pub(crate) struct Life {
     began: Instant,
     /// Milliseconds from `began` to the last sign of life.
     last: AtomicU64,
+    /// Somebody was asked something at some time; most servers never ask.
+    was_asked: AtomicBool,
     thinking: Mutex<Thinking>,
 }
 
@@ -34,6 +36,7 @@ impl Life {
         Self {
             began: Instant::now(),
             last: AtomicU64::new(0),
+            was_asked: AtomicBool::new(false),
             thinking: Mutex::new(Thinking::default()),
         }
     }
@@ -51,17 +54,25 @@ impl Life {
     /// Stops the clocks of all requests until the guard is dropped.
     pub(crate) fn think(&self) -> ThinkingGuard<'_> {
         let mut thinking = lock(&self.thinking);
+        self.was_asked.store(true, Ordering::Release);
         thinking.open += 1;
         thinking.since.get_or_insert_with(Instant::now);
         ThinkingGuard { life: self }
     }
 
+    fn was_asked(&self) -> bool {
+        self.was_asked.load(Ordering::Acquire)
+    }
+
     fn is_thinking(&self) -> bool {
-        lock(&self.thinking).open > 0
+        self.was_asked() && lock(&self.thinking).open > 0
     }
 
     /// How long people have thought in all so far.
     fn thought(&self) -> Duration {
+        if !self.was_asked() {
+            return Duration::ZERO;
+        }
         let thinking = lock(&self.thinking);
         thinking.past
             + thinking
@@ -90,11 +101,12 @@ impl Drop for ThinkingGuard<'_> {
     }
 }
 
-/// How long one request is waited for.
+/// How long one request is waited for, people's time not counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    pub(crate) total: Duration,
-    pub(crate) idle: Option<Duration>,
+    began: Instant,
+    total: Duration,
+    idle: Option<Duration>,
 }
 
 /// Why a request was given up.
@@ -105,16 +117,29 @@ pub(crate) struct Expired {
 }
 
 impl Patience {
-    /// Waits for no more than this in all.
+    /// Waits from now on, and for no more than this in all.
     pub(crate) fn within(total: Duration) -> Self {
-        Self { total, idle: None }
+        Self {
+            began: Instant::now(),
+            total,
+            idle: None,
+        }
+    }
+
+    /// Waits until `end`, and at most `idle` without a sign of life.
+    pub(crate) fn until(began: Instant, end: Instant, idle: Duration) -> Self {
+        let total = end.saturating_duration_since(began);
+        Self {
+            began,
+            total,
+            idle: Some(idle).filter(|idle| *idle < total),
+        }
     }
 
     pub(crate) fn start(self, life: &Life) -> Wait<'_> {
         Wait {
             patience: self,
             life,
-            began: Instant::now(),
             thought_before: life.thought(),
         }
     }
@@ -124,36 +149,37 @@ impl Patience {
 pub(crate) struct Wait<'a> {
     patience: Patience,
     life: &'a Life,
-    began: Instant,
     thought_before: Duration,
 }
 
 impl Wait<'_> {
     /// Comes back only when patience has run out.
     pub(crate) async fn run_out(&self) -> Expired {
+        let (mut until, _) = self.end();
         loop {
-            let now = Instant::now();
-            let (until, idle) = self.end();
+            tokio::time::sleep_until(until).await;
+            let (end, idle) = self.end();
             if self.life.is_thinking() {
-                tokio::time::sleep(LOOK_AGAIN).await;
-            } else if until <= now {
+                until = Instant::now() + LOOK_AGAIN;
+            } else if end > until {
+                until = end;
+            } else {
                 let after = if idle { self.patience.idle } else { None };
                 return Expired {
                     after: after.unwrap_or(self.patience.total),
                     idle,
                 };
-            } else {
-                tokio::time::sleep_until(until).await;
             }
         }
     }
 
     fn end(&self) -> (Instant, bool) {
+        let Patience { began, total, idle } = self.patience;
         let thought = self.life.thought().saturating_sub(self.thought_before);
-        let total = self.began + self.patience.total + thought;
-        match self.patience.idle {
+        let total = began + total + thought;
+        match idle {
             Some(idle) => {
-                let idle = self.life.last().max(self.began) + idle;
+                let idle = self.life.last().max(began) + idle;
                 if idle < total {
                     (idle, true)
                 } else {

@@ -56,10 +56,10 @@ impl LocalSession {
 
     pub(super) async fn call_tool(
         &self,
-        request: ToolRequest<'_>,
+        request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
         let wait = request.patience.start(&self.life);
-        let call = LocalCall::new(&request, &self.life);
+        let call = LocalCall::new(request, &self.life);
         let work = AssertUnwindSafe(async { self.server.call(call).await }).catch_unwind();
         tokio::select! {
             biased;

@@ -5,16 +5,15 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Connection;
-use super::life::Patience;
+use super::life::{Patience, Wait};
 use super::table::{Kind, Pending, Reply};
 use super::{Delivery, RequestError, SessionEnd};
 use crate::mcp::Progress;
 use crate::sync::lock;
-use crate::wire::encode;
+use crate::wire::{Answer, encode};
 
 /// How a request is made.
 pub(super) struct Ask {
@@ -74,12 +73,28 @@ impl Drop for OpenRequest<'_> {
 }
 
 impl Connection {
-    /// Makes a request and waits for its answer, as long as `ask` has patience.
-    pub(super) async fn request(
+    /// Makes a request, and waits for its answer as long as `ask` has patience. It is sent before
+    /// the future is polled, so that what it was made of is no part of the future.
+    pub(super) fn request(
         &self,
         ask: Ask,
         encode: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Bytes, RequestError> {
+    ) -> impl Future<Output = Result<Answer, RequestError>> {
+        let mut sent = self.send_request(ask, encode);
+        // By reference, because what is moved inside a future takes its room twice.
+        async move {
+            match &mut sent {
+                Ok(sent) => sent.answer().await,
+                Err(error) => Err(error.clone()),
+            }
+        }
+    }
+
+    fn send_request(
+        &self,
+        ask: Ask,
+        encode: impl FnOnce(u64) -> Vec<u8>,
+    ) -> Result<Sent<'_>, RequestError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = encode(id);
         let limit = self.context.limits.message_bytes;
@@ -87,34 +102,50 @@ impl Connection {
             return Err(RequestError::TooLong { limit });
         }
         let wait = ask.patience.start(&self.life);
-        let (reply, mut answer) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         let pending = Pending {
             reply,
             progress: ask.progress,
             skipped: 0,
             kind: ask.kind,
         };
-        lock(&self.table)
-            .insert(id, pending)
-            .map_err(|end| RequestError::Lost {
+        let alone = {
+            let mut table = lock(&self.table);
+            let inserted = table.insert(id, pending);
+            inserted.map_err(|end| RequestError::Lost {
                 delivery: Delivery::NotSent,
                 end,
             })?;
+            table.is_quiet()
+        };
         let mut open = OpenRequest {
             connection: self,
             id,
             kind: ask.kind,
             is_open: true,
         };
-        if let Err(refused) = self.send(Some(id), line) {
+        if let Err(refused) = self.submit(Some(id), line, alone) {
             open.was_not_sent();
             return Err(refused);
         }
+        Ok(Sent { open, answer, wait })
+    }
+}
+
+/// A request that is under way.
+struct Sent<'a> {
+    open: OpenRequest<'a>,
+    answer: oneshot::Receiver<Reply>,
+    wait: Wait<'a>,
+}
+
+impl Sent<'_> {
+    async fn answer(&mut self) -> Result<Answer, RequestError> {
         let reply = tokio::select! {
             biased;
-            reply = &mut answer => reply,
-            expired = wait.run_out() => {
-                let delivery = open.give_up("timed out");
+            reply = &mut self.answer => reply,
+            expired = self.wait.run_out() => {
+                let delivery = self.open.give_up("timed out");
                 return Err(RequestError::TimedOut {
                     after: expired.after,
                     idle: expired.idle,
@@ -122,9 +153,9 @@ impl Connection {
                 });
             }
         };
-        open.is_open = false;
+        self.open.is_open = false;
         match reply {
-            Ok(Reply::Result(bytes)) => Ok(bytes),
+            Ok(Reply::Result(answer)) => Ok(answer),
             Ok(Reply::Error(error)) => Err(RequestError::Refused(error)),
             Ok(Reply::Unusable(problem)) => Err(RequestError::Unusable(problem)),
             Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),

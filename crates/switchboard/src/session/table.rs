@@ -4,18 +4,18 @@
 //! end of the session; whoever takes it out is the one who ends it.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
-use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Delivery, SessionEnd};
 use crate::mcp::{ErrorObject, Progress};
-use crate::wire::Problem;
+use crate::wire::{Answer, Problem};
 
 /// What became of a request.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    Result(Bytes),
+    Result(Answer),
     Error(ErrorObject),
     /// The server answered, but what it said cannot be used.
     Unusable(Problem),
@@ -46,8 +46,31 @@ pub(super) enum Kind {
 
 #[derive(Default)]
 pub(super) struct Table {
-    pending: HashMap<u64, Pending>,
+    pending: HashMap<u64, Pending, BuildHasherDefault<Counted>>,
+    /// How many of them stay open as long as the session.
+    standing: usize,
     ended: Option<SessionEnd>,
+}
+
+/// Ids are counted up by us, so nobody can choose them to collide.
+#[derive(Default)]
+struct Counted(u64);
+
+impl Hasher for Counted {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte));
+        }
+    }
+
+    /// Spreads neighbours over the whole range, as the map expects.
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
 }
 
 impl Table {
@@ -56,6 +79,7 @@ impl Table {
         match &self.ended {
             Some(end) => Err(end.clone()),
             None => {
+                self.standing += usize::from(pending.kind == Kind::Standing);
                 self.pending.insert(id, pending);
                 Ok(())
             }
@@ -64,12 +88,13 @@ impl Table {
 
     /// Whether no more than one request is being waited for.
     pub(super) fn is_quiet(&self) -> bool {
-        let waited_for = |pending: &&Pending| pending.kind != Kind::Standing;
-        self.pending.len() <= 1 || self.pending.values().filter(waited_for).nth(1).is_none()
+        self.pending.len() - self.standing <= 1
     }
 
     pub(super) fn take(&mut self, id: u64) -> Option<Pending> {
-        self.pending.remove(&id)
+        let pending = self.pending.remove(&id)?;
+        self.standing -= usize::from(pending.kind == Kind::Standing);
+        Some(pending)
     }
 
     /// The one handshake request under way: what an error without an id can only mean.
@@ -80,7 +105,7 @@ impl Table {
             .filter(|(_, pending)| pending.kind == Kind::Handshake)
             .map(|(id, _)| *id);
         match (handshakes.next(), handshakes.next()) {
-            (Some(id), None) => self.pending.remove(&id),
+            (Some(id), None) => self.take(id),
             _ => None,
         }
     }
@@ -102,6 +127,7 @@ impl Table {
     /// Closes the table and hands out what was still waiting.
     pub(super) fn end(&mut self, end: SessionEnd) -> Vec<(u64, Pending)> {
         self.ended.get_or_insert(end);
+        self.standing = 0;
         self.pending.drain().collect()
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Problem, scan};
+use super::{Answer, Problem, scan};
 use crate::mcp::{
     CallToolResult, ContentBlock, EmbeddedResource, ErrorObject, Implementation, Json,
     MediaContent, Progress, ResourceBody, ResourceLink, ServerCapabilities, TextContent, Tool,
@@ -114,10 +114,10 @@ fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-pub(crate) fn initialized(bytes: &[u8]) -> Result<Initialized, Problem> {
+pub(crate) fn initialized(answer: &Answer) -> Result<Initialized, Problem> {
     let mut version = None;
     let mut server = SelfDescription::default();
-    object(bytes, |key, value| match key {
+    answer.members(|key, value| match key {
         b"protocolVersion" => version = parse(value),
         b"serverInfo" => server.info = parse(value),
         b"capabilities" => server.capabilities = capabilities(value),
@@ -130,11 +130,11 @@ pub(crate) fn initialized(bytes: &[u8]) -> Result<Initialized, Problem> {
     Ok(Initialized { version, server })
 }
 
-pub(crate) fn discovered(bytes: &[u8]) -> Result<Discovered, Problem> {
+pub(crate) fn discovered(answer: &Answer) -> Result<Discovered, Problem> {
     let mut supported = None;
     let mut server = SelfDescription::default();
     let mut info_in_meta = None;
-    object(bytes, |key, value| match key {
+    answer.members(|key, value| match key {
         b"supportedVersions" => supported = parse(value),
         b"serverInfo" => server.info = parse(value),
         b"capabilities" => server.capabilities = capabilities(value),
@@ -185,10 +185,10 @@ fn capabilities(bytes: &[u8]) -> ServerCapabilities {
     found
 }
 
-pub(crate) fn tool_page(bytes: &[u8]) -> Result<ToolPage, Problem> {
+pub(crate) fn tool_page(answer: &Answer) -> Result<ToolPage, Problem> {
     let mut page = ToolPage::default();
     let mut list = None;
-    object(bytes, |key, value| match key {
+    answer.members(|key, value| match key {
         b"tools" => list = Some(value),
         b"nextCursor" if value != b"null" => match parse(value) {
             Some(cursor) => page.next_cursor = Some(cursor),
@@ -274,18 +274,18 @@ fn name_of(bytes: &[u8]) -> Option<String> {
     name
 }
 
-pub(crate) fn call_tool_result(bytes: &[u8]) -> Result<CallToolResult, Problem> {
+pub(crate) fn call_tool_result(answer: &Answer) -> Result<CallToolResult, Problem> {
     let mut result = CallToolResult::default();
     let mut content = None;
     let mut kind = None;
     let mut is_error = None;
-    object(bytes, |key, value| match key {
+    answer.members(|key, value| match key {
         b"content" => content = Some(value),
-        b"structuredContent" => result.structured_content = json(value),
+        b"structuredContent" => result.structured_content = answer.json(value),
         // Some servers write it as a string; a failure must not pass for a success.
         b"isError" => is_error = Some(matches!(value, b"true" | b"\"true\"")),
         b"resultType" => kind = Some(value),
-        b"_meta" => result.meta = json(value),
+        b"_meta" => result.meta = answer.json(value),
         _ => {}
     })?;
     if let Some(kind) = kind.filter(|kind| *kind != b"\"complete\"") {
@@ -296,9 +296,10 @@ pub(crate) fn call_tool_result(bytes: &[u8]) -> Result<CallToolResult, Problem> 
     }
     result.is_error = is_error.unwrap_or(false);
     if let Some(content) = content.filter(|content| *content != b"null") {
-        let blocks =
-            scan::elements(content).map_err(|_| Problem::malformed("`content` is not an array"))?;
-        result.content = blocks.into_iter().map(block).collect::<Result<_, _>>()?;
+        result.content = match all_blocks(content) {
+            Some(blocks) => blocks,
+            None => one_by_one(content)?,
+        };
     }
     Ok(result)
 }
@@ -332,6 +333,18 @@ struct WrittenResource {
     blob: Option<String>,
     #[serde(rename = "_meta")]
     meta: Option<Json>,
+}
+
+/// All blocks in one pass, if every one of them is as it should be.
+fn all_blocks(content: &[u8]) -> Option<Vec<ContentBlock>> {
+    let written: Vec<WrittenBlock<'_>> = serde_json::from_slice(content).ok()?;
+    written.into_iter().map(known_block).collect()
+}
+
+fn one_by_one(content: &[u8]) -> Result<Vec<ContentBlock>, Problem> {
+    let blocks =
+        scan::elements(content).map_err(|_| Problem::malformed("`content` is not an array"))?;
+    blocks.into_iter().map(block).collect()
 }
 
 fn block(bytes: &[u8]) -> Result<ContentBlock, Problem> {
@@ -453,16 +466,11 @@ pub(crate) fn cancelled(params: &[u8]) -> Option<String> {
     id
 }
 
-fn object<'a>(bytes: &'a [u8], mut visit: impl FnMut(&[u8], &'a [u8])) -> Result<(), Problem> {
-    scan::members(bytes, |key, value| visit(&key, value))
-        .map_err(|_| Problem::malformed("the result is not an object"))
-}
-
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     serde_json::from_slice(bytes).ok()
 }
 
-fn json(bytes: &[u8]) -> Option<Json> {
+pub(super) fn json(bytes: &[u8]) -> Option<Json> {
     std::str::from_utf8(bytes)
         .ok()
         .and_then(|text| Json::parse(text).ok())

@@ -37,6 +37,26 @@ pub(crate) fn request(id: u64, method: &str, params: impl Serialize) -> Vec<u8> 
     })
 }
 
+/// `tools/call`, which is most of what is sent: its own keys are not written by way of `serde`.
+pub(crate) fn call_tool(
+    id: u64,
+    tool: &str,
+    arguments: &Map<String, Value>,
+    meta: &Meta<'_>,
+) -> Vec<u8> {
+    let mut text = Vec::with_capacity(512);
+    text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    write(&mut text, &id);
+    text.extend_from_slice(br#","method":"tools/call","params":{"name":"#);
+    write(&mut text, tool);
+    text.extend_from_slice(br#","arguments":"#);
+    write(&mut text, arguments);
+    text.extend_from_slice(br#","_meta":"#);
+    write(&mut text, meta);
+    text.extend_from_slice(b"}}\n");
+    text
+}
+
 pub(crate) fn notification(method: &str, params: Option<impl Serialize>) -> Vec<u8> {
     line(&Notification {
         jsonrpc: VERSION,
@@ -78,15 +98,6 @@ pub(crate) fn answer(id: &RequestId, outcome: Result<&Value, &ErrorObject>) -> V
     }
     text.extend_from_slice(b"}\n");
     text
-}
-
-/// The parameters of `tools/call`.
-#[derive(Serialize)]
-pub(crate) struct CallTool<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) arguments: &'a Map<String, Value>,
-    #[serde(rename = "_meta")]
-    pub(crate) meta: Meta<'a>,
 }
 
 /// The parameters of a listing.
@@ -193,10 +204,16 @@ pub(crate) fn initialize(
 
 fn line(message: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::with_capacity(256);
-    // Maps with string keys and plain structs cannot fail to be written into memory.
-    if serde_json::to_writer(&mut text, message).is_err() {
-        text.clear();
-    }
+    write(&mut text, message);
     text.push(b'\n');
     text
+}
+
+fn write(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let start = text.len();
+    // Maps with string keys and plain structs cannot fail to be written into memory.
+    if serde_json::to_writer(&mut *text, value).is_err() {
+        text.truncate(start);
+        text.extend_from_slice(b"null");
+    }
 }

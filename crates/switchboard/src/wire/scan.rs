@@ -1,7 +1,10 @@
 //! One cheap pass over JSON text: where its members are, and whether it keeps to the budget.
 //!
-//! It builds nothing and validates only structure; what is looked into afterwards is parsed by
-//! `serde_json`, which validates the rest. Invariant: memory use does not depend on the input.
+//! It builds nothing. Text that is valid JSON is known to be so afterwards; in text that is not, all
+//! that counts is where the members are, so that one bad number costs one tool and not the list.
+//! Invariant: memory use does not depend on the input.
+
+mod exact;
 
 use std::borrow::Cow;
 
@@ -45,9 +48,77 @@ pub(crate) struct NotJson;
 pub(crate) struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
+    /// How many objects and arrays around this place were entered.
+    level: usize,
     budget: Budget,
     nodes: usize,
     exceeded: Option<Exceeded>,
+    is_exact: bool,
+}
+
+/// What one pass has found out about an object, so that nobody has to look again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// It is valid JSON, if it is UTF-8.
+    pub(crate) is_exact: bool,
+    members: [Member; Self::MOST],
+    /// How many members there are; more than `MOST` are counted, but not kept.
+    count: usize,
+}
+
+/// Where a member is, counted from the beginning of its object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Member {
+    key: (u32, u32),
+    value: (u32, u32),
+}
+
+impl Shape {
+    /// The results of the protocol have no more than this, unless a server adds its own.
+    const MOST: usize = 6;
+
+    fn note(&mut self, object: &[u8], key: &Cow<'_, [u8]>, value: &[u8]) {
+        let member = match key {
+            Cow::Borrowed(key) => span(object, key).zip(span(object, value)),
+            Cow::Owned(_) => None,
+        };
+        match (member, self.members.get_mut(self.count)) {
+            (Some((key, value)), Some(slot)) => {
+                *slot = Member { key, value };
+                self.count += 1;
+            }
+            _ => self.count = usize::MAX,
+        }
+    }
+
+    /// Visits the members of the object that this is the shape of.
+    pub(crate) fn members<'a>(
+        &self,
+        object: &'a [u8],
+        mut visit: impl FnMut(Cow<'a, [u8]>, &'a [u8]),
+    ) -> Result<(), NotJson> {
+        let Some(noted) = self
+            .members
+            .get(..self.count)
+            .filter(|noted| !noted.is_empty())
+        else {
+            return members(object, visit);
+        };
+        let part = |(start, end): (u32, u32)| object.get(start as usize..end as usize);
+        for member in noted {
+            if let (Some(key), Some(value)) = (part(member.key), part(member.value)) {
+                visit(Cow::Borrowed(key), value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a part lies in the whole that it was cut from.
+fn span(whole: &[u8], part: &[u8]) -> Option<(u32, u32)> {
+    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    let end = start.checked_add(part.len())?;
+    Some((start.try_into().ok()?, end.try_into().ok()?))
 }
 
 /// The members of an object that was scanned within its budget before.
@@ -81,9 +152,11 @@ impl<'a> Scanner<'a> {
         Self {
             text,
             at: 0,
+            level: 0,
             budget,
             nodes: 0,
             exceeded: None,
+            is_exact: true,
         }
     }
 
@@ -102,21 +175,55 @@ impl<'a> Scanner<'a> {
         &mut self,
         mut visit: impl FnMut(Cow<'a, [u8]>, &'a [u8]),
     ) -> Result<(), NotJson> {
+        self.each_member(|scanner, key| {
+            let value = scanner.skip_value()?;
+            visit(key, value);
+            Ok(())
+        })
+    }
+
+    /// Goes through the members of the object that begins here; `step` has to step over the value.
+    pub(crate) fn each_member(
+        &mut self,
+        mut step: impl FnMut(&mut Self, Cow<'a, [u8]>) -> Result<(), NotJson>,
+    ) -> Result<(), NotJson> {
         self.open(b'{')?;
         if self.close(b'}') {
             return Ok(());
         }
         loop {
             self.skip_space();
+            self.spend(1);
             let key = self.key()?;
             self.expect(b':')?;
-            let value = self.skip_value()?;
-            visit(key, value);
+            step(self, key)?;
             if self.close(b'}') {
                 return Ok(());
             }
             self.expect(b',')?;
         }
+    }
+
+    /// Steps over one value and notes the members that it has.
+    pub(crate) fn skip_noting(&mut self) -> Result<(&'a [u8], Shape), NotJson> {
+        self.skip_space();
+        let (start, level, nodes) = (self.at, self.level, self.nodes);
+        let rest = self.text.get(start..).ok_or(NotJson)?;
+        let mut shape = Shape::default();
+        let was_exact = std::mem::replace(&mut self.is_exact, true);
+        if self.peek() != Some(b'{')
+            || self
+                .members(|key, value| shape.note(rest, &key, value))
+                .is_err()
+        {
+            (self.at, self.level, self.nodes) = (start, level, nodes);
+            shape = Shape::default();
+            self.skip_value()?;
+        }
+        shape.is_exact = self.is_exact;
+        self.is_exact &= was_exact;
+        let value = self.text.get(start..self.at).ok_or(NotJson)?;
+        Ok((value, shape))
     }
 
     /// The elements of the array that begins here.
@@ -140,7 +247,8 @@ impl<'a> Scanner<'a> {
     }
 
     fn open(&mut self, bracket: u8) -> Result<(), NotJson> {
-        self.spend();
+        self.spend(1);
+        self.level += 1;
         self.expect(bracket)
     }
 
@@ -148,6 +256,7 @@ impl<'a> Scanner<'a> {
         self.skip_space();
         let closes = self.peek() == Some(bracket);
         self.at += usize::from(closes);
+        self.level -= usize::from(closes);
         closes
     }
 
@@ -176,9 +285,25 @@ impl<'a> Scanner<'a> {
     }
 
     /// Steps over one value of any size and depth, and says where it is.
-    fn skip_value(&mut self) -> Result<&'a [u8], NotJson> {
+    pub(crate) fn skip_value(&mut self) -> Result<&'a [u8], NotJson> {
         self.skip_space();
         let start = self.at;
+        match exact::value(self.text, start) {
+            Some(found) => {
+                self.at = found.end;
+                self.spend(found.nodes);
+                self.check_depth(found.depth);
+            }
+            None => {
+                self.is_exact = false;
+                self.skip_roughly()?;
+            }
+        }
+        self.text.get(start..self.at).ok_or(NotJson)
+    }
+
+    /// Steps over what is nearly JSON: the brackets have to match, and strings to end.
+    fn skip_roughly(&mut self) -> Result<(), NotJson> {
         let mut nesting = Nesting::default();
         loop {
             match self.peek().ok_or(NotJson)? {
@@ -194,7 +319,7 @@ impl<'a> Scanner<'a> {
                     self.at += 1;
                     nesting.pop(close)?;
                     if nesting.depth == 0 {
-                        break;
+                        return Ok(());
                     }
                     continue;
                 }
@@ -208,12 +333,11 @@ impl<'a> Scanner<'a> {
                 }
                 _ => self.skip_scalar()?,
             }
-            self.spend();
+            self.spend(1);
             if nesting.depth == 0 {
-                break;
+                return Ok(());
             }
         }
-        self.text.get(start..self.at).ok_or(NotJson)
     }
 
     fn skip_scalar(&mut self) -> Result<(), NotJson> {
@@ -258,16 +382,15 @@ impl<'a> Scanner<'a> {
         self.text.get(self.at).copied()
     }
 
-    fn spend(&mut self) {
-        self.nodes += 1;
+    fn spend(&mut self, nodes: usize) {
+        self.nodes += nodes;
         if self.nodes > self.budget.nodes && self.exceeded.is_none() {
             self.exceeded = Some(Exceeded::Nodes(self.budget.nodes));
         }
     }
 
     fn check_depth(&mut self, depth: usize) {
-        // The message itself is the first level.
-        if depth >= self.budget.depth && self.exceeded.is_none() {
+        if self.level + depth > self.budget.depth && self.exceeded.is_none() {
             self.exceeded = Some(Exceeded::Depth(self.budget.depth));
         }
     }
@@ -286,6 +409,13 @@ impl Nesting {
             self.objects = self.objects << 1 | u128::from(bracket == b'{');
         }
         self.depth += 1;
+    }
+
+    /// Whether the innermost bracket is that of an object; unknown where nobody kept count.
+    fn in_object(&self) -> Option<bool> {
+        (1..=DEEPEST_JSON)
+            .contains(&self.depth)
+            .then_some(self.objects & 1 == 1)
     }
 
     fn pop(&mut self, bracket: u8) -> Result<(), NotJson> {

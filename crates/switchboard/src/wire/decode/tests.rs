@@ -1,9 +1,23 @@
 use super::*;
+use crate::limits::Limits;
 use crate::mcp::ContentBlock;
+use crate::wire::{self, Message, Outcome, Received};
+
+/// The result of an answer, as it comes out of a line.
+fn answer(result: &[u8]) -> Answer {
+    let line = [br#"{"jsonrpc":"2.0","id":1,"result":"#, result, b"}"].concat();
+    match wire::read(&line, &Limits::default()) {
+        Received::Message(Message::Answer {
+            outcome: Outcome::Result(text, shape),
+            ..
+        }) => Answer::new(text.to_vec().into(), shape),
+        other => panic!("{other:?}"),
+    }
+}
 
 #[test]
 fn one_malformed_tool_is_left_out_and_the_others_stay() {
-    let page = tool_page(
+    let page = tool_page(&answer(
         br#"{"tools":[
             {"name":"good","inputSchema":{"type":"object"}},
             {"name":"no-schema"},
@@ -12,7 +26,7 @@ fn one_malformed_tool_is_left_out_and_the_others_stay() {
             {"name":"bad-title","title":7,"inputSchema":{}},
             {"name":"odd-hints","inputSchema":{},"annotations":{"readOnlyHint":"yes"}}
         ],"nextCursor":"","extra":1}"#,
-    )
+    ))
     .unwrap();
     let names: Vec<_> = page.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "odd-hints"]);
@@ -42,10 +56,8 @@ fn one_malformed_tool_is_left_out_and_the_others_stay() {
 
 #[test]
 fn a_block_of_an_unknown_kind_is_carried_through() {
-    let result = call_tool_result(
-        br#"{"content":[{"type":"text","text":"a","x":1},{"type":"hologram","depth":[3]},{"type":"text"}],
-            "tools":[],"messages":1,"isError":true}"#,
-    )
+    let result = call_tool_result(&answer(br#"{"content":[{"type":"text","text":"a","x":1},{"type":"hologram","depth":[3]},{"type":"text"}],
+            "tools":[],"messages":1,"isError":true}"#))
     .unwrap();
     assert_eq!(
         result.content,
@@ -60,26 +72,37 @@ fn a_block_of_an_unknown_kind_is_carried_through() {
 
 #[test]
 fn an_empty_result_is_an_answer_and_an_unknown_kind_of_result_is_not() {
-    assert_eq!(call_tool_result(b"{}").unwrap(), CallToolResult::default());
     assert_eq!(
-        call_tool_result(br#"{"resultType":"complete","structuredContent":null}"#).unwrap(),
+        call_tool_result(&answer(b"{}")).unwrap(),
+        CallToolResult::default()
+    );
+    assert_eq!(
+        call_tool_result(&answer(
+            br#"{"resultType":"complete","structuredContent":null}"#
+        ))
+        .unwrap(),
         CallToolResult {
             structured_content: Json::parse("null").ok(),
             ..Default::default()
         }
     );
-    let problem = call_tool_result(br#"{"resultType":"riddle"}"#).unwrap_err();
+    let problem = call_tool_result(&answer(br#"{"resultType":"riddle"}"#)).unwrap_err();
     assert_eq!(
         problem.to_string(),
         "a result of the unknown type \"riddle\""
     );
-    assert!(call_tool_result(b"[]").is_err());
-    assert!(call_tool_result(br#"{"content":{}}"#).is_err());
+    assert!(call_tool_result(&answer(b"[]")).is_err());
+    assert!(call_tool_result(&answer(br#"{"content":{}}"#)).is_err());
 }
 
 #[test]
 fn text_that_is_not_utf_8_fails_the_one_answer() {
-    assert!(call_tool_result(b"{\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}]}").is_err());
+    assert!(
+        call_tool_result(&answer(
+            b"{\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}]}"
+        ))
+        .is_err()
+    );
 }
 
 #[test]
@@ -98,24 +121,20 @@ fn an_error_keeps_the_servers_words_whatever_their_shape() {
 
 #[test]
 fn a_server_describes_itself_in_both_eras() {
-    let legacy = initialized(
-        br#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"logging":{}},
-            "serverInfo":{"name":"s","version":"1"},"instructions":"be kind"}"#,
-    )
+    let legacy = initialized(&answer(br#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"logging":{}},
+            "serverInfo":{"name":"s","version":"1"},"instructions":"be kind"}"#))
     .unwrap();
     assert_eq!(legacy.version, "2025-06-18");
     assert_eq!(legacy.server.info, Some(Implementation::new("s", "1")));
     assert!(legacy.server.capabilities.tools && legacy.server.capabilities.tools_list_changed);
     assert!(legacy.server.capabilities.logging && !legacy.server.capabilities.prompts);
 
-    let modern = discovered(
-        br#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"outer"},
-            "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"inner","version":"2"}}}"#,
-    )
+    let modern = discovered(&answer(br#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"outer"},
+            "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"inner","version":"2"}}}"#))
     .unwrap();
     assert_eq!(modern.supported, ["2026-07-28"]);
     assert_eq!(modern.server.info, Some(Implementation::new("inner", "2")));
-    assert!(discovered(b"{}").is_err());
+    assert!(discovered(&answer(b"{}")).is_err());
 }
 
 #[test]
