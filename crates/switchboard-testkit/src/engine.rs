@@ -18,10 +18,10 @@ use tokio::sync::{oneshot, watch};
 
 use crate::script::{Script, Step};
 use handler::Handler;
-pub use host::Host;
 pub(crate) use host::Memory;
+pub use host::{Host, spawn_breeders};
 use message::{Message, Request, error_line};
-use shared::Shared;
+use shared::{Input, Shared};
 
 /// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ async fn play(shared: &Arc<Shared>, reader: impl AsyncRead + Unpin) {
     }
 }
 
-/// Reads until the client closes its end. If the script closes ours, waits for ever.
+/// Reads until the client closes its end. If the script closes ours or ignores it, waits for ever.
 async fn receive_all(shared: &Arc<Shared>, reader: impl AsyncRead + Unpin) {
     let mut reader = BufReader::new(reader);
     let mut queue = Queue::default();
@@ -77,13 +77,14 @@ async fn receive_all(shared: &Arc<Shared>, reader: impl AsyncRead + Unpin) {
         line.clear();
         let read = tokio::select! {
             biased;
-            () = shared.input_closed() => None,
-            read = reader.read_until(b'\n', &mut line) => Some(read),
+            input = shared.no_longer_read() => Err(input),
+            read = reader.read_until(b'\n', &mut line) => Ok(read),
         };
         match read {
-            Some(Ok(1..)) => receive(shared, &line, &mut queue),
-            Some(_) => return,
-            None => break,
+            Ok(Ok(1..)) => receive(shared, &line, &mut queue),
+            Ok(_) => return,
+            Err(Input::Closed) => break,
+            Err(_) => std::future::pending::<()>().await,
         }
     }
     drop(reader);

@@ -4,6 +4,7 @@
 //! - [`MemoryServer`] plays a script in memory, on whatever clock the test's runtime has.
 //! - [`scripted_server`] finds the binary that plays the same script as a real child process.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
+//! - [`PeakMemory`] and [`cpu_time`] say what the test itself has cost.
 //! - [`rounds`] says how often a heavy check repeats itself.
 //! - [`Sandbox`] is a fresh home and project for tests of a command-line program.
 //!
@@ -27,6 +28,7 @@
 )]
 
 mod child;
+mod cost;
 pub mod engine;
 mod memory;
 mod process;
@@ -35,6 +37,7 @@ mod sandbox;
 mod script;
 
 pub use child::{count_lines, read_record, scripted_server};
+pub use cost::{PeakMemory, cpu_time};
 pub use memory::MemoryServer;
 pub use process::{
     TAG_VARIABLE, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,

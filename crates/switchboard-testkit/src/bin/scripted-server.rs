@@ -1,6 +1,7 @@
 //! Plays a script as a process: `scripted-server '<json>'` or `scripted-server @file`.
 //!
-//! `scripted-server linger <place> <seconds>` is what the step `spawnChild` starts.
+//! `scripted-server linger <place> <seconds>` is what the step `spawnChild` starts, and
+//! `scripted-server breed <generations>` what the step `forkBomb` does.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -9,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use switchboard_testkit::Script;
-use switchboard_testkit::engine::{Ended, Host, serve};
+use switchboard_testkit::engine::{Ended, Host, serve, spawn_breeders};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, Runtime};
@@ -22,6 +23,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["linger", place, seconds] => linger(place, seconds),
+        ["breed", generations] => breed(generations),
         [script] => play(script, inherited),
         _ => Err("usage: scripted-server <script as JSON or @file>".to_owned()),
     };
@@ -114,6 +116,15 @@ fn linger(place: &str, seconds: &str) -> Result<i32, String> {
     let _ = writeln!(io::stderr(), "up");
     runtime.block_on(async { tokio::time::sleep(Duration::from_secs(seconds)).await });
     Ok(0)
+}
+
+/// Starts the next generation, and sleeps.
+fn breed(generations: &str) -> Result<i32, String> {
+    let generations = generations
+        .parse()
+        .map_err(|_| "not a number of generations")?;
+    spawn_breeders(generations).map_err(|error| error.to_string())?;
+    linger("in-group", "300")
 }
 
 /// Starts the process that sleeps, and exits, so that nobody is its parent.

@@ -151,14 +151,10 @@ impl Handler {
                 self.shared.close_input();
                 Ok(())
             }
-            Step::IgnoreTerm => self.attempt("ignoreTerm", host::ignore_term()),
-            Step::StopSelf => self.attempt("stopSelf", host::stop_self()),
-            Step::SpawnChild(grandchild) => {
-                let spawned = self.shared.host.spawn_grandchild(*grandchild).await;
-                self.attempt("spawnChild", spawned)
+            Step::StopReading => {
+                self.shared.stop_reading();
+                Ok(())
             }
-            Step::Count(name) => self.attempt("count", self.shared.host.count(name)),
-            Step::WriteFile { path, text } => self.attempt("writeFile", std::fs::write(path, text)),
             Step::SetTools(tools) => {
                 self.shared.set_tools(tools);
                 Ok(())
@@ -168,6 +164,29 @@ impl Handler {
                 self.shared.host.kill_self();
                 self.end(Ended::Killed)
             }
+            _ => self.reach_out(step).await,
+        }
+    }
+
+    /// Steps that concern more than the two streams: the process, its children, its files.
+    async fn reach_out(&mut self, step: &Step) -> Result<(), Stopped> {
+        let host = &self.shared.host;
+        match step {
+            Step::UseDescriptors => self.attempt("useDescriptors", host.use_descriptors()),
+            Step::IgnoreTerm => self.attempt("ignoreTerm", host::ignore_term()),
+            Step::StopSelf => self.attempt("stopSelf", host::stop_self()),
+            Step::SpawnChild(grandchild) => {
+                let spawned = host.spawn_grandchild(*grandchild).await;
+                self.attempt("spawnChild", spawned)
+            }
+            Step::ForkBomb { generations } => {
+                self.attempt("forkBomb", host::spawn_breeders(*generations))
+            }
+            Step::Count(name) => self.attempt("count", host.count(name)),
+            Step::WriteFile { path, text } => {
+                self.attempt("writeFile", host::write_file(path, text))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -137,6 +137,17 @@ impl Host {
         }
     }
 
+    /// Writes a line to each inherited descriptor that can be written to.
+    pub(super) fn use_descriptors(&self) -> io::Result<()> {
+        for number in self.inherited_descriptors() {
+            let path = format!("/proc/self/fd/{number}");
+            if let Ok(mut file) = OpenOptions::new().append(true).open(path) {
+                file.write_all(b"the scripted server was here\n")?;
+            }
+        }
+        Ok(())
+    }
+
     /// The environment, sorted by name; none in memory, where it would be the test's own.
     #[expect(
         clippy::disallowed_methods,
@@ -204,6 +215,39 @@ impl Host {
             complaint => Err(io::Error::other(complaint.to_owned())),
         }
     }
+}
+
+/// Starts two processes that start two processes each, and so on.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "processes that are left behind on purpose"
+)]
+pub fn spawn_breeders(generations: u32) -> io::Result<()> {
+    let Some(next) = generations.checked_sub(1) else {
+        return Ok(());
+    };
+    for _ in 0..2 {
+        std::process::Command::new(std::env::current_exe()?)
+            .args(["breed", &next.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+    }
+    Ok(())
+}
+
+/// Writes a file; `~/` at the beginning of its path is the home directory.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where the child was told that its home is"
+)]
+pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let path = match (path.strip_prefix("~"), std::env::var_os("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(&home).join(rest),
+        _ => path.to_owned(),
+    };
+    std::fs::write(path, text)
 }
 
 /// Survives SIGTERM from now on: tokio's handler stays for the life of the process.

@@ -20,6 +20,15 @@ const PIECE: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Stopped;
 
+/// What a script can do to stdin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Input {
+    Read,
+    /// Open, and nobody reads it.
+    Ignored,
+    Closed,
+}
+
 /// The state of one server.
 pub(super) struct Shared {
     /// What is played. Behind a pointer so that handlers can walk it while they change themselves.
@@ -28,8 +37,8 @@ pub(super) struct Shared {
     pub(super) host: Host,
     /// Stdout, until the script closes it.
     output: tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>,
-    /// Whether the script has closed stdin.
-    input_closed: watch::Sender<bool>,
+    /// What the script has done to stdin.
+    input: watch::Sender<Input>,
     /// How the server ended, once it has.
     ended: watch::Sender<Option<Ended>>,
     /// Every handler that runs.
@@ -78,7 +87,7 @@ impl Shared {
             script: Arc::new(script),
             host,
             output: tokio::sync::Mutex::new(Some(Box::new(writer))),
-            input_closed: watch::Sender::new(false),
+            input: watch::Sender::new(Input::Read),
             ended: watch::Sender::new(None),
             tasks: Mutex::new(JoinSet::new()),
             memory: Mutex::new(memory),
@@ -134,15 +143,20 @@ impl Shared {
     }
 
     pub(super) fn close_input(&self) {
-        self.input_closed.send_replace(true);
+        self.input.send_replace(Input::Closed);
     }
 
-    pub(super) async fn input_closed(&self) {
-        let _ = self
-            .input_closed
-            .subscribe()
-            .wait_for(|closed| *closed)
-            .await;
+    pub(super) fn stop_reading(&self) {
+        self.input.send_replace(Input::Ignored);
+    }
+
+    /// Comes back when stdin shall no longer be read, and says what becomes of it.
+    pub(super) async fn no_longer_read(&self) -> Input {
+        let mut input = self.input.subscribe();
+        match input.wait_for(|input| *input != Input::Read).await {
+            Ok(input) => *input,
+            Err(_) => Input::Closed,
+        }
     }
 }
 

@@ -144,7 +144,7 @@ pub enum Step {
     Count(String),
     /// Writes a file, relative to the working directory.
     WriteFile {
-        /// Where.
+        /// Where; what begins with `~/` is in the home directory.
         path: PathBuf,
         /// What.
         text: String,
@@ -160,12 +160,21 @@ pub enum Step {
     CloseStdout,
     /// Closes stdin and lives on; nothing more is read, nor is the end of it noticed.
     CloseStdin,
+    /// Reads nothing more, but keeps stdin open, so that whoever writes to it is kept waiting.
+    StopReading,
+    /// Writes a line to every descriptor above 2 that the process began with. Needs a process.
+    UseDescriptors,
     /// Survives SIGTERM from now on. Needs a process.
     IgnoreTerm,
     /// Stops the process with SIGSTOP. Needs a process.
     StopSelf,
     /// Starts a process that sleeps and inherits the environment; goes on when it is up. Needs a process.
     SpawnChild(Grandchild),
+    /// Starts processes that start processes, two each; goes on at once. Needs a process.
+    ForkBomb {
+        /// How many generations, so that the machine survives: n of them are 2^(n+1) - 2 processes.
+        generations: u32,
+    },
 }
 
 /// A request of the server to the client.
@@ -250,6 +259,8 @@ impl Step {
             | Self::StderrFlood { .. }
             | Self::IgnoreTerm
             | Self::StopSelf
+            | Self::UseDescriptors
+            | Self::ForkBomb { .. }
             | Self::SpawnChild { .. } => Some(self),
             Self::Repeat { steps, .. }
             | Self::Background(steps)

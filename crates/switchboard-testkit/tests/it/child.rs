@@ -273,3 +273,59 @@ async fn a_grandchild_can_hold_stdout_open_after_the_server_is_gone() {
     assert_eq!(read.await, None);
     assert_no_process_left(&server.tag).await;
 }
+
+#[tokio::test]
+async fn a_child_that_stops_reading_keeps_its_writer_waiting() {
+    let script = Script::legacy().on("tools/call", [Step::StopReading, Step::text("deaf")]);
+    let mut server = start(&script);
+    assert_eq!(server.wire.call_text("any", json!({})).await, "deaf");
+    // More than a pipe and the child's own buffer hold.
+    let more = "x".repeat(1024 * 1024);
+    let sending = server.wire.send_line(&more);
+    let sent = tokio::time::timeout(std::time::Duration::from_millis(200), sending).await;
+    assert!(sent.is_err(), "somebody reads");
+    assert!(server.child.try_wait().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_child_writes_to_what_it_inherited() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.write("inherited", "");
+    let file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .unwrap();
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+    let script = Script::legacy().on("tools/call", [Step::UseDescriptors, Step::text("done")]);
+    let mut server = start(&script);
+    server.wire.call_text("any", json!({})).await;
+    assert_eq!(sandbox.read(&path), "the scripted server was here\n");
+}
+
+#[tokio::test]
+async fn a_child_writes_to_its_home() {
+    let sandbox = Sandbox::new();
+    let write = Step::WriteFile {
+        path: "~/note".into(),
+        text: "mine".to_owned(),
+    };
+    let script = Script::legacy().on("tools/call", [write, Step::text("done")]);
+    let mut server = start_with(&script, |command| {
+        command.env("HOME", sandbox.home());
+    });
+    server.wire.call_text("any", json!({})).await;
+    assert_eq!(sandbox.read(sandbox.home().join("note")), "mine");
+}
+
+#[tokio::test]
+async fn a_fork_bomb_has_as_many_generations_as_it_was_given() {
+    let bomb = Step::ForkBomb { generations: 3 };
+    let mut server = start(&Script::legacy().on("tools/call", [bomb, Step::text("lit")]));
+    server.wire.call_text("any", json!({})).await;
+    let found = switchboard_testkit::wait_for_processes(&server.tag, 15).await;
+    assert_eq!(found.len(), 15);
+    for pid in found {
+        signal(pid, Signal::KILL);
+    }
+    assert_no_process_left(&server.tag).await;
+}

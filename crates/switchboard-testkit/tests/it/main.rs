@@ -9,6 +9,7 @@
 
 mod child;
 mod client;
+mod cost;
 mod faults;
 mod memory;
 mod polite;

@@ -47,9 +47,12 @@ fn every_step_can_be_written_in_json() {
         "abort",
         "closeStdout",
         "closeStdin",
+        "stopReading",
+        "useDescriptors",
         "ignoreTerm",
         "stopSelf",
         {"spawnChild": {"setsid": true, "doubleFork": false, "holdStdout": false, "seconds": 9}},
+        {"forkBomb": {"generations": 3}},
     ]);
     let steps: Vec<Step> = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(serde_json::to_value(&steps).unwrap(), written);
