@@ -3,6 +3,7 @@
 //! A transport yields streams (or a server in this process) and, where there is one, the child
 //! that must not survive. It knows nothing of requests.
 
+mod descriptors;
 pub(crate) mod environment;
 pub(crate) mod memory;
 pub(crate) mod outbox;

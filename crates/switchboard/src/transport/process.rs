@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
+use super::descriptors;
 use super::spawner::Spawner;
 use crate::sync::lock;
 
@@ -224,6 +225,7 @@ fn command(launch: &Launch) -> Command {
         command.current_dir(cwd);
     }
     die_with_parent(&mut command);
+    descriptors::withhold(&mut command);
     command
 }
 
