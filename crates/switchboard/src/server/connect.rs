@@ -193,6 +193,28 @@ impl Live {
         self.process.is_some()
     }
 
+    /// Comes back when the session is over, or when its child is: somebody else may hold the
+    /// child's output open for ever.
+    pub(crate) async fn ended(&mut self) {
+        let session = self.session.clone();
+        tokio::select! {
+            biased;
+            _ = session.ended() => {}
+            () = self.child_ended() => {
+                // What it wrote before it left is still to be read.
+                let _ = timeout(LAST_WORDS, session.ended()).await;
+                session.close();
+            }
+        }
+    }
+
+    async fn child_ended(&mut self) {
+        match &mut self.process {
+            Some(process) => drop(process.exited().await),
+            None => std::future::pending().await,
+        }
+    }
+
     /// Says how a session that ended by itself came to its end.
     pub(crate) async fn post_mortem(&mut self, site: &Site) -> ConnectError {
         // Writing may fail before all was read: the end of the session is when both are over.
@@ -238,9 +260,10 @@ impl Drop for Live {
 
 fn gone(end: &SessionEnd, exit: Option<Exit>, last_words: LastWords, site: &Site) -> ConnectError {
     let what = match (end, exit) {
-        (SessionEnd::Eof { half_line: None } | SessionEnd::Io(_), Some(exit)) => {
-            format!("the server {exit}")
-        }
+        (
+            SessionEnd::Eof { half_line: None } | SessionEnd::Io(_) | SessionEnd::Closed,
+            Some(exit),
+        ) => format!("the server {exit}"),
         (end, Some(exit)) => format!("{end}; it {exit}"),
         (end, None) => end.to_string(),
     };

@@ -336,12 +336,13 @@ impl Owner {
         let mut relisting = Relisting::new(self.state.borrow().error.is_some());
         loop {
             let stop = self.site.stop.clone();
+            let session = live.session.clone();
             let wake = tokio::select! {
                 biased;
                 () = stop.cancelled() => Wake::Stop,
                 order = self.orders.recv() => Wake::Order(order),
-                _ = live.session.ended() => Wake::Ended,
-                outcome = relisting.next(&self.site, &live.session) => Wake::Listed(outcome),
+                () = live.ended() => Wake::Ended,
+                outcome = relisting.next(&self.site, &session) => Wake::Listed(outcome),
             };
             match wake {
                 Wake::Stop | Wake::Order(None) => {
