@@ -211,11 +211,9 @@ fn list_tools(script: &Script, tools: &[Value], request: &Request, modern: bool)
 }
 
 fn cursor_to(page: usize, script: &Script) -> String {
-    format!(
-        "{page:.<width$}",
-        page = page.to_string(),
-        width = script.cursor_bytes
-    )
+    let number = page.to_string();
+    let padding = script.cursor_bytes.saturating_sub(number.len());
+    number + &".".repeat(padding)
 }
 
 fn page_of(cursor: &str, script: &Script) -> Option<usize> {
