@@ -23,6 +23,7 @@ mod framing;
 mod ids;
 mod launches;
 mod listings;
+mod pressure;
 mod processes;
 mod shapes;
 mod silence;
