@@ -13,13 +13,14 @@ use switchboard_testkit::{PeakMemory, Script, Step, assert_no_process_left, cpu_
 use tokio::time::{sleep, timeout};
 
 use crate::common::{child, launch, permissive};
+use crate::harness::alone;
 
 const MEMORY: u64 = 64 * 1024 * 1024;
 const PROCESSOR: Duration = Duration::from_millis(150);
 /// How much slower than promised code may be that is not optimised.
 const SLACK: u32 = 10;
 /// What no bomb takes, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
 const MIB: u64 = 1024 * 1024;
@@ -207,12 +208,14 @@ macro_rules! bombs {
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn as_an_answer() {
+                    let _alone = alone().await;
                     let test = super::as_an_answer(BOMB($bytes), $complaint);
                     timeout(PATIENCE, test).await.unwrap();
                 }
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn as_a_page() {
+                    let _alone = alone().await;
                     let test = super::as_a_page(BOMB($bytes), $complaint);
                     timeout(PATIENCE, test).await.unwrap();
                 }

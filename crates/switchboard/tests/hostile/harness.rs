@@ -12,7 +12,7 @@ use switchboard_testkit::{
     PeakMemory, Script, assert_no_process_left, processes_with_tag, unique_tag, zombies_among,
 };
 use tempfile::TempDir;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{child, launch, name, permissive};
@@ -30,8 +30,12 @@ const POLL: Duration = Duration::from_millis(20);
 /// The healthy servers of every scene, one of each era.
 const HEALTHY: [&str; 2] = ["old", "new"];
 
-/// Memory is that of the whole process: where tests share one, rows are played one by one.
-static ALONE: Mutex<()> = Mutex::const_new(());
+/// Waits until no other test runs in this process: memory and time are those of the whole of it.
+/// Where every test has a process of its own, nobody waits.
+pub(crate) async fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::const_new(());
+    ALONE.lock().await
+}
 
 /// A host with one hostile and two healthy servers.
 pub(crate) struct Scene {
@@ -48,7 +52,7 @@ pub(crate) struct Scene {
 /// Plays a row, and fails if anything is not as it says.
 pub(crate) async fn play(name: &str, does: &str, row: Row) {
     println!("{name}: {does}");
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let memory = PeakMemory::begin();
     let bound = row.memory;
     let played = timeout(PATIENCE, Box::pin(play_out(row))).await;

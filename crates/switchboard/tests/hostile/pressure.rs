@@ -17,10 +17,12 @@ use switchboard_testkit::{
     PeakMemory, Script, Step, assert_no_process_left, read_record, rounds, unique_tag,
 };
 use tokio::runtime::Handle;
+use tokio::sync::MutexGuard;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{child, launch, permissive};
+use crate::harness::alone;
 
 const MIB: u64 = 1024 * 1024;
 /// What no test takes, however busy the machine is, unless it is a whole run.
@@ -33,10 +35,12 @@ const FLOOD_MEMORY: u64 = 8 * MIB;
 struct Scene {
     host: Host,
     tag: String,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Scene {
     async fn open(script: &Script, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Self {
+        let alone = alone().await;
         let tag = unique_tag();
         let healthy = child(&Script::legacy().tool("echo"), &tag);
         let builder = permissive()
@@ -45,7 +49,11 @@ impl Scene {
             .server(launch("h", healthy));
         let host = change(builder).start().unwrap();
         host.wait_for(Readiness::All).await;
-        Self { host, tag }
+        Self {
+            host,
+            tag,
+            _alone: alone,
+        }
     }
 
     async fn work(&self) -> Result<String, CallError> {
@@ -88,10 +96,14 @@ fn working(steps: impl IntoIterator<Item = Step>) -> Script {
 
 /// So many log messages of a hundred bytes.
 fn log_messages(count: u32) -> Step {
+    log_messages_of(100, count)
+}
+
+fn log_messages_of(bytes: usize, count: u32) -> Step {
     let message = json!({
         "jsonrpc": "2.0",
         "method": "notifications/message",
-        "params": {"level": "info", "data": "all is well ".repeat(8)},
+        "params": {"level": "info", "data": "x".repeat(bytes)},
     });
     Step::repeated_bytes(&format!("{message}\n"), u64::from(count))
 }
@@ -305,6 +317,7 @@ fn call_in_vain(host: &Host, server: &str, times: usize, calls: &mut JoinSet<boo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_under_many_calls_delays_nobody() {
+    let _alone = alone().await;
     let tag = unique_tag();
     let host = crowd(vec![child(&working([Step::Hang]), &tag)], 5, &tag).await;
     let mut vain = JoinSet::new();
@@ -350,6 +363,7 @@ fn bad_neighbours(tag: &str) -> Vec<ServerConfig> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_hostile_servers_among_fifty_cost_the_others_no_call() {
     const HEALTHY: usize = 40;
+    let _alone = alone().await;
     let tag = unique_tag();
     let host = crowd(bad_neighbours(&tag), HEALTHY, &tag).await;
     let mut vain = JoinSet::new();
