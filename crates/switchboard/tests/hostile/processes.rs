@@ -72,6 +72,10 @@ rows! {
         with_grandchild(Grandchild::default());
     s17_grandchild_on_stdout: "leaves a process that holds its stdout open" =>
         with_grandchild(Grandchild { hold_stdout: true, ..Grandchild::default() });
+    s17_own_session: "leaves a process in a session of its own" =>
+        with_grandchild(Grandchild { setsid: true, ..Grandchild::default() });
+    s17_double_fork: "leaves a daemon without a parent" =>
+        with_grandchild(Grandchild { double_fork: true, ..Grandchild::default() });
     s17_exits_and_leaves_a_child_on_stdout: "exits while a child of its own holds stdout open" =>
         Row::working([
             Step::SpawnChild(Grandchild { hold_stdout: true, ..Grandchild::default() }),
