@@ -332,6 +332,29 @@ async fn a_server_that_hangs_under_many_calls_delays_nobody() {
     assert_no_process_left(&tag).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_hang_do_not_use_up_the_hosts_permits() {
+    let _alone = alone().await;
+    let tag = unique_tag();
+    let limits = Limits::default();
+    let hanging = limits.calls_in_flight / limits.calls_per_server + 1;
+    let hostile = vec![child(&working([Step::Hang]), &tag); hanging];
+    let host = crowd(hostile, 2, &tag).await;
+    let mut vain = JoinSet::new();
+    for number in 0..hanging {
+        call_in_vain(
+            &host,
+            &format!("s{number}"),
+            limits.calls_per_server,
+            &mut vain,
+        );
+    }
+    call_healthy(&host, 2, 5).await;
+    vain.shutdown().await;
+    host.shutdown().await;
+    assert_no_process_left(&tag).await;
+}
+
 /// Ten ways to be a bad neighbour.
 fn bad_neighbours(tag: &str) -> Vec<ServerConfig> {
     let pause = || Step::DelayMs(5);
