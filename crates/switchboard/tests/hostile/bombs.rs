@@ -84,32 +84,32 @@ fn deep(bytes: u64) -> Vec<Step> {
 }
 
 /// The steps that write one line, with a bomb in it.
-fn line(before: &str, bomb: Vec<Step>, after: &str) -> Vec<Step> {
+pub(crate) fn line(before: &str, bomb: Vec<Step>, after: &str) -> Vec<Step> {
     let mut steps = vec![Step::bytes(before)];
     steps.extend(bomb);
     steps.push(Step::raw(after));
     steps
 }
 
-fn polite() -> Script {
+pub(crate) fn polite() -> Script {
     Script::legacy().tool("work").tool("echo")
 }
 
 /// What it cost to be bombed, from the beginning of a measurement on.
-struct Cost {
+pub(crate) struct Cost {
     memory: PeakMemory,
     processor: Duration,
 }
 
 impl Cost {
-    fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self {
             memory: PeakMemory::begin(),
             processor: cpu_time(),
         }
     }
 
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         let memory = self.memory.growth();
         let processor = cpu_time().saturating_sub(self.processor);
         println!(
@@ -124,7 +124,7 @@ impl Cost {
     }
 }
 
-async fn host_of(script: &Script, tag: &str) -> Host {
+pub(crate) async fn host_of(script: &Script, tag: &str) -> Host {
     let host = permissive()
         .server(launch("s", child(script, tag)))
         .start()

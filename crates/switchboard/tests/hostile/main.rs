@@ -19,6 +19,7 @@ mod harness;
 mod table;
 
 mod bombs;
+mod crowds;
 mod framing;
 mod ids;
 mod launches;
