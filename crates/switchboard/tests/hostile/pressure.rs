@@ -143,6 +143,16 @@ async fn whole_floods_of_notifications_wait_for_no_listener() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_log_messages_do_not_pile_up_for_a_listener_that_does_not_listen() {
+    const COUNT: u32 = 2_000;
+    let script = working([log_messages_of(60_000, COUNT), Step::text("done")]);
+    let scene = Scene::open(&script, |builder| builder).await;
+    let _events = scene.host.events();
+    assert_eq!(outlast(COUNT, scene.work()).await.unwrap(), "done");
+    scene.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_floods_of_stderr_are_read_and_forgotten() {
     let kibibytes = rounds(100_000);
     let flood = Step::StderrFlood {
