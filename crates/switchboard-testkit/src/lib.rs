@@ -41,7 +41,7 @@ pub use cost::{PeakMemory, cpu_time};
 pub use memory::MemoryServer;
 pub use process::{
     TAG_VARIABLE, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,
-    zombies_among,
+    zombie_children, zombies_among,
 };
 pub use rounds::rounds;
 pub use sandbox::Sandbox;

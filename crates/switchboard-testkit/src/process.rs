@@ -49,6 +49,15 @@ pub fn zombies_among(pids: &[i32]) -> Vec<i32> {
     pids.iter().copied().filter(is_zombie).collect()
 }
 
+/// The children of this process that have ended but that nobody has waited for. Those of others are
+/// not ours to wait for: whoever adopts them does, sooner or later.
+pub fn zombie_children() -> Vec<i32> {
+    let ours = i32::try_from(std::process::id()).ok();
+    let is_ours = |pid: &i32| process_parent(*pid) == ours;
+    let all: Vec<i32> = all_processes().filter(is_ours).collect();
+    zombies_among(&all)
+}
+
 /// Waits until at least so many processes with this tag are running, and returns them. Panics after
 /// five seconds.
 pub async fn wait_for_processes(tag: &str, count: usize) -> Vec<i32> {
@@ -94,11 +103,20 @@ fn all_processes() -> impl Iterator<Item = i32> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The letter that stands for the state, after the name in parentheses, which may hold anything.
+/// The letter that stands for the state.
 fn process_state(pid: i32) -> Option<char> {
+    process_fact(pid, 0)?.chars().next()
+}
+
+fn process_parent(pid: i32) -> Option<i32> {
+    process_fact(pid, 1)?.parse().ok()
+}
+
+/// What `/proc` says of a process, after the name in parentheses, which may hold anything.
+fn process_fact(pid: i32, place: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.trim_start().chars().next()
+    after_name.split_whitespace().nth(place).map(str::to_owned)
 }
 
 fn describe(pids: &[i32]) -> String {

@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde_json::json;
 use switchboard_testkit::{
     Grandchild, Script, Step, assert_no_process_left, processes_with_tag, unique_tag,
-    wait_for_processes, zombies_among,
+    wait_for_processes, zombie_children, zombies_among,
 };
 
 use crate::client::{Running, start, within};
@@ -92,8 +92,10 @@ async fn a_child_that_nobody_waited_for_is_a_zombie() {
         }
     })
     .await;
+    assert!(zombie_children().contains(&server.pid()));
     server.wait().await;
     assert!(zombies_among(&running).is_empty());
+    assert!(!zombie_children().contains(&running[0]));
 }
 
 #[tokio::test]
