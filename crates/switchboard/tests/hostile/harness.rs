@@ -9,7 +9,7 @@ use serde_json::json;
 use switchboard::{CallError, Host, Inspection, Readiness};
 use switchboard_config::ServerConfig;
 use switchboard_testkit::{
-    PeakMemory, Script, assert_no_process_left, processes_with_tag, unique_tag, zombies_among,
+    PeakMemory, Script, assert_no_process_left, unique_tag, zombie_children,
 };
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
@@ -255,10 +255,9 @@ impl Scene {
 
     /// Ends the host: nothing of any server may be left.
     async fn close(&self) {
-        let running = processes_with_tag(&self.tag);
         self.host.shutdown().await;
         assert_no_process_left(&self.tag).await;
-        assert_eq!(zombies_among(&running), [0; 0], "ended, but not waited for");
+        assert_eq!(zombie_children(), [0; 0], "ended, but not waited for");
     }
 }
 
