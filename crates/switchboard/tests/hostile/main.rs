@@ -4,6 +4,9 @@
 //! see, and what is left afterwards. One harness plays them all: beside the hostile server run two
 //! healthy ones, which must not notice; nothing hangs, memory stays in its bound, no process is left.
 //! The ids are those of the list of hostile behaviours that the project keeps (group S, stdio).
+//!
+//! Beside the table: `bombs` and `crowds` measure what JSON may cost, `pressure` what floods, deaf
+//! servers and bad neighbours may cost the others.
 
 #![allow(
     clippy::unwrap_used,
