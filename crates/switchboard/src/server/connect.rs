@@ -292,8 +292,12 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
     };
     let live = match attempt(site, first, end).await {
         // It minds the probe, or no longer speaks what it spoke before: one more try.
-        Err(ConnectError::Gone { .. }) if first == Opening::Probe => {
-            attempt(site, Opening::Initialize, end).await
+        Err(gone @ ConnectError::Gone { .. }) if first == Opening::Probe => {
+            match attempt(site, Opening::Initialize, end).await {
+                // So it did not mind the probe, it only went away: it may come back.
+                Err(ConnectError::Refused(_)) => Err(gone),
+                other => other,
+            }
         }
         Err(ConnectError::Gone { .. } | ConnectError::Refused(_))
             if first == Opening::Initialize =>
