@@ -15,6 +15,10 @@ test *ARGS:
 ci:
     cargo xtask ci
 
+# a heavy check in full, of which CI runs a share: `just whole seeds`, `just whole all`
+whole NAME:
+    cargo xtask whole {{NAME}}
+
 # the main job, narrated: nothing to configure
 demo:
     cargo run --release -- demo

@@ -8,12 +8,14 @@ mod fixtures;
 mod picture;
 mod step;
 mod test;
+mod whole;
 
 use std::process::ExitCode;
 
 use fixtures::AfterInstall;
 use step::{Failure, Steps};
 use test::Profile;
+use whole::Choice;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -21,6 +23,8 @@ usage: cargo xtask COMMAND
   check                 formatting, lints, documentation, dependency rules
   test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
   ci                    check, then test, with the time of each step
+  whole NAME            a heavy check in full, of which CI runs a share:
+                        seeds, trees, kills, connects, floods, or all
   fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one
   picture               draw what `switchboard demo` prints, for the README
 
@@ -31,6 +35,7 @@ enum Chore {
     Check,
     Test { runner_args: Vec<String> },
     Ci,
+    Whole(Choice),
     Fixtures(AfterInstall),
     Picture,
     Help,
@@ -58,16 +63,20 @@ fn parse(args: &[String]) -> Result<Chore, Failure> {
             runner_args: owned(rest),
         }),
         ["ci"] => Ok(Chore::Ci),
+        ["whole", name] => Choice::named(name)
+            .map(Chore::Whole)
+            .ok_or_else(|| not_understood(&words)),
         ["fixtures"] => Ok(Chore::Fixtures(AfterInstall::Done)),
         ["fixtures", "--verify"] => Ok(Chore::Fixtures(AfterInstall::Verify)),
         ["picture"] => Ok(Chore::Picture),
         ["help" | "--help" | "-h"] => Ok(Chore::Help),
         [] => Err(Failure::Usage(USAGE.to_owned())),
-        other => Err(Failure::Usage(format!(
-            "not understood: {}\n\n{USAGE}",
-            other.join(" ")
-        ))),
+        other => Err(not_understood(other)),
     }
+}
+
+fn not_understood(words: &[&str]) -> Failure {
+    Failure::Usage(format!("not understood: {}\n\n{USAGE}", words.join(" ")))
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
@@ -83,6 +92,11 @@ fn perform(chore: Chore) -> Result<(), Failure> {
             let outcome =
                 check::run(&mut steps).and_then(|()| test::run(&mut steps, Profile::Ci, &[]));
             steps.summarize("ci", &outcome);
+            outcome
+        }
+        Chore::Whole(choice) => {
+            let outcome = whole::run(&mut steps, &choice);
+            steps.summarize("whole", &outcome);
             outcome
         }
         Chore::Fixtures(after) => fixtures::run(&mut steps, after),
@@ -114,7 +128,12 @@ mod tests {
 
     #[test]
     fn an_unknown_option_is_refused_and_not_ignored() {
-        for words in [&["fixtures", "--verfiy"][..], &["ci", "--fast"], &[]] {
+        for words in [
+            &["fixtures", "--verfiy"][..],
+            &["ci", "--fast"],
+            &["whole", "seds"],
+            &[],
+        ] {
             assert!(matches!(parse_words(words), Err(Failure::Usage(_))));
         }
     }

@@ -20,16 +20,20 @@ pub(crate) fn run(
     runner_args: &[String],
 ) -> Result<(), Failure> {
     let fixtures = fixtures::install(steps)?;
-    // Tests start `switchboard` and `scripted-server` as programs, from crates that do not own them.
-    // All targets at once: the programs alone would be built with other features, and so twice.
-    steps.run(
-        "build",
-        &mut cargo(&["build", "--workspace", "--all-targets"]),
-    )?;
+    build(steps)?;
     if runner_args.is_empty() {
         steps.run("doc tests", &mut cargo(&["test", "--workspace", "--doc"]))?;
     }
     run_suite(steps, profile, runner_args, &fixtures)
+}
+
+/// Tests start `switchboard` and `scripted-server` as programs, from crates that do not own them.
+/// All targets at once: the programs alone would be built with other features, and so twice.
+pub(crate) fn build(steps: &mut Steps) -> Result<(), Failure> {
+    steps.run(
+        "build",
+        &mut cargo(&["build", "--workspace", "--all-targets"]),
+    )
 }
 
 fn run_suite(
