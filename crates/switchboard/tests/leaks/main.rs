@@ -73,11 +73,8 @@ async fn whole_connects_that_fail_leave_nothing() {
     leaves_nothing(async |number| match number % 5 {
         0 => fail(host, ServerConfig::stdio("no-such-program-here", ["x"])).await,
         1 => {
-            fail(
-                host,
-                child(&Script::legacy().on_start([Step::Exit(3)]), tag),
-            )
-            .await
+            let exits = Script::legacy().on_start([Step::Exit(3)]);
+            fail(host, child(&exits, tag)).await;
         }
         2 => {
             let crashes = Script::legacy().on("*", [Step::Abort]);
