@@ -35,6 +35,8 @@ mod call;
 mod catalog;
 pub mod content;
 mod event;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod host;
 pub mod id;
 mod interact;
