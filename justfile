@@ -11,13 +11,17 @@ check:
 test *ARGS:
     cargo xtask test {{ if ARGS == "" { "" } else { "-- " + ARGS } }}
 
-# what CI runs: check, then test, with the time of each step
+# what CI runs: check, then fuzz a little, then test, with the time of each step
 ci:
     cargo xtask ci
 
 # a heavy check in full, of which CI runs a share: `just whole seeds`, `just whole all`
 whole NAME:
     cargo xtask whole {{NAME}}
+
+# made-up bytes for what reads them: `just fuzz`, `just fuzz lines --seconds 600`
+fuzz *ARGS:
+    cargo xtask fuzz {{ARGS}}
 
 # the main job, narrated: nothing to configure
 demo:

@@ -4,6 +4,9 @@ use crate::step::{Failure, Steps, answers_version, cargo};
 
 pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     steps.run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
+    // A workspace of its own.
+    let fuzz = ["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"];
+    steps.run("format of fuzz", &mut cargo(&fuzz))?;
     steps.run(
         "clippy",
         &mut cargo(&[

@@ -5,6 +5,7 @@
 
 mod check;
 mod fixtures;
+mod fuzz;
 mod picture;
 mod step;
 mod test;
@@ -13,6 +14,7 @@ mod whole;
 use std::process::ExitCode;
 
 use fixtures::AfterInstall;
+use fuzz::Order;
 use step::{Failure, Steps};
 use test::Profile;
 use whole::Choice;
@@ -22,9 +24,11 @@ usage: cargo xtask COMMAND
 
   check                 formatting, lints, documentation, dependency rules
   test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
-  ci                    check, then test, with the time of each step
+  ci                    check, then fuzz a little, then test, with the time of each step
   whole NAME            a heavy check in full, of which CI runs a share:
-                        seeds, trees, kills, connects, floods, or all
+                        seeds, trees, kills, connects, floods, fuzz, or all
+  fuzz [TARGET] [--seconds N]
+                        feed made-up bytes to what reads them; a minute each unless said otherwise
   fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one
   picture               draw what `switchboard demo` prints, for the README
 
@@ -36,6 +40,7 @@ enum Chore {
     Test { runner_args: Vec<String> },
     Ci,
     Whole(Choice),
+    Fuzz(Order),
     Fixtures(AfterInstall),
     Picture,
     Help,
@@ -66,6 +71,9 @@ fn parse(args: &[String]) -> Result<Chore, Failure> {
         ["whole", name] => Choice::named(name)
             .map(Chore::Whole)
             .ok_or_else(|| not_understood(&words)),
+        ["fuzz", rest @ ..] => Order::parse(rest)
+            .map(Chore::Fuzz)
+            .ok_or_else(|| not_understood(&words)),
         ["fixtures"] => Ok(Chore::Fixtures(AfterInstall::Done)),
         ["fixtures", "--verify"] => Ok(Chore::Fixtures(AfterInstall::Verify)),
         ["picture"] => Ok(Chore::Picture),
@@ -89,8 +97,9 @@ fn perform(chore: Chore) -> Result<(), Failure> {
         Chore::Check => check::run(&mut steps),
         Chore::Test { runner_args } => test::run(&mut steps, Profile::Default, &runner_args),
         Chore::Ci => {
-            let outcome =
-                check::run(&mut steps).and_then(|()| test::run(&mut steps, Profile::Ci, &[]));
+            let outcome = check::run(&mut steps)
+                .and_then(|()| fuzz::run(&mut steps, &Order::all(fuzz::CI_SECONDS)))
+                .and_then(|()| test::run(&mut steps, Profile::Ci, &[]));
             steps.summarize("ci", &outcome);
             outcome
         }
@@ -99,6 +108,7 @@ fn perform(chore: Chore) -> Result<(), Failure> {
             steps.summarize("whole", &outcome);
             outcome
         }
+        Chore::Fuzz(order) => fuzz::run(&mut steps, &order),
         Chore::Fixtures(after) => fixtures::run(&mut steps, after),
         Chore::Picture => picture::run(&mut steps),
         Chore::Help => {

@@ -70,6 +70,11 @@ impl Steps {
         })
     }
 
+    /// The workspace root.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Runs one command in the workspace root, its output going straight to ours.
     pub(crate) fn run(&mut self, step: &'static str, command: &mut Command) -> Result<(), Failure> {
         command.current_dir(&self.root);
@@ -84,6 +89,36 @@ impl Steps {
                 step,
                 reason: format!("`{shown}` did not start: {error}"),
             }),
+        })
+    }
+
+    /// Runs a talkative command: of what it says on stderr, all is shown if it fails, and otherwise
+    /// the lines `of_interest`.
+    pub(crate) fn run_quietly(
+        &mut self,
+        step: &'static str,
+        command: &mut Command,
+        of_interest: impl Fn(&str) -> bool,
+    ) -> Result<(), Failure> {
+        command.current_dir(&self.root);
+        let shown = shell_form(command);
+        self.perform(step, &shown, || {
+            let output = command.output().map_err(|error| Failure::Step {
+                step,
+                reason: format!("`{shown}` did not start: {error}"),
+            })?;
+            let success = output.status.success();
+            let said = String::from_utf8_lossy(&output.stderr);
+            for line in said.lines().filter(|line| !success || of_interest(line)) {
+                println!("{line}");
+            }
+            if success {
+                return Ok(());
+            }
+            Err(Failure::Command {
+                command: shown.clone(),
+                code: code_of(output.status),
+            })
         })
     }
 

@@ -4,8 +4,12 @@
 //! their names, which contain `whole_` and the name of the check. Invariant: a check without a test
 //! is a failure and not a success.
 
+use crate::fuzz;
 use crate::step::{Failure, Steps, answers_version, cargo};
 use crate::test;
+
+/// How long each fuzz target runs.
+const FUZZ_SECONDS: u32 = 300;
 
 /// One heavy check.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,12 +33,14 @@ const CHECKS: [Check; 5] = [
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     One(&'static Check),
+    Fuzz,
     All,
 }
 
 impl Choice {
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
+            "fuzz" => Some(Self::Fuzz),
             "all" => Some(Self::All),
             _ => CHECKS
                 .iter()
@@ -47,10 +53,19 @@ impl Choice {
 pub(crate) fn run(steps: &mut Steps, choice: &Choice) -> Result<(), Failure> {
     let checks = match choice {
         Choice::One(check) => std::slice::from_ref(*check),
+        Choice::Fuzz => &[],
         Choice::All => &CHECKS,
     };
-    prepare(steps)?;
-    checks.iter().try_for_each(|check| check.run(steps))
+    if !checks.is_empty() {
+        prepare(steps)?;
+    }
+    for check in checks {
+        check.run(steps)?;
+    }
+    if matches!(choice, Choice::Fuzz | Choice::All) {
+        fuzz::run(steps, &fuzz::Order::all(FUZZ_SECONDS))?;
+    }
+    Ok(())
 }
 
 fn prepare(steps: &mut Steps) -> Result<(), Failure> {

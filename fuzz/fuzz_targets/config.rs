@@ -1,0 +1,57 @@
+//! A config is read without a panic whatever it is, and what is said of it points into it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use switchboard_config::{Diagnostic, Source, Sources, Trust, expand, load};
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    let environment = |name: &str| match name {
+        "HOME" => Some("/home/ada".to_owned()),
+        "EMPTY" => Some(String::new()),
+        "LONG" => Some("x".repeat(10_000)),
+        _ => None,
+    };
+    let sources = Sources {
+        command_line: vec![Source::Inline(text.clone().into_owned())],
+        ..Sources::default()
+    };
+    let loaded = load(&sources, &environment);
+    for diagnostic in &loaded.diagnostics {
+        check(diagnostic, &text);
+    }
+    for entry in &loaded.config.servers {
+        let _ = entry.admit(&Trust::none());
+        let again = loaded.config.servers.iter();
+        assert_eq!(
+            again.filter(|other| other.name() == entry.name()).count(),
+            1
+        );
+    }
+    let _ = expand(&text, &environment);
+});
+
+fn check(diagnostic: &Diagnostic, text: &str) {
+    let shown = diagnostic.to_string();
+    let acts = |letter: char| letter.is_control() && letter != '\n';
+    assert!(!shown.chars().any(acts), "{shown:?}");
+    let Some(origin) = diagnostic.origin.as_ref().filter(|origin| origin.line > 0) else {
+        return;
+    };
+    let line = text.split('\n').nth(origin.line as usize - 1);
+    let length = line.expect("the line is one of the text").chars().count();
+    assert!(
+        (1..=length + 1).contains(&(origin.column as usize)),
+        "{shown}"
+    );
+    if let Some(snippet) = &diagnostic.snippet {
+        let last = (snippet.start_column + snippet.len - 1) as usize;
+        assert!(snippet.start_column >= 1 && snippet.len >= 1, "{shown}");
+        // Blanks at the end of a line are not shown, but may be marked.
+        assert!(
+            last <= length.max(snippet.line_text.chars().count()) + 1,
+            "{shown}"
+        );
+    }
+}

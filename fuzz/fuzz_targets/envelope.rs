@@ -1,0 +1,126 @@
+//! What is JSON-RPC to a careful slow reader is the same JSON-RPC to the fast one.
+
+#![no_main]
+
+use std::fmt;
+
+use libfuzzer_sys::fuzz_target;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use switchboard::fuzzing::{Reading, read};
+
+/// Deeper than this the two differ on purpose.
+const DEEP: usize = 100;
+
+fuzz_target!(|line: &[u8]| {
+    let reading = read(line);
+    if let Reading::Batch(count) = &reading {
+        check_batch(line, *count);
+    }
+    if let Some(members) = slow_reading(line) {
+        check(&members, &reading);
+    }
+});
+
+/// The members of a message, those that stand twice included, in their order.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+impl Members {
+    fn of<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        let same = self.0.iter().filter(move |(name, _)| name == key);
+        same.map(|(_, value)| value.get())
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.get())
+    }
+}
+
+/// The line as an object of JSON that is not too deep.
+fn slow_reading(line: &[u8]) -> Option<Members> {
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+    let text = std::str::from_utf8(line.trim_ascii()).ok()?;
+    let tree: Value = serde_json::from_str(text).ok()?;
+    if depth(&tree) > DEEP {
+        return None;
+    }
+    serde_json::from_str(text).ok()
+}
+
+fn depth(tree: &Value) -> usize {
+    match tree {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn check(members: &Members, reading: &Reading) {
+    let known = ["jsonrpc", "id", "method", "params", "result", "error"];
+    let is_rpc = members.text("jsonrpc") == Some("\"2.0\"");
+    let stands_twice = known.iter().any(|key| members.of(key).count() > 1);
+    let own = members.text("id").and_then(|id| id.parse::<u64>().ok());
+    let own = own.filter(|id| members.text("id") == Some(&id.to_string()));
+    if stands_twice {
+        assert!(
+            matches!(reading, Reading::Broken(_) | Reading::Noise),
+            "{reading:?}"
+        );
+        return;
+    }
+    if !is_rpc {
+        return;
+    }
+    let [method, id, result, error] =
+        ["method", "id", "result", "error"].map(|key| members.text(key));
+    match (method, id, result, error) {
+        (None, Some(_), Some(result), None) => {
+            assert_eq!(*reading, Reading::Result(own, result.as_bytes().to_vec()));
+        }
+        (None, Some(_), None, Some(_)) => assert_eq!(*reading, Reading::Error),
+        (Some(method), None, _, _) => match serde_json::from_str::<String>(method) {
+            Ok(method) => assert_eq!(*reading, Reading::Notification(method)),
+            Err(_) => assert_eq!(*reading, Reading::Broken(None)),
+        },
+        (Some(method), Some(_), _, _) => match reading {
+            Reading::Request(read) => {
+                assert_eq!(serde_json::from_str(method).ok().as_ref(), Some(read));
+            }
+            other => assert_eq!(*other, Reading::Broken(None)),
+        },
+        _ => assert_eq!(*reading, Reading::Broken(own.filter(|_| method.is_none()))),
+    }
+}
+
+/// Whoever counts the messages of a batch slowly counts as many.
+fn check_batch(line: &[u8], count: usize) {
+    if let Ok(messages) = serde_json::from_slice::<Vec<&RawValue>>(line) {
+        assert_eq!(messages.len(), count);
+    }
+}
