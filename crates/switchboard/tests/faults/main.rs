@@ -9,6 +9,8 @@
     reason = "a test that meets the unexpected shall fail"
 )]
 
+mod calls;
+mod children;
 #[path = "../common/mod.rs"]
 mod common;
 mod judge;
@@ -27,37 +29,58 @@ use serde_json::json;
 use switchboard::{ConnectionStatus, Event, Readiness};
 use switchboard_testkit::{MemoryServer, Script, rounds};
 
-/// So many seeds meet every fate that a call can have.
-const ENOUGH_FOR_EVERY_FATE: u32 = 100;
+/// Among so many calls there is every fate that a call can have.
+const ENOUGH_CALLS: usize = 800;
 
 #[test]
 fn whole_seeds_no_call_runs_twice_and_every_lost_one_is_said_to_be_unknown() {
-    if let Some(seed) = chosen_seed() {
-        println!("seed {seed}: {:?}", run(seed).unwrap());
-        return;
-    }
-    let count = rounds(200);
+    let tally = run_all(rounds(200), seeds::run);
+    let missing = Fate::ALL.iter().filter(|fate| !tally.contains_key(fate));
+    let missing: Vec<_> = missing.collect();
+    assert!(
+        tally.values().sum::<usize>() < ENOUGH_CALLS || missing.is_empty(),
+        "the seeds never lead to {missing:?}: {tally:?}"
+    );
+}
+
+#[test]
+fn whole_seeds_hold_over_real_pipes_and_real_deaths() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let host = runtime.block_on(async { permissive().start().unwrap() });
+    run_all(rounds(40), |seed| {
+        runtime.block_on(children::run(&host, seed))
+    });
+    runtime.block_on(host.shutdown());
+}
+
+/// Runs so many seeds, or the one that was chosen, and says how their calls ended. Fails with the
+/// numbers of the seeds that failed.
+fn run_all(count: u32, run: impl Fn(u64) -> Result<Tally, String>) -> Tally {
+    let seeds = match chosen_seed() {
+        Some(seed) => seed..seed + 1,
+        None => 0..u64::from(count),
+    };
     let mut tally = Tally::new();
     let mut failed = Vec::new();
-    for seed in 0..u64::from(count) {
-        match run(seed) {
+    for seed in seeds.clone() {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        match outcome.unwrap_or_else(|_| Err("it panicked, see above".to_owned())) {
             Ok(fates) => fates
                 .into_iter()
                 .for_each(|(fate, calls)| *tally.entry(fate).or_default() += calls),
             Err(problem) => failed.push((seed, problem)),
         }
     }
-    println!("{count} seeds: {tally:?}");
+    println!("seeds {seeds:?}: {tally:?}");
     if let Some((seed, problem)) = failed.first() {
         let seeds: Vec<_> = failed.iter().map(|(seed, _)| seed).collect();
         panic!("seeds {seeds:?} failed. SWITCHBOARD_SEED={seed} repeats the first: {problem}");
     }
-    let missing = Fate::ALL.iter().filter(|fate| !tally.contains_key(fate));
-    let missing: Vec<_> = missing.collect();
-    assert!(
-        count < ENOUGH_FOR_EVERY_FATE || missing.is_empty(),
-        "the seeds never lead to {missing:?}: {tally:?}"
-    );
+    tally
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,12 +113,6 @@ async fn a_modern_server_that_is_lost_in_the_probe_comes_back() {
     }
     let echo = host.call("mcp__s__echo", json!({"message": "hi"})).await;
     assert_eq!(echo.unwrap().to_text(), "hi");
-}
-
-/// Runs a seed; a panic is a failure of that seed.
-fn run(seed: u64) -> Result<Tally, String> {
-    catch_unwind(AssertUnwindSafe(|| seeds::run(seed)))
-        .unwrap_or_else(|_| Err("it panicked, see above".to_owned()))
 }
 
 #[expect(

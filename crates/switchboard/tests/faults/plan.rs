@@ -145,6 +145,34 @@ impl Plan {
     }
 }
 
+/// One seed for a real child, which lives in real time.
+#[derive(Debug)]
+pub(crate) struct ChildPlan {
+    pub(crate) server: ServerPlan,
+    pub(crate) calls: Vec<CallPlan>,
+    /// When somebody kills it.
+    pub(crate) killed_after: Option<Duration>,
+}
+
+impl ChildPlan {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let rng = &mut Rng::with_seed(seed);
+        let count = rng.usize(1..=MOST_CALLS);
+        let calls = (0..count).map(|number| CallPlan::draw(rng, number, 1).hurried());
+        let calls = calls.collect();
+        let server = ServerPlan {
+            is_serial: false,
+            ..ServerPlan::draw(rng, 0)
+        };
+        let killed_after = one_in(rng, 3).then(|| Duration::from_micros(rng.u64(..20_000)));
+        Self {
+            server,
+            calls,
+            killed_after,
+        }
+    }
+}
+
 impl ServerPlan {
     fn draw(rng: &mut Rng, traffic: usize) -> Self {
         let era = if rng.bool() { Era::Legacy } else { Era::Modern };
@@ -262,6 +290,25 @@ impl CallPlan {
                 _ => 0,
             },
             deed: Deed::draw(rng),
+        }
+    }
+
+    /// The same in real time: shorter pauses, and deadlines that only a call without an answer meets.
+    fn hurried(self) -> Self {
+        let deadline = if self.deed == Deed::Hang {
+            Duration::from_millis(300)
+        } else {
+            Duration::from_secs(60)
+        };
+        Self {
+            after: self.after / 200,
+            deadline: Some(deadline),
+            dropped_after: self.dropped_after.map(|after| after / 200),
+            deed: match self.deed {
+                Deed::AnswerLate(time) => Deed::AnswerLate(time / 200),
+                deed => deed,
+            },
+            ..self
         }
     }
 

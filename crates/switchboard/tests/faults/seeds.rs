@@ -1,16 +1,16 @@
 //! Runs one seed: a host, its faulty servers and its calls, in memory and on a paused clock.
 
-use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use switchboard::{CallContext, CallError, Host, Output, Readiness};
+use switchboard::{CallContext, CallError, Host, Readiness};
 use switchboard_testkit::{MemoryServer, Script};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::calls::{Outcome, make};
 use crate::common::{InMemory, permissive};
 use crate::judge::{Seen, Tally, judge};
 use crate::link::{FaultyDial, Weather};
@@ -69,7 +69,10 @@ impl<'p> Stage<'p> {
     async fn play(self) -> Result<Tally, String> {
         self.host.wait_for(Readiness::All).await;
         self.weather.is_armed.store(true, Ordering::Relaxed);
-        let calls = join_all(self.plan.calls.iter().map(|call| self.make(call)));
+        let calls = join_all(self.plan.calls.iter().map(|call| {
+            let server = server_name(call.server);
+            make(&self.host, server, call)
+        }));
         let all = async { tokio::join!(calls, self.call_the_calm_one(), self.meddle()) };
         let outcomes = timeout(FOR_EVER, all).await;
         let (outcomes, calm, ()) = outcomes.map_err(|_| "something hangs".to_owned())?;
@@ -84,22 +87,6 @@ impl<'p> Stage<'p> {
         let end = timeout(FOR_EVER, self.host.shutdown()).await;
         end.map_err(|_| "shutting down hangs".to_owned())?;
         Ok(tally)
-    }
-
-    /// Makes a call, and says what came of it and how long that took.
-    async fn make(&self, call: &CallPlan) -> (Option<Result<Output, CallError>>, Duration) {
-        sleep(call.after).await;
-        let began = Instant::now();
-        let name = format!("mcp__{}__{}", server_name(call.server), call.tool);
-        let mut context = CallContext::default();
-        context.deadline = call.deadline.map(|deadline| began + deadline);
-        let arguments = json!({"load": "x".repeat(call.padding)});
-        let pending = self.host.call(name, arguments).context(context);
-        let outcome = match call.dropped_after {
-            Some(after) => timeout(after, pending.into_future()).await.ok(),
-            None => Some(pending.await),
-        };
-        (outcome, began.elapsed())
     }
 
     async fn call_the_calm_one(&self) -> Result<(), CallError> {
@@ -146,10 +133,7 @@ impl<'p> Stage<'p> {
         Err(format!("{name} did not come back: {status:?}"))
     }
 
-    fn judge_all(
-        &self,
-        outcomes: Vec<(Option<Result<Output, CallError>>, Duration)>,
-    ) -> Result<Tally, String> {
+    fn judge_all(&self, outcomes: Vec<(Outcome, Duration)>) -> Result<Tally, String> {
         let mut tally = Tally::new();
         for (call, (outcome, took)) in self.plan.calls.iter().zip(outcomes) {
             let (received, executed) = self.deliveries_of(call);
