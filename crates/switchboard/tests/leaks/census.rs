@@ -34,21 +34,27 @@ impl Census {
         }
     }
 
-    /// Waits until no child is left and no more tasks than these, and counts then.
-    pub(crate) async fn once_quiet(tasks: usize) -> Self {
-        let now = poll(|now| now.children == 0 && now.tasks == tasks).await;
-        assert_eq!((now.children, now.tasks), (0, tasks), "it does not settle");
+    /// Waits until nothing of earlier rounds is under way any more, and counts then. `self` is from
+    /// before the first round; a host that is still there keeps the thread that starts its children.
+    pub(crate) async fn once_quiet(self) -> Self {
+        let is_quiet = |now: &Self| {
+            now.children == 0 && now.tasks == self.tasks && now.threads <= self.threads + 1
+        };
+        let now = poll(is_quiet).await;
+        assert!(is_quiet(&now), "it does not settle: {self:?}, now {now:?}");
         now
     }
 
-    /// Waits until all is as it was.
+    /// Waits until there is no more of anything than there was.
     pub(crate) async fn wait_for_return(self) {
-        let now = poll(|now| *now == self).await;
-        assert_eq!(now, self, "something is left");
-    }
-
-    pub(crate) fn tasks(self) -> usize {
-        self.tasks
+        let is_back = |now: &Self| {
+            now.descriptors <= self.descriptors
+                && now.threads <= self.threads
+                && now.tasks <= self.tasks
+                && now.children <= self.children
+        };
+        let now = poll(is_back).await;
+        assert!(is_back(&now), "something is left: {self:?}, now {now:?}");
     }
 }
 

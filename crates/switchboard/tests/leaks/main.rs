@@ -28,11 +28,11 @@ const SHARE: u32 = 500;
 
 /// Runs rounds, the first few unmeasured, and sees that they leave nothing.
 async fn leaves_nothing(round: impl AsyncFn(u32)) {
-    let idle = Census::take().tasks();
+    let first = Census::take();
     for number in 0..WARM_UP {
         round(number).await;
     }
-    let before = Census::once_quiet(idle).await;
+    let before = first.once_quiet().await;
     let memory = Memory::look();
     for number in 0..rounds(SHARE) {
         round(number).await;
