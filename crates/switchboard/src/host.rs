@@ -34,7 +34,7 @@ use crate::permission::Policy;
 use crate::server::ServerHandle;
 use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
 use crate::sync::lock;
-use crate::transport::process::Children;
+use crate::transport::children::Children;
 use site::Sites;
 
 /// What shutting down may take on top of the time that children are given.
@@ -309,7 +309,7 @@ impl Host {
         let children = shared.deadlines.exit_after_eof + shared.deadlines.exit_after_term;
         // Whatever a task does, the end of the children does not depend on it.
         let _ = timeout(children + SHUTDOWN_SLACK, shared.tasks.wait()).await;
-        shared.children.kill_all();
+        shared.children.end().await;
     }
 
     fn known(&self, name: &str) -> Result<Arc<ServerHandle>, ServerError> {

@@ -48,6 +48,7 @@ pub mod naming {
     pub use crate::catalog::naming::{server_part, split_wire_name, tool_part, wire_name};
 }
 pub mod permission;
+pub mod process;
 mod registry;
 mod server;
 mod session;

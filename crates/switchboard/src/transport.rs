@@ -3,14 +3,21 @@
 //! A transport yields streams (or a server in this process) and, where there is one, the child
 //! that must not survive. It knows nothing of requests.
 
+pub(crate) mod children;
 mod descriptors;
 pub(crate) mod environment;
+pub(crate) mod guardian;
 pub(crate) mod memory;
+pub(crate) mod orphans;
 pub(crate) mod outbox;
 pub(crate) mod process;
+mod procfs;
+pub(crate) mod record;
 mod spawner;
 pub(crate) mod stderr;
 pub(crate) mod stdio;
+mod sweep;
+pub(crate) mod tag;
 
 use std::io;
 

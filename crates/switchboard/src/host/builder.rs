@@ -23,9 +23,12 @@ use crate::server::memory::{ServerMemory, ShortMemory};
 use crate::sync::lock;
 use crate::telemetry::WireTap;
 use crate::transport::Dial;
+use crate::transport::children::{Care, Children};
 use crate::transport::environment::Variables;
+use crate::transport::guardian::{GuardianCommand, Post};
 use crate::transport::memory::LocalServer;
-use crate::transport::process::Children;
+use crate::transport::orphans::Adoption;
+use crate::transport::tag::HostTag;
 
 /// Puts a host together. Nothing runs before [`HostBuilder::start`].
 ///
@@ -44,6 +47,9 @@ pub struct HostBuilder {
     spill: Option<Arc<dyn Spill>>,
     tap: Option<Arc<dyn WireTap>>,
     retries: Retries,
+    tag: HostTag,
+    adoption: Option<Adoption>,
+    guardian: Option<GuardianCommand>,
 }
 
 enum Wanted {
@@ -79,6 +85,9 @@ impl Default for HostBuilder {
             spill: None,
             tap: None,
             retries: Retries::ByPolicy,
+            tag: HostTag::new(),
+            adoption: None,
+            guardian: None,
         }
     }
 }
@@ -186,6 +195,26 @@ impl HostBuilder {
         self
     }
 
+    /// By which tag the children of this host are known; see [`process`](crate::process). Made up if
+    /// not given.
+    pub fn tag(mut self, tag: HostTag) -> Self {
+        self.tag = tag;
+        self
+    }
+
+    /// Orphans are looked after, too: for programs that own their process, see [`Adoption`].
+    pub fn adopt_orphans(mut self, adoption: Adoption) -> Self {
+        self.adoption = Some(adoption);
+        self
+    }
+
+    /// Has a guardian stand by from the first child on, which ends what is left if this process is
+    /// killed. Linux only; elsewhere there is none.
+    pub fn guardian(mut self, guardian: GuardianCommand) -> Self {
+        self.guardian = Some(guardian);
+        self
+    }
+
     /// Starts all servers at once and comes back without waiting for any of them; see
     /// [`Host::wait_for`].
     ///
@@ -217,8 +246,15 @@ impl HostBuilder {
             changing: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            children: Children::default(),
+            children: Children::new(Care {
+                tag: self.tag,
+                adoption: self.adoption,
+                guardian: self.guardian.map(|command| Post::new(command, self.tag)),
+            }),
         };
+        shared
+            .children
+            .spawn_mourner(&shared.tasks, shared.stop.clone());
         for wanted in self.servers {
             add(&shared, wanted)?;
         }

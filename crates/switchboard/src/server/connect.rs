@@ -18,9 +18,10 @@ use super::negotiate::Refusal;
 use crate::limits::Deadlines;
 use crate::mcp::Era;
 use crate::session::{Connection, LocalSession, Session, SessionContext, SessionEnd, Streams};
+use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
 use crate::transport::memory::LocalServer;
-use crate::transport::process::{Children, Exit, Process, SpawnError};
+use crate::transport::process::{Exit, Process, SpawnError};
 use crate::transport::stderr::StderrTail;
 use crate::transport::{Dial, stdio};
 

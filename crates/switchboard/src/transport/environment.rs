@@ -1,7 +1,8 @@
 //! Which environment variables a child gets.
 //!
 //! Pure. Invariant: a variable of ours reaches a child only by this list, by the entry's
-//! `inheritEnv`, or by the entry's `env`.
+//! `inheritEnv`, or by the entry's `env`. (The mark that tells whose child it is comes on top, see
+//! [`tag`](super::tag).)
 
 use std::collections::BTreeMap;
 

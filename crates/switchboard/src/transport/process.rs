@@ -1,15 +1,15 @@
-//! Child processes, and their end.
+//! A child process, and its end.
 //!
 //! A child leads a process group of its own and dies with us. Invariant: when a [`Process`] is
-//! gone, whether it was shut down or dropped, so is everything in its group.
+//! gone, whether it was shut down or dropped, so is everything in its group. What left the group is
+//! the affair of [`Children`].
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -17,14 +17,14 @@ use rustix::process::{Pid, Signal};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
+use super::children::Children;
 use super::descriptors;
-use super::spawner::Spawner;
-use crate::sync::lock;
+use super::procfs;
 
 /// How long is waited for a child after SIGKILL: only a kernel that is stuck keeps it.
 const AFTER_KILL: Duration = Duration::from_secs(2);
-/// How often is looked whether the rest of a group is gone.
-const GROUP_POLL: Duration = Duration::from_millis(5);
+/// The first pause between two looks whether the rest of a group is gone; each is twice the last.
+const GROUP_POLL: Duration = Duration::from_millis(2);
 /// How long the rest of a group may take after SIGTERM, when its leader has left.
 const GROUP_GRACE: Duration = Duration::from_millis(250);
 
@@ -34,8 +34,12 @@ pub(crate) struct Launch {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
     pub(crate) cwd: Option<PathBuf>,
-    /// The whole environment.
+    /// The whole environment, but for the mark.
     pub(crate) env: BTreeMap<String, String>,
+    /// The mark that this process carries itself, if it is a child of a host.
+    pub(crate) outer_mark: Option<String>,
+    /// What leaves the child's group may stay.
+    pub(crate) keeps_daemons: bool,
 }
 
 /// Why nothing was started.
@@ -58,80 +62,69 @@ pub(crate) struct Pipes {
     pub(crate) stderr: ChildStderr,
 }
 
+/// A child that was just started.
+pub(super) struct Spawned {
+    pub(super) child: Child,
+    pub(super) group: Pid,
+    pub(super) pipes: Pipes,
+}
+
 /// A running child and its group.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     group: Pid,
+    /// Which of the host's children it is.
+    number: u64,
     exit: Option<ExitStatus>,
     /// Nothing of the group is left: its number may belong to somebody else by now.
     is_over: bool,
     children: Children,
 }
 
-/// All children of a host: how they are started, and the end that cannot wait.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Children {
-    spawner: Spawner,
-    groups: Arc<Mutex<HashSet<Pid>>>,
-}
-
-impl Children {
-    /// Ends every group at once.
-    pub(crate) fn kill_all(&self) {
-        for group in lock(&self.groups).iter() {
-            let _ = rustix::process::kill_process_group(*group, Signal::KILL);
-        }
+/// Starts a child as the leader of a new group.
+pub(super) fn spawn(launch: &Launch) -> Result<Spawned, SpawnError> {
+    if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        return Err(SpawnError::NoDirectory(cwd.clone()));
     }
-
-    /// Starts a child as the leader of a new group.
-    pub(crate) async fn start(&self, launch: Launch) -> Result<(Process, Pipes), SpawnError> {
-        let command = launch.command.clone();
-        let children = self.clone();
-        // The process is made where the child is, so that whoever stops waiting leaves nothing.
-        let started = self.spawner.run(move || children.start_here(&launch)).await;
-        started.unwrap_or_else(|error| {
-            let why = error.to_string();
-            Err(SpawnError::Other { command, why })
-        })
-    }
-
-    fn start_here(self, launch: &Launch) -> Result<(Process, Pipes), SpawnError> {
-        if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-            return Err(SpawnError::NoDirectory(cwd.clone()));
-        }
-        let spawned = command(launch).spawn();
-        let mut child = spawned.map_err(|error| spawn_error(&error, launch))?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let group = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(Pid::from_raw);
-        let ((Some(stdin), Some(stdout), Some(stderr)), Some(group)) = (pipes, group) else {
-            let why = "it has no pipes".to_owned();
-            return Err(SpawnError::Other {
-                command: launch.command.clone(),
-                why,
-            });
-        };
-        lock(&self.groups).insert(group);
-        let process = Process {
-            child,
-            group,
-            exit: None,
-            is_over: false,
-            children: self,
-        };
-        let pipes = Pipes {
-            stdin,
-            stdout,
-            stderr,
-        };
-        Ok((process, pipes))
-    }
+    let spawned = command(launch).spawn();
+    let mut child = spawned.map_err(|error| spawn_error(&error, launch))?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let group = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw);
+    let ((Some(stdin), Some(stdout), Some(stderr)), Some(group)) = (pipes, group) else {
+        let why = "it has no pipes".to_owned();
+        return Err(SpawnError::Other {
+            command: launch.command.clone(),
+            why,
+        });
+    };
+    let pipes = Pipes {
+        stdin,
+        stdout,
+        stderr,
+    };
+    Ok(Spawned {
+        child,
+        group,
+        pipes,
+    })
 }
 
 impl Process {
+    pub(super) fn new(child: Child, group: Pid, number: u64, children: Children) -> Self {
+        Self {
+            child,
+            group,
+            number,
+            exit: None,
+            is_over: false,
+            children,
+        }
+    }
+
     /// Comes back when the child itself has exited.
     pub(crate) async fn exited(&mut self) -> Exit {
         if self.exit.is_none() {
@@ -141,7 +134,7 @@ impl Process {
     }
 
     /// Sees the child off after its stdin was closed: waits, then SIGTERM, then SIGKILL, to the
-    /// whole group. Nothing of it is left afterwards.
+    /// whole group, then to what left it. Nothing of it is left afterwards.
     pub(crate) async fn shut_down(mut self, after_eof: Duration, after_term: Duration) {
         if timeout(after_eof, self.exited()).await.is_err() {
             self.signal(Signal::TERM);
@@ -151,6 +144,7 @@ impl Process {
             }
         }
         self.end_group().await;
+        self.children.end_daemons(self.number).await;
     }
 
     /// The leader has left: what it left behind in its group goes too.
@@ -167,8 +161,12 @@ impl Process {
     }
 
     async fn group_gone(&self) {
-        while rustix::process::test_kill_process_group(self.group) != Err(Errno::SRCH) {
-            tokio::time::sleep(GROUP_POLL).await;
+        let mut pause = GROUP_POLL;
+        while rustix::process::test_kill_process_group(self.group) != Err(Errno::SRCH)
+            && procfs::is_group_alive(self.group)
+        {
+            tokio::time::sleep(pause).await;
+            pause *= 2;
         }
     }
 
@@ -183,9 +181,9 @@ impl Drop for Process {
         if !self.is_over {
             self.signal(Signal::KILL);
         }
-        lock(&self.children.groups).remove(&self.group);
         // Reaped at once if it is gone already, else by the runtime (`kill_on_drop`).
         let _ = self.child.try_wait();
+        self.children.leave(self.group, self.number);
     }
 }
 

@@ -3,7 +3,8 @@
 //! The kernel ends a child when the *thread* that started it is gone, and the threads of a runtime
 //! come and go. So children are started on a thread of their own, which lives exactly as long as
 //! somebody holds a [`Spawner`] (the host, and every child that it started). It may also block: a
-//! program on a file system that hangs holds up other starts, and nothing else.
+//! program on a file system that hangs holds up other starts, and nothing else. For the same reason
+//! it is the thread that looks for processes left behind.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -40,6 +41,13 @@ impl Spawner {
         });
         self.thread()?.send(job).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
+    }
+
+    /// Does `work` on the thread when its turn comes, unless there is no thread or too much waits.
+    pub(crate) fn run_soon(&self, work: impl FnOnce() + Send + 'static) {
+        if let Some(jobs) = lock(&self.jobs).as_ref() {
+            let _ = jobs.try_send(Box::new(work));
+        }
     }
 
     fn thread(&self) -> io::Result<mpsc::Sender<Job>> {

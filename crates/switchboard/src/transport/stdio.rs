@@ -5,8 +5,10 @@ use std::path::Path;
 use switchboard_config::StdioConfig;
 use tokio::process::ChildStderr;
 
+use super::children::Children;
 use super::environment::{self, Variables};
-use super::process::{Children, Launch, Process, SpawnError};
+use super::process::{Launch, Process, SpawnError};
+use super::tag;
 use crate::session::Streams;
 
 /// A child and its streams.
@@ -29,6 +31,8 @@ pub(crate) async fn start(
         args: config.args.clone(),
         cwd: config.cwd.as_deref().or(home).map(Path::to_owned),
         env: environment::for_child(variables, config),
+        outer_mark: variables.get(tag::VARIABLE).cloned(),
+        keeps_daemons: config.keep_daemons,
     };
     let (process, pipes) = children.start(launch).await?;
     let streams = Streams {

@@ -1,0 +1,339 @@
+//! No survivors: whatever a server starts and however it ends, nothing of it is left.
+//!
+//! Here with what a host does by itself. What a program adds to it (a guardian, the adoption of
+//! orphans, the clean-up at the next start) is tested with the command line.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{child, launch, permissive};
+use serde_json::json;
+use switchboard::process::HostTag;
+use switchboard::{Deadlines, Event, Host, HostBuilder, Readiness};
+use switchboard_config::TransportConfig;
+use switchboard_testkit::{
+    Grandchild, Script, Step, assert_no_process_left, processes_with_tag, rounds, unique_tag,
+    wait_for_processes, zombies_among,
+};
+
+/// What a server is like that nobody would like to have.
+struct Kind {
+    name: &'static str,
+    script: Script,
+    /// How many processes it comes to.
+    processes: usize,
+    is_ready: bool,
+}
+
+fn kind(name: &'static str, processes: usize, script: Script) -> Kind {
+    Kind {
+        name,
+        script: script.tool("echo"),
+        processes,
+        is_ready: true,
+    }
+}
+
+fn double_forked() -> Step {
+    Step::SpawnChild(Grandchild {
+        double_fork: true,
+        ..Grandchild::default()
+    })
+}
+
+fn kinds() -> Vec<Kind> {
+    let legacy = Script::legacy;
+    let holding_stdout = Step::SpawnChild(Grandchild {
+        setsid: true,
+        hold_stdout: true,
+        ..Grandchild::default()
+    });
+    let tree = [
+        Step::IgnoreTerm,
+        Step::spawn_in_group(),
+        Step::spawn_in_own_session(),
+        double_forked(),
+    ];
+    let flood = Step::background([Step::StderrFlood { bytes: None }]);
+    let mut kinds = vec![
+        kind("alone", 1, legacy()),
+        kind("parent", 2, legacy().on_start([Step::spawn_in_group()])),
+        kind(
+            "daemon",
+            2,
+            legacy().on_start([Step::spawn_in_own_session()]),
+        ),
+        kind("double fork", 2, legacy().on_start([double_forked()])),
+        kind("holds stdout", 2, legacy().on_start([holding_stdout])),
+        kind(
+            "stubborn tree",
+            4,
+            legacy().on_start(tree).on_eof([Step::Hang]),
+        ),
+        kind(
+            "full pipe",
+            2,
+            legacy().on_start([Step::spawn_in_own_session(), flood]),
+        ),
+    ];
+    let connecting = legacy()
+        .on_start([Step::spawn_in_own_session()])
+        .on("*", [Step::Hang])
+        .on_eof([Step::Hang]);
+    let stopped = legacy().on_start([Step::spawn_in_own_session(), Step::StopSelf]);
+    for (name, script) in [("still connecting", connecting), ("stopped", stopped)] {
+        let is_ready = false;
+        kinds.push(Kind {
+            is_ready,
+            ..kind(name, 2, script)
+        });
+    }
+    kinds
+}
+
+fn builder() -> HostBuilder {
+    let mut deadlines = Deadlines::default();
+    deadlines.exit_after_eof = Duration::from_millis(200);
+    deadlines.exit_after_term = Duration::from_millis(200);
+    permissive().deadlines(deadlines)
+}
+
+async fn host_of(kind: &Kind, tag: &str) -> Host {
+    let server = launch("s", child(&kind.script, tag));
+    let host = builder().server(server).start().unwrap();
+    if kind.is_ready {
+        host.wait_for(Readiness::All).await;
+    }
+    host
+}
+
+/// Waits until none of these processes is a zombie of ours.
+async fn assert_no_zombie(pids: &[i32]) {
+    let is_ours = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().unwrap().split(' ').nth(2);
+        parent == Some(&std::process::id().to_string())
+    };
+    let began = Instant::now();
+    while zombies_among(pids).iter().any(is_ours) {
+        assert!(began.elapsed() < Duration::from_secs(5), "zombies are left");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_a_shutdown() {
+    for kind in kinds() {
+        let tag = unique_tag();
+        let host = host_of(&kind, &tag).await;
+        let pids = wait_for_processes(&tag, kind.processes).await;
+        host.shutdown().await;
+        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", kind.name);
+        assert_no_zombie(&pids).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_when_the_host_is_dropped() {
+    for kind in kinds() {
+        let tag = unique_tag();
+        let host = host_of(&kind, &tag).await;
+        let pids = wait_for_processes(&tag, kind.processes).await;
+        drop(host);
+        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", kind.name);
+        assert_no_zombie(&pids).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_server_that_is_disconnected() {
+    for kind in kinds() {
+        let tag = unique_tag();
+        let host = host_of(&kind, &tag).await;
+        let pids = wait_for_processes(&tag, kind.processes).await;
+        host.disconnect("s").await.unwrap();
+        // One that was still connecting was not seen off but dropped.
+        match kind.is_ready {
+            true => assert_eq!(processes_with_tag(&tag), [0; 0], "{}", kind.name),
+            false => assert_no_process_left(&tag).await,
+        }
+        assert_no_zombie(&pids).await;
+        host.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_alone() {
+    for kind in kinds().into_iter().filter(|kind| kind.is_ready) {
+        let tag = unique_tag();
+        let host = host_of(&kind, &tag).await;
+        let before = wait_for_processes(&tag, kind.processes).await;
+        host.reconnect("s").await.unwrap();
+        let after = wait_for_processes(&tag, kind.processes).await;
+        assert!(
+            after.iter().all(|pid| !before.contains(pid)),
+            "{}",
+            kind.name
+        );
+        host.shutdown().await;
+        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", kind.name);
+    }
+}
+
+#[tokio::test]
+async fn what_a_crashed_server_left_goes_before_the_next_one_starts() {
+    let tag = unique_tag();
+    let tree = [
+        Step::spawn_in_group(),
+        Step::spawn_in_own_session(),
+        double_forked(),
+    ];
+    let script = Script::legacy()
+        .tool("die")
+        .on_start(tree)
+        .on("tools/call die", [Step::Abort]);
+    let host = builder()
+        .server(launch("s", child(&script, &tag)))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let before = wait_for_processes(&tag, 4).await;
+    let mut events = host.events();
+    host.call("mcp__s__die", json!({})).await.unwrap_err();
+    loop {
+        if let Some(Event::ServerChanged { status, .. }) = events.next().await
+            && status.as_str() == "connected"
+        {
+            break;
+        }
+    }
+    let after = wait_for_processes(&tag, 4).await;
+    assert!(after.iter().all(|pid| !before.contains(pid)), "{after:?}");
+    host.shutdown().await;
+    assert_eq!(processes_with_tag(&tag), [0; 0]);
+}
+
+/// Five servers a host, each a tree of at least three processes, ended in turns.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_process_tree_survives() {
+    const SERVERS: u32 = 5;
+    let trees = rounds(50);
+    for host_number in 0..trees.div_ceil(SERVERS) {
+        let tag = unique_tag();
+        let mut builder = builder();
+        for number in 0..SERVERS.min(trees - host_number * SERVERS) {
+            let mut steps = vec![Step::spawn_in_group(), Step::spawn_in_own_session()];
+            let mut script = Script::legacy().tool("echo");
+            if number % 2 == 1 {
+                steps.push(double_forked());
+            }
+            if number == 4 {
+                steps.insert(0, Step::IgnoreTerm);
+                script = script.on_eof([Step::Hang]);
+            }
+            let server = child(&script.on_start(steps), &tag);
+            builder = builder.server(launch(&format!("s{number}"), server));
+        }
+        let host = builder.start().unwrap();
+        host.wait_for(Readiness::All).await;
+        let servers = host.status().len();
+        let pids = wait_for_processes(&tag, 3 * servers + servers / 2).await;
+        match host_number % 3 {
+            0 => host.shutdown().await,
+            1 => drop(host),
+            _ => {
+                for status in host.status() {
+                    host.disconnect(status.name.as_str()).await.unwrap();
+                }
+            }
+        }
+        assert_eq!(processes_with_tag(&tag), [0; 0], "host {host_number}");
+        assert_no_zombie(&pids).await;
+    }
+}
+
+#[tokio::test]
+async fn daemons_stay_where_the_entry_keeps_them() {
+    let tag = unique_tag();
+    let tree = [Step::spawn_in_group(), Step::spawn_in_own_session()];
+    let script = Script::legacy().tool("echo").on_start(tree);
+    let keeper = |tag: &str| {
+        let mut config = child(&script, tag);
+        if let TransportConfig::Stdio(stdio) = &mut config.transport {
+            stdio.keep_daemons = true;
+        }
+        config
+    };
+    for end_at_once in [false, true] {
+        let host = builder()
+            .server(launch("keeper", keeper(&tag)))
+            .server(launch("other", child(&script, &tag)))
+            .start()
+            .unwrap();
+        host.wait_for(Readiness::All).await;
+        wait_for_processes(&tag, 6).await;
+        match end_at_once {
+            true => drop(host),
+            false => host.shutdown().await,
+        }
+        let began = Instant::now();
+        while processes_with_tag(&tag).len() > 1 && began.elapsed() < Duration::from_secs(5) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let kept = processes_with_tag(&tag);
+        assert_eq!(kept.len(), 1, "the keeper's daemon");
+        let pid = rustix::process::Pid::from_raw(kept[0]).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        assert_no_process_left(&tag).await;
+    }
+}
+
+#[tokio::test]
+async fn hosts_know_nothing_of_each_others_children() {
+    let (ours, others) = (unique_tag(), unique_tag());
+    let daemon = Script::legacy()
+        .tool("echo")
+        .on_start([Step::spawn_in_own_session()]);
+    let host = |tag: &str| builder().server(launch("s", child(&daemon, tag))).start();
+    let (one, other) = (host(&ours).unwrap(), host(&others).unwrap());
+    one.wait_for(Readiness::All).await;
+    other.wait_for(Readiness::All).await;
+    wait_for_processes(&others, 2).await;
+    one.shutdown().await;
+    assert_eq!(processes_with_tag(&ours), [0; 0]);
+    assert_eq!(processes_with_tag(&others).len(), 2);
+    other.shutdown().await;
+    assert_eq!(processes_with_tag(&others), [0; 0]);
+}
+
+/// The value of a variable that a process began with.
+fn variable(pid: i32, name: &str) -> Option<String> {
+    let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    let mut variables = environment.split('\0');
+    variables.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+}
+
+#[tokio::test]
+async fn a_child_carries_its_hosts_mark_behind_that_of_an_outer_host() {
+    let tag = unique_tag();
+    let (outer, inner) = (HostTag::new(), HostTag::new());
+    let forged = child(&Script::legacy(), &tag).env("SWITCHBOARD_CHILD", "mine");
+    let host = builder()
+        .tag(inner)
+        .environment([("SWITCHBOARD_CHILD".to_owned(), format!("{outer}.7"))])
+        .server(launch("s", forged))
+        .start()
+        .unwrap();
+    let pids = wait_for_processes(&tag, 1).await;
+    let mark = variable(pids[0], "SWITCHBOARD_CHILD").unwrap();
+    assert_eq!(mark, format!("{outer}.7/{inner}.1"));
+    host.shutdown().await;
+}
