@@ -16,6 +16,7 @@ use switchboard::{Deadlines, Host, HostBuilder, Interaction, Limits};
 use switchboard_config::{HostConfig, Loaded, ServerEntry, Severity, Source, Sources, Trust, load};
 
 use crate::args::GlobalArgs;
+use crate::custody::Custody;
 use crate::failure::{Failure, Kind};
 use crate::memory::FileMemory;
 use crate::render::style::Style;
@@ -38,6 +39,7 @@ pub(crate) struct Context {
     folders: Folders,
     rules: Vec<Rule>,
     trace: Option<Arc<TraceFile>>,
+    custody: Custody,
 }
 
 /// Where things are kept.
@@ -67,13 +69,15 @@ impl Context {
                 Failure::usage(format!("cannot write {}: {error}", path.display()))
             })
         });
+        let folders = Folders::find()?;
         Ok(Self {
             trace: trace.transpose()?,
+            custody: Custody::new(folders.state.join("hosts")),
             screen: surroundings.screen(&flags),
             directory: std::env::current_dir().map_err(|error| {
                 Failure::new(Kind::Config, format!("the current folder is gone: {error}"))
             })?,
-            folders: Folders::find()?,
+            folders,
             typed: surroundings.typed,
             variables: surroundings.variables,
             rules,
@@ -138,6 +142,7 @@ impl Context {
         let host = Host::builder()
             .environment(self.variables.clone())
             .directory(&self.directory);
+        let host = self.custody.over(host);
         match &self.trace {
             Some(trace) => host.wire_tap(Arc::clone(trace) as _),
             None => host,

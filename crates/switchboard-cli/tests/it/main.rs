@@ -16,5 +16,6 @@ mod demo;
 mod list;
 mod signals;
 mod support;
+mod survivors;
 mod tools;
 mod trace;
