@@ -34,7 +34,7 @@ impl Run {
         let child = command.spawn().unwrap();
         // The program itself has the tag, too.
         wait_for_processes(desk.sandbox.tag(), processes + 1).await;
-        let guardian = guardian_of(&child);
+        let guardian = guardian_of(&child).await;
         Self {
             desk,
             child,
@@ -95,15 +95,14 @@ fn children_of(pid: u32) -> Vec<i32> {
 }
 
 /// The guardian that a program has among its children.
-fn guardian_of(child: &Child) -> i32 {
+async fn guardian_of(child: &Child) -> i32 {
     let is_guardian = |pid: &i32| {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split('\0').any(|word| word == "__guardian")
     };
-    children_of(child.id())
-        .into_iter()
-        .find(is_guardian)
-        .expect("a guardian stands by")
+    let find = || children_of(child.id()).into_iter().find(is_guardian);
+    until("a guardian", || find().is_some()).await;
+    find().unwrap()
 }
 
 fn double_forked() -> Grandchild {
@@ -225,7 +224,7 @@ async fn a_normal_end_leaves_nothing() {
 #[tokio::test]
 async fn no_killed_host_leaves_anything() {
     for _ in 0..rounds(10) {
-        let run = Run::start(tree().into(), 4).await;
+        let run = Run::start(tree().into(), 4).await.called().await;
         run.send(Signal::KILL);
         run.end().await;
     }
@@ -267,7 +266,7 @@ async fn a_daemon_that_wiped_its_environment_is_ended_too() {
     for signal in [Signal::INT, Signal::TERM] {
         let word = switchboard_testkit::unique_tag();
         let server = by_shell(&nameless("setsid", &word), &tree());
-        let run = Run::start(server, 4).await;
+        let run = Run::start(server, 4).await.called().await;
         assert_eq!(with_argument(&word).len(), 1);
         run.send(signal);
         run.end().await;
@@ -279,7 +278,7 @@ async fn a_daemon_that_wiped_its_environment_is_ended_too() {
 async fn a_group_without_any_mark_is_ended_when_the_host_is_killed() {
     let word = switchboard_testkit::unique_tag();
     let server = by_shell(&nameless("", &word), &tree());
-    let run = Run::start(server, 4).await;
+    let run = Run::start(server, 4).await.called().await;
     assert_eq!(with_argument(&word).len(), 1);
     run.send(Signal::KILL);
     run.end().await;
@@ -289,7 +288,8 @@ async fn a_group_without_any_mark_is_ended_when_the_host_is_killed() {
 #[tokio::test]
 async fn daemons_stay_where_the_entry_keeps_them() {
     for signal in [Signal::INT, Signal::KILL] {
-        let run = Run::start(entry(tree(), json!({"keepDaemons": true})), 4).await;
+        let server = entry(tree(), json!({"keepDaemons": true}));
+        let run = Run::start(server, 4).await.called().await;
         run.send(signal);
         let mut child = run.child;
         wait(&mut child).await;
@@ -334,7 +334,7 @@ async fn orphans_that_end_are_taken_leave_of_while_the_host_runs() {
 
 #[tokio::test]
 async fn a_guardian_holds_nothing_and_heeds_nobody() {
-    let run = Run::start(tree().into(), 4).await;
+    let run = Run::start(tree().into(), 4).await.called().await;
     let of = |what: &str| format!("/proc/{}/{what}", run.guardian);
     assert_eq!(fs::read(of("environ")).unwrap(), b"");
     assert_eq!(fs::read_link(of("cwd")).unwrap().to_str(), Some("/"));
@@ -350,7 +350,7 @@ async fn a_guardian_holds_nothing_and_heeds_nobody() {
 
 #[tokio::test]
 async fn a_guardian_that_was_killed_does_not_stop_its_host() {
-    let run = Run::start(tree().into(), 4).await;
+    let run = Run::start(tree().into(), 4).await.called().await;
     send(run.guardian, Signal::KILL);
     run.send(Signal::INT);
     run.end().await;
@@ -373,7 +373,7 @@ async fn a_host_within_a_host_goes_with_all_that_is_its_own() {
             "env": {switchboard_testkit::TAG_VARIABLE: tag},
         }}});
         desk.sandbox.write(".mcp.json", outer.to_string());
-        let run = Run::on(desk, 5).await;
+        let run = Run::on(desk, 5).await.called().await;
         run.send(signal);
         run.end().await;
     }

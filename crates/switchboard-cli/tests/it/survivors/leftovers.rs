@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use switchboard_testkit::{assert_no_process_left, processes_with_tag};
 
 use super::{Run, send, tree, wait};
-use crate::support::Desk;
+use crate::support::{Desk, until};
 
 fn folder(desk: &Desk) -> PathBuf {
     desk.sandbox.state_home().join("switchboard/hosts")
@@ -23,12 +23,12 @@ pub(super) fn records(desk: &Desk) -> Vec<String> {
 
 /// A host that was killed together with its guardian: its daemon and its orphan live on.
 async fn orphaned() -> Desk {
-    let mut run = Run::start(tree().into(), 4).await;
+    let mut run = Run::start(tree().into(), 4).await.called().await;
     send(run.guardian, Signal::KILL);
     run.send(Signal::KILL);
     wait(&mut run.child).await;
     // The kernel ends the server itself; the rest has nobody left.
-    crate::support::until("the server's end", || {
+    until("the server's end", || {
         processes_with_tag(run.desk.sandbox.tag()).len() == 3
     })
     .await;
@@ -66,9 +66,12 @@ async fn the_next_start_ends_what_a_killed_host_left() {
 
 #[tokio::test]
 async fn a_host_that_runs_is_left_alone() {
-    let run = Run::start(tree().into(), 4).await;
+    let run = Run::start(tree().into(), 4).await.called().await;
+    let running = || processes_with_tag(run.desk.sandbox.tag());
+    until("the whole tree", || running().len() == 5).await;
+    let before = running();
     start_again(&run.desk);
-    assert_eq!(processes_with_tag(run.desk.sandbox.tag()).len(), 5);
+    assert_eq!(running(), before);
     assert_eq!(records(&run.desk).len(), 1);
     run.send(Signal::INT);
     run.end().await;
@@ -77,8 +80,8 @@ async fn a_host_that_runs_is_left_alone() {
 #[tokio::test]
 async fn a_number_that_another_process_has_got_is_no_sign_of_life_and_kills_nobody_else() {
     let desk = orphaned().await;
-    // This test has the number now. It carries no mark and lives on.
-    forge(&desk, 1, |_| std::process::id().to_string());
+    // As if another had the number now, one that began at another time and carries no mark.
+    forge(&desk, 1, |_| "1".to_owned());
     start_again(&desk);
     assert_eq!(processes_with_tag(desk.sandbox.tag()), [0; 0]);
     assert_eq!(records(&desk), [""; 0]);
