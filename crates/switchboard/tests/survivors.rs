@@ -221,6 +221,25 @@ async fn what_a_crashed_server_left_goes_before_the_next_one_starts() {
     assert_eq!(processes_with_tag(&tag), [0; 0]);
 }
 
+#[test]
+fn a_panic_leaves_nothing() {
+    let tag = unique_tag();
+    let tree = kinds()
+        .into_iter()
+        .find(|kind| kind.name == "stubborn tree")
+        .unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let _host = host_of(&tree, &tag).await;
+            wait_for_processes(&tag, tree.processes).await;
+            panic!("on purpose");
+        });
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(processes_with_tag(&tag), [0; 0]);
+}
+
 /// Five servers a host, each a tree of at least three processes, ended in turns.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_process_tree_survives() {

@@ -144,7 +144,8 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    fn on(self, sandbox: &Sandbox) -> Value {
+    /// As it stands in a config file.
+    pub(crate) fn on(self, sandbox: &Sandbox) -> Value {
         let (script, more) = match self {
             Self::Raw(entry) => return entry,
             Self::Scripted(script, more) => (script, more),

@@ -3,7 +3,7 @@
 mod leftovers;
 
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,7 +29,11 @@ impl Run {
     }
 
     async fn on(desk: Desk, processes: usize) -> Self {
-        let mut command = desk.command(&["call", "mcp__ant__t", "--yes"]);
+        let command = desk.command(&["call", "mcp__ant__t", "--yes"]);
+        Self::by(command, desk, processes).await
+    }
+
+    async fn by(mut command: Command, desk: Desk, processes: usize) -> Self {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().unwrap();
         // The program itself has the tag, too.
@@ -272,6 +276,45 @@ async fn a_daemon_that_wiped_its_environment_is_ended_too() {
         run.end().await;
         assert_eq!(with_argument(&word), [0; 0]);
     }
+}
+
+/// Lives for a hundredth of a second at a time: starts itself anew in another session, and exits.
+const HOPPER: &str = r#"#!/bin/sh
+sleep 0.01
+setsid "$0" >/dev/null 2>&1 </dev/null &
+"#;
+
+#[tokio::test]
+async fn a_daemon_that_never_stays_the_same_process_is_caught() {
+    for signal in [Signal::INT, Signal::KILL] {
+        let desk = Desk::empty();
+        let hopper = desk.sandbox.write_executable("hopper", HOPPER);
+        let server = by_shell("./hopper", &tree());
+        let entries = json!({"mcpServers": {"ant": server.on(&desk.sandbox)}});
+        desk.sandbox.write(".mcp.json", entries.to_string());
+        let run = Run::on(desk, 4).await.called().await;
+        run.send(signal);
+        run.end().await;
+        assert_eq!(with_argument(hopper.to_str().unwrap()), [0; 0]);
+    }
+}
+
+/// A shell that becomes this program may have started something before.
+#[tokio::test]
+async fn what_this_process_had_for_a_child_before_is_left_alone() {
+    let word = switchboard_testkit::unique_tag();
+    let desk = Desk::with([("ant", tree().into())]);
+    let mut command = desk.sandbox.command("/bin/sh");
+    let line = format!("{}\nexec \"$@\"", nameless("", &word));
+    command.args(["-c", &line, "sh", env!("CARGO_BIN_EXE_switchboard")]);
+    command.args(["--trust-project", "call", "mcp__ant__t", "--yes"]);
+    let run = Run::by(command, desk, 4).await.called().await;
+    let before = with_argument(&word);
+    assert_eq!(before.len(), 1);
+    run.send(Signal::INT);
+    run.end().await;
+    assert_eq!(with_argument(&word), before);
+    send(before[0], Signal::KILL);
 }
 
 #[tokio::test]

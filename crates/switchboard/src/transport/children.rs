@@ -262,11 +262,14 @@ impl Children {
 
     fn chosen(&self, found: &[Escaped], whose: Whose) -> Vec<Sighting> {
         let ledger = lock(&self.shared.ledger);
+        let adoption = self.shared.care.adoption.as_ref();
+        let has_strangers = adoption.is_some_and(|adoption| !adoption.strangers().is_empty());
+        // One that wiped its mark may be a daemon that may stay, or come from a stranger.
+        let is_certainly_ours = ledger.keepers.is_empty() && !has_strangers;
         let is_meant = |number: Option<u64>| match (whose, number) {
             (Whose::Child(child), number) => number == Some(child),
             (Whose::All, Some(number)) => !ledger.keepers.contains(&number),
-            // It wiped its mark. If somebody's daemons may stay, it may be one of those.
-            (Whose::All, None) => ledger.keepers.is_empty(),
+            (Whose::All, None) => is_certainly_ours,
         };
         let meant = found.iter().filter(|(_, number)| is_meant(*number));
         meant.map(|(process, _)| *process).collect()
@@ -275,9 +278,9 @@ impl Children {
     /// Everybody who comes from a child of this host. Orphans that have ended are taken leave of.
     fn look(&self) -> Vec<Escaped> {
         let tag = self.shared.care.tag;
-        if self.shared.care.adoption.is_none() {
+        let Some(adoption) = &self.shared.care.adoption else {
             return sweep::marked(|mark| (mark.host == tag).then_some(Some(mark.number)));
-        }
+        };
         // A child that is being started must not be taken for an orphan.
         let family = self.shared.family.try_lock();
         let farewell = match &family {
@@ -288,7 +291,7 @@ impl Children {
         let groups = lock(&self.shared.ledger).groups.clone();
         orphans::below_us(tag, farewell, |pid| match groups.get(&pid) {
             Some(number) => Role::Started(*number),
-            None if guardian == Some(pid) => Role::Ours,
+            None if guardian == Some(pid) || adoption.strangers().contains(&pid) => Role::Other,
             None => Role::Adopted,
         })
     }

@@ -75,8 +75,8 @@ enum Stand {
         expect(dead_code, reason = "guardians are for Linux")
     )]
     Manned(Guardian),
-    /// The host is at its end.
-    Dismissed,
+    /// The host is at its end, or no guardian can be had.
+    Closed,
 }
 
 /// A guardian that stands watch.
@@ -100,7 +100,7 @@ impl Post {
     pub(crate) fn man(&self, groups: &[Pid]) {
         let mut stand = lock(&self.stand);
         let is_settled = match &mut *stand {
-            Stand::Dismissed => true,
+            Stand::Closed => true,
             Stand::Manned(guardian) => matches!(guardian.child.try_wait(), Ok(None)),
             Stand::Empty => false,
         };
@@ -115,7 +115,10 @@ impl Post {
                 }
                 *stand = Stand::Manned(guardian);
             }
-            Err(error) => tracing::warn!(%error, "no guardian could be started"),
+            Err(error) => {
+                tracing::warn!(%error, "no guardian could be started");
+                *stand = Stand::Closed;
+            }
         }
     }
 
@@ -142,7 +145,7 @@ impl Post {
 
     /// The host has ended everything: nobody needs to stand watch any more.
     pub(crate) fn dismiss(&self) {
-        let stand = std::mem::replace(&mut *lock(&self.stand), Stand::Dismissed);
+        let stand = std::mem::replace(&mut *lock(&self.stand), Stand::Closed);
         if let Stand::Manned(mut guardian) = stand {
             // Killed before the pipe closes, so that it does not take this for the host's death.
             let _ = guardian.child.kill();

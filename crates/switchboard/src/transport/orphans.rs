@@ -6,10 +6,11 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
-use super::procfs::{Environments, Families};
+use super::procfs::{self, Environments, Families};
 use super::sweep::Sighting;
 use super::tag::HostTag;
 
@@ -23,22 +24,38 @@ const MOST: usize = 65_536;
 /// for when it ends, and ended together with the host. A program that starts processes of its own
 /// must not have this.
 ///
+/// Children that it has already when this begins (a shell that became this program may have left
+/// some) are left alone. As their orphans cannot be told from others, an orphan then goes only if it
+/// carries the mark of the host.
+///
 /// Linux only. Elsewhere, [`Adoption::begin`] says so.
-#[derive(Clone, Copy, Debug)]
-pub struct Adoption(());
+#[derive(Clone, Debug)]
+pub struct Adoption {
+    /// Children from before. Nobody waits for them, so their numbers stay theirs.
+    strangers: Arc<[Pid]>,
+}
 
 impl Adoption {
     /// From here on orphans come to this process, for as long as it lives.
     #[cfg(target_os = "linux")]
     pub fn begin() -> io::Result<Self> {
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-        Ok(Self(()))
+        if !procfs::is_about_us() {
+            return Err(io::Error::other("/proc is not about this process"));
+        }
+        let own = rustix::process::getpid();
+        let strangers = Families::now().children(own).into();
+        rustix::process::set_child_subreaper(Some(own))?;
+        Ok(Self { strangers })
     }
 
     /// From here on orphans come to this process, for as long as it lives.
     #[cfg(not(target_os = "linux"))]
     pub fn begin() -> io::Result<Self> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    pub(crate) fn strangers(&self) -> &[Pid] {
+        &self.strangers
     }
 }
 
@@ -47,8 +64,8 @@ impl Adoption {
 pub(crate) enum Role {
     /// The host started it, as this number.
     Started(u64),
-    /// It is none of a server's.
-    Ours,
+    /// It comes from no server.
+    Other,
     Adopted,
 }
 
@@ -72,7 +89,7 @@ pub(crate) fn below_us(
     let mut open = Vec::new();
     for child in families.children(rustix::process::getpid()) {
         match role(child) {
-            Role::Ours => {}
+            Role::Other => {}
             Role::Started(number) => open.push((child, Some(number))),
             Role::Adopted if farewell == Farewell::Taken && has_ended(child) => {}
             Role::Adopted => {

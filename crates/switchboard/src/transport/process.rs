@@ -137,7 +137,7 @@ impl Process {
     /// whole group, then to what left it. Nothing of it is left afterwards.
     pub(crate) async fn shut_down(mut self, after_eof: Duration, after_term: Duration) {
         if timeout(after_eof, self.exited()).await.is_err() {
-            self.signal(Signal::TERM);
+            self.ask_to_leave();
             if timeout(after_term, self.exited()).await.is_err() {
                 self.signal(Signal::KILL);
                 let _ = timeout(AFTER_KILL, self.exited()).await;
@@ -149,7 +149,7 @@ impl Process {
 
     /// The leader has left: what it left behind in its group goes too.
     async fn end_group(&mut self) {
-        if self.exit.is_some() && !self.signal(Signal::TERM) {
+        if self.exit.is_some() && !self.ask_to_leave() {
             self.is_over = true;
             return;
         }
@@ -168,6 +168,11 @@ impl Process {
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
+    }
+
+    /// SIGTERM, also for those who were stopped. False when nobody is left.
+    fn ask_to_leave(&self) -> bool {
+        self.signal(Signal::TERM) && self.signal(Signal::CONT)
     }
 
     /// Signals the group; false when nobody is left in it.

@@ -1,6 +1,6 @@
 //! What the kernel tells of processes, from `/proc`.
 //!
-//! Read only. Where there is no `/proc`, nobody is found. Invariant: no answer is trusted longer
+//! Read only. Where there is no `/proc`, or that of others, nobody is found. Invariant: no answer is trusted longer
 //! than the look that gave it; a process is known by its number *and* its start.
 
 use std::collections::HashMap;
@@ -53,10 +53,18 @@ impl Stat {
     }
 }
 
+/// Whether `/proc` speaks of the processes that we know by the same numbers. In a namespace that has
+/// not mounted its own it does not, and would name strangers.
+pub(crate) fn is_about_us() -> bool {
+    let own = fs::read_link("/proc/self").ok();
+    own.is_some_and(|own| own.as_os_str() == std::process::id().to_string().as_str())
+}
+
 /// The processes of this machine (or namespace) now, this one excepted.
 pub(crate) fn others() -> impl Iterator<Item = Pid> {
     let own = rustix::process::getpid();
-    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let listing = is_about_us().then(|| fs::read_dir("/proc"));
+    let entries = listing.into_iter().flatten().flatten();
     entries
         .filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?))
         .filter(move |pid| *pid != own)
@@ -67,7 +75,7 @@ pub(crate) fn others() -> impl Iterator<Item = Pid> {
 pub(crate) fn is_group_alive(group: Pid) -> bool {
     let group = group.as_raw_nonzero().get();
     let is_member = |stat: Stat| stat.group == group && !stat.is_over();
-    !cfg!(target_os = "linux") || others().filter_map(Stat::of).any(is_member)
+    !is_about_us() || others().filter_map(Stat::of).any(is_member)
 }
 
 /// Reads environments, one after the other, into the same memory.
@@ -113,7 +121,8 @@ pub(crate) enum Families {
 impl Families {
     pub(crate) fn now() -> Self {
         let own = std::process::id();
-        if fs::exists(format!("/proc/{own}/task/{own}/children")).unwrap_or(false) {
+        if is_about_us() && fs::exists(format!("/proc/{own}/task/{own}/children")).unwrap_or(false)
+        {
             return Self::Listed;
         }
         let mut families: HashMap<i32, Vec<Pid>> = HashMap::new();

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use rustix::process::Pid;
 
-use super::procfs::Stat;
+use super::procfs::{self, Stat};
 use super::sweep;
 use super::tag::HostTag;
 
@@ -46,7 +46,8 @@ impl HostRecord {
     /// The record of a host with this tag in this process.
     pub fn of_this_process(tag: HostTag) -> io::Result<Self> {
         let pid = rustix::process::getpid();
-        let stat = Stat::of(pid).ok_or_else(|| io::Error::other("/proc has no word of us"))?;
+        let stat = Stat::of(pid).filter(|_| procfs::is_about_us());
+        let stat = stat.ok_or_else(|| io::Error::other("/proc has no word of us"))?;
         Ok(Self {
             tag,
             pid,
@@ -69,7 +70,7 @@ impl HostRecord {
         if boot != self.boot {
             return Whereabouts::PastBoot;
         }
-        if namespace != self.namespace {
+        if namespace != self.namespace || !procfs::is_about_us() {
             return Whereabouts::Elsewhere;
         }
         let is_here = |stat: Stat| stat.start == self.start && !stat.is_over();
