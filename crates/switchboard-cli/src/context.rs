@@ -72,7 +72,7 @@ impl Context {
         let folders = Folders::find()?;
         Ok(Self {
             trace: trace.transpose()?,
-            custody: Custody::new(folders.state.join("hosts")),
+            custody: Custody::begin(folders.state.join("hosts")),
             screen: surroundings.screen(&flags),
             directory: std::env::current_dir().map_err(|error| {
                 Failure::new(Kind::Config, format!("the current folder is gone: {error}"))

@@ -1,16 +1,15 @@
 //! What this process does as a whole so that no server survives it.
 //!
 //! It adopts orphans, has a guardian for the case that it is killed, and writes down who it is for
-//! the case that its guardian is killed too. All of that begins with the first host and not before:
-//! a command that starts nothing pays nothing. Invariant: nothing here can fail a command.
+//! the case that its guardian is killed too. Invariant: nothing here can fail a command.
 
 mod records;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use switchboard::HostBuilder;
-use switchboard::process::{Adoption, GuardianCommand, HostTag};
+use switchboard::process::{Adoption, Guardian, HostTag};
 
 use records::{Record, Records};
 
@@ -21,15 +20,27 @@ pub(crate) const GUARDIAN: &str = "__guardian";
 #[derive(Debug)]
 pub(crate) struct Custody {
     records: Records,
+    adoption: Option<Adoption>,
+    /// For the first host; it is on its way while the config is being read.
+    guardian: Mutex<Option<Guardian>>,
     /// Removed when this is dropped.
     written: Mutex<Vec<Record>>,
 }
 
 impl Custody {
-    /// `folder` is where running hosts are written down; it need not exist.
-    pub(crate) fn new(folder: PathBuf) -> Self {
+    /// Begins it. `folder` is where running hosts are written down; it need not exist.
+    pub(crate) fn begin(folder: PathBuf) -> Self {
+        // Before the guardian is started, which is no child from before.
+        let adoption = Adoption::begin();
+        if let Err(error) = &adoption {
+            tracing::debug!(%error, "orphans are not adopted");
+        }
+        let guardian = guardian();
+        guardian.call_up();
         Self {
             records: Records::new(folder),
+            adoption: adoption.ok(),
+            guardian: Mutex::new(Some(guardian)),
             written: Mutex::default(),
         }
     }
@@ -41,19 +52,23 @@ impl Custody {
             tracing::warn!("ended {ended} processes that a killed switchboard had left");
         }
         let tag = HostTag::new();
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         match self.records.write(tag) {
-            Ok(record) => written.push(record),
+            Ok(record) => lock(&self.written).push(record),
             Err(error) => tracing::debug!(%error, "this host is not written down"),
         }
-        let guardian = GuardianCommand::new("/proc/self/exe").arg(GUARDIAN);
-        let host = host.tag(tag).guardian(guardian);
-        match Adoption::begin() {
-            Ok(adoption) => host.adopt_orphans(adoption),
-            Err(error) => {
-                tracing::debug!(%error, "orphans are not adopted");
-                host
-            }
+        let called_up = lock(&self.guardian).take();
+        let host = host.tag(tag).guardian(called_up.unwrap_or_else(guardian));
+        match &self.adoption {
+            Some(adoption) => host.adopt_orphans(adoption.clone()),
+            None => host,
         }
     }
+}
+
+fn guardian() -> Guardian {
+    Guardian::new("/proc/self/exe", [GUARDIAN])
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

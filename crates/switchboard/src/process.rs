@@ -16,7 +16,7 @@
 //!
 //! ```no_run
 //! use switchboard::Host;
-//! use switchboard::process::{Adoption, GuardianCommand, HostRecord, HostTag};
+//! use switchboard::process::{Adoption, Guardian, HostRecord, HostTag};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let tag = HostTag::new();
@@ -24,12 +24,12 @@
 //! let host = Host::builder()
 //!     .tag(tag)
 //!     .adopt_orphans(Adoption::begin()?)
-//!     .guardian(GuardianCommand::new("/proc/self/exe").arg("--guardian"));
+//!     .guardian(Guardian::new("/proc/self/exe", ["--guardian"]));
 //! # Ok(())
 //! # }
 //! ```
 
-pub use crate::transport::guardian::{GuardianCommand, keep_watch};
+pub use crate::transport::guardian::{Guardian, keep_watch};
 pub use crate::transport::orphans::Adoption;
 pub use crate::transport::record::{HostRecord, InvalidRecord, Whereabouts, end_leftovers};
 pub use crate::transport::tag::{HostTag, InvalidTag};

@@ -75,6 +75,12 @@ fn send(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
+fn kill_all(pids: Vec<i32>) {
+    for pid in pids {
+        send(pid, Signal::KILL);
+    }
+}
+
 /// Waits for the end of the program. It is generous: both cores may be busy.
 async fn wait(child: &mut Child) {
     let began = Instant::now();
@@ -350,7 +356,7 @@ async fn daemons_stay_where_the_entry_keeps_them() {
         assert!(ran.status.success());
         let kept = processes_with_tag(tag);
         assert_eq!(kept.len(), 2, "the daemon and the orphan");
-        kept.into_iter().for_each(|pid| send(pid, Signal::KILL));
+        kill_all(kept);
         assert_no_process_left(tag).await;
     }
 }

@@ -25,7 +25,7 @@ use crate::telemetry::WireTap;
 use crate::transport::Dial;
 use crate::transport::children::{Care, Children};
 use crate::transport::environment::Variables;
-use crate::transport::guardian::{GuardianCommand, Post};
+use crate::transport::guardian::Guardian;
 use crate::transport::memory::LocalServer;
 use crate::transport::orphans::Adoption;
 use crate::transport::tag::HostTag;
@@ -49,7 +49,7 @@ pub struct HostBuilder {
     retries: Retries,
     tag: HostTag,
     adoption: Option<Adoption>,
-    guardian: Option<GuardianCommand>,
+    guardian: Option<Guardian>,
 }
 
 enum Wanted {
@@ -209,8 +209,8 @@ impl HostBuilder {
     }
 
     /// Has a guardian stand by from the first child on, which ends what is left if this process is
-    /// killed. Linux only; elsewhere there is none.
-    pub fn guardian(mut self, guardian: GuardianCommand) -> Self {
+    /// killed.
+    pub fn guardian(mut self, guardian: Guardian) -> Self {
         self.guardian = Some(guardian);
         self
     }
@@ -249,7 +249,7 @@ impl HostBuilder {
             children: Children::new(Care {
                 tag: self.tag,
                 adoption: self.adoption,
-                guardian: self.guardian.map(|command| Post::new(command, self.tag)),
+                guardian: self.guardian.map(Guardian::into_post),
             }),
         };
         shared

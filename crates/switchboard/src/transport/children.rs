@@ -31,7 +31,7 @@ type Escaped = (Sighting, Option<u64>);
 pub(crate) struct Care {
     pub(crate) tag: HostTag,
     pub(crate) adoption: Option<Adoption>,
-    pub(crate) guardian: Option<Post>,
+    pub(crate) guardian: Option<Arc<Post>>,
 }
 
 /// All children of a host.
@@ -115,7 +115,7 @@ impl Children {
         launch.env.insert(VARIABLE.to_owned(), value);
         if let Some(post) = &self.shared.care.guardian {
             let groups: Vec<_> = lock(&self.shared.ledger).groups.keys().copied().collect();
-            post.man(&groups);
+            post.man(mark.host, &groups);
         }
         let spawned = spawn(&launch)?;
         let is_wanted = self.enter(spawned.group, &mark);
@@ -287,7 +287,8 @@ impl Children {
             Ok(_) => orphans::Farewell::Taken,
             Err(_) => orphans::Farewell::Later,
         };
-        let guardian = self.shared.care.guardian.as_ref().and_then(Post::pid);
+        let guardian = self.shared.care.guardian.as_ref();
+        let guardian = guardian.and_then(|post| post.pid());
         let groups = lock(&self.shared.ledger).groups.clone();
         orphans::below_us(tag, farewell, |pid| match groups.get(&pid) {
             Some(number) => Role::Started(*number),

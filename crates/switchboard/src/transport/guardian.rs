@@ -9,8 +9,8 @@ mod watch;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use rustix::process::Pid;
 
@@ -19,50 +19,68 @@ pub use watch::keep_watch;
 use super::tag::HostTag;
 use crate::sync::lock;
 
-/// How a guardian is started: a program that calls [`keep_watch`] and does nothing else.
+/// A small process that ends what is left of a host's servers if this process is killed.
 ///
-/// A library cannot know how to do that, so it is said here. Usually it is the embedding program
-/// itself, with an argument that it looks for first thing in `main`, before it reads anything else:
+/// It is a program that calls [`keep_watch`] and does nothing else. A library cannot know how to
+/// start one, so it is said here. Usually it is the embedding program itself, with an argument that
+/// it looks for first thing in `main`, before it reads anything else:
 ///
 /// ```no_run
-/// # use switchboard::process::{GuardianCommand, keep_watch};
+/// # use switchboard::process::{Guardian, keep_watch};
 /// fn main() {
 ///     if std::env::args().nth(1).as_deref() == Some("--guardian") {
 ///         keep_watch();
 ///         return;
 ///     }
-///     let guardian = GuardianCommand::new("/proc/self/exe").arg("--guardian");
+///     let guardian = Guardian::new("/proc/self/exe", ["--guardian"]);
 ///     let host = switchboard::Host::builder().guardian(guardian);
 ///     // …
 /// }
 /// ```
-#[derive(Clone, Debug)]
-pub struct GuardianCommand {
-    program: PathBuf,
-    args: Vec<OsString>,
+///
+/// It is started before the first child of its host at the latest, in a session of its own, with an
+/// empty environment and nothing open but a pipe, and it is gone when its host has ended everything
+/// itself. Linux only: elsewhere none is started.
+#[derive(Debug)]
+pub struct Guardian {
+    post: Arc<Post>,
 }
 
-impl GuardianCommand {
-    /// The program. `/proc/self/exe` is the running one, even if its file was replaced.
-    pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self {
+impl Guardian {
+    /// A guardian of this program. `/proc/self/exe` is the running one, even if its file was replaced.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        let post = Post {
             program: program.into(),
-            args: Vec::new(),
+            args: args.into_iter().map(Into::into).collect(),
+            stand: Mutex::new(Stand::Empty),
+        };
+        Self {
+            post: Arc::new(post),
         }
     }
 
-    /// Adds an argument.
-    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
-        self.args.push(arg.into());
-        self
+    /// Starts it now, in the background: for programs in which every millisecond to the first child
+    /// counts.
+    pub fn call_up(&self) {
+        let post = Arc::clone(&self.post);
+        let thread = std::thread::Builder::new().name("switchboard-call".to_owned());
+        // Failing that, it is started later.
+        let _ = thread.spawn(move || post.call_up(&mut lock(&post.stand)));
+    }
+
+    pub(crate) fn into_post(self) -> Arc<Post> {
+        self.post
     }
 }
 
 /// The place where a guardian stands, or will.
 #[derive(Debug)]
 pub(crate) struct Post {
-    command: GuardianCommand,
-    host: HostTag,
+    program: PathBuf,
+    args: Vec<OsString>,
     stand: Mutex<Stand>,
 }
 
@@ -70,55 +88,52 @@ pub(crate) struct Post {
 enum Stand {
     /// There is no child to be guarded yet, or the guardian was killed by somebody.
     Empty,
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "guardians are for Linux")
-    )]
-    Manned(Guardian),
+    /// It does not know its host yet.
+    CalledUp(Watchman),
+    Manned(Watchman),
     /// The host is at its end, or no guardian can be had.
-    Closed,
+    Closed(Option<Watchman>),
 }
 
-/// A guardian that stands watch.
+/// The process.
 #[derive(Debug)]
-struct Guardian {
+struct Watchman {
     child: std::process::Child,
-    /// Closed by the kernel when the host is gone, and by nobody else.
+    /// Closed by the kernel when the host is gone, and not before it is killed.
     pipe: std::process::ChildStdin,
 }
 
 impl Post {
-    pub(crate) fn new(command: GuardianCommand, host: HostTag) -> Self {
-        Self {
-            command,
-            host,
-            stand: Mutex::new(Stand::Empty),
+    /// Sees to it that somebody stands watch, and knows these groups of the host.
+    pub(crate) fn man(&self, host: HostTag, groups: &[Pid]) {
+        let stand = &mut *lock(&self.stand);
+        if let Stand::Manned(watchman) = stand
+            && !matches!(watchman.child.try_wait(), Ok(None))
+        {
+            *stand = Stand::Empty;
+        }
+        self.call_up(stand);
+        match std::mem::replace(stand, Stand::Empty) {
+            Stand::CalledUp(watchman) => {
+                watchman.tell(&watch::Message::Host(host, watch::own_session()));
+                for group in groups {
+                    watchman.tell(&watch::Message::Began(*group));
+                }
+                *stand = Stand::Manned(watchman);
+            }
+            other => *stand = other,
         }
     }
 
-    /// Sees to it that somebody stands watch, and knows these groups.
-    pub(crate) fn man(&self, groups: &[Pid]) {
-        let mut stand = lock(&self.stand);
-        let is_settled = match &mut *stand {
-            Stand::Closed => true,
-            Stand::Manned(guardian) => matches!(guardian.child.try_wait(), Ok(None)),
-            Stand::Empty => false,
-        };
-        if is_settled {
-            return;
-        }
-        match start(&self.command) {
-            Ok(guardian) => {
-                guardian.tell(&watch::Message::Host(self.host, watch::own_session()));
-                for group in groups {
-                    guardian.tell(&watch::Message::Began(*group));
+    fn call_up(&self, stand: &mut Stand) {
+        if matches!(stand, Stand::Empty) {
+            *stand = match start(&self.program, &self.args) {
+                Ok(watchman) => Stand::CalledUp(watchman),
+                Err(error) => {
+                    tracing::warn!(%error, "no guardian could be started");
+                    Stand::Closed(None)
                 }
-                *stand = Stand::Manned(guardian);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no guardian could be started");
-                *stand = Stand::Closed;
-            }
+            };
         }
     }
 
@@ -131,31 +146,46 @@ impl Post {
     }
 
     fn tell(&self, message: &watch::Message) {
-        if let Stand::Manned(guardian) = &*lock(&self.stand) {
-            guardian.tell(message);
+        if let Stand::Manned(watchman) = &*lock(&self.stand) {
+            watchman.tell(message);
         }
     }
 
     pub(crate) fn pid(&self) -> Option<Pid> {
         match &*lock(&self.stand) {
-            Stand::Manned(guardian) => Pid::from_raw(i32::try_from(guardian.child.id()).ok()?),
-            _ => None,
+            Stand::CalledUp(watchman) | Stand::Manned(watchman) => {
+                Pid::from_raw(i32::try_from(watchman.child.id()).ok()?)
+            }
+            Stand::Empty | Stand::Closed(_) => None,
         }
     }
 
-    /// The host has ended everything: nobody needs to stand watch any more.
+    /// The host has ended everything: nobody needs to stand watch any more. It is waited for when
+    /// this is dropped, so that its end and the host's take no time one after the other.
     pub(crate) fn dismiss(&self) {
-        let stand = std::mem::replace(&mut *lock(&self.stand), Stand::Closed);
-        if let Stand::Manned(mut guardian) = stand {
-            // Killed before the pipe closes, so that it does not take this for the host's death.
-            let _ = guardian.child.kill();
-            let _ = guardian.child.wait();
-            drop(guardian.pipe);
+        let stand = &mut *lock(&self.stand);
+        match std::mem::replace(stand, Stand::Closed(None)) {
+            Stand::CalledUp(mut watchman) | Stand::Manned(mut watchman) => {
+                // Before the pipe closes, so that it does not take this for the host's death.
+                let _ = watchman.child.kill();
+                *stand = Stand::Closed(Some(watchman));
+            }
+            Stand::Closed(leaving) => *stand = Stand::Closed(leaving),
+            Stand::Empty => {}
         }
     }
 }
 
-impl Guardian {
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.dismiss();
+        if let Stand::Closed(Some(watchman)) = &mut *lock(&self.stand) {
+            let _ = watchman.child.wait();
+        }
+    }
+}
+
+impl Watchman {
     /// Says something, if there is room: a guardian that does not read must not stop its host.
     fn tell(&self, message: &watch::Message) {
         use std::io::Write as _;
@@ -167,7 +197,7 @@ impl Guardian {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn start(_: &GuardianCommand) -> io::Result<Guardian> {
+fn start(_: &Path, _: &[OsString]) -> io::Result<Watchman> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
@@ -176,7 +206,7 @@ fn start(_: &GuardianCommand) -> io::Result<Guardian> {
     unsafe_code,
     reason = "a session of its own is made between fork and exec"
 )]
-fn start(command: &GuardianCommand) -> io::Result<Guardian> {
+fn start(program: &Path, args: &[OsString]) -> io::Result<Watchman> {
     use std::os::unix::process::CommandExt as _;
     use std::process::Stdio;
 
@@ -184,9 +214,9 @@ fn start(command: &GuardianCommand) -> io::Result<Guardian> {
         clippy::disallowed_methods,
         reason = "the guardian is no server's process, and must outlive this one"
     )]
-    let mut guardian = std::process::Command::new(&command.program);
+    let mut guardian = std::process::Command::new(program);
     guardian
-        .args(&command.args)
+        .args(args)
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -206,7 +236,7 @@ fn start(command: &GuardianCommand) -> io::Result<Guardian> {
         return Err(io::Error::other("it has no pipe"));
     };
     rustix::io::ioctl_fionbio(&pipe, true)?;
-    Ok(Guardian { child, pipe })
+    Ok(Watchman { child, pipe })
 }
 
 /// What the embedding program has open and did not mark stays here, except for the three standard

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use switchboard_testkit::{assert_no_process_left, processes_with_tag};
 
-use super::{Run, send, tree, wait};
+use super::{Run, kill_all, send, tree, wait};
 use crate::support::{Desk, until};
 
 fn folder(desk: &Desk) -> PathBuf {
@@ -48,9 +48,12 @@ fn forge(desk: &Desk, field: usize, change: impl Fn(&str) -> String) {
     let text = fs::read_to_string(&path).unwrap();
     let fields = text.split(' ').enumerate();
     let forged: Vec<_> = fields
-        .map(|(at, text)| match at == field {
-            true => change(text),
-            false => text.to_owned(),
+        .map(|(at, text)| {
+            if at == field {
+                change(text)
+            } else {
+                text.to_owned()
+            }
         })
         .collect();
     fs::write(&path, forged.join(" ")).unwrap();
@@ -101,7 +104,7 @@ async fn what_cannot_be_what_the_host_left_is_left_alone() {
         let left = processes_with_tag(desk.sandbox.tag());
         assert_eq!(left.len(), 3, "field {field}");
         assert_eq!(records(&desk).len(), records_left, "field {field}");
-        left.into_iter().for_each(|pid| send(pid, Signal::KILL));
+        kill_all(left);
         assert_no_process_left(desk.sandbox.tag()).await;
     }
 }
@@ -117,6 +120,6 @@ async fn a_record_with_another_tag_ends_nobody() {
     let left = processes_with_tag(desk.sandbox.tag());
     assert_eq!(left.len(), 3);
     assert_eq!(records(&desk), [""; 0]);
-    left.into_iter().for_each(|pid| send(pid, Signal::KILL));
+    kill_all(left);
     assert_no_process_left(desk.sandbox.tag()).await;
 }

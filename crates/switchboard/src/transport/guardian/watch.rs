@@ -52,7 +52,7 @@ pub(super) fn own_session() -> i32 {
 }
 
 /// Stands guard over the host that started this process: waits until it is gone, ends everything
-/// that it left behind, and comes back. See [`GuardianCommand`](super::GuardianCommand).
+/// that it left behind, and comes back. See [`Guardian`](super::Guardian).
 ///
 /// Reads stdin, which is the pipe to the host, and blocks. To be called before anything else: a
 /// guardian should be small, and hold nothing.
