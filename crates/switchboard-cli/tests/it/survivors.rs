@@ -240,6 +240,21 @@ async fn no_killed_host_leaves_anything() {
     }
 }
 
+/// The guardian stands before there is anything to guard: no moment is too early.
+#[tokio::test]
+async fn no_host_that_is_killed_in_mid_start_leaves_anything() {
+    for round in 0..u64::from(rounds(20)) {
+        let desk = Desk::with([("ant", tree().into())]);
+        let mut command = desk.command(&["call", "mcp__ant__t", "--yes"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        tokio::time::sleep(Duration::from_millis(round * 3 % 50)).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_no_process_left(desk.sandbox.tag()).await;
+    }
+}
+
 /// An entry that starts a shell first. `$SERVER` is the scripted server.
 fn by_shell(before: &str, script: &Script) -> Entry {
     let line = format!("{before}\nexec \"$SERVER\" \"$SCRIPT\"");
@@ -295,13 +310,18 @@ async fn a_daemon_that_never_stays_the_same_process_is_caught() {
     for signal in [Signal::INT, Signal::KILL] {
         let desk = Desk::empty();
         let hopper = desk.sandbox.write_executable("hopper", HOPPER);
-        let server = by_shell("./hopper", &tree());
+        let hopper = hopper.to_str().unwrap();
+        let server = by_shell(hopper, &tree());
         let entries = json!({"mcpServers": {"ant": server.on(&desk.sandbox)}});
         desk.sandbox.write(".mcp.json", entries.to_string());
         let run = Run::on(desk, 4).await.called().await;
+        until("the hopper", || !with_argument(hopper).is_empty()).await;
         run.send(signal);
         run.end().await;
-        assert_eq!(with_argument(hopper.to_str().unwrap()), [0; 0]);
+        // A single look could miss it between two lives.
+        for _ in 0..20 {
+            assert_eq!(with_argument(hopper), [0; 0]);
+        }
     }
 }
 

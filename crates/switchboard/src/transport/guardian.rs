@@ -10,6 +10,7 @@ mod watch;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rustix::process::Pid;
@@ -98,9 +99,9 @@ enum Stand {
 /// The process.
 #[derive(Debug)]
 struct Watchman {
-    child: std::process::Child,
+    child: Child,
     /// Closed by the kernel when the host is gone, and not before it is killed.
-    pipe: std::process::ChildStdin,
+    pipe: ChildStdin,
 }
 
 impl Post {
@@ -196,47 +197,50 @@ impl Watchman {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn start(_: &Path, _: &[OsString]) -> io::Result<Watchman> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
-}
-
-#[cfg(target_os = "linux")]
-#[expect(
-    unsafe_code,
-    reason = "a session of its own is made between fork and exec"
-)]
 fn start(program: &Path, args: &[OsString]) -> io::Result<Watchman> {
-    use std::os::unix::process::CommandExt as _;
-    use std::process::Stdio;
-
     #[expect(
         clippy::disallowed_methods,
         reason = "the guardian is no server's process, and must outlive this one"
     )]
-    let mut guardian = std::process::Command::new(program);
-    guardian
+    let mut command = Command::new(program);
+    command
         .args(args)
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    stand_apart(&mut command)?;
+    let mut child = command.spawn()?;
+    let Some(pipe) = child.stdin.take() else {
+        return Err(io::Error::other("it has no pipe"));
+    };
+    rustix::io::ioctl_fionbio(&pipe, true)?;
+    Ok(Watchman { child, pipe })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stand_apart(_: &mut Command) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// In a session of its own, with nothing open, and out of reach of the usual signals.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "is done between fork and exec")]
+#[expect(clippy::unnecessary_wraps, reason = "cannot be done elsewhere")]
+fn stand_apart(command: &mut Command) -> io::Result<()> {
+    use std::os::unix::process::CommandExt as _;
+
     // SAFETY: the closure makes system calls only, and allocates nothing.
     unsafe {
-        guardian.pre_exec(|| {
+        command.pre_exec(|| {
             rustix::process::setsid()?;
             keep_nothing_open();
             ignore_signals();
             Ok(())
         });
     }
-    let mut child = guardian.spawn()?;
-    let Some(pipe) = child.stdin.take() else {
-        return Err(io::Error::other("it has no pipe"));
-    };
-    rustix::io::ioctl_fionbio(&pipe, true)?;
-    Ok(Watchman { child, pipe })
+    Ok(())
 }
 
 /// What the embedding program has open and did not mark stays here, except for the three standard

@@ -37,26 +37,29 @@ pub struct Adoption {
 
 impl Adoption {
     /// From here on orphans come to this process, for as long as it lives.
-    #[cfg(target_os = "linux")]
     pub fn begin() -> io::Result<Self> {
         if !procfs::is_about_us() {
             return Err(io::Error::other("/proc is not about this process"));
         }
         let own = rustix::process::getpid();
         let strangers = Families::now().children(own).into();
-        rustix::process::set_child_subreaper(Some(own))?;
+        become_subreaper(own)?;
         Ok(Self { strangers })
-    }
-
-    /// From here on orphans come to this process, for as long as it lives.
-    #[cfg(not(target_os = "linux"))]
-    pub fn begin() -> io::Result<Self> {
-        Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
     pub(crate) fn strangers(&self) -> &[Pid] {
         &self.strangers
     }
+}
+
+#[cfg(target_os = "linux")]
+fn become_subreaper(own: Pid) -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(own))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_subreaper(_: Pid) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 /// Whom a child of this process belongs to.

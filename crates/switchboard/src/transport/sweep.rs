@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::procfs::{self, Environments, Stat};
@@ -21,6 +20,8 @@ const AFTER_KILL: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(5);
 /// How often is looked for new ones: whoever starts processes faster than that is not outrun.
 const ROUNDS: usize = 32;
+/// After so many looks that found nobody new, there is nobody.
+const QUIET_LOOKS: usize = 2;
 
 /// A process as it was seen. Its number may be somebody else's later; number and start are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,55 +45,23 @@ impl Sighting {
     }
 
     /// Signals this very process; nobody if it is gone.
+    #[cfg(target_os = "linux")]
     pub(crate) fn signal(&self, signal: Signal) {
-        match hold(self.pid) {
-            Ok(held) if self.is_there() => held.signal(signal),
-            _ => {}
-        }
-    }
-}
-
-/// A process that cannot be mistaken for another while this is held.
-#[cfg(target_os = "linux")]
-struct Held {
-    pid: Pid,
-    /// Kernels before 5.3 have none; there remains the moment between the look and the signal.
-    descriptor: Option<std::os::fd::OwnedFd>,
-}
-
-#[cfg(target_os = "linux")]
-fn hold(pid: Pid) -> Result<Held, Errno> {
-    use rustix::process::{PidfdFlags, pidfd_open};
-    let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(descriptor) => Some(descriptor),
-        Err(Errno::SRCH) => return Err(Errno::SRCH),
-        Err(_) => None,
-    };
-    Ok(Held { pid, descriptor })
-}
-
-#[cfg(target_os = "linux")]
-impl Held {
-    fn signal(&self, signal: Signal) {
+        use rustix::process::{PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
         // Gone meanwhile, or not ours to signal: the next look tells.
-        let _ = match &self.descriptor {
-            Some(descriptor) => rustix::process::pidfd_send_signal(descriptor, signal),
-            None => rustix::process::kill_process(self.pid, signal),
+        let _ = match pidfd_open(self.pid, PidfdFlags::empty()) {
+            Err(rustix::io::Errno::SRCH) => Ok(()),
+            Ok(held) if self.is_there() => pidfd_send_signal(held, signal),
+            // Before Linux 5.3 there remains the moment between the look and the signal.
+            Err(_) if self.is_there() => kill_process(self.pid, signal),
+            _ => Ok(()),
         };
     }
-}
 
-#[cfg(not(target_os = "linux"))]
-struct Held;
-
-#[cfg(not(target_os = "linux"))]
-fn hold(_: Pid) -> Result<Held, Errno> {
-    Err(Errno::SRCH)
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Held {
-    fn signal(&self, _: Signal) {}
+    /// Nobody is ever seen where there is no `/proc`.
+    #[cfg(not(target_os = "linux"))]
+    #[expect(clippy::unused_self, reason = "as on Linux")]
+    pub(crate) fn signal(&self, _: Signal) {}
 }
 
 /// Everybody with a mark for which `choose` has an answer, and the answer.
@@ -141,16 +110,19 @@ pub(crate) fn end(look: impl Fn() -> Vec<Sighting>) {
     end_now(look);
 }
 
-/// Kills until a look finds nobody new. Those already killed may take a moment to vanish.
+/// Kills until looks find nobody new. Those already killed may take a moment to vanish; and where
+/// there was somebody, one who moves on all the time may slip through a single look.
 fn kill_rounds(look: &impl Fn() -> Vec<Sighting>) -> Vec<Sighting> {
     let mut killed = Vec::new();
     let mut known = HashSet::new();
+    let mut quiet_looks = 0;
     for _ in 0..ROUNDS {
         let fresh: Vec<_> = look()
             .into_iter()
             .filter(|one| known.insert(*one))
             .collect();
-        if fresh.is_empty() {
+        quiet_looks = if fresh.is_empty() { quiet_looks + 1 } else { 0 };
+        if killed.is_empty() && fresh.is_empty() || quiet_looks == QUIET_LOOKS {
             break;
         }
         for process in &fresh {
