@@ -62,6 +62,8 @@ struct Ledger {
     unswept: BTreeSet<u64>,
     /// Children whose daemons may stay.
     keepers: BTreeSet<u64>,
+    /// When the last group was over: whoever comes from a child was there then.
+    last_end: Option<Instant>,
     /// The host is at its end: nothing is started any more.
     is_closed: bool,
     /// Everything is over.
@@ -159,7 +161,11 @@ impl Children {
         let is_unswept = {
             let mut ledger = lock(&self.shared.ledger);
             ledger.groups.remove(&group);
-            ledger.unswept.contains(&number)
+            let is_unswept = ledger.unswept.contains(&number);
+            if is_unswept {
+                ledger.last_end = Some(Instant::now());
+            }
+            is_unswept
         };
         if let Some(post) = &self.shared.care.guardian {
             post.group_ended(group);
@@ -175,37 +181,49 @@ impl Children {
 
     /// Ends the daemons of a child that is over: SIGTERM, a moment, SIGKILL.
     pub(super) async fn end_daemons(&self, number: u64) {
-        if lock(&self.shared.ledger).unswept.contains(&number) {
-            self.end_escaped(Whose::Child(number)).await;
+        let now = Instant::now();
+        let is_unswept = {
+            let mut ledger = lock(&self.shared.ledger);
+            ledger.last_end = Some(now);
+            ledger.unswept.contains(&number)
+        };
+        if is_unswept {
+            self.end_escaped(Whose::Child(number), now).await;
             lock(&self.shared.ledger).unswept.remove(&number);
         }
     }
 
     /// Ends what is left of all children in good order. Nothing can be started afterwards.
     pub(crate) async fn end(&self) {
-        if self.close() {
-            self.end_escaped(Whose::All).await;
+        if let Some(since) = self.close() {
+            self.end_escaped(Whose::All, since).await;
         }
         self.finish();
     }
 
     /// Ends what is left of all children at once. Nothing can be started afterwards.
     pub(crate) fn kill_all(&self) {
-        if self.close() {
+        if self.close().is_some() {
             sweep::end_now(|| self.look_for(Whose::All));
         }
         self.finish();
     }
 
-    /// Ends the groups, and those that come to be. True: there may be more than groups.
-    fn close(&self) -> bool {
+    /// Ends the groups, and those that come to be. Says since when there may be something left that
+    /// is in none; `None`: there is not.
+    fn close(&self) -> Option<Instant> {
         let mut ledger = lock(&self.shared.ledger);
         ledger.is_closed = true;
+        let since = match ledger.last_end {
+            Some(end) if ledger.groups.is_empty() => end,
+            _ => Instant::now(),
+        };
         for group in ledger.groups.keys() {
             let _ = rustix::process::kill_process_group(*group, Signal::KILL);
         }
         let has_orphans = self.shared.care.adoption.is_some() && ledger.count > 0;
-        !ledger.is_over && (has_orphans || !ledger.unswept.is_empty())
+        let may_be_more = !ledger.is_over && (has_orphans || !ledger.unswept.is_empty());
+        may_be_more.then_some(since)
     }
 
     fn finish(&self) {
@@ -219,11 +237,16 @@ impl Children {
         }
     }
 
-    async fn end_escaped(&self, whose: Whose) {
-        let asked = Instant::now();
-        let children = self.clone();
-        let look = move || children.look_since(asked, whose);
-        let found = self.shared.spawner.run(look).await;
+    /// Ends whoever left a group that was over at `since`.
+    async fn end_escaped(&self, whose: Whose, since: Instant) {
+        let found = if self.shared.care.adoption.is_some() {
+            // Cheaper than a change of threads.
+            Ok(self.look_since(since, whose))
+        } else {
+            let children = self.clone();
+            let look = move || children.look_since(since, whose);
+            self.shared.spawner.run(look).await
+        };
         if found.is_ok_and(|found| found.is_empty()) {
             return;
         }
@@ -241,12 +264,12 @@ impl Children {
         }
     }
 
-    /// As [`Self::look_for`], but a look that began after `asked` is good enough: when many children
+    /// As [`Self::look_for`], but any look that began after `since` is good enough: when many children
     /// end at the same time, few looks do for all of them.
-    fn look_since(&self, asked: Instant, whose: Whose) -> Vec<Sighting> {
+    fn look_since(&self, since: Instant, whose: Whose) -> Vec<Sighting> {
         let mut last = lock(&self.shared.last_look);
         let look = match last.take() {
-            Some(look) if look.began >= asked => look,
+            Some(look) if look.began >= since => look,
             _ => Look {
                 began: Instant::now(),
                 found: self.look(),
@@ -317,9 +340,7 @@ impl Children {
                 let Some(shared) = shared.upgrade() else {
                     return;
                 };
-                let children = Self { shared };
-                let spawner = children.shared.spawner.clone();
-                let _ = spawner.run(move || drop(children.look())).await;
+                Self { shared }.look();
             }
         });
     }

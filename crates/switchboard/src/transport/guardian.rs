@@ -198,88 +198,26 @@ impl Watchman {
 }
 
 fn start(program: &Path, args: &[OsString]) -> io::Result<Watchman> {
+    if !cfg!(target_os = "linux") {
+        return Err(io::Error::from(io::ErrorKind::Unsupported));
+    }
     #[expect(
         clippy::disallowed_methods,
         reason = "the guardian is no server's process, and must outlive this one"
     )]
     let mut command = Command::new(program);
+    // Nothing that needs a fork instead of a spawn, which does not copy this process: the rest of its
+    // preparations the guardian makes itself.
     command
         .args(args)
         .env_clear()
-        .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    stand_apart(&mut command)?;
     let mut child = command.spawn()?;
     let Some(pipe) = child.stdin.take() else {
         return Err(io::Error::other("it has no pipe"));
     };
     rustix::io::ioctl_fionbio(&pipe, true)?;
     Ok(Watchman { child, pipe })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn stand_apart(_: &mut Command) -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
-}
-
-/// In a session of its own, with nothing open, and out of reach of the usual signals.
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "is done between fork and exec")]
-#[expect(clippy::unnecessary_wraps, reason = "cannot be done elsewhere")]
-fn stand_apart(command: &mut Command) -> io::Result<()> {
-    use std::os::unix::process::CommandExt as _;
-
-    // SAFETY: the closure makes system calls only, and allocates nothing.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::setsid()?;
-            keep_nothing_open();
-            ignore_signals();
-            Ok(())
-        });
-    }
-    Ok(())
-}
-
-/// What the embedding program has open and did not mark stays here, except for the three standard
-/// streams. (Before Linux 5.11 it goes along.)
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "rustix has no such call")]
-fn keep_nothing_open() {
-    let (first, last) = (3, libc::c_uint::MAX);
-    // SAFETY: marks descriptors to be closed by exec, and touches no memory.
-    unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            first,
-            last,
-            libc::CLOSE_RANGE_CLOEXEC,
-        );
-    }
-}
-
-/// Whoever ends the host by signals to everything in sight shall not end its guardian first.
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "rustix has no such call")]
-fn ignore_signals() {
-    for signal in [
-        libc::SIGHUP,
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGTERM,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-        libc::SIGALRM,
-        libc::SIGPIPE,
-        libc::SIGTSTP,
-        libc::SIGTTIN,
-        libc::SIGTTOU,
-    ] {
-        // SAFETY: sets a disposition, which exec keeps, and installs no handler.
-        unsafe {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-    }
 }

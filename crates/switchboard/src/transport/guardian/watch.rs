@@ -55,14 +55,65 @@ pub(super) fn own_session() -> i32 {
 /// that it left behind, and comes back. See [`Guardian`](super::Guardian).
 ///
 /// Reads stdin, which is the pipe to the host, and blocks. To be called before anything else: a
-/// guardian should be small, and hold nothing.
+/// guardian is small, holds nothing, and closes every descriptor above the three standard ones.
 pub fn keep_watch() {
-    // So that whoever kills all processes of the host's name does not kill this one.
-    let _ = fs::write("/proc/self/comm", "mcp-guardian");
+    stand_apart();
     if let Some(charge) = Charge::until_end(io::stdin().lock()) {
         charge.end();
     }
 }
+
+/// In a session of its own, nowhere, with nothing open but the pipe, and deaf to the usual signals:
+/// whoever ends the host by signals to everything in sight shall not end its guardian first.
+fn stand_apart() {
+    // Fails only for a leader of a group, who is apart already.
+    let _ = rustix::process::setsid();
+    ignore_signals();
+    close_inherited();
+    let _ = std::env::set_current_dir("/");
+    // So that whoever kills all processes of the host's name does not kill this one.
+    let _ = fs::write("/proc/self/comm", "mcp-guardian");
+}
+
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "rustix has no such call")]
+fn ignore_signals() {
+    for signal in [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+    ] {
+        // SAFETY: sets a disposition and installs no handler.
+        unsafe {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
+/// What the program that started this one had open and did not mark as its own. (Before Linux 5.9
+/// it stays open.)
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "rustix has no such call")]
+fn close_inherited() {
+    let (first, last, flags) = (3, libc::c_uint::MAX, 0);
+    // SAFETY: a guardian holds no descriptor but the standard ones.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, first, last, flags);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ignore_signals() {}
+
+#[cfg(not(target_os = "linux"))]
+fn close_inherited() {}
 
 /// What a guardian was told.
 #[derive(Debug, PartialEq, Eq)]
