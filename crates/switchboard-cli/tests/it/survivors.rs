@@ -405,11 +405,15 @@ async fn orphans_that_end_are_taken_leave_of_while_the_host_runs() {
 async fn a_guardian_holds_nothing_and_heeds_nobody() {
     let run = Run::start(tree().into(), 4).await.called().await;
     let of = |what: &str| format!("/proc/{}/{what}", run.guardian);
+    // What it does last of all, before it begins to wait.
+    let name = || fs::read_to_string(of("comm")).unwrap();
+    until("its name", || name() == "mcp-guardian\n").await;
     assert_eq!(fs::read(of("environ")).unwrap(), b"");
     assert_eq!(fs::read_link(of("cwd")).unwrap().to_str(), Some("/"));
     assert_eq!(fs::read_dir(of("fd")).unwrap().count(), 3);
-    let name = || fs::read_to_string(of("comm")).unwrap();
-    until("its name", || name() == "mcp-guardian\n").await;
+    let stat = fs::read_to_string(of("stat")).unwrap();
+    let session = stat.rsplit(") ").next().unwrap().split(' ').nth(3);
+    assert_eq!(session, Some(&*run.guardian.to_string()));
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         send(run.guardian, signal);
     }
