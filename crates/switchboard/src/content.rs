@@ -227,6 +227,12 @@ pub fn present(result: CallToolResult, limits: &Limits, spill: Option<&dyn Spill
         structured: result.structured_content,
         ..Output::default()
     };
+    if result.blocks_left_out > 0 {
+        output.notes.push(format!(
+            "{} more blocks were left out (limit `content_blocks`)",
+            result.blocks_left_out
+        ));
+    }
     output.drop_structured_beyond(limits.result_text_bytes, spill);
     output.cut_to(limits.result_text_bytes, spill);
     output

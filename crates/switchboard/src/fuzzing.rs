@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 
+use crate::budget::Budget;
 use crate::limits::Limits;
 use crate::mcp::{CallToolResult, Json};
 use crate::wire::line::{Endless, Line, Lines};
-use crate::wire::{self, AnswerId, Message, Outcome, Received, decode};
+use crate::wire::{self, Answer, AnswerId, Message, Outcome, Received, decode};
+
+/// How many blocks or tools are decoded.
+const BLOCKS: usize = 100;
 
 /// A line as the frame reader cut it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +35,7 @@ pub struct Cut {
 
 /// Cuts a stream that comes in these pieces into lines of at most `limit` bytes.
 pub fn cut<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Cut {
-    let mut reader = Lines::new(limit);
+    let mut reader = Lines::new(limit, &Budget::new(usize::MAX));
     let mut cut = Cut {
         lines: Vec::new(),
         is_endless: false,
@@ -42,8 +46,10 @@ pub fn cut<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Cut 
         reader.room().extend_from_slice(piece);
         loop {
             match reader.next() {
-                Ok(Some(Line::Complete(line))) => cut.lines.push(CutLine::Complete(line.to_vec())),
-                Ok(Some(Line::TooLong { id })) => cut.lines.push(CutLine::TooLong(id)),
+                Ok(Some(Line::Complete(line, _))) => {
+                    cut.lines.push(CutLine::Complete(line.to_vec()))
+                }
+                Ok(Some(Line::LetGo { id, .. })) => cut.lines.push(CutLine::TooLong(id)),
                 Ok(None) => break,
                 Err(Endless) => {
                     cut.is_endless = true;
@@ -81,7 +87,7 @@ pub enum Reading {
 pub fn read(line: &[u8]) -> Reading {
     match wire::read(line, &Limits::default()) {
         Received::Message(Message::Answer { id, outcome }) => match outcome {
-            Outcome::Result(result) => Reading::Result(own(id), result.to_vec()),
+            Outcome::Result(result, _) => Reading::Result(own(id), result.to_vec()),
             Outcome::Error(_) => Reading::Error,
         },
         Received::Message(Message::Request { method, .. }) => Reading::Request(method),
@@ -100,24 +106,24 @@ fn own(id: AnswerId) -> Option<u64> {
 }
 
 /// The result in a line that answers a request.
-fn result_in(line: &[u8]) -> Option<&[u8]> {
+fn result_in(line: &[u8]) -> Option<Answer> {
     match wire::read(line, &Limits::default()) {
         Received::Message(Message::Answer {
-            outcome: Outcome::Result(result),
+            outcome: Outcome::Result(result, shape),
             ..
-        }) => Some(result),
+        }) => Some(Answer::new(result.to_vec().into(), shape, None)),
         _ => None,
     }
 }
 
 /// Decodes the answer to `tools/call` that a line holds.
 pub fn tool_result(line: &[u8]) -> Option<CallToolResult> {
-    decode::call_tool_result(result_in(line)?).ok()
+    decode::call_tool_result(&result_in(line)?, BLOCKS).ok()
 }
 
 /// Decodes the page of `tools/list` that a line holds, and says which JSON is carried along.
 pub fn tool_page(line: &[u8]) -> Option<Vec<Json>> {
-    let page = decode::tool_page(result_in(line)?).ok()?;
+    let page = decode::tool_page(&result_in(line)?, BLOCKS).ok()?;
     let carried = page.tools.into_iter().flat_map(|tool| {
         [Some(tool.input_schema), tool.output_schema, tool.meta]
             .into_iter()
@@ -129,8 +135,8 @@ pub fn tool_page(line: &[u8]) -> Option<Vec<Json>> {
 /// Decodes the answers to both handshakes that a line may hold.
 pub fn hello(line: &[u8]) {
     if let Some(result) = result_in(line) {
-        let _ = decode::initialized(result);
-        let _ = decode::discovered(result);
+        let _ = decode::initialized(&result);
+        let _ = decode::discovered(&result);
     }
 }
 

@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 pub use builder::{HostBuilder, StartError};
 
+use crate::budget::Budget;
 use crate::call::{Call, CallError, turn};
 use crate::catalog::{Catalog, CatalogTool, Publisher, Stand, naming};
 use crate::content::Output;
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     policy: Policy,
     interaction: Arc<dyn Interaction>,
     limits: Arc<Limits>,
+    budget: Budget,
     deadlines: Deadlines,
     events: EventSink,
     spill: Option<Arc<dyn Spill>>,

@@ -18,6 +18,9 @@ pub(crate) fn legible(duration: Duration) -> Duration {
 pub struct Limits {
     /// The longest message a server may send, in bytes. A longer answer fails its call at once.
     pub message_bytes: usize,
+    /// How many bytes the large messages of all servers may take at a time, whichever way they go. A
+    /// message that does not fit any more fails its call, and no other.
+    pub memory_bytes: usize,
     /// How many JSON values one message may hold.
     pub json_nodes: usize,
     /// How deep a message's JSON may nest; at most 128.
@@ -42,6 +45,8 @@ pub struct Limits {
     pub progress_backlog: usize,
     /// How many events may wait for a slow listener before it is told that it missed some.
     pub event_backlog: usize,
+    /// How many blocks of one result are taken; the rest is left out, with a note.
+    pub content_blocks: usize,
     /// How much text of one result is handed over, in bytes; the rest is kept aside.
     pub result_text_bytes: usize,
     /// How much of pictures and sounds one result may carry, in bytes of base64; the rest is
@@ -49,7 +54,8 @@ pub struct Limits {
     pub result_media_bytes: usize,
     /// How many calls may be under way with one server.
     pub calls_per_server: usize,
-    /// How many calls may be under way in the whole host.
+    /// How many calls may be under way in the whole host, besides the few that every server may
+    /// have in any case, so that servers that hang do not use up the calls of the others.
     pub calls_in_flight: usize,
 }
 
@@ -66,6 +72,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message_bytes: 16 * MIB,
+            memory_bytes: 128 * MIB,
             json_nodes: 1_000_000,
             json_depth: DEEPEST_JSON,
             tree_nodes: 100_000,
@@ -78,6 +85,7 @@ impl Default for Limits {
             inbound_requests: 16,
             progress_backlog: 64,
             event_backlog: 1_024,
+            content_blocks: 10_000,
             result_text_bytes: 100_000,
             result_media_bytes: 5 * MIB,
             calls_per_server: 64,

@@ -67,8 +67,14 @@ pub(crate) struct ServerHandle {
     state: watch::Receiver<State>,
     /// Calls under way.
     permits: Semaphore,
+    /// The calls that do not count in the whole host.
+    reserve: Semaphore,
     stop: CancellationToken,
 }
+
+/// How many calls of a server are not counted in the whole host, so that servers that hang do not
+/// use up the calls of the others.
+const RESERVE: usize = 4;
 
 impl ServerHandle {
     /// Starts the owner of a server, in the phase that its entry asks for.
@@ -102,6 +108,7 @@ impl ServerHandle {
             orders,
             state,
             permits,
+            reserve: Semaphore::new(RESERVE),
             stop,
         }
     }
@@ -121,6 +128,11 @@ impl ServerHandle {
 
     pub(crate) fn permits(&self) -> &Semaphore {
         &self.permits
+    }
+
+    /// So many calls a server has in any case, whatever the others do.
+    pub(crate) fn reserve(&self) -> &Semaphore {
+        &self.reserve
     }
 
     /// Wakes a dormant server, and comes back when the server is no longer starting.

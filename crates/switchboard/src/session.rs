@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
+use crate::budget::Budget;
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::interact::Interaction;
@@ -84,6 +85,10 @@ pub(crate) enum RequestError {
         "{limit} bytes wait for the server already, which does not read (limit `outbox_bytes`)"
     )]
     Congested { limit: usize },
+    #[error(
+        "no room for it: the messages under way take {limit} bytes already (limit `memory_bytes`)"
+    )]
+    NoRoom { limit: usize },
     #[error("the request is longer than {limit} bytes (limit `message_bytes`)")]
     TooLong { limit: usize },
     #[error("the server refused: {0}")]
@@ -112,6 +117,8 @@ fn timeout_text(after: Duration, idle: bool) -> String {
 pub(crate) struct SessionContext {
     pub(crate) server: ServerName,
     pub(crate) limits: Arc<Limits>,
+    /// Of the whole host.
+    pub(crate) budget: Budget,
     /// Who we say we are.
     pub(crate) client: Implementation,
     pub(crate) interaction: Arc<dyn Interaction>,
@@ -157,7 +164,8 @@ impl Session {
         match self {
             Self::Text(connection) => {
                 let answer = connection.list_tools(cursor, patience).await?;
-                let page = decode::tool_page(&answer).map_err(RequestError::Unusable)?;
+                let most = connection.limits().tools_per_server;
+                let page = decode::tool_page(&answer, most).map_err(RequestError::Unusable)?;
                 Ok(ToolPage {
                     bytes: answer.text.len(),
                     ..page
@@ -175,7 +183,8 @@ impl Session {
         match self {
             Self::Text(connection) => {
                 let answer = connection.call_tool(request).await?;
-                decode::call_tool_result(&answer).map_err(RequestError::Unusable)
+                let most = connection.limits().content_blocks;
+                decode::call_tool_result(&answer, most).map_err(RequestError::Unusable)
             }
             Self::Local(local) => Box::pin(local.call_tool(request)).await,
         }

@@ -12,6 +12,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::budget::Held;
 use crate::limits::Limits;
 use crate::mcp::{ErrorObject, Json};
 use scan::{Budget, Exceeded, Scanner, Shape};
@@ -55,15 +56,21 @@ pub(crate) enum Outcome<'a> {
 }
 
 /// A result on its way to whoever asked for it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) text: Bytes,
     shape: Shape,
+    /// Given back when the answer was decoded.
+    _held: Option<Held>,
 }
 
 impl Answer {
-    pub(crate) fn new(text: Bytes, shape: Shape) -> Self {
-        Self { text, shape }
+    pub(crate) fn new(text: Bytes, shape: Shape, held: Option<Held>) -> Self {
+        Self {
+            text,
+            shape,
+            _held: held,
+        }
     }
 
     /// Visits the members of the result.
@@ -124,6 +131,12 @@ pub enum Problem {
         /// The limit that was crossed.
         limit: usize,
     },
+    /// The messages of all servers together take more than [`Limits::memory_bytes`]; this one did
+    /// not fit any more.
+    NoRoom {
+        /// The limit that was crossed.
+        limit: usize,
+    },
     /// It holds more JSON values than [`Limits::json_nodes`].
     TooManyNodes {
         /// The limit that was crossed.
@@ -150,6 +163,11 @@ impl fmt::Display for Problem {
             Self::TooLong { limit } => write!(
                 f,
                 "longer than {limit} bytes (limit `message_bytes`; raise it to accept more)"
+            ),
+            Self::NoRoom { limit } => write!(
+                f,
+                "no room for it: the messages under way take {limit} bytes already (limit \
+                 `memory_bytes`; raise it, or make fewer calls with large answers at a time)"
             ),
             Self::TooManyNodes { limit } => write!(
                 f,

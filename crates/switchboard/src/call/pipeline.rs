@@ -285,13 +285,25 @@ async fn acquire<'a>(
     began: Instant,
     end: Instant,
 ) -> Result<Permits<'a>, CallError> {
-    let (first, second) = (found.server.permits(), host.permits());
-    if let Ok(own) = first.try_acquire()
-        && let Ok(any) = second.try_acquire()
+    let (own, reserve, all) = (
+        found.server.permits(),
+        found.server.reserve(),
+        host.permits(),
+    );
+    if let Ok(own) = own.try_acquire()
+        && let Ok(any) = reserve.try_acquire().or_else(|_| all.try_acquire())
     {
         return Ok((own, any));
     }
-    let both = async { Ok((first.acquire().await?, second.acquire().await?)) };
+    let both = async {
+        let own = own.acquire().await?;
+        let any = tokio::select! {
+            biased;
+            permit = reserve.acquire() => permit?,
+            permit = all.acquire() => permit?,
+        };
+        Ok((own, any))
+    };
     match Box::pin(timeout_at(end, both)).await {
         Ok(permits) => permits.map_err(|_: AcquireError| CallError::ShuttingDown),
         Err(_) => Err(CallError::TimedOut {
@@ -352,7 +364,9 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
             idle,
             delivery,
         },
-        RequestError::Congested { .. } | RequestError::TooLong { .. } => CallError::NotSent {
+        RequestError::Congested { .. }
+        | RequestError::NoRoom { .. }
+        | RequestError::TooLong { .. } => CallError::NotSent {
             tool,
             reason: error.to_string(),
         },

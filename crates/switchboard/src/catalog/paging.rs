@@ -68,11 +68,11 @@ impl Listing {
         }
         self.bytes += page.bytes;
         self.tools.extend(page.tools);
-        if self.tools.len() > limits.tools_per_server {
+        if page.is_cut || self.tools.len() > limits.tools_per_server {
             self.tools.truncate(limits.tools_per_server);
             self.cut(&format!(
-                "{} tools (limit `tools_per_server`)",
-                self.tools.len()
+                "more than {} tools (limit `tools_per_server`)",
+                limits.tools_per_server
             ));
             return None;
         }

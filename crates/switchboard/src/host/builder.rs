@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::site::{Retries, Sites};
 use super::{Host, ServerError, Servers, Shared};
+use crate::budget::Budget;
 use crate::catalog::Publisher;
 use crate::content::spill::Spill;
 use crate::event::EventSink;
@@ -230,6 +231,7 @@ impl HostBuilder {
             policy: Policy::new(self.rules),
             interaction: self.interaction,
             permits: Semaphore::new(limits.calls_in_flight),
+            budget: Budget::new(limits.memory_bytes),
             limits,
             deadlines: self.deadlines.within_reason(),
             events,

@@ -155,6 +155,7 @@ impl Plot {
         let context = SessionContext {
             server: profile.name.clone(),
             limits: Arc::clone(&host.limits),
+            budget: host.budget.clone(),
             client: sites.client.clone(),
             interaction: Arc::clone(&host.interaction),
             events: host.events.clone(),

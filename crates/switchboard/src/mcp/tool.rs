@@ -167,6 +167,11 @@ pub struct CallToolResult {
     /// Extension data, carried through.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
+    /// How many more blocks there were than are taken ([`Limits::content_blocks`]).
+    ///
+    /// [`Limits::content_blocks`]: crate::Limits::content_blocks
+    #[serde(skip)]
+    pub blocks_left_out: usize,
 }
 
 impl CallToolResult {

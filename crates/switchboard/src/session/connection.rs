@@ -18,13 +18,14 @@ use super::life::{Life, Patience};
 use super::request::Ask;
 use super::table::{Kind, Reply, Table};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
-use crate::limits::Deadlines;
+use crate::budget::Held;
+use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
 use crate::wire::encode::{self, Meta};
-use crate::wire::line::{Line, Lines};
+use crate::wire::line::{LetGo, Line, Lines};
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, decode};
 
 /// How long answers may still come in after writing has failed.
@@ -76,7 +77,11 @@ impl Connection {
         gone: CancellationToken,
     ) -> Arc<Self> {
         let connection = Arc::new(Self {
-            outbox: Outbox::new(streams.writer, context.limits.outbox_bytes),
+            outbox: Outbox::new(
+                streams.writer,
+                context.limits.outbox_bytes,
+                context.budget.clone(),
+            ),
             table: Mutex::default(),
             next_id: AtomicU64::new(1),
             life: Life::new(),
@@ -92,6 +97,10 @@ impl Connection {
         tasks.spawn(Arc::clone(&connection).read_all(streams.reader));
         tasks.spawn(Arc::clone(&connection).write_all());
         connection
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.context.limits
     }
 
     pub(crate) fn hello(&self) -> Option<&ServerHello> {
@@ -225,6 +234,7 @@ impl Connection {
             .submit(id, line, alone)
             .map_err(|refused| match refused {
                 Refused::Full { limit } => RequestError::Congested { limit },
+                Refused::NoRoom { limit } => RequestError::NoRoom { limit },
                 Refused::Broken(error) => RequestError::Lost {
                     delivery: Delivery::NotSent,
                     end: SessionEnd::Io(error),
@@ -265,7 +275,7 @@ impl Connection {
     }
 
     async fn read_all(self: Arc<Self>, mut reader: Reader) {
-        let mut lines = Lines::new(self.context.limits.message_bytes);
+        let mut lines = Lines::new(self.context.limits.message_bytes, &self.context.budget);
         let end = loop {
             let read = tokio::select! {
                 biased;
@@ -299,27 +309,36 @@ impl Connection {
     fn take_lines(self: &Arc<Self>, lines: &mut Lines) -> Result<(), SessionEnd> {
         loop {
             match lines.next() {
-                Ok(Some(Line::Complete(line))) => {
+                Ok(Some(Line::Complete(line, mut held))) => {
                     self.tap(Direction::Received, &line);
-                    self.receive(&line, &line);
+                    self.receive(&line, &line, &mut held);
                 }
-                Ok(Some(Line::TooLong { id })) => {
-                    let limit = self.context.limits.message_bytes;
-                    self.reject(id, Problem::TooLong { limit });
-                }
+                Ok(Some(Line::LetGo { id, why })) => self.reject(id, self.problem(why)),
                 Ok(None) => return Ok(()),
                 Err(wire::line::Endless) => return Err(SessionEnd::Endless),
             }
         }
     }
 
-    /// Takes one message, which lies somewhere in `line`.
-    fn receive(self: &Arc<Self>, line: &Bytes, message: &[u8]) {
+    fn problem(&self, why: LetGo) -> Problem {
+        match why {
+            LetGo::TooLong => Problem::TooLong {
+                limit: self.context.limits.message_bytes,
+            },
+            LetGo::NoRoom => Problem::NoRoom {
+                limit: self.context.budget.limit(),
+            },
+        }
+    }
+
+    /// Takes one message, which lies somewhere in `line`. The line's share of the budget goes to
+    /// whoever is answered by it.
+    fn receive(self: &Arc<Self>, line: &Bytes, message: &[u8], held: &mut Option<Held>) {
         match wire::read(message, &self.context.limits) {
-            Received::Message(message) => self.act_on(line, message),
+            Received::Message(message) => self.act_on(line, message, held),
             Received::Batch(messages) if self.version() == Some(ProtocolVersion::V2025_03_26) => {
                 for message in messages {
-                    self.receive(line, message);
+                    self.receive(line, message, held);
                 }
             }
             Received::Batch(_) | Received::Noise => self.note_noise(message),
@@ -327,12 +346,12 @@ impl Connection {
         }
     }
 
-    fn act_on(self: &Arc<Self>, line: &Bytes, message: Message<'_>) {
+    fn act_on(self: &Arc<Self>, line: &Bytes, message: Message<'_>, held: &mut Option<Held>) {
         match message {
             Message::Answer { id, outcome } => {
                 let reply = match outcome {
                     Outcome::Result(result, shape) => {
-                        Reply::Result(Answer::new(line.slice_ref(result), shape))
+                        Reply::Result(Answer::new(line.slice_ref(result), shape, held.take()))
                     }
                     Outcome::Error(error) => Reply::Error(error),
                 };

@@ -117,7 +117,8 @@ pub(super) fn log(context: &SessionContext, params: &[u8]) {
     };
     message.data = message
         .data
-        .and_then(|data| context.redactor.redact_json(data));
+        .and_then(|data| context.redactor.redact_json(data))
+        .map(|data| decode::shortened(data, decode::LOG_BYTES));
     tracing::info!(
         server = %context.server,
         level = message.level,
@@ -128,9 +129,7 @@ pub(super) fn log(context: &SessionContext, params: &[u8]) {
         server: context.server.clone(),
         level: message.level,
         logger: message.logger,
-        data: message
-            .data
-            .and_then(|data| context.redactor.redact_json(data)),
+        data: message.data,
     });
 }
 

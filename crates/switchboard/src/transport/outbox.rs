@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
+use crate::budget::{Budget, Held};
 use crate::sync::lock;
 
 pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
@@ -24,6 +25,7 @@ pub(crate) struct Outbox {
     /// Tells the writing task that there is something to do.
     wake: Notify,
     limit: usize,
+    budget: Budget,
 }
 
 struct State {
@@ -42,12 +44,20 @@ struct Queued {
     /// The request this is; notifications and answers have none.
     id: Option<u64>,
     line: Vec<u8>,
+    /// Its share of the budget.
+    held: Option<Held>,
 }
 
 /// Why a line was not taken. Not a byte of it was written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    Full { limit: usize },
+    Full {
+        limit: usize,
+    },
+    /// The lines for all servers together take as much as they may.
+    NoRoom {
+        limit: usize,
+    },
     Broken(String),
 }
 
@@ -59,7 +69,7 @@ pub(crate) struct Broken {
 }
 
 impl Outbox {
-    pub(crate) fn new(writer: Writer, limit: usize) -> Self {
+    pub(crate) fn new(writer: Writer, limit: usize, budget: Budget) -> Self {
         let state = State {
             queue: VecDeque::new(),
             queued_bytes: 0,
@@ -72,6 +82,7 @@ impl Outbox {
             state: Mutex::new(state),
             wake: Notify::new(),
             limit,
+            budget,
         }
     }
 
@@ -93,10 +104,20 @@ impl Outbox {
         if alone && state.queue.is_empty() && state.tail.is_empty() && state.writer.is_some() {
             return self.write_at_once(&mut state, id, line);
         }
-        state.queued_bytes += line.len();
-        state.queue.push_back(Queued { id, line });
+        self.queue(&mut state, id, line)?;
         drop(state);
         self.wake.notify_one();
+        Ok(())
+    }
+
+    fn queue(&self, state: &mut State, id: Option<u64>, line: Vec<u8>) -> Result<(), Refused> {
+        let mut held = None;
+        if !self.budget.grow(&mut held, line.len()) {
+            let limit = self.budget.limit();
+            return Err(Refused::NoRoom { limit });
+        }
+        state.queued_bytes += line.len();
+        state.queue.push_back(Queued { id, line, held });
         Ok(())
     }
 
@@ -124,10 +145,7 @@ impl Outbox {
                 line.drain(..written);
                 state.tail = line;
             }
-            Poll::Pending => {
-                state.queued_bytes += line.len();
-                state.queue.push_back(Queued { id, line });
-            }
+            Poll::Pending => self.queue(state, id, line)?,
             Poll::Ready(Err(error)) => {
                 let error = error.to_string();
                 state.broken = Some(error.clone());
@@ -205,12 +223,14 @@ impl Outbox {
         let mut batch = Batch {
             bytes: std::mem::take(&mut state.tail),
             begins: Vec::new(),
+            held: Vec::new(),
         };
         while batch.bytes.len() < BATCH_BYTES
-            && let Some(Queued { id, line }) = state.queue.pop_front()
+            && let Some(Queued { id, line, held }) = state.queue.pop_front()
         {
             state.queued_bytes -= line.len();
             batch.add(id, line);
+            batch.held.extend(held);
         }
         Next::Write(writer, batch)
     }
@@ -247,6 +267,7 @@ enum Next {
 struct Batch {
     bytes: Vec<u8>,
     begins: Vec<(usize, u64)>,
+    held: Vec<Held>,
 }
 
 struct WriteError {

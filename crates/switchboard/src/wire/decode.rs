@@ -3,8 +3,10 @@
 //! Tolerant: one malformed tool is left out and reported, a block of an unknown kind is carried
 //! through, extra members are ignored. What cannot be used at all is a [`Problem`], never a guess.
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::{Answer, Problem, scan};
@@ -18,6 +20,10 @@ use crate::mcp::{
 const NAME_BYTES: usize = 1024;
 /// How much of a server's instructions is kept.
 const INSTRUCTION_BYTES: usize = 64 * 1024;
+/// How much of the data of a log message is kept.
+pub(crate) const LOG_BYTES: usize = 4 * 1024;
+/// How many of the tools that could not be used are told.
+const LEFT_OUT: usize = 100;
 /// How much of a progress note, a log level and the like is kept.
 const NOTE_BYTES: usize = 4 * 1024;
 /// How much of a server's error message is kept.
@@ -54,6 +60,8 @@ pub(crate) struct ToolPage {
     pub(crate) left_out: Vec<LeftOut>,
     /// `Some("")` is a cursor; only an absent one ends the list.
     pub(crate) next_cursor: Option<String>,
+    /// There was more on it than was asked for.
+    pub(crate) is_cut: bool,
     /// How large the page was.
     pub(crate) bytes: usize,
 }
@@ -185,7 +193,8 @@ fn capabilities(bytes: &[u8]) -> ServerCapabilities {
     found
 }
 
-pub(crate) fn tool_page(answer: &Answer) -> Result<ToolPage, Problem> {
+/// Decodes one page, and of it no more than `most` tools.
+pub(crate) fn tool_page(answer: &Answer, most: usize) -> Result<ToolPage, Problem> {
     let mut page = ToolPage::default();
     let mut list = None;
     answer.members(|key, value| match key {
@@ -200,9 +209,12 @@ pub(crate) fn tool_page(answer: &Answer) -> Result<ToolPage, Problem> {
         _ => {}
     })?;
     let list = list.ok_or_else(|| Problem::malformed("no `tools` in it"))?;
-    let elements =
-        scan::elements(list).map_err(|_| Problem::malformed("`tools` is not an array"))?;
-    for (index, element) in elements.into_iter().enumerate() {
+    for (index, element) in scan::elements(list).enumerate() {
+        let element = element.map_err(|_| Problem::malformed("`tools` is not an array"))?;
+        if index == most {
+            page.is_cut = true;
+            break;
+        }
         match tool(element, &mut page.left_out) {
             Ok(tool) => page.tools.push(tool),
             Err((name, why)) => {
@@ -210,6 +222,7 @@ pub(crate) fn tool_page(answer: &Answer) -> Result<ToolPage, Problem> {
                 page.left_out.push(LeftOut { what, why });
             }
         }
+        page.left_out.truncate(LEFT_OUT);
     }
     Ok(page)
 }
@@ -274,7 +287,8 @@ fn name_of(bytes: &[u8]) -> Option<String> {
     name
 }
 
-pub(crate) fn call_tool_result(answer: &Answer) -> Result<CallToolResult, Problem> {
+/// Decodes the answer of a tool, and of it no more than `most` blocks.
+pub(crate) fn call_tool_result(answer: &Answer, most: usize) -> Result<CallToolResult, Problem> {
     let mut result = CallToolResult::default();
     let mut content = None;
     let mut kind = None;
@@ -296,9 +310,9 @@ pub(crate) fn call_tool_result(answer: &Answer) -> Result<CallToolResult, Proble
     }
     result.is_error = is_error.unwrap_or(false);
     if let Some(content) = content.filter(|content| *content != b"null") {
-        result.content = match all_blocks(content) {
-            Some(blocks) => blocks,
-            None => one_by_one(content)?,
+        (result.content, result.blocks_left_out) = match all_blocks(content, most) {
+            Ok(blocks) => blocks,
+            Err(_) => one_by_one(content, most)?,
         };
     }
     Ok(result)
@@ -335,16 +349,60 @@ struct WrittenResource {
     meta: Option<Json>,
 }
 
+/// The blocks that were taken, and how many were left out.
+type Blocks = (Vec<ContentBlock>, usize);
+
 /// All blocks in one pass, if every one of them is as it should be.
-fn all_blocks(content: &[u8]) -> Option<Vec<ContentBlock>> {
-    let written: Vec<WrittenBlock<'_>> = serde_json::from_slice(content).ok()?;
-    written.into_iter().map(known_block).collect()
+fn all_blocks(content: &[u8], most: usize) -> serde_json::Result<Blocks> {
+    let mut text = serde_json::Deserializer::from_slice(content);
+    let blocks = UpTo(most).deserialize(&mut text)?;
+    text.end().map(|()| blocks)
 }
 
-fn one_by_one(content: &[u8]) -> Result<Vec<ContentBlock>, Problem> {
-    let blocks =
-        scan::elements(content).map_err(|_| Problem::malformed("`content` is not an array"))?;
-    blocks.into_iter().map(block).collect()
+/// Takes so many blocks, and counts the others.
+struct UpTo(usize);
+
+impl<'de> DeserializeSeed<'de> for UpTo {
+    type Value = Blocks;
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Blocks, D::Error> {
+        text.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for UpTo {
+    type Value = Blocks;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of blocks")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Blocks, A::Error> {
+        let (mut blocks, mut left_out) = (Vec::new(), 0);
+        while blocks.len() < self.0
+            && let Some(written) = elements.next_element()?
+        {
+            let block = known_block(written);
+            blocks.push(block.ok_or_else(|| A::Error::custom("a block of another kind"))?);
+        }
+        while blocks.len() == self.0 && elements.next_element::<IgnoredAny>()?.is_some() {
+            left_out += 1;
+        }
+        Ok((blocks, left_out))
+    }
+}
+
+fn one_by_one(content: &[u8], most: usize) -> Result<Blocks, Problem> {
+    let (mut blocks, mut left_out) = (Vec::new(), 0);
+    for element in scan::elements(content) {
+        let element = element.map_err(|_| Problem::malformed("`content` is not an array"))?;
+        if blocks.len() < most {
+            blocks.push(block(element)?);
+        } else {
+            left_out += 1;
+        }
+    }
+    Ok((blocks, left_out))
 }
 
 fn block(bytes: &[u8]) -> Result<ContentBlock, Problem> {
@@ -448,10 +506,17 @@ pub(crate) fn log_message(params: &[u8]) -> Option<LogMessage> {
     let mut message: LogMessage = parse(params)?;
     message.level = cut(message.level, NOTE_BYTES);
     message.logger = message.logger.map(|logger| cut(logger, NOTE_BYTES));
-    message.data = message
-        .data
-        .filter(|data| data.as_str().len() <= ERROR_DATA_BYTES);
+    // Somewhat more than is kept: secrets are masked before the last cut, which takes half of one.
+    message.data = message.data.map(|data| shortened(data, 4 * LOG_BYTES));
     Some(message)
+}
+
+/// A piece of JSON, or the beginning of its text where that is long.
+pub(crate) fn shortened(data: Json, most: usize) -> Json {
+    if data.as_str().len() <= most {
+        return data;
+    }
+    Json::from(&cut(data.as_str().to_owned(), most).into())
 }
 
 /// The request that the server no longer wants an answer to, as the text of its id.

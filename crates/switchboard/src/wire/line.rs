@@ -6,19 +6,28 @@
 use bytes::{Bytes, BytesMut};
 
 use super::{AnswerId, answer_id};
+use crate::budget::{Budget, Held};
 
 /// How many times the limit an overlong line may go on before the stream is given up.
 const PATIENCE: usize = 8;
 /// How much is asked of the stream at a time.
 const READ_AHEAD: usize = 64 * 1024;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Line {
-    Complete(Bytes),
-    /// A line over the limit, let go; `id` is the request that it answers, where it says so.
-    TooLong {
-        id: Option<u64>,
-    },
+    /// A line, and its share of the budget.
+    Complete(Bytes, Option<Held>),
+    /// A line that was let go; `id` is the request that it answers, where it says so.
+    LetGo { id: Option<u64>, why: LetGo },
+}
+
+/// Why a line was let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LetGo {
+    /// It is over the limit.
+    TooLong,
+    /// All servers together are over the budget.
+    NoRoom,
 }
 
 /// The stream went on for so long without a line end that it cannot be trusted to come to one.
@@ -31,15 +40,20 @@ pub(crate) struct Lines {
     /// How much of the buffer is known to hold no line end.
     searched: usize,
     limit: usize,
-    letting_go: Option<Overlong>,
+    budget: Budget,
+    /// What the line that is coming in has of it.
+    held: Option<Held>,
+    letting_go: Option<(Overlong, LetGo)>,
 }
 
 impl Lines {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, budget: &Budget) -> Self {
         Self {
             buffer: BytesMut::new(),
             searched: 0,
             limit,
+            budget: budget.clone(),
+            held: None,
             letting_go: None,
         }
     }
@@ -61,7 +75,7 @@ impl Lines {
             }
             None => {
                 self.searched = self.buffer.len();
-                self.let_go_of_overlong()?;
+                self.let_go_of_too_much()?;
                 Ok(None)
             }
         }
@@ -82,33 +96,43 @@ impl Lines {
     }
 
     fn finish(&mut self, line: &Bytes) -> Line {
-        match self.letting_go.take() {
-            Some(mut overlong) => {
-                overlong.feed(line);
-                Line::TooLong { id: overlong.id() }
+        let mut held = self.held.take();
+        let (mut overlong, why) = match self.letting_go.take() {
+            Some(begun) => begun,
+            None if line.len() > self.limit + 1 => (Overlong::default(), LetGo::TooLong),
+            None if !self.budget.grow(&mut held, line.len()) => {
+                (Overlong::default(), LetGo::NoRoom)
             }
-            None if line.len() > self.limit + 1 => {
-                let mut overlong = Overlong::default();
-                overlong.feed(line);
-                Line::TooLong { id: overlong.id() }
-            }
-            None => Line::Complete(line.slice(..line.len() - 1)),
+            None => return Line::Complete(line.slice(..line.len() - 1), held),
+        };
+        overlong.feed(line);
+        Line::LetGo {
+            id: overlong.id(),
+            why,
         }
     }
 
-    fn let_go_of_overlong(&mut self) -> Result<(), Endless> {
-        if self.letting_go.is_none() && self.buffer.len() <= self.limit {
-            return Ok(());
+    fn let_go_of_too_much(&mut self) -> Result<(), Endless> {
+        if self.letting_go.is_none() {
+            let why = if self.buffer.len() > self.limit {
+                LetGo::TooLong
+            } else if !self.budget.grow(&mut self.held, self.buffer.len()) {
+                LetGo::NoRoom
+            } else {
+                return Ok(());
+            };
+            self.held = None;
+            self.letting_go = Some((Overlong::default(), why));
         }
-        let overlong = self.letting_go.get_or_insert_default();
-        overlong.feed(&self.buffer);
-        self.buffer.clear();
-        self.searched = 0;
-        if overlong.length > self.limit.saturating_mul(PATIENCE) {
-            Err(Endless)
-        } else {
-            Ok(())
+        if let Some((overlong, _)) = &mut self.letting_go {
+            overlong.feed(&self.buffer);
+            self.buffer.clear();
+            self.searched = 0;
+            if overlong.length > self.limit.saturating_mul(PATIENCE) {
+                return Err(Endless);
+            }
         }
+        Ok(())
     }
 }
 
@@ -198,20 +222,61 @@ impl Overlong {
 mod tests {
     use super::*;
 
-    fn all(limit: usize, chunks: &[&[u8]]) -> Vec<Line> {
-        let mut lines = Lines::new(limit);
+    /// A line without its share of the budget.
+    #[derive(Debug, PartialEq)]
+    enum Seen {
+        Complete(Bytes),
+        LetGo(Option<u64>, LetGo),
+    }
+
+    fn lines(limit: usize) -> Lines {
+        Lines::new(limit, &Budget::new(1_000_000))
+    }
+
+    fn next(lines: &mut Lines) -> Result<Option<Seen>, Endless> {
+        let line = lines.next()?;
+        Ok(line.map(|line| match line {
+            Line::Complete(line, _) => Seen::Complete(line),
+            Line::LetGo { id, why } => Seen::LetGo(id, why),
+        }))
+    }
+
+    fn all(limit: usize, chunks: &[&[u8]]) -> Vec<Seen> {
+        all_of(&mut lines(limit), chunks)
+    }
+
+    fn all_of(lines: &mut Lines, chunks: &[&[u8]]) -> Vec<Seen> {
         let mut found = Vec::new();
         for chunk in chunks {
             lines.room().extend_from_slice(chunk);
-            while let Some(line) = lines.next().unwrap() {
+            while let Some(line) = next(lines).unwrap() {
                 found.push(line);
             }
         }
         found
     }
 
-    fn complete(text: &'static str) -> Line {
-        Line::Complete(Bytes::from_static(text.as_bytes()))
+    fn complete(text: &'static str) -> Seen {
+        Seen::Complete(Bytes::from_static(text.as_bytes()))
+    }
+
+    fn too_long(id: Option<u64>) -> Seen {
+        Seen::LetGo(id, LetGo::TooLong)
+    }
+
+    #[test]
+    fn a_line_for_which_there_is_no_room_is_let_go_and_the_next_one_comes_through() {
+        let budget = Budget::new(200_000);
+        let mut other = None;
+        assert!(budget.grow(&mut other, 150_000));
+        let large = format!(r#"{{"id":7,"result":"{}"}}"#, "x".repeat(100_000));
+        let mut lines = Lines::new(1_000_000, &budget);
+        let (one, two) = large.as_bytes().split_at(70_000);
+        let seen = all_of(&mut lines, &[one, two, b"\nok\n"]);
+        assert_eq!(seen, [Seen::LetGo(Some(7), LetGo::NoRoom), complete("ok")]);
+        drop(other);
+        let seen = all_of(&mut lines, &[one, two, b"\n"]);
+        assert_eq!(seen, [Seen::Complete(large.clone().into())]);
     }
 
     #[test]
@@ -225,10 +290,7 @@ mod tests {
     #[test]
     fn a_line_of_exactly_the_limit_passes_and_one_more_byte_does_not() {
         assert_eq!(all(3, &[b"abc\n"]), [complete("abc")]);
-        assert_eq!(
-            all(3, &[b"abcd\nx\n"]),
-            [Line::TooLong { id: None }, complete("x")]
-        );
+        assert_eq!(all(3, &[b"abcd\nx\n"]), [too_long(None), complete("x")]);
     }
 
     #[test]
@@ -239,26 +301,23 @@ mod tests {
         for text in [first.as_slice(), last.as_slice()] {
             let cut = text.len() / 2;
             let chunks = [&text[..cut], &text[cut..], b"\nok\n"];
-            assert_eq!(
-                all(30, &chunks),
-                [Line::TooLong { id: Some(7) }, complete("ok")]
-            );
+            assert_eq!(all(30, &chunks), [too_long(Some(7)), complete("ok")]);
         }
     }
 
     #[test]
     fn an_overlong_request_of_the_server_names_no_request_of_ours() {
         let text = br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"aaaaaa"}}"#;
-        assert_eq!(all(30, &[text, b"\n"]), [Line::TooLong { id: None }]);
+        assert_eq!(all(30, &[text, b"\n"]), [too_long(None)]);
     }
 
     #[test]
     fn a_stream_that_never_ends_a_line_is_given_up() {
-        let mut lines = Lines::new(10);
+        let mut lines = lines(10);
         let mut outcome = Ok(None);
         for _ in 0..20 {
             lines.room().extend_from_slice(b"0123456789");
-            outcome = lines.next();
+            outcome = next(&mut lines);
             if outcome.is_err() {
                 break;
             }
@@ -268,10 +327,10 @@ mod tests {
 
     #[test]
     fn half_a_line_is_left_when_the_stream_ends() {
-        let mut lines = Lines::new(10);
+        let mut lines = lines(10);
         lines.room().extend_from_slice(b"a\nhalf");
-        assert_eq!(lines.next(), Ok(Some(complete("a"))));
-        assert_eq!(lines.next(), Ok(None));
+        assert_eq!(next(&mut lines), Ok(Some(complete("a"))));
+        assert_eq!(next(&mut lines), Ok(None));
         assert_eq!(lines.remainder().as_deref(), Some(b"half".as_slice()));
     }
 }

@@ -129,9 +129,57 @@ pub(crate) fn members<'a>(
     Scanner::new(text, Budget::spent()).members(visit)
 }
 
-/// The elements of an array that was scanned within its budget before.
-pub(crate) fn elements(text: &[u8]) -> Result<Vec<&[u8]>, NotJson> {
-    Scanner::new(text, Budget::spent()).elements()
+/// The elements of an array that was scanned within its budget before, one after the other.
+pub(crate) fn elements(text: &[u8]) -> Elements<'_> {
+    Elements {
+        scanner: Scanner::new(text, Budget::spent()),
+        place: Place::Before,
+    }
+}
+
+/// See [`elements`]. Nothing comes after an error.
+pub(crate) struct Elements<'a> {
+    scanner: Scanner<'a>,
+    place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Before,
+    Within,
+    After,
+}
+
+impl<'a> Elements<'a> {
+    fn step(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
+        if self.place == Place::Before {
+            self.scanner.open(b'[')?;
+            if self.scanner.close(b']') {
+                return Ok(None);
+            }
+        } else if self.scanner.close(b']') {
+            return Ok(None);
+        } else {
+            self.scanner.expect(b',')?;
+        }
+        self.scanner.skip_value().map(Some)
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<&'a [u8], NotJson>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.place == Place::After {
+            return None;
+        }
+        let step = self.step();
+        self.place = match step {
+            Ok(Some(_)) => Place::Within,
+            Ok(None) | Err(NotJson) => Place::After,
+        };
+        step.transpose()
+    }
 }
 
 /// How many values and keys there are in a text, up to `most`.

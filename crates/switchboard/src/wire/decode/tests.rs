@@ -3,6 +3,14 @@ use crate::limits::Limits;
 use crate::mcp::ContentBlock;
 use crate::wire::{self, Message, Outcome, Received};
 
+fn tool_page(answer: &Answer) -> Result<ToolPage, Problem> {
+    super::tool_page(answer, 100)
+}
+
+fn call_tool_result(answer: &Answer) -> Result<CallToolResult, Problem> {
+    super::call_tool_result(answer, 3)
+}
+
 /// The result of an answer, as it comes out of a line.
 fn answer(result: &[u8]) -> Answer {
     let line = [br#"{"jsonrpc":"2.0","id":1,"result":"#, result, b"}"].concat();
@@ -10,7 +18,7 @@ fn answer(result: &[u8]) -> Answer {
         Received::Message(Message::Answer {
             outcome: Outcome::Result(text, shape),
             ..
-        }) => Answer::new(text.to_vec().into(), shape),
+        }) => Answer::new(text.to_vec().into(), shape, None),
         other => panic!("{other:?}"),
     }
 }
@@ -143,4 +151,18 @@ fn progress_is_read_with_its_token() {
         progress(br#"{"progressToken":5,"progress":0.5,"total":1,"message":"half"}"#).unwrap();
     assert_eq!((token, note.progress, note.total), (5, 0.5, Some(1.0)));
     assert_eq!(progress(br#"{"progressToken":"x","progress":1}"#), None);
+}
+
+#[test]
+fn blocks_and_tools_beyond_the_limit_are_left_out_and_counted() {
+    for block in [r#"{"type":"text","text":"a"}"#, r#"{"type":"hologram"}"#] {
+        let content = vec![block; 5].join(",");
+        let text = format!(r#"{{"content":[{content}]}}"#);
+        let result = call_tool_result(&answer(text.as_bytes())).unwrap();
+        assert_eq!((result.content.len(), result.blocks_left_out), (3, 2));
+    }
+    let tools = vec![r#"{"name":"a","inputSchema":{}}"#; 5].join(",");
+    let text = format!(r#"{{"tools":[{tools}]}}"#);
+    let page = super::tool_page(&answer(text.as_bytes()), 3).unwrap();
+    assert_eq!((page.tools.len(), page.is_cut), (3, true));
 }
