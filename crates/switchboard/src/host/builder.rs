@@ -196,8 +196,8 @@ impl HostBuilder {
         self
     }
 
-    /// By which tag the children of this host are known; see [`process`](crate::process). Made up if
-    /// not given.
+    /// By which tag the children of this host are known; see [`process`](crate::process). No two hosts
+    /// may have the same. Made up if not given.
     pub fn tag(mut self, tag: HostTag) -> Self {
         self.tag = tag;
         self
