@@ -242,7 +242,7 @@ fn a_panic_leaves_nothing() {
 
 /// Five servers a host, each a tree of at least three processes, ended in turns.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_process_tree_survives() {
+async fn whole_trees_leave_nothing() {
     const SERVERS: u32 = 5;
     let trees = rounds(50);
     for host_number in 0..trees.div_ceil(SERVERS) {

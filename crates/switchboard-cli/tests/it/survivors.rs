@@ -232,7 +232,7 @@ async fn a_normal_end_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn no_killed_host_leaves_anything() {
+async fn whole_kills_leave_nothing() {
     for _ in 0..rounds(10) {
         let run = Run::start(tree().into(), 4).await.called().await;
         run.send(Signal::KILL);
@@ -242,7 +242,7 @@ async fn no_killed_host_leaves_anything() {
 
 /// The guardian stands before there is anything to guard: no moment is too early.
 #[tokio::test]
-async fn no_host_that_is_killed_in_mid_start_leaves_anything() {
+async fn whole_kills_in_mid_start_leave_nothing() {
     for round in 0..u64::from(rounds(20)) {
         let desk = Desk::with([("ant", tree().into())]);
         let mut command = desk.command(&["call", "mcp__ant__t", "--yes"]);
