@@ -1,0 +1,185 @@
+//! The floor: what a blocking client costs that was written by hand for this one server.
+//!
+//! It does what any client must: builds each request from structs, matches each answer to its
+//! request by id, parses the answer into structs of its own. It does nothing else: no deadlines, no
+//! limits, no schemas, no permissions, and it believes the server.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::job::{Figures, Job, Stopwatch, Work};
+
+/// When requests are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// Each at once, by a system call of its own.
+    Each,
+    /// Those that became free while answers were at hand, by one system call.
+    Together,
+}
+
+pub fn run(job: &Job, writes: Writes) -> Figures {
+    match job {
+        Job::Calls(work) => calls(work, writes),
+    }
+}
+
+fn calls(work: &Work, writes: Writes) -> Figures {
+    let mut session = Session::start();
+    session.drive(work, work.warm_up, writes);
+    let stopwatch = Stopwatch::start();
+    let latencies = session.drive(work, work.calls, writes);
+    stopwatch.stop(latencies)
+}
+
+#[derive(Serialize)]
+struct Request<'a, P> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: P,
+}
+
+#[derive(Serialize)]
+struct CallParams<'a> {
+    name: &'a str,
+    arguments: &'a Value,
+}
+
+#[derive(Deserialize)]
+struct Response<R> {
+    id: u64,
+    result: R,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CallResult {
+    content: Vec<Text>,
+    #[serde(default)]
+    structured_content: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Text {
+    text: String,
+}
+
+/// One server and the pipes to it.
+struct Session {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    /// Requests that were not written yet.
+    outgoing: Vec<u8>,
+    line: Vec<u8>,
+    next_id: u64,
+}
+
+impl Session {
+    fn start() -> Self {
+        let mut child = Command::new(super::server())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the neutral server is built beside the bench");
+        let output = BufReader::with_capacity(64 * 1024, child.stdout.take().expect("piped"));
+        let mut session = Self {
+            input: child.stdin.take(),
+            child,
+            output,
+            outgoing: Vec::new(),
+            line: Vec::new(),
+            next_id: 0,
+        };
+        session.initialize();
+        session
+    }
+
+    fn initialize(&mut self) {
+        let params = serde_json::json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": { "name": "floor", "version": "1" },
+        });
+        let id = self.request("initialize", params);
+        self.write();
+        let answer: Response<Value> = self.answer();
+        assert_eq!(answer.id, id);
+        self.outgoing
+            .extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+        self.write();
+    }
+
+    fn request(&mut self, method: &str, params: impl Serialize) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let request = Request {
+            jsonrpc: "2.0",
+            id,
+            method,
+            params,
+        };
+        serde_json::to_writer(&mut self.outgoing, &request).expect("it is JSON");
+        self.outgoing.push(b'\n');
+        id
+    }
+
+    fn write(&mut self) {
+        let input = self.input.as_mut().expect("open until the end");
+        input.write_all(&self.outgoing).expect("the server reads");
+        self.outgoing.clear();
+    }
+
+    fn answer<'a, R: Deserialize<'a>>(&'a mut self) -> Response<R> {
+        self.line.clear();
+        self.output
+            .read_until(b'\n', &mut self.line)
+            .expect("the server answers");
+        serde_json::from_slice(&self.line).expect("an answer")
+    }
+
+    /// A sliding window: each answer makes room for the next request.
+    fn drive(&mut self, work: &Work, calls: usize, writes: Writes) -> Vec<Duration> {
+        let arguments = work.arguments();
+        let mut latencies = Vec::with_capacity(calls);
+        let mut under_way = HashMap::with_capacity(work.in_flight);
+        let mut sent = 0;
+        while latencies.len() < calls {
+            while sent < calls && under_way.len() < work.in_flight {
+                let params = CallParams {
+                    name: &work.tool,
+                    arguments: &arguments,
+                };
+                let began = Instant::now();
+                under_way.insert(self.request("tools/call", params), began);
+                sent += 1;
+                if writes == Writes::Each {
+                    self.write();
+                }
+            }
+            if self.output.buffer().is_empty() && !self.outgoing.is_empty() {
+                self.write();
+            }
+            let answer: Response<CallResult> = self.answer();
+            let text: usize = answer.result.content.iter().map(|it| it.text.len()).sum();
+            assert!(text > 0 || answer.result.structured_content.is_some());
+            let began = under_way.remove(&answer.id).expect("an id of ours");
+            latencies.push(began.elapsed());
+        }
+        latencies
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        self.child.wait().expect("the server ends with its input");
+    }
+}

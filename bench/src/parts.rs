@@ -1,0 +1,120 @@
+//! What is measured, part by part.
+
+pub mod calls;
+pub mod instructions;
+
+use crate::clients::Client;
+use crate::job::{Job, Work};
+use crate::report::Samples;
+use crate::runner::{Cores, Runner};
+
+/// Kinds of calls over stdio, as `calls` and `instructions` take them.
+pub struct Kind {
+    pub name: &'static str,
+    tool: &'static str,
+    size: usize,
+    in_flight: usize,
+    /// Enough for a steady figure.
+    calls: usize,
+    /// Enough to count instructions, which do not vary.
+    counted: usize,
+}
+
+pub const KINDS: [Kind; 6] = [
+    Kind {
+        name: "100 B, one at a time",
+        tool: "echo",
+        size: 100,
+        in_flight: 1,
+        calls: 5_000,
+        counted: 300,
+    },
+    Kind {
+        name: "100 B, 16 in flight",
+        tool: "echo",
+        size: 100,
+        in_flight: 16,
+        calls: 16_000,
+        counted: 480,
+    },
+    Kind {
+        name: "100 B, 64 in flight",
+        tool: "echo",
+        size: 100,
+        in_flight: 64,
+        calls: 25_600,
+        counted: 640,
+    },
+    Kind {
+        name: "10 KB, one at a time",
+        tool: "blob",
+        size: 10_000,
+        in_flight: 1,
+        calls: 3_000,
+        counted: 200,
+    },
+    Kind {
+        name: "1 MB of text",
+        tool: "blob",
+        size: 1_000_000,
+        in_flight: 1,
+        calls: 150,
+        counted: 10,
+    },
+    Kind {
+        name: "1 MB of dense structure",
+        tool: "dense",
+        size: 1_000_000,
+        in_flight: 1,
+        calls: 40,
+        counted: 1,
+    },
+];
+
+impl Kind {
+    /// The work to measure by the clock.
+    pub fn timed(&self) -> Work {
+        self.work(self.calls.div_ceil(10).max(self.in_flight), self.calls)
+    }
+
+    /// A short and a long run, whose difference is `counted` calls and no start-up.
+    fn short_and_long(&self) -> [Work; 2] {
+        let warm_up = self.in_flight.max(self.counted / 4).max(1);
+        [self.counted, 2 * self.counted].map(|calls| self.work(warm_up, calls))
+    }
+
+    fn work(&self, warm_up: usize, calls: usize) -> Work {
+        Work {
+            tool: self.tool.to_owned(),
+            size: self.size,
+            in_flight: self.in_flight,
+            warm_up,
+            calls,
+        }
+    }
+}
+
+/// Which parts were asked for: those whose name contains the word.
+pub struct Wanted(pub Option<String>);
+
+impl Wanted {
+    pub fn has(&self, part: &str, name: &str) -> bool {
+        let whole = format!("{part}: {name}");
+        self.0
+            .as_ref()
+            .is_none_or(|word| whole.contains(word.as_str()))
+    }
+}
+
+/// Lets the three clients do the job in turn, `repeats` times.
+fn in_turn(runner: &Runner, floor: Client, job: &Job, cores: Cores, repeats: usize) -> Samples {
+    let mut samples = Samples::default();
+    for _ in 0..repeats {
+        samples.floor.push(runner.run(floor, job, cores));
+        samples.rmcp.push(runner.run(Client::Rmcp, job, cores));
+        samples
+            .ours
+            .push(runner.run(Client::Switchboard, job, cores));
+    }
+    samples
+}

@@ -1,0 +1,57 @@
+//! Calls over stdio by the clock: latency, rate, CPU.
+
+use super::{KINDS, Kind, Wanted, in_turn};
+use crate::clients::Client;
+use crate::job::Job;
+use crate::report::{Line, Report, Target, Unit};
+use crate::runner::{Cores, Runner};
+
+const PART: &str = "calls";
+const REPEATS: usize = 7;
+
+pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
+    for kind in KINDS.iter().filter(|kind| wanted.has(PART, kind.name)) {
+        report.section(&format!("{}, one core", kind.name));
+        measure(runner, report, kind, Cores::One);
+    }
+    let crowded = &KINDS[2];
+    let name = format!("{}, two cores", crowded.name);
+    if wanted.has(PART, &name) {
+        report.section(&name);
+        if runner.has(Cores::Two) {
+            measure(runner, report, crowded, Cores::Two);
+        } else {
+            report.skip(&name, "this machine has one core");
+        }
+    }
+}
+
+fn measure(runner: &Runner, report: &mut Report, kind: &Kind, cores: Cores) {
+    let job = Job::Calls(kind.timed());
+    let samples = in_turn(runner, Client::Floor, &job, cores, REPEATS);
+    for (what, unit, figure) in [
+        ("p50", Unit::Micros, "p50"),
+        ("p99", Unit::Micros, "p99"),
+        ("calls per second", Unit::PerSecond, "rate"),
+        ("client CPU per call", Unit::Micros, "cpu"),
+    ] {
+        let line = Line::of(what, unit, figure, &samples);
+        report.add(line.target(target(kind.name, figure, cores)));
+    }
+    if kind.in_flight > 1 {
+        let samples = in_turn(runner, Client::BatchingFloor, &job, cores, 3);
+        let what = "calls per second, floor that batches";
+        report.add(Line::of(what, Unit::PerSecond, "rate", &samples));
+    }
+}
+
+fn target(kind: &str, figure: &str, cores: Cores) -> Option<Target> {
+    match (kind, figure, cores) {
+        ("100 B, one at a time", "p50", Cores::One) => Some(Target::RatioAtMost(1.5)),
+        ("100 B, 64 in flight", "rate", Cores::One) => Some(Target::RatioAtLeast(0.7)),
+        ("100 B, 64 in flight", "rate", Cores::Two) => Some(Target::RatioAtLeast(0.55)),
+        ("100 B, 64 in flight", "cpu", Cores::One) => Some(Target::RatioAtMost(1.8)),
+        ("1 MB of text", "p50", Cores::One) => Some(Target::RatioAtMost(1.4)),
+        _ => None,
+    }
+}

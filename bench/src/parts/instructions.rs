@@ -1,0 +1,38 @@
+//! Instructions per call, by callgrind: the difference of a short and a long run, so that start-up
+//! cancels. The clock has no part in it, so a busy machine does not matter.
+
+use super::{KINDS, Kind, Wanted};
+use crate::clients::Client;
+use crate::job::{Figures, Job};
+use crate::report::{Line, Report, Samples, Unit};
+use crate::runner::{NoValgrind, Runner};
+
+const PART: &str = "instructions";
+
+pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
+    let kinds = KINDS.iter().filter(|kind| wanted.has(PART, kind.name));
+    for (place, kind) in kinds.enumerate() {
+        if place == 0 {
+            report.section("instructions per call");
+        }
+        match count(runner, kind) {
+            Ok(samples) => report.add(Line::of(kind.name, Unit::Instructions, PART, &samples)),
+            Err(NoValgrind) => return report.skip(PART, "valgrind is not installed"),
+        }
+    }
+}
+
+fn count(runner: &Runner, kind: &Kind) -> Result<Samples, NoValgrind> {
+    let per_call = |client: Client| {
+        let [short, long] = kind.short_and_long();
+        let calls = (long.calls - short.calls) as f64;
+        let short = runner.instructions(client, &Job::Calls(short))?;
+        let long = runner.instructions(client, &Job::Calls(long))?;
+        Ok(vec![Figures::default().with(PART, (long - short) / calls)])
+    };
+    Ok(Samples {
+        floor: per_call(Client::Floor)?,
+        rmcp: per_call(Client::Rmcp)?,
+        ours: per_call(Client::Switchboard)?,
+    })
+}

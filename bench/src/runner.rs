@@ -1,0 +1,123 @@
+//! Runs jobs in processes of their own, on as many cores as asked for.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::clients::Client;
+use crate::job::{Figures, Job};
+
+/// The word that makes this program do one job and print its figures.
+pub const DO: &str = "do";
+
+const THIS_THREAD: Pid = Pid::from_raw(0);
+
+/// What a client and its servers may run on.
+#[derive(Clone, Copy)]
+pub enum Cores {
+    One,
+    Two,
+}
+
+/// Starts workers. Knows which cores this program was given.
+pub struct Runner {
+    cores: Vec<usize>,
+}
+
+impl Runner {
+    pub fn new() -> Self {
+        let allowed = sched_getaffinity(THIS_THREAD).expect("a thread knows its cores");
+        let cores = (0..CpuSet::count()).filter(|core| allowed.is_set(*core) == Ok(true));
+        Self {
+            cores: cores.collect(),
+        }
+    }
+
+    pub fn has(&self, cores: Cores) -> bool {
+        self.cores.len() >= count(cores)
+    }
+
+    /// Does the job in a process of its own.
+    pub fn run(&self, client: Client, job: &Job, cores: Cores) -> Figures {
+        self.pin(cores);
+        let mut worker = Command::new(this_program());
+        figures(worker.args([DO, client.name(), &encode(job)]))
+    }
+
+    /// How many instructions the client executes for the job, its start included. The servers are
+    /// children that valgrind does not follow, and the kernel's work is not counted.
+    pub fn instructions(&self, client: Client, job: &Job) -> Result<f64, NoValgrind> {
+        self.pin(Cores::One);
+        let profile = profile_of(client);
+        let worker = Command::new("valgrind")
+            .args(["--tool=callgrind", "--trace-children=no"])
+            .arg(format!("--callgrind-out-file={}", profile.display()))
+            .arg(this_program())
+            .args([DO, client.name(), &encode(job)])
+            .output()
+            .map_err(|_| NoValgrind)?;
+        let said = String::from_utf8_lossy(&worker.stderr);
+        assert!(worker.status.success(), "{said}");
+        // The last line of a worker is its figures: it did the calls, and all of them.
+        let figures: Figures = last_line(&worker.stdout);
+        let Job::Calls(work) = job;
+        assert_eq!(figures.of("calls") as usize, work.calls);
+        Ok(collected(&said))
+    }
+
+    /// Children inherit the cores of the thread that starts them.
+    fn pin(&self, cores: Cores) {
+        let mut wanted = CpuSet::new();
+        for core in self.cores.iter().take(count(cores)) {
+            wanted.set(*core).expect("it was in such a set");
+        }
+        sched_setaffinity(THIS_THREAD, &wanted).expect("these cores were ours");
+    }
+}
+
+/// There is no valgrind on this machine.
+pub struct NoValgrind;
+
+/// Where the last profile of a client lies, for `callgrind_annotate`.
+pub fn profile_of(client: Client) -> PathBuf {
+    this_program().with_file_name(format!("callgrind.{}.out", client.name()))
+}
+
+fn figures(worker: &mut Command) -> Figures {
+    let output = worker
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("this program can be started again");
+    assert!(output.status.success(), "a worker failed: {worker:?}");
+    last_line(&output.stdout)
+}
+
+fn last_line(output: &[u8]) -> Figures {
+    let text = String::from_utf8_lossy(output);
+    let line = text.lines().last().unwrap_or_default();
+    serde_json::from_str(line).expect("a worker ends with its figures")
+}
+
+/// `==1234== Collected : 123456`
+fn collected(said: &str) -> f64 {
+    said.lines()
+        .find_map(|line| line.split("Collected :").nth(1)?.trim().parse().ok())
+        .expect("callgrind says what it collected")
+}
+
+fn encode(job: &Job) -> String {
+    serde_json::to_string(job).expect("a job is JSON")
+}
+
+fn count(cores: Cores) -> usize {
+    match cores {
+        Cores::One => 1,
+        Cores::Two => 2,
+    }
+}
+
+fn this_program() -> PathBuf {
+    std::env::current_exe().expect("a program knows where it is")
+}
