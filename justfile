@@ -39,6 +39,6 @@ doc:
 fmt:
     cargo fmt --all
 
-# ratios to a hand-written client and to rmcp, on one core: `just bench "64 in flight"`
+# ratios to a hand-written client and to rmcp: `just bench`, or a part of it: `just bench "64 in flight"`
 bench *ARGS:
-    cd bench && cargo build --release && taskset -c 0 target/release/switchboard-bench {{ARGS}}
+    cd bench && cargo run --release -- {{ARGS}}
