@@ -7,6 +7,7 @@ mod switchboard;
 use std::path::PathBuf;
 
 use crate::job::{Figures, Job};
+use floor::Style;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Client {
@@ -38,8 +39,8 @@ impl Client {
     /// Does the job in this process.
     pub fn run(self, job: &Job) -> Figures {
         match self {
-            Self::Floor => floor::run(job, floor::Writes::Each),
-            Self::BatchingFloor => floor::run(job, floor::Writes::Together),
+            Self::Floor => floor::run(job, Style::Plain),
+            Self::BatchingFloor => floor::run(job, Style::Batching),
             Self::Rmcp => in_runtime(rmcp::run(job)),
             Self::Switchboard => in_runtime(switchboard::run(job)),
         }

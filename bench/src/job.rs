@@ -10,11 +10,23 @@ use std::time::{Duration, Instant};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::memory;
+
 /// What a client can be asked to do.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Job {
     /// Calls of one tool of one server.
     Calls(Work),
+    /// Servers connected and listed, then left alone.
+    Connect { servers: usize },
+    /// One server with many tools, listed and kept.
+    List { tools: usize },
+    /// Calls of a server in the client's own process.
+    Local { calls: usize },
+    /// A steady load on healthy servers, among others: what each of those is hostile by, or nothing.
+    Crowd { others: Vec<Option<String>> },
+    /// One answer that is meant to blow up.
+    Bomb { shape: String, size: usize },
 }
 
 /// Calls of one tool.
@@ -30,6 +42,17 @@ pub struct Work {
 }
 
 impl Work {
+    /// Small calls, one at a time, of a server in the client's own process.
+    pub fn local(calls: usize) -> Self {
+        Self {
+            tool: "echo".to_owned(),
+            size: 100,
+            in_flight: 1,
+            warm_up: calls / 10,
+            calls,
+        }
+    }
+
     /// The arguments of one call.
     pub fn arguments(&self) -> serde_json::Value {
         match self.tool.as_str() {
@@ -55,6 +78,18 @@ impl Figures {
             None => panic!("no figure `{name}` was taken"),
         }
     }
+}
+
+/// Says that the servers are connected: the first line of a worker stops the runner's clock.
+pub fn say_ready() {
+    println!("ready");
+}
+
+/// What a client's process needs with its servers connected, or with their tools listed.
+pub fn memory_now() -> Figures {
+    Figures::default()
+        .with("resident", memory::resident_kib())
+        .with("peak", memory::peak_kib())
 }
 
 /// Watches calls: the clock and the CPU of this process. The server's CPU is not in it.

@@ -5,7 +5,9 @@
 
 mod clients;
 mod job;
+mod memory;
 mod parts;
+mod picture;
 mod report;
 mod runner;
 
@@ -16,24 +18,31 @@ use report::Report;
 use runner::Runner;
 
 /// `bench [WORD]` measures every part whose name contains the word.
+/// `bench --svg FILE` measures everything and draws it.
 /// `bench WORD CLIENT` only makes the calls, for a profiler to watch.
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        [] => measure(&Wanted(None)),
+        [] => drop(measure(None)),
         [runner::DO, client, job] => work(client, job),
-        [word] => measure(&Wanted(Some((*word).to_owned()))),
+        ["--svg", file] => {
+            let svg = picture::draw(&measure(None).lines);
+            std::fs::write(file, svg).expect("the picture can be written");
+        }
+        [word] => drop(measure(Some(word))),
         [word, client] => make_calls(word, client),
-        _ => panic!("usage: bench [WORD [CLIENT]]"),
+        _ => panic!("usage: bench [WORD [CLIENT] | --svg FILE]"),
     }
 }
 
-fn measure(wanted: &Wanted) {
-    let runner = Runner::new();
+fn measure(word: Option<&str>) -> Report {
+    println!("{}", report::machine());
     let mut report = Report::default();
-    parts::calls::run(&runner, &mut report, wanted);
-    parts::instructions::run(&runner, &mut report, wanted);
+    let wanted = Wanted(word.map(str::to_owned));
+    parts::run(&Runner::new(), &mut report, &wanted);
+    report.summary();
+    report
 }
 
 /// One job in this process, for [`Runner`].

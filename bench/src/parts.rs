@@ -1,11 +1,17 @@
 //! What is measured, part by part.
 
-pub mod calls;
-pub mod instructions;
+mod bombs;
+mod calls;
+mod crowd;
+mod instructions;
+mod local;
+mod memory;
+mod shell;
+mod start;
 
 use crate::clients::Client;
 use crate::job::{Job, Work};
-use crate::report::Samples;
+use crate::report::{Report, Samples};
 use crate::runner::{Cores, Runner};
 
 /// Kinds of calls over stdio, as `calls` and `instructions` take them.
@@ -104,6 +110,32 @@ impl Wanted {
             .as_ref()
             .is_none_or(|word| whole.contains(word.as_str()))
     }
+
+    /// Whether it was asked for by its own name.
+    fn names(&self, part: &str, name: &str) -> bool {
+        self.0.as_deref() == Some(&format!("{part}: {name}"))
+    }
+
+    fn among<'a, T>(
+        &self,
+        part: &str,
+        all: &'a [T],
+        name: fn(&T) -> &str,
+    ) -> impl Iterator<Item = &'a T> {
+        all.iter().filter(move |it| self.has(part, name(it)))
+    }
+}
+
+/// Measures what was asked for.
+pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
+    calls::run(runner, report, wanted);
+    instructions::run(runner, report, wanted);
+    local::run(runner, report, wanted);
+    start::run(runner, report, wanted);
+    memory::run(runner, report, wanted);
+    shell::run(runner, report, wanted);
+    crowd::run(runner, report, wanted);
+    bombs::run(runner, report, wanted);
 }
 
 /// Lets the three clients do the job in turn, `repeats` times.

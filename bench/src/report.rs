@@ -10,6 +10,8 @@ pub struct Line {
     pub rmcp: Option<Measured>,
     pub ours: Option<Measured>,
     pub target: Option<Target>,
+    /// What the picture calls it, if it is in the picture.
+    pub picture: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
@@ -22,13 +24,18 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 pub enum Unit {
     Micros,
+    Millis,
     PerSecond,
     Instructions,
+    Kib,
+    Count,
 }
 
 /// What has to be reached.
 #[derive(Clone, Copy)]
 pub enum Target {
+    /// In the line's unit.
+    AtMost(f64),
     RatioAtMost(f64),
     RatioAtLeast(f64),
 }
@@ -37,25 +44,37 @@ impl Line {
     /// Medians over repeats: of the values, and of the ratios within each repeat, so that a machine
     /// that gets slower in the middle favours nobody.
     pub fn of(what: &str, unit: Unit, figure: &str, samples: &Samples) -> Self {
-        let measured = |own: &[Figures]| {
-            let ratios = own.iter().zip(&samples.floor);
-            (!own.is_empty()).then(|| Measured {
-                value: median_of(own, figure),
-                ratio: median(ratios.map(|(own, floor)| own.of(figure) / floor.of(figure))),
+        let all = [&samples.floor, &samples.rmcp, &samples.ours];
+        let base = all.into_iter().position(|client| !client.is_empty());
+        let measured = |place: usize| {
+            let own = all[place];
+            let base = base.filter(|base| *base < place).map(|base| all[base]);
+            let pairs = own.iter().zip(base.into_iter().flatten());
+            let ratios = pairs.map(|(own, base)| own.of(figure) / base.of(figure));
+            let value = median(own.iter().map(|it| it.of(figure)))?;
+            Some(Measured {
+                value,
+                ratio: median(ratios).filter(|ratio| ratio.is_finite()),
             })
         };
         Self {
             what: what.to_owned(),
             unit,
-            floor: median(samples.floor.iter().map(|it| it.of(figure))),
-            rmcp: measured(&samples.rmcp),
-            ours: measured(&samples.ours),
+            floor: measured(0).map(|floor| floor.value),
+            rmcp: measured(1),
+            ours: measured(2),
             target: None,
+            picture: None,
         }
     }
 
-    pub fn target(mut self, target: Option<Target>) -> Self {
-        self.target = target;
+    pub fn target(mut self, target: Target) -> Self {
+        self.target = Some(target);
+        self
+    }
+
+    pub fn pictured(mut self, name: &'static str) -> Self {
+        self.picture = Some(name);
         self
     }
 
@@ -63,6 +82,7 @@ impl Line {
     pub fn met(&self) -> Option<bool> {
         let ours = self.ours?;
         Some(match self.target? {
+            Target::AtMost(bound) => ours.value <= bound,
             Target::RatioAtMost(bound) => ours.ratio? <= bound,
             Target::RatioAtLeast(bound) => ours.ratio? >= bound,
         })
@@ -77,14 +97,21 @@ pub struct Samples {
     pub ours: Vec<Figures>,
 }
 
-fn median_of(samples: &[Figures], figure: &str) -> f64 {
-    median(samples.iter().map(|it| it.of(figure))).expect("at least one repeat")
-}
-
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
+}
+
+/// What the figures were taken on.
+pub fn machine() -> String {
+    let file = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = file("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("", |model| model.trim_start_matches([' ', '\t', ':']));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = file("/proc/sys/kernel/osrelease");
+    format!("{model}, {cores} cores, Linux {}", kernel.trim())
 }
 
 /// Prints lines as they come, and keeps them for the picture.
@@ -95,10 +122,11 @@ pub struct Report {
 
 impl Report {
     pub fn section(&self, title: &str) {
-        println!(
-            "\n{title:<42}{:>12}{:>20}{:>20}   to reach",
-            "floor", "rmcp 3.8", "switchboard"
-        );
+        self.section_of(title, ["floor", "rmcp 3.8", "switchboard"]);
+    }
+
+    pub fn section_of(&self, title: &str, [base, theirs, ours]: [&str; 3]) {
+        println!("\n{title:<42}{base:>12}{theirs:>20}{ours:>20}   to reach");
     }
 
     pub fn add(&mut self, line: Line) {
@@ -112,6 +140,13 @@ impl Report {
             verdict(&line),
         );
         self.lines.push(line);
+    }
+
+    /// How many targets there are, and how many are met.
+    pub fn summary(&self) {
+        let verdicts: Vec<bool> = self.lines.iter().filter_map(Line::met).collect();
+        let met = verdicts.iter().filter(|met| **met).count();
+        println!("\n{met} of {} targets met", verdicts.len());
     }
 
     /// Something that could not be measured here.
@@ -133,6 +168,7 @@ fn verdict(line: &Line) -> String {
         return String::new();
     };
     let bound = match target {
+        Target::AtMost(bound) => format!("≤ {}", line.unit.show(bound)),
         Target::RatioAtMost(bound) => format!("≤ {bound}×"),
         Target::RatioAtLeast(bound) => format!("≥ {bound}×"),
     };
@@ -141,7 +177,7 @@ fn verdict(line: &Line) -> String {
         Some(false) => "NOT MET",
         None => "",
     };
-    format!("{bound:<8} {word}")
+    format!("{bound:<11} {word}")
 }
 
 impl Unit {
@@ -149,9 +185,13 @@ impl Unit {
         match self {
             Self::Micros if value >= 10_000.0 => format!("{:.1} ms", value / 1e3),
             Self::Micros => format!("{value:.1} µs"),
+            Self::Millis => format!("{value:.1} ms"),
             Self::PerSecond => format!("{value:.0}/s"),
             Self::Instructions if value >= 1e6 => format!("{:.2} M", value / 1e6),
             Self::Instructions => format!("{:.1} k", value / 1e3),
+            Self::Kib if value >= 1024.0 => format!("{:.1} MiB", value / 1024.0),
+            Self::Kib => format!("{value:.1} KiB"),
+            Self::Count => format!("{value:.0}"),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Runs jobs in processes of their own, on as many cores as asked for.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::clients::Client;
-use crate::job::{Figures, Job};
+use crate::job::{Figures, Job, Work};
 
 /// The word that makes this program do one job and print its figures.
 pub const DO: &str = "do";
@@ -18,6 +20,7 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 #[derive(Clone, Copy)]
 pub enum Cores {
     One,
+    /// Or the one that there is.
     Two,
 }
 
@@ -42,27 +45,50 @@ impl Runner {
     /// Does the job in a process of its own.
     pub fn run(&self, client: Client, job: &Job, cores: Cores) -> Figures {
         self.pin(cores);
-        let mut worker = Command::new(this_program());
-        figures(worker.args([DO, client.name(), &encode(job)]))
+        let began = Instant::now();
+        let mut worker = Command::new(this_program())
+            .args([DO, client.name(), &encode(job)])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("this program can be started again");
+        let mut lines = BufReader::new(worker.stdout.take().expect("piped")).lines();
+        let mut last = lines.next().expect("a worker says something");
+        let ready = began.elapsed().as_secs_f64() * 1e3;
+        for line in lines {
+            last = line;
+        }
+        assert!(worker.wait().is_ok_and(|status| status.success()));
+        figures(&last.expect("text")).with("ready", ready)
+    }
+
+    /// How long a program takes from its start to its end, in milliseconds. It prints the answer.
+    pub fn wall(&self, program: &mut Command, answer: &str) -> f64 {
+        self.pin(Cores::Two);
+        let began = Instant::now();
+        let output = program.output().expect("the program is built");
+        let elapsed = began.elapsed().as_secs_f64() * 1e3;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains(answer), "{program:?}: {output:?}");
+        elapsed
     }
 
     /// How many instructions the client executes for the job, its start included. The servers are
     /// children that valgrind does not follow, and the kernel's work is not counted.
-    pub fn instructions(&self, client: Client, job: &Job) -> Result<f64, NoValgrind> {
+    pub fn instructions(&self, client: Client, work: &Work) -> Result<f64, NoValgrind> {
         self.pin(Cores::One);
         let profile = profile_of(client);
         let worker = Command::new("valgrind")
             .args(["--tool=callgrind", "--trace-children=no"])
             .arg(format!("--callgrind-out-file={}", profile.display()))
             .arg(this_program())
-            .args([DO, client.name(), &encode(job)])
+            .args([DO, client.name(), &encode(&Job::Calls(work.clone()))])
             .output()
             .map_err(|_| NoValgrind)?;
         let said = String::from_utf8_lossy(&worker.stderr);
         assert!(worker.status.success(), "{said}");
         // The last line of a worker is its figures: it did the calls, and all of them.
-        let figures: Figures = last_line(&worker.stdout);
-        let Job::Calls(work) = job;
+        let printed = String::from_utf8_lossy(&worker.stdout);
+        let figures = figures(printed.lines().last().unwrap_or_default());
         assert_eq!(figures.of("calls") as usize, work.calls);
         Ok(collected(&said))
     }
@@ -85,18 +111,7 @@ pub fn profile_of(client: Client) -> PathBuf {
     this_program().with_file_name(format!("callgrind.{}.out", client.name()))
 }
 
-fn figures(worker: &mut Command) -> Figures {
-    let output = worker
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("this program can be started again");
-    assert!(output.status.success(), "a worker failed: {worker:?}");
-    last_line(&output.stdout)
-}
-
-fn last_line(output: &[u8]) -> Figures {
-    let text = String::from_utf8_lossy(output);
-    let line = text.lines().last().unwrap_or_default();
+fn figures(line: &str) -> Figures {
     serde_json::from_str(line).expect("a worker ends with its figures")
 }
 

@@ -1,41 +1,63 @@
 //! The floor: what a blocking client costs that was written by hand for this one server.
 //!
 //! It does what any client must: builds each request from structs, matches each answer to its
-//! request by id, parses the answer into structs of its own. It does nothing else: no deadlines, no
-//! limits, no schemas, no permissions, and it believes the server.
+//! request by id, parses the answer into structs of its own, and keeps structured content as checked
+//! text, which is what Switchboard hands over too. It does nothing else: no deadlines, no
+//! limits, no schemas, no permissions, and it believes the server. One thread for any number of
+//! servers: all are started, then all are asked, then all are read.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::job::{Figures, Job, Stopwatch, Work};
+use crate::job::{Figures, Job, Stopwatch, Work, memory_now, say_ready};
 
-/// When requests are written.
+/// Where hand-written clients differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Writes {
-    /// Each at once, by a system call of its own.
-    Each,
-    /// Those that became free while answers were at hand, by one system call.
-    Together,
+pub enum Style {
+    /// Each request is written at once, by a system call of its own.
+    Plain,
+    /// Requests that became free while answers were at hand are written by one system call.
+    Batching,
 }
 
-pub fn run(job: &Job, writes: Writes) -> Figures {
+pub fn run(job: &Job, style: Style) -> Figures {
     match job {
-        Job::Calls(work) => calls(work, writes),
+        Job::Calls(work) => calls(work, style),
+        Job::Connect { servers } => connect(*servers),
+        _ => panic!("no floor was written for this job"),
     }
 }
 
-fn calls(work: &Work, writes: Writes) -> Figures {
+fn calls(work: &Work, style: Style) -> Figures {
     let mut session = Session::start();
-    session.drive(work, work.warm_up, writes);
+    session.initialize();
+    session.drive(work, work.warm_up, style);
     let stopwatch = Stopwatch::start();
-    let latencies = session.drive(work, work.calls, writes);
+    let latencies = session.drive(work, work.calls, style);
     stopwatch.stop(latencies)
+}
+
+fn connect(servers: usize) -> Figures {
+    let mut sessions: Vec<Session> = (0..servers).map(|_| Session::start()).collect();
+    for session in &mut sessions {
+        session.ask_to_initialize();
+    }
+    for session in &mut sessions {
+        session.finish_initialize();
+        session.request("tools/list", serde_json::json!({}));
+        session.write();
+    }
+    let listings: Vec<Response<Listing>> = sessions.iter_mut().map(Session::answer).collect();
+    assert!(listings.iter().all(|it| !it.result.tools.is_empty()));
+    say_ready();
+    memory_now()
 }
 
 #[derive(Serialize)]
@@ -62,13 +84,26 @@ struct Response<R> {
 #[serde(rename_all = "camelCase")]
 struct CallResult {
     content: Vec<Text>,
-    #[serde(default)]
     structured_content: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
 struct Text {
     text: String,
+}
+
+#[derive(Deserialize)]
+struct Listing {
+    tools: Vec<Tool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "a caller would look at them")]
+struct Tool {
+    name: String,
+    description: Option<String>,
+    input_schema: Box<RawValue>,
 }
 
 /// One server and the pipes to it.
@@ -90,28 +125,34 @@ impl Session {
             .spawn()
             .expect("the neutral server is built beside the bench");
         let output = BufReader::with_capacity(64 * 1024, child.stdout.take().expect("piped"));
-        let mut session = Self {
+        Self {
             input: child.stdin.take(),
             child,
             output,
             outgoing: Vec::new(),
             line: Vec::new(),
             next_id: 0,
-        };
-        session.initialize();
-        session
+        }
     }
 
     fn initialize(&mut self) {
+        self.ask_to_initialize();
+        self.finish_initialize();
+    }
+
+    fn ask_to_initialize(&mut self) {
         let params = serde_json::json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": { "name": "floor", "version": "1" },
         });
-        let id = self.request("initialize", params);
+        self.request("initialize", params);
         self.write();
+    }
+
+    fn finish_initialize(&mut self) {
         let answer: Response<Value> = self.answer();
-        assert_eq!(answer.id, id);
+        assert_eq!(answer.id, 0);
         self.outgoing
             .extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
         self.write();
@@ -137,7 +178,7 @@ impl Session {
         self.outgoing.clear();
     }
 
-    fn answer<'a, R: Deserialize<'a>>(&'a mut self) -> Response<R> {
+    fn answer<R: DeserializeOwned>(&mut self) -> Response<R> {
         self.line.clear();
         self.output
             .read_until(b'\n', &mut self.line)
@@ -146,7 +187,7 @@ impl Session {
     }
 
     /// A sliding window: each answer makes room for the next request.
-    fn drive(&mut self, work: &Work, calls: usize, writes: Writes) -> Vec<Duration> {
+    fn drive(&mut self, work: &Work, calls: usize, style: Style) -> Vec<Duration> {
         let arguments = work.arguments();
         let mut latencies = Vec::with_capacity(calls);
         let mut under_way = HashMap::with_capacity(work.in_flight);
@@ -160,7 +201,7 @@ impl Session {
                 let began = Instant::now();
                 under_way.insert(self.request("tools/call", params), began);
                 sent += 1;
-                if writes == Writes::Each {
+                if style != Style::Batching {
                     self.write();
                 }
             }

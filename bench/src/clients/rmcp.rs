@@ -1,5 +1,7 @@
 //! rmcp's client, as its documentation shows it.
 
+mod local;
+
 use std::sync::Arc;
 
 use rmcp::model::CallToolRequestParams;
@@ -7,24 +9,34 @@ use rmcp::service::RunningService;
 use rmcp::transport::TokioChildProcess;
 use rmcp::{RoleClient, ServiceExt};
 
-use crate::job::{Figures, Job, Stopwatch, Work, call_from_tasks};
+use crate::job::{Figures, Job, Stopwatch, Work, call_from_tasks, memory_now, say_ready};
 
 type Running = RunningService<RoleClient, ()>;
 
 pub async fn run(job: &Job) -> Figures {
     match job {
         Job::Calls(work) => calls(work).await,
+        Job::Connect { servers } => connect_all(*servers).await,
+        Job::List { tools } => list(*tools).await,
+        Job::Local { calls } => local::calls(*calls).await,
+        _ => panic!("rmcp is not asked to do this job"),
     }
 }
 
-async fn connect() -> Running {
-    let command = tokio::process::Command::new(super::server());
+async fn connect(arguments: &[String]) -> Running {
+    let mut command = tokio::process::Command::new(super::server());
+    command.args(arguments);
     let transport = TokioChildProcess::new(command).expect("a child");
     ().serve(transport).await.expect("a session")
 }
 
 async fn calls(work: &Work) -> Figures {
-    let client = Arc::new(connect().await);
+    measured(connect(&[]).await, work).await
+}
+
+/// Calls through a session that is there, timed after the warm-up.
+async fn measured(client: Running, work: &Work) -> Figures {
+    let client = Arc::new(client);
     let arguments = work.arguments().as_object().cloned().expect("an object");
     let tool = work.tool.clone();
     let call = move || {
@@ -39,4 +51,31 @@ async fn calls(work: &Work) -> Figures {
     let stopwatch = Stopwatch::start();
     let latencies = call_from_tasks(work.in_flight, work.calls, call).await;
     stopwatch.stop(latencies)
+}
+
+/// All at once, each in a task of its own.
+async fn connect_all(servers: usize) -> Figures {
+    let connecting: Vec<_> = (0..servers)
+        .map(|_| {
+            tokio::spawn(async {
+                let client = connect(&[]).await;
+                let tools = client.list_all_tools().await.expect("a listing");
+                (client, tools)
+            })
+        })
+        .collect();
+    let mut connected = Vec::with_capacity(servers);
+    for task in connecting {
+        connected.push(task.await.expect("no panic"));
+    }
+    assert!(connected.iter().all(|(_, tools)| !tools.is_empty()));
+    say_ready();
+    memory_now()
+}
+
+async fn list(tools: usize) -> Figures {
+    let client = connect(&["--tools".to_owned(), tools.to_string()]).await;
+    let listing = client.list_all_tools().await.expect("a listing");
+    assert_eq!(listing.len(), tools);
+    memory_now()
 }

@@ -1,38 +1,57 @@
 //! Switchboard, through its whole pipeline: resolve, schema, permission, permits, budget, decode,
 //! content.
 
+mod bomb;
+mod crowd;
+mod local;
+
 use std::future::IntoFuture;
 
 use switchboard::permission::{Action, Rule};
-use switchboard::{Host, Limits, Readiness};
+use switchboard::{Host, HostBuilder, Limits, Readiness};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
 
-use crate::job::{Figures, Job, Stopwatch, Work, call_from_tasks};
+use crate::job::{Figures, Job, Stopwatch, Work, call_from_tasks, memory_now, say_ready};
 
 pub async fn run(job: &Job) -> Figures {
     match job {
         Job::Calls(work) => calls(work).await,
+        Job::Connect { servers } => connect_all(*servers).await,
+        Job::List { tools } => list(*tools).await,
+        Job::Local { calls } => local::calls(*calls).await,
+        Job::Crowd { others } => crowd::load(others).await,
+        Job::Bomb { shape, size } => bomb::call(shape, *size).await,
     }
 }
 
-async fn connect() -> Host {
-    let config = ServerConfig::stdio(super::server().to_string_lossy(), [""; 0]);
-    let name = ServerName::new("neutral").expect("a name");
-    // A megabyte of text is to arrive whole; all other limits are the defaults.
-    let mut limits = Limits::default();
-    limits.result_text_bytes = 16 * 1024 * 1024;
-    let host = Host::builder()
-        .server(LaunchSpec::from_code(name, config))
-        .rule(Rule::new(Action::Allow, "mcp__neutral__*").expect("a rule"))
-        .limits(limits)
-        .start()
-        .expect("a host");
+/// A host that permits everything; all limits are the defaults.
+fn host() -> HostBuilder {
+    Host::builder().rule(Rule::new(Action::Allow, "mcp__*").expect("a rule"))
+}
+
+/// A neutral server, started with these words.
+fn server<'a>(name: &str, arguments: impl IntoIterator<Item = &'a str>) -> LaunchSpec {
+    let config = ServerConfig::stdio(super::server().to_string_lossy(), arguments);
+    LaunchSpec::from_code(ServerName::new(name).expect("a name"), config)
+}
+
+async fn started(builder: HostBuilder) -> Host {
+    let host = builder.start().expect("a host");
     host.wait_for(Readiness::All).await;
+    assert!(!host.tools().is_empty());
     host
 }
 
 async fn calls(work: &Work) -> Figures {
-    let host = connect().await;
+    // A megabyte of text is to arrive whole, as it does with the others.
+    let mut limits = Limits::default();
+    limits.result_text_bytes = 16 * 1024 * 1024;
+    let host = started(host().server(server("neutral", [])).limits(limits)).await;
+    measured(host, work).await
+}
+
+/// Calls through a host that is there, timed after the warm-up.
+async fn measured(host: Host, work: &Work) -> Figures {
     let arguments = work.arguments();
     let tool = format!("mcp__neutral__{}", work.tool);
     let call = {
@@ -50,6 +69,25 @@ async fn calls(work: &Work) -> Figures {
     let stopwatch = Stopwatch::start();
     let latencies = call_from_tasks(work.in_flight, work.calls, call).await;
     let figures = stopwatch.stop(latencies);
+    host.shutdown().await;
+    figures
+}
+
+async fn connect_all(servers: usize) -> Figures {
+    let names = (0..servers).map(|number| format!("s{number}"));
+    let builder = names.fold(host(), |host, name| host.server(server(&name, [])));
+    let host = started(builder).await;
+    say_ready();
+    let figures = memory_now();
+    host.shutdown().await;
+    figures
+}
+
+async fn list(tools: usize) -> Figures {
+    let count = tools.to_string();
+    let host = started(host().server(server("neutral", ["--tools", &count]))).await;
+    assert_eq!(host.tools().len(), tools);
+    let figures = memory_now();
     host.shutdown().await;
     figures
 }

@@ -3,18 +3,18 @@
 
 use super::{KINDS, Kind, Wanted};
 use crate::clients::Client;
-use crate::job::{Figures, Job};
+use crate::job::Figures;
 use crate::report::{Line, Report, Samples, Unit};
 use crate::runner::{NoValgrind, Runner};
 
 const PART: &str = "instructions";
 
 pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    let kinds = KINDS.iter().filter(|kind| wanted.has(PART, kind.name));
-    for (place, kind) in kinds.enumerate() {
-        if place == 0 {
-            report.section("instructions per call");
-        }
+    let mut kinds = wanted.among(PART, &KINDS, |kind| kind.name).peekable();
+    if kinds.peek().is_some() {
+        report.section("instructions per call");
+    }
+    for kind in kinds {
         match count(runner, kind) {
             Ok(samples) => report.add(Line::of(kind.name, Unit::Instructions, PART, &samples)),
             Err(NoValgrind) => return report.skip(PART, "valgrind is not installed"),
@@ -26,8 +26,8 @@ fn count(runner: &Runner, kind: &Kind) -> Result<Samples, NoValgrind> {
     let per_call = |client: Client| {
         let [short, long] = kind.short_and_long();
         let calls = (long.calls - short.calls) as f64;
-        let short = runner.instructions(client, &Job::Calls(short))?;
-        let long = runner.instructions(client, &Job::Calls(long))?;
+        let short = runner.instructions(client, &short)?;
+        let long = runner.instructions(client, &long)?;
         Ok(vec![Figures::default().with(PART, (long - short) / calls)])
     };
     Ok(Samples {

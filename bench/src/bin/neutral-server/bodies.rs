@@ -1,0 +1,102 @@
+//! What the server answers: text, dense structure, JSON bombs, and listings.
+
+use std::collections::HashMap;
+
+const PAGE: usize = 500;
+
+/// Bodies that were made once and are sent again.
+#[derive(Default)]
+pub struct Bodies(HashMap<(String, usize), Vec<u8>>);
+
+impl Bodies {
+    /// About `size` bytes in the shape of this name.
+    pub fn of(&mut self, shape: &str, size: usize) -> &[u8] {
+        self.0
+            .entry((shape.to_owned(), size))
+            .or_insert_with(|| make(shape, size).into_bytes())
+    }
+}
+
+fn make(shape: &str, size: usize) -> String {
+    let numbered = || (0..).map(|number| format!(r#""{number}":0"#));
+    match shape {
+        "blob" => "x".repeat(size),
+        "dense" => {
+            let row = r#"{"id":12345,"ok":true,"tags":["a","b"],"at":[1.5,2.5]}"#;
+            rows(size, std::iter::repeat(row.to_owned()))
+        }
+        "bomb-objects" => rows(size, std::iter::repeat(r#"{"":0}"#.to_owned())),
+        "bomb-lists" => rows(size, std::iter::repeat("[0]".to_owned())),
+        "bomb-deep" => format!(
+            r#"{{"rows":{}{}}}"#,
+            "[".repeat(size / 2),
+            "]".repeat(size / 2)
+        ),
+        "bomb-wide" => format!("{{{}}}", joined(size, numbered())),
+        "bomb-keys" => {
+            let long = "k".repeat(256 * 1024);
+            let keys = (0..).map(|number| format!(r#""{number}{long}":0"#));
+            format!("{{{}}}", joined(size, keys))
+        }
+        _ => r#"{"ok":true}"#.to_owned(),
+    }
+}
+
+fn rows(size: usize, rows: impl Iterator<Item = String>) -> String {
+    format!(r#"{{"rows":[{}]}}"#, joined(size, rows))
+}
+
+/// As many items as fit into `size` bytes, at least one.
+fn joined(size: usize, mut items: impl Iterator<Item = String>) -> String {
+    let mut all = items.next().unwrap_or_default();
+    for item in items {
+        if all.len() + item.len() + 1 > size {
+            break;
+        }
+        all.push(',');
+        all.push_str(&item);
+    }
+    all
+}
+
+/// The page of a listing that a cursor asks for.
+pub fn page(tools: Option<usize>, cursor: Option<&str>) -> String {
+    let Some(tools) = tools else {
+        return callable();
+    };
+    let begin: usize = cursor.map_or(0, |cursor| cursor.parse().unwrap_or(tools));
+    let end = (begin + PAGE).min(tools);
+    let page: Vec<String> = (begin..end).map(typical_tool).collect();
+    let more = match end {
+        end if end < tools => format!(r#","nextCursor":"{end}""#),
+        _ => String::new(),
+    };
+    format!(r#"{{"tools":[{}]{more}}}"#, page.join(","))
+}
+
+fn callable() -> String {
+    let sized = |name: &str| {
+        format!(
+            r#"{{"name":"{name}","inputSchema":{{"type":"object","properties":{{"size":{{"type":"integer"}}}},"required":["size"]}}}}"#
+        )
+    };
+    let echo = r#"{"name":"echo","description":"Answers its message","inputSchema":{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}}"#;
+    let names = [
+        "blob",
+        "dense",
+        "bomb-objects",
+        "bomb-lists",
+        "bomb-deep",
+        "bomb-wide",
+        "bomb-keys",
+    ];
+    let sized: Vec<String> = names.into_iter().map(sized).collect();
+    format!(r#"{{"tools":[{echo},{}]}}"#, sized.join(","))
+}
+
+/// About 450 bytes, which is what the tools of popular servers have.
+fn typical_tool(number: usize) -> String {
+    format!(
+        r#"{{"name":"search_issues_{number}","description":"Search the issues of a repository by text, state and label, newest first","inputSchema":{{"type":"object","properties":{{"query":{{"type":"string","description":"Words to look for"}},"state":{{"type":"string","enum":["open","closed","all"]}},"limit":{{"type":"integer","minimum":1,"maximum":100}},"labels":{{"type":"array","items":{{"type":"string"}}}}}},"required":["query"]}},"annotations":{{"readOnlyHint":true}}}}"#
+    )
+}

@@ -1,0 +1,64 @@
+//! Ways to misbehave, each once the server is connected and listed.
+
+use std::io::{self, Write};
+use std::thread;
+use std::time::Duration;
+
+/// One byte more than a host takes by default.
+const TOO_MUCH: usize = 16 * 1024 * 1024 + 1;
+
+#[derive(Clone, Copy)]
+pub enum Hostile {
+    /// Notifications without end.
+    Notifications,
+    /// Lines on stderr without end.
+    Stderr,
+    /// Reads nothing any more.
+    Stall,
+    /// Exits when it is called.
+    Crash,
+    /// Takes its time.
+    Slow,
+    /// Answers with more than anybody takes.
+    Huge,
+}
+
+impl Hostile {
+    pub fn named(name: &str) -> Self {
+        match name {
+            "notifications" => Self::Notifications,
+            "stderr" => Self::Stderr,
+            "stall" => Self::Stall,
+            "crash" => Self::Crash,
+            "slow" => Self::Slow,
+            "huge" => Self::Huge,
+            _ => panic!("nobody is hostile by {name}"),
+        }
+    }
+
+    pub fn after_listing(self, output: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::Notifications => loop {
+                output.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"noise\"}}\n")?;
+            },
+            Self::Stderr => loop {
+                io::stderr().write_all(&[b"noise ".repeat(16), b"\n".to_vec()].concat())?;
+            },
+            Self::Stall => loop {
+                thread::park();
+            },
+            Self::Crash | Self::Slow | Self::Huge => Ok(()),
+        }
+    }
+
+    /// Misbehaves on a call, or says how much is to be answered.
+    pub fn before_call(self, size: usize) -> usize {
+        match self {
+            Self::Crash => std::process::exit(1),
+            Self::Slow => thread::sleep(Duration::from_millis(500)),
+            Self::Huge => return TOO_MUCH,
+            Self::Notifications | Self::Stderr | Self::Stall => {}
+        }
+        size
+    }
+}

@@ -1,0 +1,25 @@
+//! One answer that is meant to blow up: what it costs to take it or to refuse it.
+
+use std::future::IntoFuture;
+
+use crate::job::{Figures, Stopwatch};
+use crate::memory;
+
+pub async fn call(shape: &str, size: usize) -> Figures {
+    let host = super::started(super::host().server(super::server("neutral", []))).await;
+    let tool = format!("mcp__neutral__{shape}");
+    // A small one first, so that the way is warm.
+    let small = serde_json::json!({ "size": 100 });
+    let _ = host.call(tool.as_str(), small).into_future().await;
+    memory::forget_peak();
+    let before = memory::peak_kib();
+    let stopwatch = Stopwatch::start();
+    let arguments = serde_json::json!({ "size": size });
+    let answered = host.call(tool, arguments).into_future().await.is_ok();
+    let figures = Figures::default()
+        .with("cpu", stopwatch.cpu_micros())
+        .with("growth", memory::peak_kib() - before)
+        .with("answered", f64::from(u8::from(answered)));
+    host.shutdown().await;
+    figures
+}

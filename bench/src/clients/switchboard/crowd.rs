@@ -1,0 +1,91 @@
+//! A steady load on forty healthy servers, while others share the host with them.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use switchboard::Host;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, Interval, interval_at, timeout};
+
+use crate::job::{Figures, Stopwatch};
+
+const HEALTHY: usize = 40;
+const EVERY: Duration = Duration::from_millis(10);
+/// How long a caller of a hostile server rests between two calls.
+const REST: Duration = Duration::from_millis(100);
+const WARM_UP: Duration = Duration::from_millis(500);
+const LASTS: Duration = Duration::from_secs(3);
+
+pub async fn load(others: &[Option<String>]) -> Figures {
+    let mut builder = super::host();
+    for number in 0..HEALTHY {
+        builder = builder.server(super::server(&format!("healthy{number}"), []));
+    }
+    for (number, hostile) in others.iter().enumerate() {
+        let arguments = hostile.iter().flat_map(|kind| ["--hostile", kind]);
+        builder = builder.server(super::server(&format!("other{number}"), arguments));
+    }
+    let host = super::started(builder).await;
+    let hostile = (0..others.len()).filter(|number| others[*number].is_some());
+    let provoked: Vec<_> = hostile.map(|number| provoke(&host, number)).collect();
+    measured(&host, WARM_UP).await;
+    let figures = measured(&host, LASTS).await;
+    for task in provoked {
+        task.abort();
+    }
+    host.shutdown().await;
+    figures
+}
+
+/// Calls a hostile server again and again, and does not wait for long.
+fn provoke(host: &Host, number: usize) -> JoinHandle<()> {
+    let (host, tool) = (host.clone(), format!("mcp__other{number}__echo"));
+    tokio::spawn(async move {
+        loop {
+            let arguments = serde_json::json!({ "message": "hello" });
+            let call = host.call(tool.as_str(), arguments).into_future();
+            let _ = timeout(Duration::from_secs(1), call).await;
+            tokio::time::sleep(REST).await;
+        }
+    })
+}
+
+async fn measured(host: &Host, lasts: Duration) -> Figures {
+    let stopwatch = Stopwatch::start();
+    let began = Instant::now();
+    let loads: Vec<_> = (0..HEALTHY)
+        .map(|number| {
+            let tool = format!("mcp__healthy{number}__echo");
+            // Not all in the same moment.
+            let first = began + EVERY * number as u32 / HEALTHY as u32;
+            let ticks = interval_at(first, EVERY);
+            tokio::spawn(steady(host.clone(), tool, ticks, began + lasts))
+        })
+        .collect();
+    let (mut latencies, mut failed) = (Vec::new(), 0);
+    for load in loads {
+        let (own, own_failed) = load.await.expect("no panic");
+        latencies.extend(own);
+        failed += own_failed;
+    }
+    stopwatch.stop(latencies).with("failed", f64::from(failed))
+}
+
+/// One call per tick, from its first poll to its answer.
+async fn steady(
+    host: Host,
+    tool: String,
+    mut ticks: Interval,
+    until: Instant,
+) -> (Vec<Duration>, u32) {
+    let (mut latencies, mut failed) = (Vec::new(), 0);
+    while ticks.tick().await < until {
+        let arguments = serde_json::json!({ "message": "x".repeat(100) });
+        let began = Instant::now();
+        match host.call(tool.as_str(), arguments).into_future().await {
+            Ok(_) => latencies.push(began.elapsed()),
+            Err(_) => failed += 1,
+        }
+    }
+    (latencies, failed)
+}

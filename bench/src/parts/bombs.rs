@@ -1,0 +1,42 @@
+//! JSON that is small on the wire and large in memory, just under the longest message that is taken.
+
+use super::Wanted;
+use crate::clients::Client;
+use crate::job::Job;
+use crate::report::{Line, Report, Samples, Target, Unit};
+use crate::runner::{Cores, Runner};
+
+const PART: &str = "bombs";
+const REPEATS: usize = 5;
+/// Sixteen MiB, less what is around the bomb.
+const SIZE: usize = 16 * 1024 * 1024 - 1024;
+
+const SHAPES: [(&str, &str); 5] = [
+    ("bomb-objects", r#"[{"":0},{"":0},…]"#),
+    ("bomb-lists", "[[0],[0],…]"),
+    ("bomb-deep", "[[[[…]]]]"),
+    ("bomb-wide", r#"{"0":0,"1":0,…}"#),
+    ("bomb-keys", "keys of 256 KiB"),
+];
+
+pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
+    let mut shapes = wanted.among(PART, &SHAPES, |(tool, _)| tool).peekable();
+    if shapes.peek().is_some() {
+        report.section("JSON bombs of 16 MiB");
+    }
+    for (tool, looks) in shapes {
+        let job = Job::Bomb {
+            shape: (*tool).to_owned(),
+            size: SIZE,
+        };
+        let measure = |_| runner.run(Client::Switchboard, &job, Cores::One);
+        let samples = Samples {
+            ours: (0..REPEATS).map(measure).collect(),
+            ..Samples::default()
+        };
+        let cpu = Line::of(&format!("{looks} CPU"), Unit::Micros, "cpu", &samples);
+        report.add(cpu.target(Target::AtMost(150_000.0)));
+        let growth = Line::of(&format!("{looks} memory"), Unit::Kib, "growth", &samples);
+        report.add(growth.target(Target::AtMost(64.0 * 1024.0)));
+    }
+}

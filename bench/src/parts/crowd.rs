@@ -1,0 +1,55 @@
+//! Fifty servers in one host: forty healthy ones under a steady load, and ten others that are either
+//! idle or hostile. By name, ten that are hostile in one way.
+
+use super::Wanted;
+use crate::clients::Client;
+use crate::job::Job;
+use crate::report::{Line, Report, Samples, Target, Unit};
+use crate::runner::{Cores, Runner};
+
+const PART: &str = "crowd";
+const REPEATS: usize = 5;
+const OTHERS: usize = 10;
+const KINDS: [&str; 6] = ["notifications", "stderr", "stall", "crash", "slow", "huge"];
+
+pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
+    if wanted.has(PART, "10 hostile among 50") {
+        measure(runner, report, "hostile", &KINDS);
+    }
+    for kind in KINDS.iter().filter(|kind| wanted.names(PART, kind)) {
+        measure(runner, report, kind, std::slice::from_ref(kind));
+    }
+}
+
+fn measure(runner: &Runner, report: &mut Report, name: &str, kinds: &[&str]) {
+    report.section_of("40 healthy servers, and 10 others", ["idle", "", name]);
+    let kinds = kinds.iter().map(|kind| Some((*kind).to_owned()));
+    let others = kinds.cycle().take(OTHERS).collect();
+    let hostile = Job::Crowd { others };
+    let idle = Job::Crowd {
+        others: vec![None; OTHERS],
+    };
+    let mut samples = Samples::default();
+    for _ in 0..REPEATS {
+        let run = |job| runner.run(Client::Switchboard, job, Cores::Two);
+        samples.floor.push(run(&idle));
+        samples.ours.push(run(&hostile));
+    }
+    report.add(Line::of(
+        "p50 of the healthy",
+        Unit::Micros,
+        "p50",
+        &samples,
+    ));
+    let line = Line::of("p99 of the healthy", Unit::Micros, "p99", &samples);
+    report.add(line.target(Target::RatioAtMost(1.25)));
+    let line = Line::of(
+        "failed calls of the healthy",
+        Unit::Count,
+        "failed",
+        &samples,
+    );
+    report.add(line.target(Target::AtMost(0.0)));
+    let line = Line::of("CPU of the host per call", Unit::Micros, "cpu", &samples);
+    report.add(line);
+}

@@ -1,0 +1,32 @@
+//! Calls of a server in the client's own process. rmcp's client and server talk over a channel of
+//! typed messages; there is no floor, since by hand it would be a function call.
+
+use super::Wanted;
+use crate::clients::Client;
+use crate::job::Job;
+use crate::report::{Line, Report, Samples, Target, Unit};
+use crate::runner::{Cores, Runner};
+
+const PART: &str = "in process";
+const REPEATS: usize = 5;
+const CALLS: usize = 20_000;
+
+pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
+    if !wanted.has(PART, "100 B") {
+        return;
+    }
+    report.section("in process, 100 B, one at a time");
+    let job = Job::Local { calls: CALLS };
+    let mut samples = Samples::default();
+    for _ in 0..REPEATS {
+        samples
+            .rmcp
+            .push(runner.run(Client::Rmcp, &job, Cores::One));
+        samples
+            .ours
+            .push(runner.run(Client::Switchboard, &job, Cores::One));
+    }
+    let line = Line::of("p50", Unit::Micros, "p50", &samples);
+    report.add(line.target(Target::AtMost(5.0)));
+    report.add(Line::of("CPU per call", Unit::Micros, "cpu", &samples));
+}

@@ -1,0 +1,139 @@
+//! The result as a picture: bars of times the floor, shorter is better, with the target as a mark.
+//!
+//! Colours follow the reader's light or dark scheme; the background is left to the page.
+
+use std::fmt::Write;
+
+use crate::report::{Line, Target};
+
+const WIDTH: f64 = 800.0;
+const LEFT: f64 = 230.0;
+const TOP: f64 = 64.0;
+const ROW: f64 = 50.0;
+const BAR: f64 = 15.0;
+/// Bars end here, and say in figures how far they would go.
+const MOST: f64 = 4.0;
+/// How long 1× is.
+const UNIT: f64 = 120.0;
+
+const STYLE: &str = "<style>\
+text{font:13px system-ui,sans-serif;fill:#1f2328}.small{font-size:12px;fill:#59636e}\
+.rmcp{fill:#9aa4af}.ours{fill:#1f6feb}.floor{stroke:#59636e;stroke-dasharray:3 3}\
+.target{stroke:#d1570f;stroke-width:3}\
+@media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}.rmcp{fill:#6e7681}\
+.ours{fill:#58a6ff}.floor{stroke:#9198a1}.target{stroke:#f0883e}}</style>";
+
+/// One pair of bars.
+struct Row<'a> {
+    name: &'a str,
+    rmcp: f64,
+    ours: f64,
+    target: Option<f64>,
+}
+
+impl<'a> Row<'a> {
+    /// A rate is turned over, so that shorter is better everywhere.
+    fn of(line: &'a Line) -> Option<Self> {
+        let (rmcp, ours) = (line.rmcp?.ratio?, line.ours?.ratio?);
+        let (rate, target) = match line.target? {
+            Target::RatioAtLeast(bound) => (true, Some(1.0 / bound)),
+            Target::RatioAtMost(bound) => (false, Some(bound)),
+            Target::AtMost(_) => (false, None),
+        };
+        let turned = |ratio: f64| if rate { 1.0 / ratio } else { ratio };
+        Some(Self {
+            name: line.picture?,
+            rmcp: turned(rmcp),
+            ours: turned(ours),
+            target,
+        })
+    }
+}
+
+/// The lines that are in the picture, drawn as SVG.
+pub fn draw(lines: &[Line]) -> String {
+    let rows: Vec<Row<'_>> = lines.iter().filter_map(Row::of).collect();
+    let height = TOP + ROW * rows.len() as f64 + 12.0;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+         viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         aria-label=\"Cost of a call as a multiple of a hand-written client's\">\n{STYLE}\n"
+    );
+    legend(&mut svg);
+    scale(&mut svg, height);
+    for (place, row) in rows.iter().enumerate() {
+        pair(&mut svg, TOP + ROW * place as f64, row);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn legend(svg: &mut String) {
+    let y = 20.0;
+    text(
+        svg,
+        LEFT,
+        y,
+        "",
+        "times the cost of a hand-written client; shorter is better",
+    );
+    for (x, class, name) in [(12.0, "rmcp", "rmcp 3.8"), (94.0, "ours", "Switchboard")] {
+        bar(svg, x, y - 10.0, 12.0, class);
+        text(svg, x + 17.0, y, "small", name);
+    }
+}
+
+fn scale(svg: &mut String, height: f64) {
+    for times in 0..=MOST as u32 {
+        let x = LEFT + UNIT * f64::from(times);
+        let (name, class) = match times {
+            1 => ("floor".to_owned(), "floor"),
+            _ => (format!("{times}×"), ""),
+        };
+        let _ = writeln!(
+            svg,
+            "<text class=\"small\" x=\"{x}\" y=\"48\" text-anchor=\"middle\">{name}</text>"
+        );
+        if !class.is_empty() {
+            let bottom = height - 8.0;
+            let _ = writeln!(
+                svg,
+                "<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"54\" y2=\"{bottom}\"/>"
+            );
+        }
+    }
+}
+
+fn pair(svg: &mut String, y: f64, row: &Row<'_>) {
+    text(svg, 12.0, y + BAR + 5.0, "", row.name);
+    for (place, class, times) in [(0.0, "rmcp", row.rmcp), (1.0, "ours", row.ours)] {
+        let (y, length) = (y + place * (BAR + 2.0), UNIT * times.min(MOST));
+        bar(svg, LEFT, y, length, class);
+        let cut = if times > MOST { " →" } else { "" };
+        let label = format!("{times:.1}×{cut}");
+        text(svg, LEFT + length + 8.0, y + 12.0, "small", &label);
+    }
+    if let Some(target) = row.target {
+        let (x, top, bottom) = (LEFT + UNIT * target, y + BAR, y + 2.0 * BAR + 5.0);
+        let _ = writeln!(
+            svg,
+            "<line class=\"target\" x1=\"{x:.0}\" x2=\"{x:.0}\" y1=\"{top}\" y2=\"{bottom}\">\
+             <title>to reach: {target:.2}×</title></line>"
+        );
+    }
+}
+
+fn bar(svg: &mut String, x: f64, y: f64, length: f64, class: &str) {
+    let height = BAR.min(length.max(1.0));
+    let _ = writeln!(
+        svg,
+        "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{length:.0}\" height=\"{height}\" rx=\"2\"/>"
+    );
+}
+
+fn text(svg: &mut String, x: f64, y: f64, class: &str, words: &str) {
+    let _ = writeln!(
+        svg,
+        "<text class=\"{class}\" x=\"{x:.0}\" y=\"{y}\">{words}</text>"
+    );
+}
