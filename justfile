@@ -39,6 +39,10 @@ doc:
 fmt:
     cargo fmt --all
 
-# ratios to a hand-written client and to rmcp: `just bench`, or a part of it: `just bench "64 in flight"`
+# what it costs beside a hand-written client and rmcp: all of it, or a part: `just bench "64 in flight"`
+[positional-arguments]
 bench *ARGS:
-    cd bench && cargo run --release -- {{ARGS}}
+    cargo build --release && cd bench && cargo build --release && cargo run --release -- "$@"
+
+# all of the bench, and its picture
+bench-picture: (bench "--svg" "../docs/bench.svg")
