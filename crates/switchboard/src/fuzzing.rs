@@ -87,7 +87,13 @@ pub enum Reading {
 pub fn read(line: &[u8]) -> Reading {
     match wire::read(line, &Limits::default()) {
         Received::Message(Message::Answer { id, outcome }) => match outcome {
-            Outcome::Result(result, _) => Reading::Result(own(id), result.to_vec()),
+            Outcome::Result(result, shape) => {
+                // What is said to be exact is carried along unseen.
+                let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(result).is_ok();
+                let is_text = std::str::from_utf8(result).is_ok();
+                assert!(is_json || !is_text || !shape.is_exact);
+                Reading::Result(own(id), result.to_vec())
+            }
             Outcome::Error(_) => Reading::Error,
         },
         Received::Message(Message::Request { method, .. }) => Reading::Request(method),

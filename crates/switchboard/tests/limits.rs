@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use common::{InMemory, child, launch, permissive};
 use serde_json::json;
-use switchboard::{CallError, Event, Host, Limits, Readiness};
+use switchboard::{CallError, Delivery, Event, Host, Limits, Readiness};
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
 use tokio::time::Instant;
 
@@ -119,7 +119,8 @@ async fn calls_beyond_the_hosts_permits_wait_for_their_turn() {
     let script = Script::legacy().tool("sleep");
     let host = limited(script, |limits| limits.calls_in_flight = 3).await;
     let began = Instant::now();
-    let calls = (0..9).map(|_| {
+    // Three of the host at a time, and the four that every server has in any case.
+    let calls = (0..21).map(|_| {
         host.call("mcp__s__sleep", json!({"ms": 1_000}))
             .into_future()
     });
@@ -199,4 +200,21 @@ async fn a_batch_is_read_in_the_one_version_that_has_batches() {
     let host = limited(script("2025-06-18"), |_| {}).await;
     let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_all_servers_together_have_no_room_for_fails_its_call_and_no_other() {
+    let script = Script::legacy()
+        .tool("large")
+        .tool("echo")
+        .on("tools/call large", [Step::ReplyOfSize(300_000)]);
+    let host = limited(script, |limits| limits.memory_bytes = 200_000).await;
+    let error = host.call("mcp__s__large", json!({})).await.unwrap_err();
+    assert_eq!(error.delivery(), Delivery::Answered);
+    assert!(
+        error.to_string().contains("limit `memory_bytes`"),
+        "{error}"
+    );
+    let echo = host.call("mcp__s__echo", json!({"message": "small"})).await;
+    assert_eq!(echo.unwrap().to_text(), "small");
 }

@@ -93,7 +93,8 @@ impl Listing {
 
     fn cut(&mut self, why: &str) {
         let count = self.tools.len();
-        self.note(&format!(
+        // Said however much else there was to say.
+        self.notes.push(format!(
             "the list is cut after {count} tools, because of {why}"
         ));
     }

@@ -321,6 +321,7 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let escaped = self.skip_string()?;
         let quoted = self.text.get(start..self.at).ok_or(NotJson)?;
+        self.is_exact &= quoted.iter().all(|byte| *byte >= 0x20);
         if escaped {
             // `"\u0069d"` is `"id"`: a reader that does not see that can be lied to.
             let key = serde_json::from_slice::<String>(quoted).map_err(|_| NotJson)?;
@@ -339,8 +340,8 @@ impl<'a> Scanner<'a> {
         match exact::value(self.text, start) {
             Some(found) => {
                 self.at = found.end;
-                self.spend(found.nodes);
                 self.check_depth(found.depth);
+                self.spend(found.nodes);
             }
             None => {
                 self.is_exact = false;
@@ -392,7 +393,7 @@ impl<'a> Scanner<'a> {
         let rest = self.text.get(self.at..).ok_or(NotJson)?;
         let length = rest
             .iter()
-            .position(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'E' | b'+' | b'-' | b'.'))
+            .position(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-' | b'.'))
             .unwrap_or(rest.len());
         if length == 0 {
             return Err(NotJson);

@@ -42,6 +42,28 @@ fn an_answer_names_its_request_and_carries_its_result() {
 }
 
 #[test]
+fn a_result_that_is_not_quite_json_is_known_not_to_be() {
+    for result in [
+        "{\"a\":01}",
+        "{\"a\":NaN}",
+        "{\"a\":[1 2]}",
+        "{\"a\":\"\t\"}",
+        "{\"a\t\":1}",
+        "[\"\\x\"]",
+    ] {
+        let line = format!(r#"{{"id":3,"result":{result}}}"#);
+        let Message::Answer {
+            outcome: Outcome::Result(text, shape),
+            ..
+        } = message(line.as_bytes())
+        else {
+            panic!("{line}");
+        };
+        assert_eq!((text, shape.is_exact), (result.as_bytes(), false));
+    }
+}
+
+#[test]
 fn only_the_exact_integer_is_an_id_of_ours() {
     for (token, expected) in [
         ("1", AnswerId::Ours(1)),
