@@ -81,6 +81,8 @@ fn legend(svg: &mut String) {
         bar(svg, x, y - 10.0, 12.0, class);
         text(svg, x + 17.0, y, "small", name);
     }
+    mark(svg, 700.0, y - 14.0);
+    text(svg, 708.0, y, "small", "to reach");
 }
 
 fn scale(svg: &mut String, height: f64) {
@@ -111,16 +113,24 @@ fn pair(svg: &mut String, y: f64, row: &Row<'_>) {
         bar(svg, LEFT, y, length, class);
         let cut = if times > MOST { " →" } else { "" };
         let label = format!("{times:.1}×{cut}");
-        text(svg, LEFT + length + 8.0, y + 12.0, "small", &label);
+        let clear = match row.target {
+            Some(target) if class == "ours" => length.max(UNIT * target),
+            _ => length,
+        };
+        text(svg, LEFT + clear + 8.0, y + 12.0, "small", &label);
     }
     if let Some(target) = row.target {
-        let (x, top, bottom) = (LEFT + UNIT * target, y + BAR, y + 2.0 * BAR + 5.0);
-        let _ = writeln!(
-            svg,
-            "<line class=\"target\" x1=\"{x:.0}\" x2=\"{x:.0}\" y1=\"{top}\" y2=\"{bottom}\">\
-             <title>to reach: {target:.2}×</title></line>"
-        );
+        mark(svg, LEFT + UNIT * target, y + BAR);
     }
+}
+
+/// Where a bar has to end.
+fn mark(svg: &mut String, x: f64, y: f64) {
+    let bottom = y + BAR + 5.0;
+    let _ = writeln!(
+        svg,
+        "<line class=\"target\" x1=\"{x:.0}\" x2=\"{x:.0}\" y1=\"{y}\" y2=\"{bottom}\"/>"
+    );
 }
 
 fn bar(svg: &mut String, x: f64, y: f64, length: f64, class: &str) {

@@ -18,7 +18,7 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
         let job = Job::Connect { servers };
         let samples = in_turn(runner, Client::Floor, &job, Cores::Two, REPEATS);
         let line = Line::of(
-            &format!("{servers} servers"),
+            &format!("servers: {servers}"),
             Unit::Millis,
             "ready",
             &samples,
