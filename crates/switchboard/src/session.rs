@@ -7,6 +7,7 @@ mod connection;
 mod inbound;
 mod life;
 mod local;
+pub(crate) mod pace;
 mod request;
 mod table;
 
@@ -184,7 +185,12 @@ impl Session {
             Self::Text(connection) => {
                 let answer = connection.call_tool(request).await?;
                 let most = connection.limits().content_blocks;
-                decode::call_tool_result(&answer, most).map_err(RequestError::Unusable)
+                let decoded = if answer.text.len() > LARGE {
+                    Box::pin(aside(move || decode::call_tool_result(&answer, most))).await?
+                } else {
+                    decode::call_tool_result(&answer, most)
+                };
+                decoded.map_err(RequestError::Unusable)
             }
             Self::Local(local) => Box::pin(local.call_tool(request)).await,
         }
@@ -212,6 +218,21 @@ impl Session {
             connection.close(SessionEnd::Closed);
         }
     }
+}
+
+/// What is longer than this, in bytes, is worked on aside: it would keep the tasks of other servers
+/// waiting.
+const LARGE: usize = 1024 * 1024;
+
+/// Does work that takes its time where it holds up nobody.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RequestError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| RequestError::Lost {
+        delivery: Delivery::Answered,
+        end: SessionEnd::Closed,
+    })
 }
 
 /// Waits until a watched end is there.

@@ -15,9 +15,12 @@ use tokio_util::task::TaskTracker;
 
 use super::inbound::{self, Inbound};
 use super::life::{Life, Patience};
+use super::pace::Pace;
 use super::request::Ask;
 use super::table::{Kind, Reply, Table};
-use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
+use super::{
+    Delivery, LARGE, RequestError, SessionContext, SessionEnd, ToolRequest, aside, wait_for_end,
+};
 use crate::budget::Held;
 use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
@@ -30,6 +33,9 @@ use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, d
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How much a server may say unasked, in bytes: at once, and for as long as it likes.
+const UNASKED_AT_ONCE: u32 = 1024 * 1024;
+const UNASKED_PER_SECOND: u32 = 4 * 1024 * 1024;
 /// How much of a half line or of a line that is no JSON is kept for an error message.
 const SHOWN_BYTES: usize = 200;
 
@@ -276,6 +282,7 @@ impl Connection {
 
     async fn read_all(self: Arc<Self>, mut reader: Reader) {
         let mut lines = Lines::new(self.context.limits.message_bytes, &self.context.budget);
+        let mut pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
         let end = loop {
             let read = tokio::select! {
                 biased;
@@ -290,8 +297,17 @@ impl Connection {
                 Ok(_) => {}
                 Err(error) => break SessionEnd::Io(error.to_string()),
             }
-            if let Err(end) = self.take_lines(&mut lines) {
-                break end;
+            let pause = match self.take_lines(&mut lines).await {
+                Ok(unasked) => pace.take(unasked),
+                Err(end) => break end,
+            };
+            if let Some(pause) = pause {
+                self.stop
+                    .run_until_cancelled(tokio::time::sleep(pause))
+                    .await;
+            } else if lines.is_behind() {
+                // Others have something to read too.
+                tokio::task::yield_now().await;
             }
         };
         self.close(end);
@@ -306,15 +322,27 @@ impl Connection {
             .await;
     }
 
-    fn take_lines(self: &Arc<Self>, lines: &mut Lines) -> Result<(), SessionEnd> {
+    /// Takes the lines that are there, and says how many bytes of them answered nothing.
+    async fn take_lines(self: &Arc<Self>, lines: &mut Lines) -> Result<usize, SessionEnd> {
+        let mut unasked = 0;
         loop {
             match lines.next() {
-                Ok(Some(Line::Complete(line, mut held))) => {
+                Ok(Some(Line::Complete(line, held))) => {
                     self.tap(Direction::Received, &line);
-                    self.receive(&line, &line, &mut held);
+                    let size = line.len();
+                    let was_asked = if size > LARGE {
+                        let this = Arc::clone(self);
+                        let receive = move || this.receive(&line, &line, &mut { held });
+                        Box::pin(aside(receive)).await.unwrap_or(true)
+                    } else {
+                        self.receive(&line, &line, &mut { held })
+                    };
+                    unasked += if was_asked { 0 } else { size };
                 }
-                Ok(Some(Line::LetGo { id, why })) => self.reject(id, self.problem(why)),
-                Ok(None) => return Ok(()),
+                Ok(Some(Line::LetGo { id, why })) => {
+                    self.reject(id, self.problem(why));
+                }
+                Ok(None) => return Ok(unasked),
                 Err(wire::line::Endless) => return Err(SessionEnd::Endless),
             }
         }
@@ -331,31 +359,42 @@ impl Connection {
         }
     }
 
-    /// Takes one message, which lies somewhere in `line`. The line's share of the budget goes to
-    /// whoever is answered by it.
-    fn receive(self: &Arc<Self>, line: &Bytes, message: &[u8], held: &mut Option<Held>) {
+    /// Takes one message, which lies somewhere in `line`, and says whether it answers a request.
+    /// The line's share of the budget goes to whoever is answered by it.
+    fn receive(self: &Arc<Self>, line: &Bytes, message: &[u8], held: &mut Option<Held>) -> bool {
         match wire::read(message, &self.context.limits) {
             Received::Message(message) => self.act_on(line, message, held),
             Received::Batch(messages) if self.version() == Some(ProtocolVersion::V2025_03_26) => {
+                let mut was_asked = false;
                 for message in messages {
-                    self.receive(line, message, held);
+                    was_asked |= self.receive(line, message, held);
                 }
+                was_asked
             }
-            Received::Batch(_) | Received::Noise => self.note_noise(message),
+            Received::Batch(_) | Received::Noise => {
+                self.note_noise(message);
+                false
+            }
             Received::Broken { id, problem } => self.reject(id, problem),
         }
     }
 
-    fn act_on(self: &Arc<Self>, line: &Bytes, message: Message<'_>, held: &mut Option<Held>) {
+    fn act_on(
+        self: &Arc<Self>,
+        line: &Bytes,
+        message: Message<'_>,
+        held: &mut Option<Held>,
+    ) -> bool {
         match message {
             Message::Answer { id, outcome } => {
                 let reply = match outcome {
                     Outcome::Result(result, shape) => {
-                        Reply::Result(Answer::new(line.slice_ref(result), shape, held.take()))
+                        let result = line.slice_ref(result);
+                        Reply::Result(Answer::new(result, shape, held.take()))
                     }
                     Outcome::Error(error) => Reply::Error(error),
                 };
-                self.end_request(id, reply);
+                return self.end_request(id, reply);
             }
             Message::Notification { method, params } => {
                 self.life.touch();
@@ -373,9 +412,11 @@ impl Connection {
                 }
             }
         }
+        false
     }
 
-    fn end_request(&self, id: AnswerId, mut reply: Reply) {
+    /// Hands an answer to whoever waits for it, if somebody does.
+    fn end_request(&self, id: AnswerId, mut reply: Reply) -> bool {
         if let Reply::Error(error) = &mut reply {
             self.context.redactor.redact_error(error);
         }
@@ -386,18 +427,21 @@ impl Connection {
             (AnswerId::Null | AnswerId::Foreign, _) => None,
         };
         drop(table);
-        match pending {
-            // A caller who has gone in this very moment takes no answer; that is fine.
-            Some(pending) => drop(pending.reply.send(reply)),
-            None => tracing::debug!(server = %self.context.server, ?id, "answer to no request"),
-        }
+        let Some(pending) = pending else {
+            tracing::debug!(server = %self.context.server, ?id, "answer to no request");
+            return false;
+        };
+        // A caller who has gone in this very moment takes no answer; that is fine.
+        let _ = pending.reply.send(reply);
+        true
     }
 
-    fn reject(&self, id: Option<u64>, problem: Problem) {
-        match id {
-            Some(id) => self.end_request(AnswerId::Ours(id), Reply::Unusable(problem)),
-            None => tracing::debug!(server = %self.context.server, %problem, "message ignored"),
-        }
+    fn reject(&self, id: Option<u64>, problem: Problem) -> bool {
+        let Some(id) = id else {
+            tracing::debug!(server = %self.context.server, %problem, "message ignored");
+            return false;
+        };
+        self.end_request(AnswerId::Ours(id), Reply::Unusable(problem))
     }
 
     fn notified(&self, method: &str, params: &[u8]) {

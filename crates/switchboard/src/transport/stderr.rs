@@ -10,12 +10,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::content::sanitize::sanitize;
+use crate::session::pace::Pace;
 use crate::sync::lock;
 use crate::telemetry::Redactor;
 
 /// How many lines an error message shows.
 const SHOWN_LINES: usize = 8;
 const READ_BYTES: usize = 8 * 1024;
+/// How much is read at once, and for as long as the child likes, in bytes.
+const AT_ONCE: u32 = 1024 * 1024;
+const PER_SECOND: u32 = 16 * 1024 * 1024;
 
 /// The end of what a child wrote to stderr; shared with the task that reads it.
 #[derive(Clone, Debug)]
@@ -52,15 +56,23 @@ impl StderrTail {
 
     async fn drain(&self, mut stream: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; READ_BYTES];
+        let mut pace = Pace::new(PER_SECOND, AT_ONCE);
         while let Ok(count) = stream.read(&mut buffer).await {
             let Some(read) = buffer.get(..count).filter(|read| !read.is_empty()) else {
                 return;
             };
-            let mut kept = lock(&self.kept);
-            kept.extend(read);
-            let surplus = kept.len().saturating_sub(self.limit);
-            kept.drain(..surplus);
+            self.keep(read);
+            if let Some(pause) = pace.take(count) {
+                tokio::time::sleep(pause).await;
+            }
         }
+    }
+
+    fn keep(&self, read: &[u8]) {
+        let mut kept = lock(&self.kept);
+        kept.extend(read);
+        let surplus = kept.len().saturating_sub(self.limit);
+        kept.drain(..surplus);
     }
 
     /// Comes back when there is nothing more to read.

@@ -81,6 +81,11 @@ impl Lines {
         }
     }
 
+    /// Whether so much came at once that there may be more.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.buffer.len() >= READ_AHEAD / 2
+    }
+
     /// What stands after the last line end, when the stream has ended.
     pub(crate) fn remainder(&mut self) -> Option<Bytes> {
         let rest = self.buffer.split().freeze();

@@ -77,11 +77,8 @@ impl Shape {
     /// The results of the protocol have no more than this, unless a server adds its own.
     const MOST: usize = 6;
 
-    fn note(&mut self, object: &[u8], key: &Cow<'_, [u8]>, value: &[u8]) {
-        let member = match key {
-            Cow::Borrowed(key) => span(object, key).zip(span(object, value)),
-            Cow::Owned(_) => None,
-        };
+    fn note(&mut self, object: &[u8], key: &[u8], value: &[u8]) {
+        let member = span(object, key).zip(span(object, value));
         match (member, self.members.get_mut(self.count)) {
             (Some((key, value)), Some(slot)) => {
                 *slot = Member { key, value };
@@ -114,11 +111,13 @@ impl Shape {
     }
 }
 
-/// Where a part lies in the whole that it was cut from.
+/// Where a part lies in the whole; nowhere if it was not cut from it, as a key that had escapes.
 fn span(whole: &[u8], part: &[u8]) -> Option<(u32, u32)> {
     let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
-    Some((start.try_into().ok()?, end.try_into().ok()?))
+    let is_inside = end <= whole.len();
+    let span = (start.try_into().ok()?, end.try_into().ok()?);
+    is_inside.then_some(span)
 }
 
 /// The members of an object that was scanned within its budget before.

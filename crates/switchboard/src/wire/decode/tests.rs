@@ -156,12 +156,12 @@ fn progress_is_read_with_its_token() {
 #[test]
 fn blocks_and_tools_beyond_the_limit_are_left_out_and_counted() {
     for block in [r#"{"type":"text","text":"a"}"#, r#"{"type":"hologram"}"#] {
-        let content = vec![block; 5].join(",");
+        let content = [block; 5].join(",");
         let text = format!(r#"{{"content":[{content}]}}"#);
         let result = call_tool_result(&answer(text.as_bytes())).unwrap();
         assert_eq!((result.content.len(), result.blocks_left_out), (3, 2));
     }
-    let tools = vec![r#"{"name":"a","inputSchema":{}}"#; 5].join(",");
+    let tools = [r#"{"name":"a","inputSchema":{}}"#; 5].join(",");
     let text = format!(r#"{{"tools":[{tools}]}}"#);
     let page = super::tool_page(&answer(text.as_bytes()), 3).unwrap();
     assert_eq!((page.tools.len(), page.is_cut), (3, true));

@@ -171,8 +171,8 @@ fn plain_and_long(text: &[u8], at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     let plain = rest.get(..memchr::memchr2(b'"', b'\\', rest)?)?;
     // Without a way out in the middle, so that the compiler looks at many bytes at once.
-    let controls = plain.iter().fold(false, |seen, byte| seen | (*byte < 0x20));
-    (!controls).then(|| at + plain.len())
+    let controls = plain.iter().map(|byte| u8::from(*byte < 0x20));
+    (controls.fold(0, |seen, is_one| seen | is_one) == 0).then(|| at + plain.len())
 }
 
 /// The high bit of each of eight bytes that is a quote, a backslash or a control character. Only
@@ -181,8 +181,8 @@ fn ends_among(eight: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
-    let quotes = zeros(eight ^ ONES * b'"' as u64);
-    let slashes = zeros(eight ^ ONES * b'\\' as u64);
+    let quotes = zeros(eight ^ (ONES * u64::from(b'"')));
+    let slashes = zeros(eight ^ (ONES * u64::from(b'\\')));
     let controls = eight.wrapping_sub(ONES * 0x20) & !eight;
     (quotes | slashes | controls) & HIGH
 }
