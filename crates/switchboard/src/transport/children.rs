@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use super::guardian::Post;
 use super::orphans::{self, Adoption, Role};
 use super::process::{Launch, Pipes, Process, SpawnError, spawn};
+use super::procfs;
 use super::spawner::Spawner;
 use super::sweep::{self, Sighting};
 use super::tag::{HostTag, Mark, VARIABLE};
@@ -58,6 +59,8 @@ struct Ledger {
     count: u64,
     /// The groups that are not known to be empty, and the number of the child that leads each.
     groups: HashMap<Pid, u64>,
+    /// Groups that were killed and not waited for.
+    dying: Vec<Pid>,
     /// Children after whose end nobody has looked for daemons yet.
     unswept: BTreeSet<u64>,
     /// Children whose daemons may stay.
@@ -157,10 +160,13 @@ impl Children {
     }
 
     /// A child's group is over. Its daemons are looked for soon, if nobody did yet.
-    pub(super) fn leave(&self, group: Pid, number: u64) {
+    pub(super) fn leave(&self, group: Pid, number: u64, is_dying: bool) {
         let is_unswept = {
             let mut ledger = lock(&self.shared.ledger);
             ledger.groups.remove(&group);
+            if is_dying {
+                ledger.dying.push(group);
+            }
             let is_unswept = ledger.unswept.contains(&number);
             if is_unswept {
                 ledger.last_end = Some(Instant::now());
@@ -218,9 +224,11 @@ impl Children {
             Some(end) if ledger.groups.is_empty() => end,
             _ => Instant::now(),
         };
-        for group in ledger.groups.keys() {
+        let groups: Vec<Pid> = ledger.groups.keys().copied().collect();
+        for group in &groups {
             let _ = rustix::process::kill_process_group(*group, Signal::KILL);
         }
+        ledger.dying.extend(groups);
         let has_orphans = self.shared.care.adoption.is_some() && ledger.count > 0;
         let may_be_more = !ledger.is_over && (has_orphans || !ledger.unswept.is_empty());
         may_be_more.then_some(since)
@@ -301,9 +309,29 @@ impl Children {
     /// Everybody who comes from a child of this host. Orphans that have ended are taken leave of.
     fn look(&self) -> Vec<Escaped> {
         let tag = self.shared.care.tag;
-        let Some(adoption) = &self.shared.care.adoption else {
-            return sweep::marked(|mark| (mark.host == tag).then_some(Some(mark.number)));
-        };
+        match &self.shared.care.adoption {
+            None => sweep::marked(|mark| (mark.host == tag).then_some(Some(mark.number))),
+            Some(adoption) => {
+                self.await_the_dying();
+                self.look_below(adoption)
+            }
+        }
+    }
+
+    /// Until a process is over, what it leaves behind is on its way to another parent, and a look
+    /// down the tree may miss it.
+    fn await_the_dying(&self) {
+        // Taken off the list only afterwards, so that everybody who looks meanwhile waits too.
+        let dying = lock(&self.shared.ledger).dying.clone();
+        if !dying.is_empty() {
+            sweep::wait_while(|| dying.iter().any(|group| procfs::is_group_alive(*group)));
+            let mut ledger = lock(&self.shared.ledger);
+            ledger.dying.retain(|group| !dying.contains(group));
+        }
+    }
+
+    fn look_below(&self, adoption: &Adoption) -> Vec<Escaped> {
+        let tag = self.shared.care.tag;
         // A child that is being started must not be taken for an orphan.
         let family = self.shared.family.try_lock();
         let farewell = match &family {
@@ -340,7 +368,10 @@ impl Children {
                 let Some(shared) = shared.upgrade() else {
                     return;
                 };
-                Self { shared }.look();
+                let children = Self { shared };
+                if let Some(adoption) = &children.shared.care.adoption {
+                    children.look_below(adoption);
+                }
             }
         });
     }

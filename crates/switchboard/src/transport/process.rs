@@ -188,7 +188,7 @@ impl Drop for Process {
         }
         // Reaped at once if it is gone already, else by the runtime (`kill_on_drop`).
         let _ = self.child.try_wait();
-        self.children.leave(self.group, self.number);
+        self.children.leave(self.group, self.number, !self.is_over);
     }
 }
 

@@ -133,13 +133,22 @@ fn kill_rounds(look: &impl Fn() -> Vec<Sighting>) -> Vec<Sighting> {
     killed
 }
 
+fn wait_for(processes: &[Sighting], at_most: Duration) {
+    wait(|| processes.iter().any(Sighting::is_there), at_most);
+}
+
+/// Waits as long as those who were killed are there.
+pub(crate) fn wait_while(are_there: impl Fn() -> bool) {
+    wait(are_there, AFTER_KILL);
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "runs on threads and in processes that have no runtime"
 )]
-fn wait_for(processes: &[Sighting], at_most: Duration) {
+fn wait(are_there: impl Fn() -> bool, at_most: Duration) {
     let end = Instant::now() + at_most;
-    while processes.iter().any(Sighting::is_there) && Instant::now() < end {
+    while are_there() && Instant::now() < end {
         std::thread::sleep(POLL);
     }
 }
