@@ -432,3 +432,23 @@ async fn the_future_of_a_call_is_small() {
     let size = std::mem::size_of_val(&*call);
     assert!(size <= 1_032, "{size} bytes");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_its_turn_is_no_silence_of_the_server() {
+    let mut limits = Limits::default();
+    limits.calls_per_server = 1;
+    let mut deadlines = Deadlines::default();
+    deadlines.idle = Duration::from_secs(5);
+    let script = Script::legacy().tool("sleep");
+    let host = permissive()
+        .limits(limits)
+        .deadlines(deadlines)
+        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let call = || async { host.call("mcp__s__sleep", json!({"ms": 4_000})).await };
+    let (first, second) = tokio::join!(call(), call());
+    first.unwrap();
+    second.unwrap();
+}

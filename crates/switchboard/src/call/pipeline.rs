@@ -50,7 +50,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
             tool: found.tool.id.tool.as_str(),
             arguments,
             trace: call.context.trace.as_deref(),
-            patience: Patience::until(began, end, host.deadlines().idle),
+            patience: Patience::until(end, host.deadlines().idle),
             progress: None,
         };
         let delivered = match &mut call.on_progress {

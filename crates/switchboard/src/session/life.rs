@@ -126,8 +126,9 @@ impl Patience {
         }
     }
 
-    /// Waits until `end`, and at most `idle` without a sign of life.
-    pub(crate) fn until(began: Instant, end: Instant, idle: Duration) -> Self {
+    /// Waits from now on until `end`, and at most `idle` without a sign of life.
+    pub(crate) fn until(end: Instant, idle: Duration) -> Self {
+        let began = Instant::now();
         let total = end.saturating_duration_since(began);
         Self {
             began,
