@@ -9,6 +9,7 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, SeqAc
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::scan::NotJson;
 use super::{Answer, Problem, scan};
 use crate::mcp::{
     CallToolResult, ContentBlock, EmbeddedResource, ErrorObject, Implementation, Json,
@@ -310,12 +311,44 @@ pub(crate) fn call_tool_result(answer: &Answer, most: usize) -> Result<CallToolR
     }
     result.is_error = is_error.unwrap_or(false);
     if let Some(content) = content.filter(|content| *content != b"null") {
-        (result.content, result.blocks_left_out) = match all_blocks(content, most) {
-            Ok(blocks) => blocks,
-            Err(_) => one_by_one(content, most)?,
+        (result.content, result.blocks_left_out) = match plain_texts(content, most) {
+            Some(texts) => (texts, 0),
+            None => match all_blocks(content, most) {
+                Ok(blocks) => blocks,
+                Err(_) => one_by_one(content, most)?,
+            },
         };
     }
     Ok(result)
+}
+
+/// All blocks, if they are texts and nothing else, which is what most results are.
+fn plain_texts(content: &[u8], most: usize) -> Option<Vec<ContentBlock>> {
+    let mut texts = Vec::new();
+    let mut blocks = scan::again(content);
+    let mut are_plain = true;
+    let scanned = blocks.each_element(|block| {
+        let (mut kind, mut text) = (None, None);
+        block.members(|key, value| {
+            are_plain &= match &*key {
+                b"type" => kind.replace(value).is_none(),
+                b"text" => text.replace(value).is_none(),
+                _ => false,
+            };
+        })?;
+        let is_text = are_plain && kind == Some(b"\"text\"") && texts.len() < most;
+        let text = text.filter(|_| is_text).and_then(string);
+        texts.push(ContentBlock::text(text.ok_or(NotJson)?));
+        Ok(())
+    });
+    (scanned.is_ok() && blocks.at_end()).then_some(texts)
+}
+
+fn string(written: &[u8]) -> Option<String> {
+    match scan::plain_string(written, 0) {
+        Some((plain, end)) if end == written.len() => String::from_utf8(plain.to_vec()).ok(),
+        _ => parse(written),
+    }
 }
 
 /// The union of all blocks, so that any of them is decoded in one pass.

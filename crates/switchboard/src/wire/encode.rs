@@ -1,7 +1,9 @@
 //! The messages that we send, as lines.
 //!
-//! Invariant: a line never holds a line end of its own (`serde_json` escapes them, and nothing is
-//! passed through as text).
+//! Invariant: a line never holds a line end of its own: all text is escaped, and nothing is passed
+//! through as it is.
+
+mod value;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -48,9 +50,9 @@ pub(crate) fn call_tool(
     text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     write(&mut text, &id);
     text.extend_from_slice(br#","method":"tools/call","params":{"name":"#);
-    write(&mut text, tool);
+    value::string(&mut text, tool);
     text.extend_from_slice(br#","arguments":"#);
-    write(&mut text, arguments);
+    value::object(&mut text, arguments);
     text.extend_from_slice(br#","_meta":"#);
     write(&mut text, meta);
     text.extend_from_slice(b"}}\n");
@@ -209,7 +211,7 @@ fn line(message: &impl Serialize) -> Vec<u8> {
     text
 }
 
-fn write(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+pub(super) fn write(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let start = text.len();
     // Maps with string keys and plain structs cannot fail to be written into memory.
     if serde_json::to_writer(&mut *text, value).is_err() {

@@ -6,6 +6,8 @@
 
 mod exact;
 
+pub(crate) use exact::{first_special, plain_string};
+
 use std::borrow::Cow;
 
 use crate::limits::{DEEPEST_JSON, Limits};
@@ -125,13 +127,18 @@ pub(crate) fn members<'a>(
     text: &'a [u8],
     visit: impl FnMut(Cow<'a, [u8]>, &'a [u8]),
 ) -> Result<(), NotJson> {
-    Scanner::new(text, Budget::spent()).members(visit)
+    again(text).members(visit)
+}
+
+/// A scanner for text that was scanned within its budget before.
+pub(crate) fn again(text: &[u8]) -> Scanner<'_> {
+    Scanner::new(text, Budget::spent())
 }
 
 /// The elements of an array that was scanned within its budget before, one after the other.
 pub(crate) fn elements(text: &[u8]) -> Elements<'_> {
     Elements {
-        scanner: Scanner::new(text, Budget::spent()),
+        scanner: again(text),
         place: Place::Before,
     }
 }
@@ -275,19 +282,32 @@ impl<'a> Scanner<'a> {
 
     /// The elements of the array that begins here.
     pub(crate) fn elements(&mut self) -> Result<Vec<&'a [u8]>, NotJson> {
-        self.open(b'[')?;
         let mut elements = Vec::new();
-        if self.close(b']') {
-            return Ok(elements);
-        }
-        loop {
-            let element = self.skip_value()?;
+        self.each_element(|scanner| {
+            let element = scanner.skip_value()?;
             // Past the budget the elements are of no use any more; the pass goes on for the ids.
-            if self.exceeded.is_none() {
+            if scanner.exceeded.is_none() {
                 elements.push(element);
             }
+            Ok(())
+        })?;
+        Ok(elements)
+    }
+
+    /// Goes through the elements of the array that begins here; `step` has to step over each.
+    pub(crate) fn each_element(
+        &mut self,
+        mut step: impl FnMut(&mut Self) -> Result<(), NotJson>,
+    ) -> Result<(), NotJson> {
+        self.open(b'[')?;
+        if self.close(b']') {
+            return Ok(());
+        }
+        loop {
+            self.skip_space();
+            step(self)?;
             if self.close(b']') {
-                return Ok(elements);
+                return Ok(());
             }
             self.expect(b',')?;
         }
@@ -318,6 +338,10 @@ impl<'a> Scanner<'a> {
 
     fn key(&mut self) -> Result<Cow<'a, [u8]>, NotJson> {
         let start = self.at;
+        if let Some((key, end)) = exact::plain_string(self.text, start) {
+            self.at = end;
+            return Ok(Cow::Borrowed(key));
+        }
         let escaped = self.skip_string()?;
         let quoted = self.text.get(start..self.at).ok_or(NotJson)?;
         self.is_exact &= quoted.iter().all(|byte| *byte >= 0x20);

@@ -149,6 +149,29 @@ fn string(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// The string that begins at `at`, without its quotes, and where it ends; if it has no escapes.
+pub(crate) fn plain_string(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    if text.get(at) != Some(&b'"') {
+        return None;
+    }
+    let end = plain(text, at + 1)?;
+    let inner = text.get(at + 1..end)?;
+    (text.get(end) == Some(&b'"')).then_some((inner, end + 1))
+}
+
+/// Where the first quote, backslash or control character is.
+pub(crate) fn first_special(text: &[u8]) -> Option<usize> {
+    let (eights, rest) = text.as_chunks();
+    for (number, eight) in eights.iter().enumerate() {
+        let ends = ends_among(u64::from_le_bytes(*eight));
+        if ends != 0 {
+            return Some(number * eight.len() + ends.trailing_zeros() as usize / 8);
+        }
+    }
+    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..=0x1F);
+    Some(text.len() - rest.len() + rest.iter().position(special)?)
+}
+
 /// Steps over what needs no escape: to a quote, a backslash or a control character.
 fn plain(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start;
