@@ -10,6 +10,7 @@ mod local;
 pub(crate) mod pace;
 mod request;
 mod table;
+mod timekeeper;
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! A session over a stream of bytes: JSON text, one message a line, many requests under way.
 //!
-//! Two tasks serve it, one that reads and one that writes; callers wait for their own answers and
+//! Three tasks serve it: one reads, one writes, one keeps time; callers wait for their own answers and
 //! decode them themselves. Invariant: the reading task never waits for anything but the server.
 
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub(crate) struct Connection {
     pub(super) context: SessionContext,
     pub(super) outbox: Outbox,
     pub(super) table: Mutex<Table>,
+    /// Tells the task that keeps time that it has to look earlier than it meant to.
+    pub(super) sooner: Notify,
     pub(super) next_id: AtomicU64,
     pub(super) life: Life,
     hello: OnceLock<ServerHello>,
@@ -89,6 +92,7 @@ impl Connection {
                 context.budget.clone(),
             ),
             table: Mutex::default(),
+            sooner: Notify::new(),
             next_id: AtomicU64::new(1),
             life: Life::new(),
             hello: OnceLock::new(),
@@ -102,6 +106,7 @@ impl Connection {
         });
         tasks.spawn(Arc::clone(&connection).read_all(streams.reader));
         tasks.spawn(Arc::clone(&connection).write_all());
+        tasks.spawn(Arc::clone(&connection).keep_time());
         connection
     }
 
@@ -283,11 +288,14 @@ impl Connection {
     async fn read_all(self: Arc<Self>, mut reader: Reader) {
         let mut lines = Lines::new(self.context.limits.message_bytes, &self.context.budget);
         let mut pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
+        let mut stopped = pin!(self.stop.cancelled());
         let end = loop {
+            // Reading comes first because it is cheaper to ask for. A server that always has
+            // something to say is no exception: the runtime makes it wait now and then.
             let read = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => break SessionEnd::Closed,
                 read = reader.read_buf(lines.room()) => read,
+                () = &mut stopped => break SessionEnd::Closed,
             };
             match read {
                 Ok(0) => {

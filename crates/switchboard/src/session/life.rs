@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::sync::lock;
 
-/// How often a request looks again while a person is being asked something.
+/// How often one looks again while a person is being asked something.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -137,50 +137,74 @@ impl Patience {
         }
     }
 
-    pub(crate) fn start(self, life: &Life) -> Wait<'_> {
+    pub(crate) fn start(self, life: &Life) -> Wait {
         Wait {
             patience: self,
-            life,
             thought_before: life.thought(),
         }
     }
 }
 
 /// One request being waited for.
-pub(crate) struct Wait<'a> {
+#[derive(Debug)]
+pub(crate) struct Wait {
     patience: Patience,
-    life: &'a Life,
     thought_before: Duration,
 }
 
-impl Wait<'_> {
+/// What a look at the clock brings.
+pub(crate) enum Look {
+    /// There is time, in any case until then.
+    Again(Instant),
+    /// Patience has run out.
+    Over(Expired),
+}
+
+impl Wait {
     /// Comes back only when patience has run out.
-    pub(crate) async fn run_out(&self) -> Expired {
-        let (mut until, _) = self.end();
+    pub(crate) async fn run_out(&self, life: &Life) -> Expired {
+        let mut now = self.patience.began;
         loop {
-            tokio::time::sleep_until(until).await;
-            let (end, idle) = self.end();
-            if self.life.is_thinking() {
-                until = Instant::now() + LOOK_AGAIN;
-            } else if end > until {
-                until = end;
-            } else {
-                let after = if idle { self.patience.idle } else { None };
-                return Expired {
-                    after: after.unwrap_or(self.patience.total),
-                    idle,
-                };
+            match self.look(life, now) {
+                Look::Again(then) => tokio::time::sleep_until(then).await,
+                Look::Over(expired) => return expired,
             }
+            now = Instant::now();
         }
     }
 
-    fn end(&self) -> (Instant, bool) {
+    pub(crate) fn look(&self, life: &Life, now: Instant) -> Look {
+        let (end, idle) = self.end_and_reason(life);
+        if life.is_thinking() {
+            return Look::Again(now + LOOK_AGAIN);
+        }
+        if now < end {
+            return Look::Again(end);
+        }
+        let Patience {
+            total,
+            idle: most_idle,
+            ..
+        } = self.patience;
+        Look::Over(Expired {
+            after: most_idle.filter(|_| idle).unwrap_or(total),
+            idle,
+        })
+    }
+
+    /// When patience runs out as things stand.
+    pub(crate) fn end(&self, life: &Life) -> Instant {
+        self.end_and_reason(life).0
+    }
+
+    /// The same, and whether it does for want of a sign of life.
+    fn end_and_reason(&self, life: &Life) -> (Instant, bool) {
         let Patience { began, total, idle } = self.patience;
-        let thought = self.life.thought().saturating_sub(self.thought_before);
+        let thought = life.thought().saturating_sub(self.thought_before);
         let total = began + total + thought;
         match idle {
             Some(idle) => {
-                let idle = self.life.last().max(began) + idle;
+                let idle = life.last().max(began) + idle;
                 if idle < total {
                     (idle, true)
                 } else {

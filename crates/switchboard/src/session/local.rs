@@ -70,7 +70,7 @@ impl LocalSession {
                     format!("the tool {} panicked", request.tool),
                 ))),
             },
-            expired = wait.run_out() => Err(RequestError::TimedOut {
+            expired = wait.run_out(&self.life) => Err(RequestError::TimedOut {
                 after: expired.after,
                 idle: expired.idle,
                 delivery: Delivery::Unknown,

@@ -28,6 +28,9 @@ impl Pace {
 
     /// Counts what came in, and says how long to wait before reading on.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Duration> {
+        if bytes == 0 {
+            return None;
+        }
         let now = Instant::now();
         let earned = (now - self.counted).as_secs_f64() * self.bytes_per_second;
         self.counted = now;

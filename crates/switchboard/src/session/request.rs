@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Connection;
-use super::life::{Patience, Wait};
+use super::life::Patience;
 use super::table::{Kind, Pending, Reply};
 use super::{Delivery, RequestError, SessionEnd};
 use crate::mcp::Progress;
@@ -36,7 +36,6 @@ impl Ask {
 struct OpenRequest<'a> {
     connection: &'a Connection,
     id: u64,
-    kind: Kind,
     is_open: bool,
 }
 
@@ -46,33 +45,32 @@ impl OpenRequest<'_> {
         self.is_open = false;
         lock(&self.connection.table).take(self.id);
     }
-
-    /// Stops waiting, tells the server if it may know of the request, and says what is known.
-    fn give_up(&mut self, reason: &str) -> Delivery {
-        self.is_open = false;
-        let was_waiting = lock(&self.connection.table).take(self.id).is_some();
-        if self.connection.outbox.withdraw(self.id) {
-            return Delivery::NotSent;
-        }
-        if was_waiting && self.kind != Kind::Handshake {
-            // If the server cannot be told any more, it is gone, and so is the request.
-            let _ = self
-                .connection
-                .send(None, encode::cancelled(self.id, reason));
-        }
-        Delivery::Unknown
-    }
 }
 
 impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            self.give_up("cancelled by the caller");
+            self.connection.give_up(self.id, "cancelled by the caller");
         }
     }
 }
 
 impl Connection {
+    /// Takes a request out of the table, tells the server if it may know of it, and says what is
+    /// known.
+    pub(super) fn give_up(&self, id: u64, reason: &str) -> (Option<Pending>, Delivery) {
+        let pending = lock(&self.table).take(id);
+        if self.outbox.withdraw(id) {
+            return (pending, Delivery::NotSent);
+        }
+        let kind = pending.as_ref().map(|pending| pending.kind);
+        if kind.is_some_and(|kind| kind != Kind::Handshake) {
+            // If the server cannot be told any more, it is gone, and so is the request.
+            let _ = self.send(None, encode::cancelled(id, reason));
+        }
+        (pending, Delivery::Unknown)
+    }
+
     /// Makes a request, and waits for its answer as long as `ask` has patience. It is sent before
     /// the future is polled, so that what it was made of is no part of the future.
     pub(super) fn request(
@@ -103,32 +101,36 @@ impl Connection {
         }
         let wait = ask.patience.start(&self.life);
         let (reply, answer) = oneshot::channel();
+        let end = wait.end(&self.life);
         let pending = Pending {
             reply,
             progress: ask.progress,
             skipped: 0,
             kind: ask.kind,
+            wait,
         };
-        let alone = {
+        let (alone, is_sooner) = {
             let mut table = lock(&self.table);
             let inserted = table.insert(id, pending);
             inserted.map_err(|end| RequestError::Lost {
                 delivery: Delivery::NotSent,
                 end,
             })?;
-            table.is_quiet()
+            (table.is_quiet(), table.hasten(end))
         };
+        if is_sooner {
+            self.sooner.notify_one();
+        }
         let mut open = OpenRequest {
             connection: self,
             id,
-            kind: ask.kind,
             is_open: true,
         };
         if let Err(refused) = self.submit(Some(id), line, alone) {
             open.was_not_sent();
             return Err(refused);
         }
-        Ok(Sent { open, answer, wait })
+        Ok(Sent { open, answer })
     }
 }
 
@@ -136,28 +138,25 @@ impl Connection {
 struct Sent<'a> {
     open: OpenRequest<'a>,
     answer: oneshot::Receiver<Reply>,
-    wait: Wait<'a>,
 }
 
 impl Sent<'_> {
     async fn answer(&mut self) -> Result<Answer, RequestError> {
-        let reply = tokio::select! {
-            biased;
-            reply = &mut self.answer => reply,
-            expired = self.wait.run_out() => {
-                let delivery = self.open.give_up("timed out");
-                return Err(RequestError::TimedOut {
-                    after: expired.after,
-                    idle: expired.idle,
-                    delivery,
-                });
-            }
-        };
+        let reply = (&mut self.answer).await;
         self.open.is_open = false;
         match reply {
             Ok(Reply::Result(answer)) => Ok(answer),
             Ok(Reply::Error(error)) => Err(RequestError::Refused(error)),
             Ok(Reply::Unusable(problem)) => Err(RequestError::Unusable(problem)),
+            Ok(Reply::TimedOut {
+                after,
+                idle,
+                delivery,
+            }) => Err(RequestError::TimedOut {
+                after,
+                idle,
+                delivery,
+            }),
             Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),
             Err(_) => Err(RequestError::Lost {
                 delivery: Delivery::Unknown,

@@ -5,9 +5,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
+use super::life::{Expired, Life, Look, Wait};
 use super::{Delivery, SessionEnd};
 use crate::mcp::{ErrorObject, Progress};
 use crate::wire::{Answer, Problem};
@@ -19,6 +22,12 @@ pub(crate) enum Reply {
     Error(ErrorObject),
     /// The server answered, but what it said cannot be used.
     Unusable(Problem),
+    /// Its time was up.
+    TimedOut {
+        after: Duration,
+        idle: bool,
+        delivery: Delivery,
+    },
     /// The session ended first.
     Lost {
         delivery: Delivery,
@@ -32,6 +41,7 @@ pub(super) struct Pending {
     /// Progress notes dropped since the last one that was taken.
     pub(super) skipped: u64,
     pub(super) kind: Kind,
+    pub(super) wait: Wait,
 }
 
 /// What sort of request it is.
@@ -49,6 +59,8 @@ pub(super) struct Table {
     pending: HashMap<u64, Pending, BuildHasherDefault<Counted>>,
     /// How many of them stay open as long as the session.
     standing: usize,
+    /// When the timer goes off.
+    alarm: Option<Instant>,
     ended: Option<SessionEnd>,
 }
 
@@ -95,6 +107,34 @@ impl Table {
         let pending = self.pending.remove(&id)?;
         self.standing -= usize::from(pending.kind == Kind::Standing);
         Some(pending)
+    }
+
+    /// Sets the timer to this time if it would go off later, and says so.
+    pub(super) fn hasten(&mut self, time: Instant) -> bool {
+        let is_sooner = self.alarm.is_none_or(|alarm| time < alarm);
+        if is_sooner {
+            self.alarm = Some(time);
+        }
+        is_sooner
+    }
+
+    /// Those whose time is up, and when to look again, to which the timer is set.
+    pub(super) fn look(
+        &mut self,
+        life: &Life,
+        now: Instant,
+    ) -> (Vec<(u64, Expired)>, Option<Instant>) {
+        let mut overdue = Vec::new();
+        self.alarm = None;
+        for (id, pending) in &self.pending {
+            match pending.wait.look(life, now) {
+                Look::Over(expired) => overdue.push((*id, expired)),
+                Look::Again(then) => {
+                    self.alarm = Some(self.alarm.map_or(then, |alarm| alarm.min(then)));
+                }
+            }
+        }
+        (overdue, self.alarm)
     }
 
     /// The one handshake request under way: what an error without an id can only mean.
