@@ -6,6 +6,7 @@ mod crowd;
 mod local;
 
 use std::future::IntoFuture;
+use std::sync::Arc;
 
 use switchboard::permission::{Action, Rule};
 use switchboard::{Host, HostBuilder, Limits, Readiness};
@@ -52,13 +53,13 @@ async fn calls(work: &Work) -> Figures {
 
 /// Calls through a host that is there, timed after the warm-up.
 async fn measured(host: Host, work: &Work) -> Figures {
-    let arguments = work.arguments();
     let tool = format!("mcp__neutral__{}", work.tool);
     let call = {
-        let host = host.clone();
+        let lent = Arc::new((host.clone(), tool, work.arguments()));
         move || {
-            let (host, tool, arguments) = (host.clone(), tool.clone(), arguments.clone());
+            let lent = Arc::clone(&lent);
             async move {
+                let (host, tool, arguments) = &*lent;
                 let call = host.call(tool, arguments).into_future();
                 let output = call.await.expect("an answer");
                 assert!(!output.blocks.is_empty() || output.structured.is_some());

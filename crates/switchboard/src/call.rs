@@ -8,6 +8,7 @@ pub(crate) mod pipeline;
 mod plain;
 pub(crate) mod turn;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -261,6 +262,29 @@ fn fate(delivery: Delivery) -> &'static str {
     }
 }
 
+/// The arguments of a call, given or lent: an agent that keeps what its model wrote need not copy
+/// it.
+#[derive(Clone, Debug)]
+pub struct Arguments<'a>(Cow<'a, Value>);
+
+impl From<Value> for Arguments<'_> {
+    fn from(arguments: Value) -> Self {
+        Self(Cow::Owned(arguments))
+    }
+}
+
+impl<'a> From<&'a Value> for Arguments<'a> {
+    fn from(arguments: &'a Value) -> Self {
+        Self(Cow::Borrowed(arguments))
+    }
+}
+
+impl From<Map<String, Value>> for Arguments<'_> {
+    fn from(arguments: Map<String, Value>) -> Self {
+        Self(Cow::Owned(Value::Object(arguments)))
+    }
+}
+
 type OnProgress<'h> = Box<dyn FnMut(Progress) + Send + 'h>;
 
 /// A call that is about to be made: await it. Dropping it cancels the call.
@@ -278,18 +302,18 @@ type OnProgress<'h> = Box<dyn FnMut(Progress) + Send + 'h>;
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call<'h> {
     pub(crate) host: &'h Host,
-    pub(crate) name: String,
-    pub(crate) arguments: Value,
+    pub(crate) name: Cow<'h, str>,
+    pub(crate) arguments: Cow<'h, Value>,
     pub(crate) context: CallContext,
     pub(crate) on_progress: Option<OnProgress<'h>>,
 }
 
 impl<'h> Call<'h> {
-    pub(crate) fn new(host: &'h Host, name: String, arguments: Value) -> Self {
+    pub(crate) fn new(host: &'h Host, name: Cow<'h, str>, arguments: Arguments<'h>) -> Self {
         Self {
             host,
             name,
-            arguments,
+            arguments: arguments.0,
             context: CallContext::default(),
             on_progress: None,
         }
@@ -327,9 +351,11 @@ impl fmt::Debug for Call<'_> {
 }
 
 /// Makes an empty object of no arguments at all, and refuses what is no object.
-pub(crate) fn as_object(arguments: &mut Value) -> Result<&Map<String, Value>, Violation> {
+pub(crate) fn as_object<'a>(
+    arguments: &'a mut Cow<'_, Value>,
+) -> Result<&'a Map<String, Value>, Violation> {
     if arguments.is_null() {
-        *arguments = Value::Object(Map::new());
+        *arguments = Cow::Owned(Value::Object(Map::new()));
     }
     arguments.as_object().ok_or_else(|| Violation {
         path: String::new(),

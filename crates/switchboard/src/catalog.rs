@@ -11,7 +11,7 @@ pub(crate) mod paging;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::watch;
+use arc_swap::{ArcSwap, Guard};
 
 use crate::call::arguments::CompiledSchema;
 use crate::event::{Event, EventSink};
@@ -132,7 +132,7 @@ impl OfferedTool {
 /// Where servers hand in what they offer.
 pub(crate) struct Publisher {
     offers: Mutex<BTreeMap<ServerName, Offer>>,
-    current: watch::Sender<Arc<Catalog>>,
+    current: ArcSwap<Catalog>,
     events: EventSink,
 }
 
@@ -140,13 +140,14 @@ impl Publisher {
     pub(crate) fn new(events: EventSink) -> Self {
         Self {
             offers: Mutex::default(),
-            current: watch::Sender::new(Arc::default()),
+            current: ArcSwap::default(),
             events,
         }
     }
 
-    pub(crate) fn snapshot(&self) -> Arc<Catalog> {
-        Arc::clone(&self.current.borrow())
+    /// The catalog as it is now, to look something up in it.
+    pub(crate) fn current(&self) -> Guard<Arc<Catalog>> {
+        self.current.load()
     }
 
     /// Makes room for a server.
@@ -219,7 +220,7 @@ impl Publisher {
     /// Puts the offers together. Called with the offers locked, so that snapshots never overtake
     /// each other.
     fn publish(&self, offers: &BTreeMap<ServerName, Offer>, cause: &ServerName) {
-        let before = self.snapshot();
+        let before = self.current();
         let mut next = assemble(offers);
         let difference = diff::between(&before, &next);
         if difference.is_nothing() {
@@ -227,7 +228,7 @@ impl Publisher {
         }
         next.revision = Revision(before.revision.0 + 1);
         let revision = next.revision;
-        self.current.send_replace(Arc::new(next));
+        self.current.store(Arc::new(next));
         if difference.concerns_tools() {
             self.events.send(|| Event::ToolsChanged {
                 server: cause.clone(),

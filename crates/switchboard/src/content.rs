@@ -129,12 +129,13 @@ impl Output {
 
     /// Cuts the text of all blocks together to `budget` bytes. Pictures and sounds stay.
     fn cut_to(&mut self, budget: usize, spill: Option<&dyn Spill>) {
-        let texts: Vec<&str> = self.blocks.iter().filter_map(Block::as_text).collect();
-        let total = texts.iter().map(|text| text.len() + 1).sum::<usize>();
+        let texts = self.blocks.iter().filter_map(Block::as_text);
+        let total = texts.clone().map(|text| text.len() + 1).sum::<usize>();
         let total = total.saturating_sub(1);
         if total <= budget {
             return;
         }
+        let texts: Vec<&str> = texts.collect();
         match spill.map(|spill| spill.keep(&texts.join("\n"))) {
             Some(Ok(handle)) => self.whole = Some(handle),
             Some(Err(error)) => self

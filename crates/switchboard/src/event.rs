@@ -3,6 +3,8 @@
 //! Events are told, never asked: nothing in the engine waits for a listener, and a listener that
 //! is too slow is told how much it missed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -92,26 +94,32 @@ pub enum Event {
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     sender: broadcast::Sender<Event>,
+    /// How many listen: the channel knows it too, but takes a lock to tell.
+    listeners: Arc<AtomicUsize>,
 }
 
 impl EventSink {
     pub(crate) fn new(backlog: usize) -> Self {
         Self {
             sender: broadcast::Sender::new(backlog),
+            listeners: Arc::default(),
         }
     }
 
     /// Tells an event, which is only made if somebody listens.
     pub(crate) fn send(&self, event: impl FnOnce() -> Event) {
-        if self.sender.receiver_count() > 0 {
+        if self.listeners.load(Ordering::Acquire) > 0 {
             // The last listener may leave in this very moment.
             let _ = self.sender.send(event());
         }
     }
 
     pub(crate) fn subscribe(&self) -> Events {
+        let receiver = self.sender.subscribe();
+        self.listeners.fetch_add(1, Ordering::Release);
         Events {
-            receiver: self.sender.subscribe(),
+            receiver,
+            listeners: Arc::clone(&self.listeners),
         }
     }
 }
@@ -120,6 +128,13 @@ impl EventSink {
 #[derive(Debug)]
 pub struct Events {
     receiver: broadcast::Receiver<Event>,
+    listeners: Arc<AtomicUsize>,
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.listeners.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Events {

@@ -7,13 +7,14 @@ mod builder;
 pub(crate) mod plan;
 mod site;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, Guard};
 use serde::Serialize;
-use serde_json::Value;
 use switchboard_config::{InvalidServerName, LaunchSpec, ServerConfig};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -23,7 +24,7 @@ use tokio_util::task::TaskTracker;
 pub use builder::{HostBuilder, StartError};
 
 use crate::budget::Budget;
-use crate::call::{Call, CallError, turn};
+use crate::call::{Arguments, Call, CallError, turn};
 use crate::catalog::{Catalog, CatalogTool, Publisher, Stand, naming};
 use crate::content::Output;
 use crate::content::spill::{Spill, SpillHandle};
@@ -49,6 +50,8 @@ pub struct Host {
 
 /// What all clones of a host share.
 pub(crate) struct Shared {
+    /// The servers by name, changed as a whole: every call looks into it.
+    handles: ArcSwap<Handles>,
     servers: Mutex<Servers>,
     catalog: Arc<Publisher>,
     policy: Policy,
@@ -69,10 +72,11 @@ pub(crate) struct Shared {
     children: Children,
 }
 
-/// The servers by name, and what was asked of them in code.
+type Handles = BTreeMap<ServerName, Arc<ServerHandle>>;
+
+/// What was asked of servers in code. Locked while the set of servers is being changed.
 #[derive(Default)]
 struct Servers {
-    handles: BTreeMap<ServerName, Arc<ServerHandle>>,
     /// The entries of scope *dynamic*.
     dynamic: BTreeMap<ServerName, LaunchSpec>,
     /// The place of the next server in the order.
@@ -154,12 +158,16 @@ impl Host {
 
     /// The catalog as it is now.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.shared.catalog.snapshot()
+        Arc::clone(&self.shared.catalog.current())
     }
 
     /// Describes a call of the tool that a model knows by `name`. Await it to make it.
-    pub fn call(&self, name: impl Into<String>, arguments: Value) -> Call<'_> {
-        Call::new(self, name.into(), arguments)
+    pub fn call<'h>(
+        &'h self,
+        name: impl Into<Cow<'h, str>>,
+        arguments: impl Into<Arguments<'h>>,
+    ) -> Call<'h> {
+        Call::new(self, name.into(), arguments.into())
     }
 
     /// Makes the calls of one turn in their order. Neighbours that declare themselves read-only run
@@ -306,8 +314,8 @@ impl Host {
     /// left when this comes back.
     pub async fn shutdown(&self) {
         let shared = &self.shared;
-        shared.stop.cancel();
         shared.tasks.close();
+        shared.stop.cancel();
         let children = shared.deadlines.exit_after_eof + shared.deadlines.exit_after_term;
         // Whatever a task does, the end of the children does not depend on it.
         let _ = timeout(children + SHUTDOWN_SLACK, shared.tasks.wait()).await;
@@ -331,8 +339,8 @@ impl Host {
 }
 
 impl Shared {
-    pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.snapshot()
+    pub(crate) fn catalog(&self) -> Guard<Arc<Catalog>> {
+        self.catalog.current()
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -368,26 +376,25 @@ impl Shared {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stop.is_cancelled()
+        self.tasks.is_closed()
     }
 
     pub(crate) fn server(&self, name: &ServerName) -> Option<Arc<ServerHandle>> {
-        lock(&self.servers).handles.get(name).cloned()
+        self.handles.load().get(name).cloned()
     }
 
     /// The server that a wire name can only belong to.
     pub(crate) fn server_named_in(&self, wire_name: &str) -> Option<Arc<ServerHandle>> {
         let (part, _) = naming::split_wire_name(wire_name)?;
-        let servers = lock(&self.servers);
-        let named = servers.handles.values();
-        named
-            .into_iter()
+        let handles = self.handles.load();
+        handles
+            .values()
             .find(|server| naming::server_part(&server.profile().name) == part)
             .cloned()
     }
 
     fn in_order(&self) -> Vec<Arc<ServerHandle>> {
-        let mut servers: Vec<_> = lock(&self.servers).handles.values().cloned().collect();
+        let mut servers: Vec<_> = self.handles.load().values().cloned().collect();
         servers.sort_by_key(|server| server.profile().place);
         servers
     }
@@ -411,7 +418,7 @@ impl Shared {
         if self.is_stopping() {
             return Err(ServerError::ShuttingDown);
         }
-        if servers.handles.contains_key(name) {
+        if self.handles.load().contains_key(name) {
             return Err(ServerError::NameTaken(name.clone()));
         }
         let place = servers.next_place;
@@ -422,14 +429,21 @@ impl Shared {
             place,
         });
         let server = plot.spawn(self);
-        servers.handles.insert(name.clone(), Arc::clone(&server));
+        self.change_handles(|handles| drop(handles.insert(name.clone(), Arc::clone(&server))));
         Ok(server)
     }
 
     fn forget(&self, name: &ServerName) {
         let mut servers = lock(&self.servers);
-        servers.handles.remove(name);
         servers.dynamic.remove(name);
+        self.change_handles(|handles| drop(handles.remove(name)));
+    }
+
+    /// Called with `servers` locked, so that no change overwrites another.
+    fn change_handles(&self, change: impl FnOnce(&mut Handles)) {
+        let mut handles = Handles::clone(&self.handles.load());
+        change(&mut handles);
+        self.handles.store(Arc::new(handles));
     }
 }
 

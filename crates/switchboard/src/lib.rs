@@ -58,7 +58,7 @@ mod telemetry;
 mod transport;
 mod wire;
 
-pub use call::{Call, CallContext, CallError, CallOrigin, Denial, Violation};
+pub use call::{Arguments, Call, CallContext, CallError, CallOrigin, Denial, Violation};
 pub use catalog::{Catalog, CatalogTool, RefusedTool};
 pub use content::{Block, Output};
 pub use event::{Event, Events};

@@ -4,6 +4,7 @@
 //! Invariant: whatever goes wrong comes back as a result that the loop can hand to the model; an
 //! MCP tool is never executed without the permission pipeline of its host.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -196,9 +197,10 @@ impl Registry {
     async fn execute_local(
         &self,
         known: &Registered,
-        mut value: Value,
+        value: Value,
         context: &CallContext,
     ) -> Result<Output, String> {
+        let mut value = Cow::Owned(value);
         let tool = known.tool.as_ref();
         let input = as_object(&mut value).map_err(|violation| violation.to_string())?;
         let input = input.clone();

@@ -16,11 +16,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Checked, is_checkable};
 use super::{Call, CallContext, CallError, Denial, OnProgress, as_object};
-use crate::catalog::{Catalog, CatalogTool};
+use crate::catalog::CatalogTool;
 use crate::content::{self, Output};
 use crate::event::Event;
 use crate::host::Shared;
-use crate::id::{CallId, ToolId};
+use crate::id::{CallId, Revision, ToolId};
 use crate::interact::{BoxFuture, PermissionQuestion};
 use crate::mcp::CallToolResult;
 use crate::permission::{Action, Subject};
@@ -112,7 +112,7 @@ impl Drop for Told<'_> {
 /// A tool that was found, and where.
 struct Found {
     /// The state of the catalog in which it was found.
-    catalog: Arc<Catalog>,
+    revision: Revision,
     tool: Arc<CatalogTool>,
     server: Arc<ServerHandle>,
 }
@@ -150,7 +150,7 @@ fn find(host: &Shared, name: &str) -> Option<Found> {
     let tool = catalog.find(name).map(Arc::clone)?;
     let server = host.server(&tool.id.server)?;
     Some(Found {
-        catalog,
+        revision: catalog.revision(),
         tool,
         server,
     })
@@ -183,7 +183,7 @@ fn unavailable(server: &ServerHandle, state: &State) -> CallError {
 /// Checks the arguments, which have to be an object; none at all count as an empty one.
 fn check_arguments<'a>(
     tool: &CatalogTool,
-    arguments: &'a mut Value,
+    arguments: &'a mut Cow<'_, Value>,
 ) -> Result<&'a Map<String, Value>, CallError> {
     let invalid = |violations| CallError::InvalidArguments {
         tool: tool.id.clone(),
@@ -239,11 +239,11 @@ async fn permit(
 /// permitted must still be what would be called.
 fn still_the_same(host: &Shared, found: &Found) -> Result<(), CallError> {
     let Found {
-        catalog,
+        revision,
         tool,
         server,
     } = found;
-    if Arc::ptr_eq(catalog, &host.catalog()) {
+    if host.catalog().revision() == *revision {
         return Ok(());
     }
     match find(host, tool.wire_name.as_str()) {

@@ -226,6 +226,7 @@ impl HostBuilder {
         let limits = Arc::new(self.limits.within_reason());
         let events = EventSink::new(limits.event_backlog);
         let shared = Shared {
+            handles: super::ArcSwap::default(),
             servers: super::Mutex::new(Servers::default()),
             catalog: Arc::new(Publisher::new(events.clone())),
             policy: Policy::new(self.rules),
