@@ -29,6 +29,12 @@ impl Budget {
         self.limit
     }
 
+    /// Whether `held` could be made large enough for a message of this size.
+    pub(crate) fn has_room(&self, held: Option<&Held>, size: usize) -> bool {
+        let has = held.map_or(0, |held| held.bytes);
+        size <= FREE || size.saturating_sub(has) <= self.left.load(Ordering::Relaxed)
+    }
+
     /// Makes `held` large enough for a message of this size. False, and `held` is as before, when
     /// that much is not left.
     pub(crate) fn grow(&self, held: &mut Option<Held>, size: usize) -> bool {

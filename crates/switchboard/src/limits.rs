@@ -68,6 +68,10 @@ pub(crate) const MOST: usize = Semaphore::MAX_PERMITS >> 3;
 /// Deeper nesting than this is refused whatever [`Limits::json_depth`] says.
 pub(crate) const DEEPEST_JSON: usize = 128;
 
+/// What is longer than this, in bytes, is worked on aside: it would keep the tasks of other servers
+/// waiting.
+pub(crate) const LARGE: usize = MIB;
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -23,7 +23,7 @@ use crate::budget::Budget;
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::interact::Interaction;
-use crate::limits::{Limits, legible};
+use crate::limits::{LARGE, Limits, legible};
 use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, ServerHello};
 use crate::telemetry::{Redactor, WireTap};
 use crate::wire::Problem;
@@ -220,10 +220,6 @@ impl Session {
         }
     }
 }
-
-/// What is longer than this, in bytes, is worked on aside: it would keep the tasks of other servers
-/// waiting.
-const LARGE: usize = 1024 * 1024;
 
 /// Does work that takes its time where it holds up nobody.
 async fn aside<T: Send + 'static>(

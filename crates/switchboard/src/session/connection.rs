@@ -20,10 +20,10 @@ use super::pace::Pace;
 use super::request::Ask;
 use super::table::{Kind, Reply, Table};
 use super::{
-    Delivery, LARGE, RequestError, SessionContext, SessionEnd, ToolRequest, aside, wait_for_end,
+    Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, aside, wait_for_end,
 };
 use crate::budget::Held;
-use crate::limits::{Deadlines, Limits};
+use crate::limits::{Deadlines, LARGE, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
@@ -34,9 +34,14 @@ use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, d
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How fast a long line is read, in bytes: so much at once, and so much a second from there on.
+const LONG_AT_ONCE: u32 = 4 * 1024 * 1024;
+const LONG_PER_SECOND: u32 = 64 * 1024 * 1024;
 /// How much a server may say unasked, in bytes: at once, and for as long as it likes.
 const UNASKED_AT_ONCE: u32 = 1024 * 1024;
-const UNASKED_PER_SECOND: u32 = 4 * 1024 * 1024;
+const UNASKED_PER_SECOND: u32 = 512 * 1024;
+/// After so much of it, in bytes, others get their turn.
+const UNASKED_IN_A_ROW: usize = 4 * 1024;
 /// How much of a half line or of a line that is no JSON is kept for an error message.
 const SHOWN_BYTES: usize = 200;
 
@@ -287,7 +292,8 @@ impl Connection {
 
     async fn read_all(self: Arc<Self>, mut reader: Reader) {
         let mut lines = Lines::new(self.context.limits.message_bytes, &self.context.budget);
-        let mut pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
+        let mut unasked_pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
+        let mut long_pace = Pace::new(LONG_PER_SECOND, LONG_AT_ONCE);
         let mut stopped = pin!(self.stop.cancelled());
         let end = loop {
             // Reading comes first because it is cheaper to ask for. A server that always has
@@ -297,18 +303,20 @@ impl Connection {
                 read = reader.read_buf(lines.room()) => read,
                 () = &mut stopped => break SessionEnd::Closed,
             };
-            match read {
+            let count = match read {
                 Ok(0) => {
                     let half_line = lines.remainder().map(|rest| self.shown(&rest));
                     break SessionEnd::Eof { half_line };
                 }
-                Ok(_) => {}
+                Ok(count) => count,
                 Err(error) => break SessionEnd::Io(error.to_string()),
-            }
-            let pause = match self.take_lines(&mut lines).await {
-                Ok(unasked) => pace.take(unasked),
+            };
+            let unasked = match self.take_lines(&mut lines).await {
+                Ok(unasked) => unasked,
                 Err(end) => break end,
             };
+            let long = if lines.is_long() { count } else { 0 };
+            let pause = unasked_pace.take(unasked).max(long_pace.take(long));
             if let Some(pause) = pause {
                 self.stop
                     .run_until_cancelled(tokio::time::sleep(pause))
@@ -332,9 +340,18 @@ impl Connection {
 
     /// Takes the lines that are there, and says how many bytes of them answered nothing.
     async fn take_lines(self: &Arc<Self>, lines: &mut Lines) -> Result<usize, SessionEnd> {
-        let mut unasked = 0;
+        let (mut unasked, mut in_a_row) = (0, 0);
         loop {
-            match lines.next() {
+            let next = if lines.has_much_to_let_go() {
+                let mut taken = lines.take();
+                let look = move || (taken.next(), taken);
+                let (next, taken) = Box::pin(aside(look)).await.map_err(|_| SessionEnd::Closed)?;
+                *lines = taken;
+                next
+            } else {
+                lines.next()
+            };
+            match next {
                 Ok(Some(Line::Complete(line, held))) => {
                     self.tap(Direction::Received, &line);
                     let size = line.len();
@@ -345,7 +362,14 @@ impl Connection {
                     } else {
                         self.receive(&line, &line, &mut { held })
                     };
-                    unasked += if was_asked { 0 } else { size };
+                    if !was_asked {
+                        unasked += size;
+                        in_a_row += size;
+                    }
+                    if in_a_row > UNASKED_IN_A_ROW {
+                        in_a_row = 0;
+                        tokio::task::yield_now().await;
+                    }
                 }
                 Ok(Some(Line::LetGo { id, why })) => {
                     self.reject(id, self.problem(why));

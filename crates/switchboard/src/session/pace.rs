@@ -1,4 +1,4 @@
-//! How fast a server is listened to that talks without having been asked.
+//! How fast a server is listened to that talks without having been asked, or at length.
 //!
 //! A burst is taken at once. Whoever goes on is read slowly, so that the pipe holds it back: a
 //! flood costs the one who makes it, and not the other servers.

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{AnswerId, answer_id};
 use crate::budget::{Budget, Held};
+use crate::limits::LARGE;
 
 /// How many times the limit an overlong line may go on before the stream is given up.
 const PATIENCE: usize = 8;
@@ -84,6 +85,25 @@ impl Lines {
     /// Whether so much came at once that there may be more.
     pub(crate) fn is_behind(&self) -> bool {
         self.buffer.len() >= READ_AHEAD / 2
+    }
+
+    /// Whether the line that is coming in is a long one.
+    pub(crate) fn is_long(&self) -> bool {
+        self.letting_go.is_some() || self.buffer.len() > LARGE
+    }
+
+    /// Whether the next look at the buffer takes long: what is in it is about to be let go, and is
+    /// gone through in search of the request that it answers.
+    pub(crate) fn has_much_to_let_go(&self) -> bool {
+        let size = self.buffer.len();
+        let is_large = size > LARGE && self.letting_go.is_none();
+        is_large && (size > self.limit || !self.budget.has_room(self.held.as_ref(), size))
+    }
+
+    /// Takes the buffer along, and leaves an empty one.
+    pub(crate) fn take(&mut self) -> Self {
+        let empty = Self::new(self.limit, &self.budget);
+        std::mem::replace(self, empty)
     }
 
     /// What stands after the last line end, when the stream has ended.
@@ -166,8 +186,17 @@ impl Overlong {
 
     fn feed(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
-        for &byte in bytes {
-            self.step(byte);
+        let mut rest = bytes;
+        loop {
+            if self.in_string && !self.escaped && !self.is_of_interest() {
+                let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+                rest = rest.get(end..).unwrap_or_default();
+            }
+            let Some((byte, after)) = rest.split_first() else {
+                return;
+            };
+            self.step(*byte);
+            rest = after;
         }
     }
 
@@ -200,9 +229,14 @@ impl Overlong {
     }
 
     fn keep(&mut self, byte: u8) {
-        if self.depth == 1 && self.token.len() < Self::TOKEN {
+        if self.is_of_interest() {
             self.token.push(byte);
         }
+    }
+
+    /// Whether what comes now may belong to a key or an id.
+    fn is_of_interest(&self) -> bool {
+        self.depth == 1 && self.token.len() < Self::TOKEN
     }
 
     fn end_member(&mut self) {
