@@ -6,7 +6,9 @@
 pub(crate) mod children;
 mod descriptors;
 pub(crate) mod environment;
+mod fork;
 pub(crate) mod guardian;
+mod leader;
 pub(crate) mod memory;
 pub(crate) mod orphans;
 pub(crate) mod outbox;
@@ -18,6 +20,8 @@ pub(crate) mod stderr;
 pub(crate) mod stdio;
 mod sweep;
 pub(crate) mod tag;
+#[cfg(target_os = "linux")]
+mod vfork;
 
 use std::io;
 

@@ -124,7 +124,7 @@ impl Children {
         }
         let spawned = spawn(&launch)?;
         let is_wanted = self.enter(spawned.group, &mark);
-        let process = Process::new(spawned.child, spawned.group, mark.number, self.clone());
+        let process = Process::new(spawned.leader, spawned.group, mark.number, self.clone());
         if is_wanted {
             Ok((process, spawned.pipes))
         } else {

@@ -7,32 +7,34 @@
 use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use tokio::process::Command;
 
-/// Lets every descriptor above the three streams be closed when the program is started.
-#[expect(
-    unsafe_code,
-    reason = "the child marks its own copies, between fork and exec"
-)]
-pub(super) fn withhold(command: &mut Command) {
-    // Where the kernel cannot do it at once, one after the other.
-    let open = if range::can_be_marked() {
-        Vec::new()
-    } else {
-        open_descriptors()
-    };
-    let mark_all = move || {
+/// How a child gets rid of what it inherited. Made before the child is.
+#[derive(Debug)]
+pub(super) struct Withholding {
+    /// Where the kernel cannot mark all descriptors at once, those to be marked one after the other.
+    open: Vec<RawFd>,
+}
+
+impl Withholding {
+    pub(super) fn prepare() -> Self {
+        let open = if range::can_be_marked() {
+            Vec::new()
+        } else {
+            open_descriptors()
+        };
+        Self { open }
+    }
+
+    /// Lets every descriptor above the three streams be closed when the program is started. To be
+    /// called by the child, for its own copies: makes system calls only, and allocates nothing.
+    #[expect(unsafe_code, reason = "the descriptors are known by their numbers")]
+    pub(super) fn carry_out(&self) {
         range::mark();
-        for &descriptor in &open {
+        for &descriptor in &self.open {
             // SAFETY: the number is only passed to the kernel, which refuses one that is not open.
             let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
         }
-        Ok(())
-    };
-    // SAFETY: the closure makes system calls only, and allocates nothing.
-    unsafe {
-        command.pre_exec(mark_all);
     }
 }
 

@@ -9,17 +9,20 @@ use std::fmt;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use super::children::Children;
-use super::descriptors;
+use super::fork;
+use super::leader::Leader;
 use super::procfs;
+#[cfg(target_os = "linux")]
+use super::vfork;
 
 /// How long is waited for a child after SIGKILL: only a kernel that is stuck keeps it.
 const AFTER_KILL: Duration = Duration::from_secs(2);
@@ -64,7 +67,7 @@ pub(crate) struct Pipes {
 
 /// A child that was just started.
 pub(super) struct Spawned {
-    pub(super) child: Child,
+    pub(super) leader: Leader,
     pub(super) group: Pid,
     pub(super) pipes: Pipes,
 }
@@ -72,7 +75,7 @@ pub(super) struct Spawned {
 /// A running child and its group.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
+    leader: Leader,
     group: Pid,
     /// Which of the host's children it is.
     number: u64,
@@ -82,41 +85,47 @@ pub(crate) struct Process {
     children: Children,
 }
 
+/// How a child comes to be. It notices no difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Without a copy of this process.
+    #[cfg(target_os = "linux")]
+    Vfork,
+    /// Wherever that cannot be had.
+    Fork,
+}
+
+impl Way {
+    fn of_this_system() -> Self {
+        #[cfg(target_os = "linux")]
+        if vfork::is_possible() {
+            return Self::Vfork;
+        }
+        Self::Fork
+    }
+}
+
 /// Starts a child as the leader of a new group.
 pub(super) fn spawn(launch: &Launch) -> Result<Spawned, SpawnError> {
+    spawn_by(Way::of_this_system(), launch)
+}
+
+fn spawn_by(way: Way, launch: &Launch) -> Result<Spawned, SpawnError> {
     if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Err(SpawnError::NoDirectory(cwd.clone()));
     }
-    let spawned = command(launch).spawn();
-    let mut child = spawned.map_err(|error| spawn_error(&error, launch))?;
-    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let group = child
-        .id()
-        .and_then(|id| i32::try_from(id).ok())
-        .and_then(Pid::from_raw);
-    let ((Some(stdin), Some(stdout), Some(stderr)), Some(group)) = (pipes, group) else {
-        let why = "it has no pipes".to_owned();
-        return Err(SpawnError::Other {
-            command: launch.command.clone(),
-            why,
-        });
+    let spawned = match way {
+        #[cfg(target_os = "linux")]
+        Way::Vfork => vfork::start(launch),
+        Way::Fork => fork::start(launch),
     };
-    let pipes = Pipes {
-        stdin,
-        stdout,
-        stderr,
-    };
-    Ok(Spawned {
-        child,
-        group,
-        pipes,
-    })
+    spawned.map_err(|error| spawn_error(&error, launch))
 }
 
 impl Process {
-    pub(super) fn new(child: Child, group: Pid, number: u64, children: Children) -> Self {
+    pub(super) fn new(leader: Leader, group: Pid, number: u64, children: Children) -> Self {
         Self {
-            child,
+            leader,
             group,
             number,
             exit: None,
@@ -128,7 +137,7 @@ impl Process {
     /// Comes back when the child itself has exited.
     pub(crate) async fn exited(&mut self) -> Exit {
         if self.exit.is_none() {
-            self.exit = self.child.wait().await.ok();
+            self.exit = self.leader.wait().await.ok();
         }
         Exit(self.exit)
     }
@@ -186,8 +195,8 @@ impl Drop for Process {
         if !self.is_over {
             self.signal(Signal::KILL);
         }
-        // Reaped at once if it is gone already, else by the runtime (`kill_on_drop`).
-        let _ = self.child.try_wait();
+        // Waited for while its number is still in the books, if it is gone already.
+        let _ = self.leader.try_wait();
         self.children.leave(self.group, self.number, !self.is_over);
     }
 }
@@ -208,55 +217,6 @@ impl fmt::Display for Exit {
         }
     }
 }
-
-fn command(launch: &Launch) -> Command {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the place that makes children"
-    )]
-    let mut command = Command::new(&launch.command);
-    command
-        .args(&launch.args)
-        .env_clear()
-        .envs(&launch.env)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    if let Some(cwd) = &launch.cwd {
-        command.current_dir(cwd);
-    }
-    die_with_parent(&mut command);
-    descriptors::withhold(&mut command);
-    command
-}
-
-/// Lets the kernel end the child when the thread that started it is gone.
-#[cfg(target_os = "linux")]
-#[expect(
-    unsafe_code,
-    reason = "prctl must be called in the child, between fork and exec"
-)]
-fn die_with_parent(command: &mut Command) {
-    let parent = rustix::process::getpid();
-    let set = move || {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the call above.
-        if rustix::process::getppid() == Some(parent) {
-            Ok(())
-        } else {
-            Err(io::Error::other("the host is gone"))
-        }
-    };
-    // SAFETY: the closure makes two system calls and allocates nothing on its way to success.
-    unsafe {
-        command.pre_exec(set);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn die_with_parent(_: &mut Command) {}
 
 fn spawn_error(error: &io::Error, launch: &Launch) -> SpawnError {
     let command = launch.command.clone();
@@ -283,3 +243,6 @@ fn spawn_error(error: &io::Error, launch: &Launch) -> SpawnError {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;
