@@ -120,13 +120,14 @@ struct Plan {
 impl Plan {
     /// Comes back only if the program did not begin.
     fn carry_out(&mut self) -> Result<Infallible, Errno> {
+        // First of all: what is typed at the host's terminal is not for the child.
+        rustix::process::setpgid(None, None)?;
         // The handlers are the host's, in the host's memory.
         signals::reset_handlers();
         for (number, stream) in (0..).zip(self.streams) {
             become_stream(stream, number)?;
         }
         self.withholding.carry_out();
-        rustix::process::setpgid(None, None)?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have died before the call above.
         if rustix::process::getppid() != Some(self.parent) {
