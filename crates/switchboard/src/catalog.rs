@@ -16,8 +16,9 @@ use arc_swap::{ArcSwap, Guard};
 use crate::call::arguments::CompiledSchema;
 use crate::event::{Event, EventSink};
 use crate::id::{Revision, ServerName, ToolId, ToolName, WireName};
-use crate::mcp::Tool;
+use crate::mcp::{Json, Tool};
 use crate::sync::lock;
+use naming::{NameClash, Spelled};
 
 /// A tool as the catalog offers it.
 #[derive(Debug)]
@@ -33,6 +34,41 @@ pub struct CatalogTool {
     pub available: bool,
     pub(crate) input: Arc<CompiledSchema>,
     pub(crate) output: Option<Arc<CompiledSchema>>,
+    /// The wire name shows the server's name and the tool's unchanged.
+    is_exact: bool,
+}
+
+impl CatalogTool {
+    fn new(server: &ServerName, definition: Tool, available: bool) -> Self {
+        let id = ToolId::new(server.clone(), definition.name.as_str());
+        let spelled = Spelled::new(&id.server, &id.tool);
+        let compiled = |schema: &Json| Arc::new(CompiledSchema::new(schema.clone()));
+        Self {
+            id,
+            wire_name: spelled.wire,
+            available,
+            input: compiled(&definition.input_schema),
+            output: definition.output_schema.as_ref().map(compiled),
+            definition: Arc::new(definition),
+            is_exact: spelled.is_exact,
+        }
+    }
+
+    /// The same tool while its server is away, or back.
+    fn when(self: &Arc<Self>, available: bool) -> Arc<Self> {
+        if self.available == available {
+            return Arc::clone(self);
+        }
+        Arc::new(Self {
+            id: self.id.clone(),
+            wire_name: self.wire_name.clone(),
+            definition: Arc::clone(&self.definition),
+            available,
+            input: Arc::clone(&self.input),
+            output: self.output.clone(),
+            is_exact: self.is_exact,
+        })
+    }
 }
 
 /// A tool that has no name of its own on the wire and is therefore not offered.
@@ -97,36 +133,12 @@ pub(crate) struct Stand {
 }
 
 /// What one server offers right now.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Offer {
     /// The server's place in the order.
     place: u64,
-    tools: Vec<OfferedTool>,
-    available: bool,
+    tools: Vec<Arc<CatalogTool>>,
     exposed: bool,
-}
-
-#[derive(Clone)]
-struct OfferedTool {
-    definition: Arc<Tool>,
-    input: Arc<CompiledSchema>,
-    output: Option<Arc<CompiledSchema>>,
-}
-
-impl OfferedTool {
-    fn new(definition: Tool) -> Self {
-        let input = Arc::new(CompiledSchema::new(definition.input_schema.clone()));
-        let output = definition
-            .output_schema
-            .clone()
-            .map(CompiledSchema::new)
-            .map(Arc::new);
-        Self {
-            definition: Arc::new(definition),
-            input,
-            output,
-        }
-    }
 }
 
 /// Where servers hand in what they offer.
@@ -163,24 +175,25 @@ impl Publisher {
     /// A fresh listing. Definitions that did not change keep their compiled schemas.
     pub(crate) fn list(&self, owner: &Stand, tools: Vec<Tool>, available: bool) {
         self.change(owner, |offer| {
-            let mut known: HashMap<String, OfferedTool> = std::mem::take(&mut offer.tools)
+            let mut known: HashMap<ToolName, Arc<CatalogTool>> = std::mem::take(&mut offer.tools)
                 .into_iter()
-                .map(|tool| (tool.definition.name.clone(), tool))
+                .map(|tool| (tool.id.tool.clone(), tool))
                 .collect();
-            offer.tools = tools
-                .into_iter()
-                .map(|tool| match known.remove(&tool.name) {
-                    Some(same) if *same.definition == tool => same,
-                    _ => OfferedTool::new(tool),
-                })
-                .collect();
-            offer.available = available;
+            let renewed = |tool: Tool| match known.remove(tool.name.as_str()) {
+                Some(same) if *same.definition == tool => same.when(available),
+                _ => Arc::new(CatalogTool::new(&owner.server, tool, available)),
+            };
+            offer.tools = tools.into_iter().map(renewed).collect();
         });
     }
 
     /// The server is away, or back: its tools stay listed.
     pub(crate) fn set_available(&self, owner: &Stand, available: bool) {
-        self.change(owner, |offer| offer.available = available);
+        self.change(owner, |offer| {
+            for tool in &mut offer.tools {
+                *tool = tool.when(available);
+            }
+        });
     }
 
     /// A server that is switched off exposes nothing.
@@ -190,10 +203,7 @@ impl Publisher {
 
     /// The server gave up: its tools go, its place stays.
     pub(crate) fn withdraw(&self, owner: &Stand) {
-        self.change(owner, |offer| {
-            offer.tools.clear();
-            offer.available = false;
-        });
+        self.change(owner, |offer| offer.tools.clear());
     }
 
     /// The server is gone for good.
@@ -242,46 +252,36 @@ impl Publisher {
 }
 
 fn assemble(offers: &BTreeMap<ServerName, Offer>) -> Catalog {
-    let mut exposed: Vec<_> = offers.iter().filter(|(_, offer)| offer.exposed).collect();
-    exposed.sort_by_key(|(_, offer)| offer.place);
-    let offered: Vec<_> = exposed
-        .into_iter()
-        .flat_map(|(server, offer)| offer.tools.iter().map(move |tool| (server, offer, tool)))
-        .collect();
-    let pairs: Vec<_> = offered
+    let mut exposed: Vec<_> = offers.values().filter(|offer| offer.exposed).collect();
+    exposed.sort_by_key(|offer| offer.place);
+    let offered: Vec<_> = exposed.iter().flat_map(|offer| &offer.tools).collect();
+    let names: Vec<_> = offered
         .iter()
-        .map(|(server, _, tool)| {
-            (
-                (*server).clone(),
-                ToolName::from(tool.definition.name.as_str()),
-            )
-        })
+        .map(|tool| (&tool.wire_name, tool.is_exact))
         .collect();
+    let holders = naming::holders(&names);
+    if holders.len() == offered.len() {
+        return Catalog {
+            tools: offered.into_iter().cloned().collect(),
+            by_name: holders,
+            ..Catalog::default()
+        };
+    }
     let mut catalog = Catalog::default();
-    let names = naming::assign(&pairs);
-    for (((server, offer, tool), (_, name)), assigned) in
-        offered.into_iter().zip(pairs.iter()).zip(names)
-    {
-        let id = ToolId::new(server.clone(), name.clone());
-        match assigned {
-            Ok(wire_name) => {
-                catalog
-                    .by_name
-                    .insert(wire_name.clone(), catalog.tools.len());
-                catalog.tools.push(Arc::new(CatalogTool {
-                    id,
-                    wire_name,
-                    definition: Arc::clone(&tool.definition),
-                    available: offer.available,
-                    input: Arc::clone(&tool.input),
-                    output: tool.output.clone(),
-                }));
-            }
-            Err(clash) => {
+    for (place, tool) in offered.iter().enumerate() {
+        let wire = tool.wire_name.clone();
+        let holder = holders.get(&wire).filter(|holder| **holder != place);
+        match holder.and_then(|holder| offered.get(*holder)) {
+            Some(holder) => {
+                let holder = holder.id.clone();
                 catalog.refused.push(RefusedTool {
-                    id,
-                    reason: clash.to_string(),
+                    id: tool.id.clone(),
+                    reason: NameClash { wire, holder }.to_string(),
                 });
+            }
+            None => {
+                catalog.by_name.insert(wire, catalog.tools.len());
+                catalog.tools.push(Arc::clone(tool));
             }
         }
     }

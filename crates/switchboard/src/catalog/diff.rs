@@ -25,28 +25,47 @@ impl Difference {
 }
 
 pub(crate) fn between(before: &Catalog, after: &Catalog) -> Difference {
+    let (old, new) = without_common_ends(&before.tools, &after.tools);
     let missing_in = |tools: &[Arc<CatalogTool>], other: &Catalog| {
         let missing = tools
             .iter()
             .filter(|tool| other.find(tool.wire_name.as_str()).is_none());
         missing.map(|tool| tool.wire_name.clone()).collect()
     };
-    let changed = after.tools.iter().filter(|tool| {
+    let changed = new.iter().filter(|tool| {
         before
             .find(tool.wire_name.as_str())
             .is_some_and(|old| old.id != tool.id || old.definition != tool.definition)
     });
-    let outline = |catalog: &Catalog| -> Vec<(WireName, bool)> {
-        catalog
-            .tools
-            .iter()
+    let outline = |tools: &[Arc<CatalogTool>]| -> Vec<(WireName, bool)> {
+        let tools = tools.iter();
+        tools
             .map(|tool| (tool.wire_name.clone(), tool.available))
             .collect()
     };
     Difference {
-        added: missing_in(&after.tools, before),
-        removed: missing_in(&before.tools, after),
+        added: missing_in(new, before),
+        removed: missing_in(old, after),
         changed: changed.map(|tool| tool.wire_name.clone()).collect(),
-        around: before.refused != after.refused || outline(before) != outline(after),
+        around: before.refused != after.refused || outline(old) != outline(new),
     }
+}
+
+/// Most servers have nothing to do with a change: their tools are the very same, before it and
+/// after it.
+fn without_common_ends<'a, T>(
+    mut a: &'a [Arc<T>],
+    mut b: &'a [Arc<T>],
+) -> (&'a [Arc<T>], &'a [Arc<T>]) {
+    while let ([first, rest @ ..], [other, other_rest @ ..]) = (a, b)
+        && Arc::ptr_eq(first, other)
+    {
+        (a, b) = (rest, other_rest);
+    }
+    while let ([rest @ .., last], [other_rest @ .., other]) = (a, b)
+        && Arc::ptr_eq(last, other)
+    {
+        (a, b) = (rest, other_rest);
+    }
+    (a, b)
 }

@@ -65,41 +65,30 @@ pub fn split_wire_name(wire: &str) -> Option<(&str, &str)> {
         .filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
 }
 
-/// Names a whole list, each pair by its [`wire_name`] or not at all.
+/// Which of a whole list holds each name, by its place: no name is held by two.
 ///
-/// No two pairs get the same name. Where two want one, the pair that is spelled as it is wins over
-/// the pair that had to be changed; among equals the first. A pair listed twice is named once.
-pub(crate) fn assign(pairs: &[(ServerName, ToolName)]) -> Vec<Result<WireName, NameClash>> {
-    let spelled: Vec<Spelled> = pairs.iter().map(|(s, t)| Spelled::new(s, t)).collect();
-    let mut holders: HashMap<&WireName, usize> = HashMap::with_capacity(spelled.len());
-    for exact in [true, false] {
-        for (index, name) in spelled.iter().enumerate() {
-            if name.is_exact == exact {
-                holders.entry(&name.wire).or_insert(index);
-            }
+/// Where two want one, the pair that is spelled as it is wins over the pair that had to be changed;
+/// among equals the first. A pair listed twice is named once.
+pub(crate) fn holders(names: &[(&WireName, bool)]) -> HashMap<WireName, usize> {
+    let mut holders = HashMap::with_capacity(names.len());
+    let is_exact = |place: usize| names.get(place).is_some_and(|(_, is_exact)| *is_exact);
+    for (place, (wire, _)) in names.iter().enumerate() {
+        let holder = holders.entry((*wire).clone()).or_insert(place);
+        if is_exact(place) && !is_exact(*holder) {
+            *holder = place;
         }
     }
-    let settle = |(index, name): (usize, &Spelled)| {
-        let holder = holders.get(&name.wire).copied().unwrap_or(index);
-        match pairs.get(holder) {
-            Some((server, tool)) if holder != index => Err(NameClash {
-                wire: name.wire.clone(),
-                holder: ToolId::new(server.clone(), tool.clone()),
-            }),
-            _ => Ok(name.wire.clone()),
-        }
-    };
-    spelled.iter().enumerate().map(settle).collect()
+    holders
 }
 
 /// A wire name, and whether it shows both raw names unchanged.
-struct Spelled {
-    wire: WireName,
-    is_exact: bool,
+pub(crate) struct Spelled {
+    pub(crate) wire: WireName,
+    pub(crate) is_exact: bool,
 }
 
 impl Spelled {
-    fn new(server: &ServerName, tool: &ToolName) -> Self {
+    pub(crate) fn new(server: &ServerName, tool: &ToolName) -> Self {
         let server_part = spell_server(server);
         let tool_part = spell_tool(server, &server_part, tool);
         Self {

@@ -19,9 +19,7 @@ use super::life::{Life, Patience};
 use super::pace::Pace;
 use super::request::Ask;
 use super::table::{Kind, Reply, Table};
-use super::{
-    Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, aside, wait_for_end,
-};
+use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, aside, wait_for_end};
 use crate::budget::Held;
 use crate::limits::{Deadlines, LARGE, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
@@ -345,7 +343,9 @@ impl Connection {
             let next = if lines.has_much_to_let_go() {
                 let mut taken = lines.take();
                 let look = move || (taken.next(), taken);
-                let (next, taken) = Box::pin(aside(look)).await.map_err(|_| SessionEnd::Closed)?;
+                let (next, taken) = Box::pin(aside(look))
+                    .await
+                    .map_err(|_| SessionEnd::Closed)?;
                 *lines = taken;
                 next
             } else {

@@ -15,6 +15,22 @@ fn pair(server_name: &str, tool: &str) -> (ServerName, ToolName) {
     (server(server_name), tool.into())
 }
 
+/// Each pair's name, or who has it instead.
+fn assign(pairs: &[(ServerName, ToolName)]) -> Vec<Result<WireName, NameClash>> {
+    let spelled: Vec<_> = pairs.iter().map(|(s, t)| Spelled::new(s, t)).collect();
+    let names: Vec<_> = spelled.iter().map(|it| (&it.wire, it.is_exact)).collect();
+    let holders = holders(&names);
+    let settle = |(place, name): (usize, &Spelled)| {
+        let wire = name.wire.clone();
+        let (server, tool) = pairs[holders[&wire]].clone();
+        let holder = ToolId::new(server, tool);
+        (holders[&wire] == place)
+            .then(|| wire.clone())
+            .ok_or(NameClash { wire, holder })
+    };
+    spelled.iter().enumerate().map(settle).collect()
+}
+
 #[test]
 fn a_plain_pair_is_spelled_as_it_is() {
     let cases = [
