@@ -409,6 +409,7 @@ async fn a_guardian_holds_nothing_and_heeds_nobody() {
     let name = || fs::read_to_string(of("comm")).unwrap();
     until("its name", || name() == "mcp-guardian\n").await;
     assert_eq!(fs::read(of("environ")).unwrap(), b"");
+    assert_eq!(fs::read(of("cmdline")).unwrap(), b"__guardian\0");
     assert_eq!(fs::read_link(of("cwd")).unwrap().to_str(), Some("/"));
     assert_eq!(fs::read_dir(of("fd")).unwrap().count(), 3);
     let stat = fs::read_to_string(of("stat")).unwrap();

@@ -1,19 +1,23 @@
 //! The host's side of its guardian: a small process that outlives it by a moment.
 //!
 //! A host that is killed can end nothing any more. Its guardian notices, because the pipe between
-//! the two closes, and ends what is left ([`watch`]). It is started before the first child, told
-//! which groups there are, and killed when the host has ended everything itself. Invariant: nothing
-//! here makes the host wait for its guardian, except for that last moment.
+//! the two closes, and ends what is left ([`watch`]). It is started before the first child (as a
+//! [`copy`] of this process, where that can be), told which groups there are, and killed when the
+//! host has ended everything itself. Invariant: nothing here makes the host wait for its guardian,
+//! except for that last moment.
 
+mod copy;
 mod watch;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, WaitOptions};
 
 pub use watch::keep_watch;
 
@@ -63,9 +67,15 @@ impl Guardian {
         }
     }
 
-    /// Starts it now, in the background: for programs in which every millisecond to the first child
-    /// counts.
+    /// Starts it now: for programs in which every millisecond to the first child counts.
+    ///
+    /// As long as this process has only one thread, its guardian is a copy of it (a fork) that lets
+    /// go of everything and keeps watch, and no program has to be loaded: best called before a
+    /// runtime is made. Later the program is started, in the background.
     pub fn call_up(&self) {
+        if self.post.copy() {
+            return;
+        }
         let post = Arc::clone(&self.post);
         let thread = std::thread::Builder::new().name("switchboard-call".to_owned());
         // Failing that, it is started later.
@@ -99,9 +109,9 @@ enum Stand {
 /// The process.
 #[derive(Debug)]
 struct Watchman {
-    child: Child,
+    pid: Pid,
     /// Closed by the kernel when the host is gone, and not before it is killed.
-    pipe: ChildStdin,
+    pipe: File,
 }
 
 impl Post {
@@ -109,7 +119,7 @@ impl Post {
     pub(crate) fn man(&self, host: HostTag, groups: &[Pid]) {
         let stand = &mut *lock(&self.stand);
         if let Stand::Manned(watchman) = stand
-            && !matches!(watchman.child.try_wait(), Ok(None))
+            && !watchman.is_there()
         {
             *stand = Stand::Empty;
         }
@@ -124,6 +134,19 @@ impl Post {
             }
             other => *stand = other,
         }
+    }
+
+    /// Mans an empty post with a copy of this process. False: there is none.
+    fn copy(&self) -> bool {
+        let stand = &mut *lock(&self.stand);
+        if !matches!(stand, Stand::Empty) {
+            return true;
+        }
+        match copy::start(&self.args) {
+            Ok(watchman) => *stand = Stand::CalledUp(watchman),
+            Err(error) => tracing::debug!(%error, "the guardian is no copy"),
+        }
+        matches!(stand, Stand::CalledUp(_))
     }
 
     fn call_up(&self, stand: &mut Stand) {
@@ -154,9 +177,7 @@ impl Post {
 
     pub(crate) fn pid(&self) -> Option<Pid> {
         match &*lock(&self.stand) {
-            Stand::CalledUp(watchman) | Stand::Manned(watchman) => {
-                Pid::from_raw(i32::try_from(watchman.child.id()).ok()?)
-            }
+            Stand::CalledUp(watchman) | Stand::Manned(watchman) => Some(watchman.pid),
             Stand::Empty | Stand::Closed(_) => None,
         }
     }
@@ -166,9 +187,9 @@ impl Post {
     pub(crate) fn dismiss(&self) {
         let stand = &mut *lock(&self.stand);
         match std::mem::replace(stand, Stand::Closed(None)) {
-            Stand::CalledUp(mut watchman) | Stand::Manned(mut watchman) => {
+            Stand::CalledUp(watchman) | Stand::Manned(watchman) => {
                 // Before the pipe closes, so that it does not take this for the host's death.
-                let _ = watchman.child.kill();
+                let _ = rustix::process::kill_process(watchman.pid, Signal::KILL);
                 *stand = Stand::Closed(Some(watchman));
             }
             Stand::Closed(leaving) => *stand = Stand::Closed(leaving),
@@ -181,12 +202,30 @@ impl Drop for Post {
     fn drop(&mut self) {
         self.dismiss();
         if let Stand::Closed(Some(watchman)) = &mut *lock(&self.stand) {
-            let _ = watchman.child.wait();
+            watchman.see_off();
         }
     }
 }
 
 impl Watchman {
+    /// The guardian with this number, and our end of its pipe.
+    fn new(pid: Pid, pipe: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        let pipe = File::from(pipe);
+        Ok(Self { pid, pipe })
+    }
+
+    /// False: it has ended, and its number may be somebody else's from now on.
+    fn is_there(&self) -> bool {
+        let ended = rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG);
+        matches!(ended, Ok(None))
+    }
+
+    fn see_off(&self) {
+        let wait = || rustix::process::waitpid(Some(self.pid), WaitOptions::empty());
+        let _ = rustix::io::retry_on_intr(wait);
+    }
+
     /// Says something, if there is room: a guardian that does not read must not stop its host.
     fn tell(&self, message: &watch::Message) {
         use std::io::Write as _;
@@ -215,9 +254,9 @@ fn start(program: &Path, args: &[OsString]) -> io::Result<Watchman> {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut child = command.spawn()?;
-    let Some(pipe) = child.stdin.take() else {
-        return Err(io::Error::other("it has no pipe"));
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (Some(pid), Some(pipe)) = (pid, child.stdin.take()) else {
+        return Err(io::Error::other("it has no number or no pipe"));
     };
-    rustix::io::ioctl_fionbio(&pipe, true)?;
-    Ok(Watchman { child, pipe })
+    Watchman::new(pid, pipe.into())
 }

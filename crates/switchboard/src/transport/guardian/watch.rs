@@ -57,8 +57,13 @@ pub(super) fn own_session() -> i32 {
 /// Reads stdin, which is the pipe to the host, and blocks. To be called before anything else: a
 /// guardian is small, holds nothing, and closes every descriptor above the three standard ones.
 pub fn keep_watch() {
+    keep_watch_on(io::stdin().lock());
+}
+
+/// As [`keep_watch`], where the pipe is behind stdin already, and read in another way.
+pub(super) fn keep_watch_on(host: impl BufRead) {
     stand_apart();
-    if let Some(charge) = Charge::until_end(io::stdin().lock()) {
+    if let Some(charge) = Charge::until_end(host) {
         charge.end();
     }
 }
