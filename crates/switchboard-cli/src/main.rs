@@ -65,7 +65,9 @@ fn run(task: Task, flags: GlobalArgs, surroundings: Surroundings) -> Result<Exit
     let style = surroundings.screen(&flags).side_style;
     logging::start(flags.verbose, flags.log_file.as_deref(), style)?;
     let context = Context::new(flags, surroundings)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // One thread: what is to be done is mostly waiting, and a change of threads takes longer than any
+    // step of it. Whatever blocks for long has a thread of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(async {
