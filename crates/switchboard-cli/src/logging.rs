@@ -21,6 +21,10 @@ pub(crate) fn start(verbosity: u8, file: Option<&Path>, style: Style) -> Result<
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
+    // Nobody wants to know: then nothing is set up, which is a part of every start.
+    if on_stderr == LevelFilter::OFF && file.is_none() {
+        return Ok(());
+    }
     let stderr = fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(style == Style::Coloured && std::io::stderr().is_terminal())
