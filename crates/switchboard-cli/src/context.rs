@@ -24,6 +24,10 @@ use crate::render::text::shell_word;
 use crate::render::{Format, Screen, Talk};
 use crate::trace::TraceFile;
 
+/// One listener, which looks at the state of things whenever it missed something. Room for events is
+/// made at the start, and more of it takes longer.
+const EVENT_BACKLOG: usize = 128;
+
 /// Roughly what a model's token is in text.
 const BYTES_PER_TOKEN: usize = 4;
 
@@ -193,6 +197,7 @@ impl Context {
 
     fn limits(&self) -> Limits {
         let mut limits = Limits::default();
+        limits.event_backlog = EVENT_BACKLOG;
         let tokens = self.number("MAX_MCP_OUTPUT_TOKENS");
         limits.result_text_bytes = tokens
             .and_then(|tokens| usize::try_from(tokens).ok())
