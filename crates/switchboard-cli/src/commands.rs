@@ -46,19 +46,21 @@ pub(crate) async fn run(
 async fn on_host<T>(
     builder: HostBuilder,
     signals: &mut Signals,
-    screen: &Screen,
+    context: &Context,
     work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let host = builder.start()?;
     let outcome = signals.interrupting(work(&host)).await;
     let was_interrupted =
         matches!(&outcome, Err(failure) if failure.parts().kind == Kind::Interrupted);
-    let _line = was_interrupted
-        .then(|| Line::start(screen, "ending the servers; Ctrl-C ends them at once"));
+    let _line = was_interrupted.then(|| {
+        let text = "ending the servers; Ctrl-C ends them at once";
+        Line::start(&context.screen, text)
+    });
     tokio::select! {
         biased;
         () = signals.next() => {}
-        () = host.shutdown() => {}
+        () = host.shutdown() => context.hosts_have_ended(),
     }
     outcome
 }

@@ -163,6 +163,11 @@ impl Context {
         self.host_of(servers, entries).interaction(interaction)
     }
 
+    /// Every host was shut down: there is nothing left of any.
+    pub(crate) fn hosts_have_ended(&self) {
+        self.custody.end();
+    }
+
     /// The command as it was typed, with one more flag.
     pub(crate) fn again_with(&self, flag: &str) -> String {
         let words = self.typed.iter().map(|word| shell_word(word));

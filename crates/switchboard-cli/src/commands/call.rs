@@ -46,7 +46,7 @@ pub(crate) async fn run(
     let entries = vec![entry.clone()];
     let host = context.host_with(&servers, entries.clone(), ask);
     let is_under_way = AtomicBool::new(false);
-    let outcome = on_host(host, signals, screen, async |host| {
+    let outcome = on_host(host, signals, context, async |host| {
         settle_tools(host, screen).await;
         let tool = find_tool(host, entry, &args.tool)?;
         let arguments = fit(given, &tool)?;

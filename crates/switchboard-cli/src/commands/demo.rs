@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit
     let screen = &context.screen;
     let mut story = Story::begin(screen)?;
     let host = describe_host(context)?;
-    let seen = on_host(host, signals, screen, async |host| {
+    let seen = on_host(host, signals, context, async |host| {
         play(host, &mut story, screen).await
     })
     .await?;

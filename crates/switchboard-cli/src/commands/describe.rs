@@ -26,7 +26,7 @@ pub(crate) async fn run(
     check_usable(entry, &servers, context)?;
     let entries = vec![entry.clone()];
     let host = context.host_of(&servers, entries.clone());
-    on_host(host, signals, &context.screen, async |host| {
+    on_host(host, signals, context, async |host| {
         settle_tools(host, &context.screen).await;
         let tool = find_tool(host, entry, &args.tool)?;
         context.screen.print(&render(&tool, &context.screen))?;

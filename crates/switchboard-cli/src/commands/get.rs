@@ -27,7 +27,7 @@ pub(crate) async fn run(
         server_named(servers, &args.name)
     })?;
     let host = context.host_of(&servers, vec![entry.clone()]);
-    on_host(host, signals, &context.screen, async |host| {
+    on_host(host, signals, context, async |host| {
         settle(host, &context.screen).await;
         // Whoever looks into a server wants to see it alive; what comes of it is in the status.
         let _ = host.wake(entry.name().as_str()).await;

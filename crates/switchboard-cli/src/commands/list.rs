@@ -45,7 +45,7 @@ pub(crate) async fn run(
     servers.diagnose(&context.screen);
     let entries = servers.loaded.config.servers.clone();
     let host = context.host_of(&servers, entries);
-    on_host(host, signals, &context.screen, async |host| {
+    on_host(host, signals, context, async |host| {
         settle(host, &context.screen).await;
         let inspected = inspect_all(host, &servers);
         let result = render(&inspected, &servers, &context.screen);

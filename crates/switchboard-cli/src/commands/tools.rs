@@ -28,7 +28,7 @@ pub(crate) async fn run(
     let entries = servers.loaded.config.servers.clone();
     let screen = &context.screen;
     let host = context.host_of(&servers, entries.clone());
-    on_host(host, signals, screen, async |host| {
+    on_host(host, signals, context, async |host| {
         settle_tools(host, screen).await;
         let mut tools = host.tools();
         let all = tools.len();
