@@ -3,6 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::{PoisonError, RwLock};
 use std::time::Instant;
 
 use tempfile::TempDir;
@@ -18,6 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const WAYS: [Way; 2] = [Way::Vfork, Way::Fork];
 #[cfg(not(target_os = "linux"))]
 const WAYS: [Way; 1] = [Way::Fork];
+
+/// A child that comes to be while a file is written has it open for a moment, and no file that is open
+/// for writing can be executed. Tests may run at the same time.
+static WRITING: RwLock<()> = RwLock::new(());
 
 fn launch<const N: usize>(command: &str, args: [&str; N]) -> Launch {
     Launch {
@@ -41,20 +46,27 @@ fn in_folder(folder: &Path, launch: Launch) -> Launch {
 }
 
 fn write(folder: &Path, name: &str, text: &str, mode: u32) -> String {
+    let _alone = WRITING.write().unwrap_or_else(PoisonError::into_inner);
     let path = folder.join(name);
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
+fn start(way: Way, launch: &Launch) -> Result<Spawned, SpawnError> {
+    let _nobody_writes = WRITING.read().unwrap_or_else(PoisonError::into_inner);
+    spawn_by(way, launch)
+}
+
+fn started(way: Way, launch: &Launch) -> Spawned {
+    start(way, launch).unwrap_or_else(|error| panic!("{way:?}: {error}"))
+}
+
 /// What a child prints, and how it ends.
 async fn run(way: Way, launch: &Launch) -> (String, String) {
-    let Ok(Spawned {
+    let Spawned {
         mut leader, pipes, ..
-    }) = spawn_by(way, launch)
-    else {
-        panic!("{way:?}: {launch:?} was not started");
-    };
+    } = started(way, launch);
     let Pipes {
         stdin, mut stdout, ..
     } = pipes;
@@ -70,7 +82,7 @@ async fn printed(way: Way, launch: &Launch) -> String {
 }
 
 fn error(way: Way, launch: &Launch) -> SpawnError {
-    match spawn_by(way, launch) {
+    match start(way, launch) {
         Ok(_) => panic!("{way:?}: {launch:?} was started"),
         Err(error) => error,
     }
@@ -317,9 +329,7 @@ async fn assert_gone(child: Pid) {
 #[tokio::test]
 async fn a_child_that_is_dropped_leaves_no_zombie() {
     for way in WAYS {
-        let Ok(spawned) = spawn_by(way, &launch("sleep", ["1000"])) else {
-            panic!("{way:?}: not started");
-        };
+        let spawned = started(way, &launch("sleep", ["1000"]));
         drop(spawned.leader);
         assert_gone(spawned.group).await;
     }
@@ -334,10 +344,8 @@ fn a_child_that_outlives_its_runtime_leaves_no_zombie() {
             .build()
     };
     let first = runtime().unwrap();
-    let spawned = first.block_on(async { spawn_by(Way::Vfork, &launch("sleep", ["1000"])) });
-    let Ok(Spawned { leader, group, .. }) = spawned else {
-        panic!("not started");
-    };
+    let spawned = first.block_on(async { started(Way::Vfork, &launch("sleep", ["1000"])) });
+    let Spawned { leader, group, .. } = spawned;
     drop(first);
     drop(leader);
     runtime().unwrap().block_on(assert_gone(group));
