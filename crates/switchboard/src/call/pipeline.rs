@@ -75,7 +75,8 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
 /// Tells the beginning of a call and, however it comes about, its end.
 struct Told<'a> {
     host: &'a Shared,
-    call: CallId,
+    /// Counted when there is somebody to tell.
+    call: Option<CallId>,
     tool: &'a ToolId,
     began: Instant,
     outcome: Cow<'static, str>,
@@ -83,9 +84,9 @@ struct Told<'a> {
 
 impl<'a> Told<'a> {
     fn begin(host: &'a Shared, tool: &'a ToolId) -> Self {
-        let call = host.next_call();
+        let mut call = None;
         host.events().send(|| Event::CallStarted {
-            call,
+            call: *call.insert(host.next_call()),
             tool: tool.clone(),
         });
         Self {
@@ -101,7 +102,7 @@ impl<'a> Told<'a> {
 impl Drop for Told<'_> {
     fn drop(&mut self) {
         self.host.events().send(|| Event::CallFinished {
-            call: self.call,
+            call: self.call.unwrap_or_else(|| self.host.next_call()),
             tool: self.tool.clone(),
             elapsed: self.began.elapsed(),
             outcome: std::mem::take(&mut self.outcome).into_owned(),

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -28,13 +28,14 @@ use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
 use crate::wire::encode::{self, Meta};
 use crate::wire::line::{LetGo, Line, Lines};
-use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, decode};
+use crate::wire::scan::place_in;
+use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, RequestId, decode};
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How fast a long line is read, in bytes: so much at once, and so much a second from there on.
-const LONG_AT_ONCE: u32 = 4 * 1024 * 1024;
-const LONG_PER_SECOND: u32 = 64 * 1024 * 1024;
+const LONG_AT_ONCE: u32 = 1024 * 1024;
+const LONG_PER_SECOND: u32 = 32 * 1024 * 1024;
 /// How much a server may say unasked, in bytes: at once, and for as long as it likes.
 const UNASKED_AT_ONCE: u32 = 1024 * 1024;
 const UNASKED_PER_SECOND: u32 = 512 * 1024;
@@ -357,10 +358,10 @@ impl Connection {
                     let size = line.len();
                     let was_asked = if size > LARGE {
                         let this = Arc::clone(self);
-                        let receive = move || this.receive(&line, &line, &mut { held });
+                        let receive = move || this.receive(line, &mut { held });
                         Box::pin(aside(receive)).await.unwrap_or(true)
                     } else {
-                        self.receive(&line, &line, &mut { held })
+                        self.receive(line, &mut { held })
                     };
                     if !was_asked {
                         unasked += size;
@@ -391,60 +392,52 @@ impl Connection {
         }
     }
 
-    /// Takes one message, which lies somewhere in `line`, and says whether it answers a request.
-    /// The line's share of the budget goes to whoever is answered by it.
-    fn receive(self: &Arc<Self>, line: &Bytes, message: &[u8], held: &mut Option<Held>) -> bool {
-        match wire::read(message, &self.context.limits) {
-            Received::Message(message) => self.act_on(line, message, held),
+    /// Takes a line, and says whether it answers a request. The line's share of the budget goes to
+    /// whoever is answered by it.
+    fn receive(self: &Arc<Self>, mut line: Bytes, held: &mut Option<Held>) -> bool {
+        let (id, result, shape) = match wire::read(&line, &self.context.limits) {
+            Received::Message(Message::Answer {
+                id,
+                outcome: Outcome::Result(result, shape),
+            }) => (id, place_in(&line, result), shape),
+            Received::Message(Message::Answer {
+                id,
+                outcome: Outcome::Error(error),
+            }) => return self.end_request(id, Reply::Error(error)),
+            Received::Message(Message::Notification { method, params }) => {
+                self.notified(&method, params.unwrap_or_default());
+                return false;
+            }
+            Received::Message(Message::Request { id, method, params }) => {
+                self.asked(id, &method, params.unwrap_or(b"{}"));
+                return false;
+            }
             Received::Batch(messages) if self.version() == Some(ProtocolVersion::V2025_03_26) => {
                 let mut was_asked = false;
                 for message in messages {
-                    was_asked |= self.receive(line, message, held);
+                    was_asked |= self.receive(line.slice_ref(message), held);
                 }
-                was_asked
+                return was_asked;
             }
             Received::Batch(_) | Received::Noise => {
-                self.note_noise(message);
-                false
+                self.note_noise(&line);
+                return false;
             }
-            Received::Broken { id, problem } => self.reject(id, problem),
-        }
+            Received::Broken { id, problem } => return self.reject(id, problem),
+        };
+        // What is left of the line is the answer: no second handle on it is made and given back.
+        line.truncate(result.end);
+        line.advance(result.start);
+        self.end_request(id, Reply::Result(Answer::new(line, shape, held.take())))
     }
 
-    fn act_on(
-        self: &Arc<Self>,
-        line: &Bytes,
-        message: Message<'_>,
-        held: &mut Option<Held>,
-    ) -> bool {
-        match message {
-            Message::Answer { id, outcome } => {
-                let reply = match outcome {
-                    Outcome::Result(result, shape) => {
-                        let result = line.slice_ref(result);
-                        Reply::Result(Answer::new(result, shape, held.take()))
-                    }
-                    Outcome::Error(error) => Reply::Error(error),
-                };
-                return self.end_request(id, reply);
-            }
-            Message::Notification { method, params } => {
-                self.life.touch();
-                self.notified(&method, params.unwrap_or_default());
-            }
-            Message::Request { id, method, params } => {
-                self.life.touch();
-                // Modern servers have no requests to make: what looks like one is not answered.
-                if self
-                    .version()
-                    .is_none_or(|version| version.era() == Era::Legacy)
-                {
-                    self.inbound
-                        .take(self, id, &method, params.unwrap_or(b"{}"));
-                }
-            }
+    fn asked(self: &Arc<Self>, id: RequestId, method: &str, params: &[u8]) {
+        self.life.touch();
+        // Modern servers have no requests to make: what looks like one is not answered.
+        let version = self.version();
+        if version.is_none_or(|version| version.era() == Era::Legacy) {
+            self.inbound.take(self, id, method, params);
         }
-        false
     }
 
     /// Hands an answer to whoever waits for it, if somebody does.
@@ -477,6 +470,7 @@ impl Connection {
     }
 
     fn notified(&self, method: &str, params: &[u8]) {
+        self.life.touch();
         match method {
             "notifications/progress" => {
                 if let Some((id, note)) = decode::progress(params) {

@@ -1,24 +1,27 @@
 //! The lines that wait to be written to one server.
 //!
 //! A caller who is alone writes at once; when several are under way their lines are written
-//! together. A server that does not read stalls nobody: its lines wait here, up to a bound.
+//! together, a few at a time: the server works on the first while the next are made. A server that does not read stalls nobody: its lines wait here, up to a bound.
 //! Invariant: it is known of every line whether a byte of it may have reached the server.
 
 use std::collections::VecDeque;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::budget::{Budget, Held};
+use crate::budget::{Budget, FREE, Held};
 use crate::sync::lock;
 
 pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// How many bytes are written together at most.
 const BATCH_BYTES: usize = 256 * 1024;
+/// Whoever brings the line that makes it so many writes them all.
+const COMPANY: usize = 32;
 
 pub(crate) struct Outbox {
     state: Mutex<State>,
@@ -35,8 +38,10 @@ struct State {
     tail: Vec<u8>,
     /// All was written, but not yet flushed.
     is_unflushed: bool,
-    /// Away while the writing task writes; gone when the outbox is closed.
+    /// Away while somebody writes; gone when the outbox is closed.
     writer: Option<Writer>,
+    /// It is a caller who writes.
+    is_lent: bool,
     broken: Option<String>,
 }
 
@@ -76,6 +81,7 @@ impl Outbox {
             tail: Vec::new(),
             is_unflushed: false,
             writer: Some(writer),
+            is_lent: false,
             broken: None,
         };
         Self {
@@ -104,10 +110,49 @@ impl Outbox {
         if alone && state.queue.is_empty() && state.tail.is_empty() && state.writer.is_some() {
             return self.write_at_once(&mut state, id, line);
         }
+        let is_first = state.queue.is_empty();
         self.queue(&mut state, id, line)?;
-        drop(state);
-        self.wake.notify_one();
+        let is_light = state.tail.is_empty() && state.queued_bytes <= FREE;
+        if state.queue.len() >= COMPANY && is_light && state.writer.is_some() {
+            self.write_queue(state);
+        } else if is_first {
+            // The others are written with it.
+            drop(state);
+            self.wake.notify_one();
+        }
         Ok(())
+    }
+
+    /// Writes the lines that wait, as far as that goes without waiting oneself. Others may bring more
+    /// in the meantime.
+    fn write_queue(&self, mut state: MutexGuard<'_, State>) {
+        let Some(mut writer) = state.writer.take() else {
+            return;
+        };
+        let lines = std::mem::take(&mut state.queue);
+        state.queued_bytes = 0;
+        state.is_lent = true;
+        drop(state);
+        let (written, flushed) = write_some(&mut writer, &lines);
+        let mut state = lock(&self.state);
+        state.is_lent = false;
+        // Closed in the meantime: the writer is dropped here.
+        if state.broken.is_none() {
+            state.writer = Some(writer);
+        }
+        state.put_back(lines, written);
+        match flushed {
+            Poll::Ready(Ok(())) => {}
+            Poll::Pending => state.is_unflushed = true,
+            Poll::Ready(Err(error)) => {
+                state.broken.get_or_insert_with(|| error.to_string());
+            }
+        }
+        let is_done = state.broken.is_none() && !state.has_work();
+        drop(state);
+        if !is_done {
+            self.wake.notify_one();
+        }
     }
 
     fn queue(&self, state: &mut State, id: Option<u64>, line: Vec<u8>) -> Result<(), Refused> {
@@ -209,13 +254,17 @@ impl Outbox {
 
     fn next_batch(&self) -> Next {
         let mut state = lock(&self.state);
+        if state.is_lent {
+            // Whoever has it says when there is more to do.
+            return Next::Nothing;
+        }
         let Some(writer) = state.writer.take() else {
             return Next::Closed;
         };
         if let Some(error) = state.broken.clone() {
             return Next::Broken(error);
         }
-        if state.queue.is_empty() && state.tail.is_empty() && !state.is_unflushed {
+        if !state.has_work() {
             state.writer = Some(writer);
             return Next::Nothing;
         }
@@ -253,6 +302,47 @@ impl Outbox {
             error: failed.error,
             not_sent,
         }
+    }
+}
+
+impl State {
+    fn has_work(&self) -> bool {
+        !self.queue.is_empty() || !self.tail.is_empty() || self.is_unflushed
+    }
+
+    /// Takes lines back of which so many bytes were written. They come before those that were
+    /// brought in the meantime.
+    fn put_back(&mut self, mut lines: VecDeque<Queued>, mut written: usize) {
+        while let Some(first) = lines.front().map(|queued| queued.line.len())
+            && first <= written
+        {
+            written -= first;
+            lines.pop_front();
+        }
+        if written > 0
+            && let Some(begun) = lines.pop_front()
+        {
+            self.tail = begun.line.get(written..).unwrap_or_default().to_vec();
+        }
+        self.queued_bytes += lines.iter().map(|queued| queued.line.len()).sum::<usize>();
+        lines.append(&mut self.queue);
+        self.queue = lines;
+    }
+}
+
+/// One try to write lines and to flush, without waiting: how many bytes were taken, and whether
+/// there is more to do.
+fn write_some(writer: &mut Writer, lines: &VecDeque<Queued>) -> (usize, Poll<io::Result<()>>) {
+    let mut slices = [IoSlice::new(&[]); COMPANY];
+    for (slice, queued) in slices.iter_mut().zip(lines) {
+        *slice = IoSlice::new(&queued.line);
+    }
+    // If it would block, the writing task registers its own waker.
+    let mut context = Context::from_waker(Waker::noop());
+    match Pin::new(&mut *writer).poll_write_vectored(&mut context, &slices) {
+        Poll::Ready(Ok(written)) => (written, Pin::new(writer).poll_flush(&mut context)),
+        Poll::Ready(Err(error)) => (0, Poll::Ready(Err(error))),
+        Poll::Pending => (0, Poll::Ready(Ok(()))),
     }
 }
 

@@ -72,7 +72,7 @@ impl Lines {
             Some(offset) => {
                 let line = self.buffer.split_to(self.searched + offset + 1).freeze();
                 self.searched = 0;
-                Ok(Some(self.finish(&line)))
+                Ok(Some(self.finish(line)))
             }
             None => {
                 self.searched = self.buffer.len();
@@ -120,7 +120,7 @@ impl Lines {
         room
     }
 
-    fn finish(&mut self, line: &Bytes) -> Line {
+    fn finish(&mut self, mut line: Bytes) -> Line {
         let mut held = self.held.take();
         let (mut overlong, why) = match self.letting_go.take() {
             Some(begun) => begun,
@@ -128,9 +128,12 @@ impl Lines {
             None if !self.budget.grow(&mut held, line.len()) => {
                 (Overlong::default(), LetGo::NoRoom)
             }
-            None => return Line::Complete(line.slice(..line.len() - 1), held),
+            None => {
+                line.truncate(line.len() - 1);
+                return Line::Complete(line, held);
+            }
         };
-        overlong.feed(line);
+        overlong.feed(&line);
         Line::LetGo {
             id: overlong.id(),
             why,

@@ -9,6 +9,7 @@ mod exact;
 pub(crate) use exact::{first_special, plain_string};
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::limits::{DEEPEST_JSON, Limits};
 
@@ -113,13 +114,17 @@ impl Shape {
     }
 }
 
+/// Where a part lies in the whole that it was cut from.
+pub(crate) fn place_in(whole: &[u8], part: &[u8]) -> Range<usize> {
+    let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
+    start..start.wrapping_add(part.len())
+}
+
 /// Where a part lies in the whole; nowhere if it was not cut from it, as a key that had escapes.
 fn span(whole: &[u8], part: &[u8]) -> Option<(u32, u32)> {
-    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
-    let end = start.checked_add(part.len())?;
-    let is_inside = end <= whole.len();
+    let Range { start, end } = place_in(whole, part);
     let span = (start.try_into().ok()?, end.try_into().ok()?);
-    is_inside.then_some(span)
+    (start <= end && end <= whole.len()).then_some(span)
 }
 
 /// The members of an object that was scanned within its budget before.
