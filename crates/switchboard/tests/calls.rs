@@ -41,6 +41,21 @@ async fn a_call_takes_the_whole_way_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn arguments_can_be_given_or_lent() {
+    let (host, _) = host_with(polite()).await;
+    let kept = json!({"a": 1, "b": 2});
+    let object = kept.as_object().cloned().unwrap();
+    let lent = host.call("mcp__s__add", &kept).await.unwrap();
+    let given = host.call("mcp__s__add", object).await.unwrap();
+    assert_eq!(
+        (lent.to_text(), given.to_text()),
+        ("3".to_owned(), "3".to_owned())
+    );
+    let none = host.call("mcp__s__echo", &Value::Null).await.unwrap_err();
+    assert!(matches!(none, CallError::InvalidArguments { .. }), "{none}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_calls_are_under_way_at_once_and_each_gets_its_own_answer() {
     let (host, _) = host_with(Script::legacy().tool("sleep").tool("echo")).await;
     let began = Instant::now();

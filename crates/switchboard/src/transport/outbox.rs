@@ -398,3 +398,6 @@ impl Batch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,40 @@ fn answer(result: &[u8]) -> Answer {
 }
 
 #[test]
+fn texts_are_read_alike_whether_they_are_plain_or_not() {
+    let texts = |result: &[u8]| -> Vec<_> {
+        let result = call_tool_result(&answer(result)).unwrap();
+        let text = |block: &ContentBlock| match block {
+            ContentBlock::Text(text) => (text.text.clone(), text.annotations.is_some()),
+            other => (format!("{other:?}"), false),
+        };
+        result.content.iter().map(text).collect()
+    };
+    let plain = |text: &str| vec![(text.to_owned(), false)];
+    assert_eq!(
+        texts(br#"{"content":[{"type":"text","text":"a"}]}"#),
+        plain("a")
+    );
+    assert_eq!(
+        texts(br#"{"content":[ { "text" : "" , "type" : "text" } ] }"#),
+        plain("")
+    );
+    assert_eq!(
+        texts(r#"{"content":[{"type":"text","text":"\u00e9 \n \"é\""}]}"#.as_bytes()),
+        plain("é \n \"é\"")
+    );
+    assert_eq!(
+        texts(br#"{"content":[{"type":"text","text":"a","annotations":{}}]}"#),
+        [("a".to_owned(), true)]
+    );
+    // What stands twice has two readings, so it is passed on as it came.
+    let twice = &texts(br#"{"content":[{"type":"text","text":"a","text":"b"}]}"#)[0].0;
+    assert!(twice.starts_with("Unknown"), "{twice}");
+    let half_pair = &texts(br#"{"content":[{"type":"text","text":"\ud800"}]}"#)[0].0;
+    assert!(half_pair.starts_with("Unknown"), "{half_pair}");
+}
+
+#[test]
 fn one_malformed_tool_is_left_out_and_the_others_stay() {
     let page = tool_page(&answer(
         br#"{"tools":[
