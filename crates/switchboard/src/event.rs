@@ -108,10 +108,14 @@ impl EventSink {
 
     /// Tells an event, which is only made if somebody listens.
     pub(crate) fn send(&self, event: impl FnOnce() -> Event) {
-        if self.listeners.load(Ordering::Acquire) > 0 {
+        if self.has_listeners() {
             // The last listener may leave in this very moment.
             let _ = self.sender.send(event());
         }
+    }
+
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.listeners.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn subscribe(&self) -> Events {

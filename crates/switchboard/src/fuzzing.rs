@@ -96,8 +96,10 @@ pub fn read(line: &[u8]) -> Reading {
             }
             Outcome::Error(_) => Reading::Error,
         },
-        Received::Message(Message::Request { method, .. }) => Reading::Request(method),
-        Received::Message(Message::Notification { method, .. }) => Reading::Notification(method),
+        Received::Message(Message::Request { method, .. }) => Reading::Request(method.into_owned()),
+        Received::Message(Message::Notification { method, .. }) => {
+            Reading::Notification(method.into_owned())
+        }
         Received::Batch(messages) => Reading::Batch(messages.len()),
         Received::Noise => Reading::Noise,
         Received::Broken { id, .. } => Reading::Broken(id),

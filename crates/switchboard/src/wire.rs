@@ -8,6 +8,7 @@ pub(crate) mod encode;
 pub(crate) mod line;
 pub(crate) mod scan;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -39,12 +40,12 @@ pub(crate) enum Message<'a> {
     /// The server asks something of us.
     Request {
         id: RequestId,
-        method: String,
+        method: Cow<'a, str>,
         params: Option<&'a [u8]>,
     },
     /// The server tells us something.
     Notification {
-        method: String,
+        method: Cow<'a, str>,
         params: Option<&'a [u8]>,
     },
 }
@@ -304,8 +305,8 @@ fn broken_or_noise<'a>(
 fn classify<'a>(envelope: &Envelope<'a>) -> Result<Received<'a>, Problem> {
     let message = match (envelope.method, envelope.id) {
         (Some(method), id) => {
-            let method = serde_json::from_slice::<String>(method)
-                .map_err(|_| Problem::malformed("`method` is not a string"))?;
+            let method = decode::text(method)
+                .ok_or_else(|| Problem::malformed("`method` is not a string"))?;
             let params = envelope.params;
             match id {
                 None => Message::Notification { method, params },

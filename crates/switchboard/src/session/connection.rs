@@ -38,7 +38,7 @@ const LONG_AT_ONCE: u32 = 1024 * 1024;
 const LONG_PER_SECOND: u32 = 32 * 1024 * 1024;
 /// How much a server may say unasked, in bytes: at once, and for as long as it likes.
 const UNASKED_AT_ONCE: u32 = 1024 * 1024;
-const UNASKED_PER_SECOND: u32 = 512 * 1024;
+const UNASKED_PER_SECOND: u32 = 4 * 1024 * 1024;
 /// After so much of it, in bytes, others get their turn.
 const UNASKED_IN_A_ROW: usize = 4 * 1024;
 /// How much of a half line or of a line that is no JSON is kept for an error message.

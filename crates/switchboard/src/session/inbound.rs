@@ -110,8 +110,11 @@ impl Inbound {
     }
 }
 
-/// Passes a log message of the server on.
+/// Passes a log message of the server on, if there is anybody to hear it.
 pub(super) fn log(context: &SessionContext, params: &[u8]) {
+    if !context.events.has_listeners() && !tracing::enabled!(tracing::Level::INFO) {
+        return;
+    }
     let Some(mut message) = decode::log_message(params) else {
         return;
     };

@@ -19,7 +19,7 @@ const SHOWN_LINES: usize = 8;
 const READ_BYTES: usize = 8 * 1024;
 /// How much is read at once, and for as long as the child likes, in bytes.
 const AT_ONCE: u32 = 4 * 1024 * 1024;
-const PER_SECOND: u32 = 1024 * 1024;
+const PER_SECOND: u32 = 4 * 1024 * 1024;
 
 /// The end of what a child wrote to stderr; shared with the task that reads it.
 #[derive(Clone, Debug)]

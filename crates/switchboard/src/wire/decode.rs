@@ -3,6 +3,7 @@
 //! Tolerant: one malformed tool is left out and reported, a block of an unknown kind is carried
 //! through, extra members are ignored. What cannot be used at all is a [`Problem`], never a guess.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, SeqAccess, Visitor};
@@ -337,17 +338,20 @@ fn plain_texts(content: &[u8], most: usize) -> Option<Vec<ContentBlock>> {
             };
         })?;
         let is_text = are_plain && kind == Some(b"\"text\"") && texts.len() < most;
-        let text = text.filter(|_| is_text).and_then(string);
-        texts.push(ContentBlock::text(text.ok_or(NotJson)?));
+        let written = text.filter(|_| is_text).and_then(self::text);
+        texts.push(ContentBlock::text(written.ok_or(NotJson)?));
         Ok(())
     });
     (scanned.is_ok() && blocks.at_end()).then_some(texts)
 }
 
-fn string(written: &[u8]) -> Option<String> {
+/// The text that a JSON string stands for.
+pub(super) fn text(written: &[u8]) -> Option<Cow<'_, str>> {
     match scan::plain_string(written, 0) {
-        Some((plain, end)) if end == written.len() => String::from_utf8(plain.to_vec()).ok(),
-        _ => parse(written),
+        Some((plain, end)) if end == written.len() => {
+            std::str::from_utf8(plain).ok().map(Cow::Borrowed)
+        }
+        _ => parse(written).map(Cow::Owned),
     }
 }
 
@@ -356,7 +360,7 @@ fn string(written: &[u8]) -> Option<String> {
 #[serde(rename_all = "camelCase")]
 struct WrittenBlock<'a> {
     #[serde(borrow)]
-    r#type: std::borrow::Cow<'a, str>,
+    r#type: Cow<'a, str>,
     text: Option<String>,
     data: Option<String>,
     mime_type: Option<String>,

@@ -90,7 +90,7 @@ fn the_id_of_a_servers_request_is_kept_to_the_letter() {
                 method,
                 params: None,
             } => {
-                assert_eq!((kept.as_json(), method.as_str()), (id, "ping"));
+                assert_eq!((kept.as_json(), &*method), (id, "ping"));
             }
             other => panic!("{other:?}"),
         }
