@@ -123,9 +123,8 @@ pub(crate) fn hints(annotations: &ToolAnnotations) -> Vec<&'static str> {
 }
 
 fn read_answer(question: &str) -> io::Result<String> {
-    let mut stderr = io::stderr().lock();
-    stderr.write_all(question.as_bytes())?;
-    stderr.flush()?;
+    // Not locked while a person thinks: whoever is interrupted then has something to say there.
+    io::stderr().write_all(question.as_bytes())?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(answer)

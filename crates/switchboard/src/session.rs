@@ -84,7 +84,8 @@ pub(crate) enum RequestError {
     #[error("{end}")]
     Lost { delivery: Delivery, end: SessionEnd },
     #[error(
-        "{limit} bytes wait for the server already, which does not read (limit `outbox_bytes`)"
+        "no room for it among the requests that wait to be written, which may take {limit} bytes \
+         together (limit `outbox_bytes`)"
     )]
     Congested { limit: usize },
     #[error(

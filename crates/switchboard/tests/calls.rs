@@ -9,6 +9,7 @@
 
 mod common;
 
+use std::future::IntoFuture;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -419,6 +420,54 @@ async fn after_shutdown_nothing_is_called_any_more() {
         .unwrap_err();
     assert!(matches!(error, CallError::ShuttingDown), "{error}");
     assert!(server.received_with("tools/call").is_empty());
+}
+
+/// A host with a server that never answers, and room for one call at a time.
+async fn one_at_a_time_for_ever() -> (Host, MemoryServer) {
+    let server = MemoryServer::new(Script::legacy().tool("work").on("tools/call", [Step::Hang]));
+    let mut limits = Limits::default();
+    limits.calls_per_server = 1;
+    let mut deadlines = Deadlines::default();
+    deadlines.call = Duration::from_secs(1);
+    let host = permissive()
+        .limits(limits)
+        .deadlines(deadlines)
+        .stream_server("s", InMemory(server.clone()))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    (host, server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_when_the_time_is_up_comes_too_late() {
+    let (host, server) = one_at_a_time_for_ever().await;
+    let calls = (0..5).map(|_| host.call("mcp__s__work", json!({})).into_future());
+    let outcomes = futures_util::future::join_all(calls).await;
+    let fates = outcomes
+        .iter()
+        .map(|outcome| outcome.as_ref().unwrap_err().delivery());
+    let not_sent = fates.filter(|fate| *fate == Delivery::NotSent).count();
+    assert_eq!((not_sent, server.received_with("tools/call").len()), (4, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_turn_when_the_host_ends_is_told_so() {
+    let (host, server) = one_at_a_time_for_ever().await;
+    let calls = (0..3).map(|_| host.call("mcp__s__work", json!({})).into_future());
+    let calls = futures_util::future::join_all(calls);
+    let (outcomes, ()) = tokio::join!(calls, async {
+        while server.received_with("tools/call").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        host.shutdown().await;
+    });
+    let told = |outcome: &Result<_, CallError>| matches!(outcome, Err(CallError::ShuttingDown));
+    assert_eq!(
+        outcomes.iter().filter(|outcome| told(outcome)).count(),
+        2,
+        "{outcomes:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     let end = began + time_limit(host, &found.server, &call.context, began);
     let outcome = async {
         let _permits = acquire(host, found, began, end).await?;
-        let session = session_of(&found.server, end).await?;
+        let session = session_of(host, &found.server, end).await?;
         still_the_same(host, found)?;
         let mut request = ToolRequest {
             tool: found.tool.id.tool.as_str(),
@@ -306,8 +306,10 @@ async fn acquire<'a>(
         Ok((own, any))
     };
     match Box::pin(timeout_at(end, both)).await {
-        Ok(permits) => permits.map_err(|_: AcquireError| CallError::ShuttingDown),
-        Err(_) => Err(CallError::TimedOut {
+        Ok(Err(AcquireError { .. })) => Err(CallError::ShuttingDown),
+        // Its turn may come in the very moment in which its time is up: then it is not made.
+        Ok(Ok(permits)) if Instant::now() < end => Ok(permits),
+        _ => Err(CallError::TimedOut {
             tool: found.tool.id.clone(),
             after: end - began,
             idle: false,
@@ -316,13 +318,21 @@ async fn acquire<'a>(
     }
 }
 
-async fn session_of(server: &ServerHandle, until: Instant) -> Result<Session, CallError> {
+async fn session_of(
+    host: &Shared,
+    server: &ServerHandle,
+    until: Instant,
+) -> Result<Session, CallError> {
     if let Some(session) = server.session() {
         return Ok(session);
     }
     let state = settled(server, until).await;
     let session = state.session.clone();
-    session.ok_or_else(|| unavailable(server, &state))
+    match session {
+        Some(session) => Ok(session),
+        None if host.is_stopping() => Err(CallError::ShuttingDown),
+        None => Err(unavailable(server, &state)),
+    }
 }
 
 /// Delivers a call whose caller wants to know how far it has come.

@@ -304,7 +304,8 @@ impl Connection {
             };
             let count = match read {
                 Ok(0) => {
-                    let half_line = lines.remainder().map(|rest| self.shown(&rest));
+                    let rest = lines.remainder();
+                    let half_line = rest.and_then(|rest| self.receive_last(rest));
                     break SessionEnd::Eof { half_line };
                 }
                 Ok(count) => count,
@@ -335,6 +336,16 @@ impl Connection {
                 }
             })
             .await;
+    }
+
+    /// Takes what a server said last without ending the line, if it is a whole message all the same.
+    /// What it is otherwise is returned, to be shown.
+    fn receive_last(self: &Arc<Self>, line: Bytes) -> Option<String> {
+        if let Received::Message(_) = wire::read(&line, &self.context.limits) {
+            self.receive(line, &mut None);
+            return None;
+        }
+        Some(self.shown(&line))
     }
 
     /// Takes the lines that are there, and says how many bytes of them answered nothing.

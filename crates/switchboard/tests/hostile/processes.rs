@@ -44,6 +44,13 @@ rows! {
         Row::working([Step::bytes(r#"{"jsonrpc":"2.0","id":$ID,"res"#), Step::Exit(1)])
             .sees(unknown("the server stopped in the middle of a message"))
             .comes_back();
+    s14_exits_before_the_line_end: "exits with a whole answer and no line end" =>
+        Row::working([
+            Step::bytes(r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}"#),
+            Step::Exit(0),
+        ])
+            .sees(text("right"))
+            .comes_back();
     s14_exits_in_mid_handshake: "exits in the middle of its first message" =>
         Row::starting([Step::bytes(r#"{"jsonrpc":"2.0","id":1,"res"#), Step::Exit(1)])
             .does_not_start("the server stopped in the middle of a message");
