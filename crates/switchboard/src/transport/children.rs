@@ -179,7 +179,7 @@ impl Children {
         if is_unswept {
             let children = self.clone();
             self.shared.spawner.run_soon(move || {
-                sweep::end_now(|| children.look_for(Whose::Child(number)));
+                sweep::end_now(|| children.look_for(Whose::Child(number)), false);
                 lock(&children.shared.ledger).unswept.remove(&number);
             });
         }
@@ -210,7 +210,7 @@ impl Children {
     /// Ends what is left of all children at once. Nothing can be started afterwards.
     pub(crate) fn kill_all(&self) {
         if self.close().is_some() {
-            sweep::end_now(|| self.look_for(Whose::All));
+            sweep::end_now(|| self.look_for(Whose::All), false);
         }
         self.finish();
     }
@@ -268,7 +268,7 @@ impl Children {
         });
         match spawned {
             Ok(_) => drop(done.await),
-            Err(_) => sweep::end_now(|| self.look_for(whose)),
+            Err(_) => sweep::end_now(|| self.look_for(whose), true),
         }
     }
 

@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// How often is looked for new ones: whoever starts processes faster than that is not outrun.
 const ROUNDS: usize = 32;
 /// After so many looks that found nobody new, there is nobody.
-const QUIET_LOOKS: usize = 2;
+const QUIET_LOOKS: usize = 3;
 
 /// A process as it was seen. Its number may be somebody else's later; number and start are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,8 +83,8 @@ pub(crate) fn marked<T>(choose: impl Fn(&Mark) -> Option<T>) -> Vec<(Sighting, T
     found
 }
 
-/// Asks everybody that `look` finds to leave, and waits a moment.
-pub(crate) fn ask_to_leave(look: impl Fn() -> Vec<Sighting>) {
+/// Asks everybody that `look` finds to leave, and waits a moment. False: there is nobody.
+pub(crate) fn ask_to_leave(look: impl Fn() -> Vec<Sighting>) -> bool {
     let asked = look();
     for process in &asked {
         process.signal(Signal::TERM);
@@ -92,11 +92,13 @@ pub(crate) fn ask_to_leave(look: impl Fn() -> Vec<Sighting>) {
         process.signal(Signal::CONT);
     }
     wait_for(&asked, GRACE);
+    !asked.is_empty()
 }
 
-/// Kills everybody that `look` finds. Nobody of them is left when it comes back.
-pub(crate) fn end_now(look: impl Fn() -> Vec<Sighting>) {
-    let killed = kill_rounds(&look);
+/// Kills everybody that `look` finds. Nobody of them is left when it comes back. Whoever saw somebody
+/// before does not trust a single look.
+pub(crate) fn end_now(look: impl Fn() -> Vec<Sighting>, was_somebody: bool) {
+    let killed = kill_rounds(&look, was_somebody);
     if !killed.is_empty() {
         wait_for(&killed, AFTER_KILL);
         // A look takes leave of the dead where they are ours.
@@ -104,15 +106,15 @@ pub(crate) fn end_now(look: impl Fn() -> Vec<Sighting>) {
     }
 }
 
-/// Ends everybody that `look` finds: SIGTERM, a moment, SIGKILL.
+/// Ends everybody that `look` finds, where somebody was seen: SIGTERM, a moment, SIGKILL.
 pub(crate) fn end(look: impl Fn() -> Vec<Sighting>) {
     ask_to_leave(&look);
-    end_now(look);
+    end_now(look, true);
 }
 
 /// Kills until looks find nobody new. Those already killed may take a moment to vanish; and where
-/// there was somebody, one who moves on all the time may slip through a single look.
-fn kill_rounds(look: &impl Fn() -> Vec<Sighting>) -> Vec<Sighting> {
+/// there was somebody, one who moves on all the time may slip through a single look, or two.
+fn kill_rounds(look: &impl Fn() -> Vec<Sighting>, was_somebody: bool) -> Vec<Sighting> {
     let mut killed = Vec::new();
     let mut known = HashSet::new();
     let mut quiet_looks = 0;
@@ -122,7 +124,8 @@ fn kill_rounds(look: &impl Fn() -> Vec<Sighting>) -> Vec<Sighting> {
             .filter(|one| known.insert(*one))
             .collect();
         quiet_looks = if fresh.is_empty() { quiet_looks + 1 } else { 0 };
-        if killed.is_empty() && fresh.is_empty() || quiet_looks == QUIET_LOOKS {
+        let was_nobody = !was_somebody && killed.is_empty() && fresh.is_empty();
+        if was_nobody || quiet_looks == QUIET_LOOKS {
             break;
         }
         for process in &fresh {

@@ -155,12 +155,12 @@ impl Charge {
     }
 
     fn end(&self) {
-        sweep::ask_to_leave(|| self.look());
+        let was_somebody = sweep::ask_to_leave(|| self.look());
         // A group is ended in one go, so that none of it can start another meanwhile.
         for group in self.groups_left() {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
-        sweep::end_now(|| self.look());
+        sweep::end_now(|| self.look(), was_somebody);
     }
 
     fn look(&self) -> Vec<Sighting> {
