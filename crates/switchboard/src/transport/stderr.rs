@@ -1,6 +1,7 @@
 //! The last words of a child.
 //!
-//! Its stderr is always read, so that it can never block on it, and only the end of it is kept.
+//! Its stderr is always read, so that it never blocks on it for good (a flood is read at a pace), and
+//! only the end of it is kept.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
