@@ -13,7 +13,10 @@ use etcetera::BaseStrategy as _;
 use switchboard::content::{DirectorySpill, SpillHandle};
 use switchboard::permission::Rule;
 use switchboard::{Deadlines, Host, HostBuilder, Interaction, Limits};
-use switchboard_config::{HostConfig, Loaded, ServerEntry, Severity, Source, Sources, Trust, load};
+use switchboard_config::{
+    Folders, HostConfig, Loaded, Places, ServerEntry, Severity, Source, Sources, Trust, load,
+    managed_folder,
+};
 
 use crate::args::GlobalArgs;
 use crate::custody::Custody;
@@ -41,17 +44,10 @@ pub(crate) struct Context {
     variables: BTreeMap<String, String>,
     directory: PathBuf,
     folders: Folders,
+    cache: PathBuf,
     rules: Vec<Rule>,
     trace: Option<Arc<TraceFile>>,
     custody: Custody,
-}
-
-/// Where things are kept.
-#[derive(Debug)]
-struct Folders {
-    home: PathBuf,
-    state: PathBuf,
-    cache: PathBuf,
 }
 
 /// The configured servers, and what of them may run.
@@ -73,7 +69,7 @@ impl Context {
                 Failure::usage(format!("cannot write {}: {error}", path.display()))
             })
         });
-        let folders = Folders::find()?;
+        let (folders, cache) = find_folders(&surroundings.variables)?;
         Ok(Self {
             trace: trace.transpose()?,
             custody: Custody::begin(folders.state.join("hosts")),
@@ -82,11 +78,17 @@ impl Context {
                 Failure::new(Kind::Config, format!("the current folder is gone: {error}"))
             })?,
             folders,
+            cache,
             typed: surroundings.typed,
             variables: surroundings.variables,
             rules,
             flags,
         })
+    }
+
+    /// Where the files of each scope lie.
+    pub(crate) fn places(&self) -> Places {
+        Places::find(&self.directory, self.folders.clone())
     }
 
     /// Reads the config. What is wrong with it is told at once only if nothing is left of it.
@@ -99,7 +101,7 @@ impl Context {
                 .map(|text| Source::from_argument(text))
                 .collect(),
             strict: self.flags.strict_mcp_config,
-            ..Sources::of_directory(&self.directory, &self.folders.home)
+            ..self.places().sources()
         };
         let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
         let loaded = load(&sources, &environment);
@@ -184,7 +186,7 @@ impl Context {
     }
 
     fn spill(&self) -> DirectorySpill {
-        DirectorySpill::new(self.folders.cache.join("results"))
+        DirectorySpill::new(self.cache.join("results"))
     }
 
     fn deadlines(&self) -> Deadlines {
@@ -245,19 +247,27 @@ impl Servers {
     }
 }
 
-impl Folders {
-    fn find() -> Result<Self, Failure> {
-        let base = etcetera::base_strategy::choose_native_strategy().map_err(|_| {
-            Failure::new(Kind::Config, "the home folder is not known").hint("set HOME")
-        })?;
-        Ok(Self {
-            home: base.home_dir().to_owned(),
-            state: base
-                .state_dir()
-                .unwrap_or_else(|| base.data_dir())
-                .join("switchboard"),
-            cache: base.cache_dir().join("switchboard"),
-        })
+/// Where things are kept, and where what can be made again is.
+fn find_folders(variables: &BTreeMap<String, String>) -> Result<(Folders, PathBuf), Failure> {
+    let base = etcetera::base_strategy::choose_native_strategy()
+        .map_err(|_| Failure::new(Kind::Config, "the home folder is not known").hint("set HOME"))?;
+    let state = base.state_dir().unwrap_or_else(|| base.data_dir());
+    let folders = Folders {
+        home: base.home_dir().to_owned(),
+        config: base.config_dir().join("switchboard"),
+        state: state.join("switchboard"),
+        managed: managed(variables),
+    };
+    Ok((folders, base.cache_dir().join("switchboard")))
+}
+
+/// The administrator's folder. Whoever could name another would be free of what is said there, so only
+/// a build for tests lets them.
+fn managed(variables: &BTreeMap<String, String>) -> PathBuf {
+    let other = variables.get("SWITCHBOARD_TEST_MANAGED");
+    match other.filter(|_| cfg!(debug_assertions)) {
+        Some(path) => PathBuf::from(path),
+        None => managed_folder(),
     }
 }
 

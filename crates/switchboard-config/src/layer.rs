@@ -1,12 +1,11 @@
 //! Where entries come from: the scopes, the sources of one load, and the layers read from them.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::discover::find_project_root;
 use crate::trust::ServerEntry;
 
 /// The name of the file that holds a project's or a user's servers.
@@ -96,23 +95,16 @@ impl Source {
 pub struct Sources {
     /// The arguments of `--mcp-config`, in the order given; a later one wins over an earlier one.
     pub command_line: Vec<Source>,
-    /// The path of the project's `.mcp.json`, whether or not it exists.
+    /// The path of the administrator's file, whether or not it exists; so for all that follow.
+    pub managed: Option<PathBuf>,
+    /// The path of this user's file for this project.
+    pub local: Option<PathBuf>,
+    /// The path of the project's `.mcp.json`.
     pub project: Option<PathBuf>,
-    /// The path of the user's `.mcp.json`, whether or not it exists.
+    /// The path of the user's `.mcp.json`.
     pub user: Option<PathBuf>,
-    /// Read the command line's sources only (`--strict-mcp-config`).
+    /// Leave out the files of the user and of the project (`--strict-mcp-config`).
     pub strict: bool,
-}
-
-impl Sources {
-    /// The files that apply to somebody who works in `cwd` and whose home folder is `home`.
-    pub fn of_directory(cwd: &Path, home: &Path) -> Self {
-        Self {
-            project: find_project_root(cwd, home).map(|root| root.join(FILE_NAME)),
-            user: Some(home.join(FILE_NAME)),
-            ..Self::default()
-        }
-    }
 }
 
 /// What one source holds.

@@ -1,6 +1,7 @@
 //! MCP server configuration: files → layers → one valid [`HostConfig`].
 //!
-//! `.mcp.json` of the project and of the user, and what `--mcp-config` names, are read into entries that
+//! The administrator's file, what `--mcp-config` names, this user's entries for this project, and
+//! `.mcp.json` of the project and of the user are read into entries that
 //! are either valid or say what is wrong with them, with file, line and a hint. The engine accepts only a
 //! [`LaunchSpec`], which only consent makes. The crate prints nothing, reads neither the environment nor
 //! the home folder by itself, and starts nothing.
@@ -34,6 +35,8 @@ mod keys;
 mod layer;
 mod load;
 mod merge;
+mod places;
+mod policy;
 mod raw;
 mod secret;
 mod server;
@@ -48,6 +51,8 @@ pub use keys::nearest;
 pub use layer::{Scope, Source, Sources};
 pub use load::load;
 pub use merge::{HostConfig, Loaded};
+pub use places::{Folders, Places, managed_folder};
+pub use policy::{Profile, ServerMatch, ServerPolicy};
 pub use secret::Secret;
 pub use server::{
     InheritEnv, InvalidServerName, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig,

@@ -1,6 +1,6 @@
 //! The way from sources to one config: read, validate, merge.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::diagnostic::Severity;
 use crate::expand::Environment;
@@ -12,25 +12,27 @@ use crate::trust::ServerEntry;
 use crate::validate::{EntryContext, validate};
 use crate::written::WrittenEntry;
 
-/// Reads all `sources` and merges them: the command line wins over the project, and that over the user.
+/// Reads all `sources` and merges them. The administrator's file wins over the command line, and then come
+/// local, project and user.
 ///
 /// Never fails as a whole. What cannot be used is told by a diagnostic, and everything else is there: an
 /// error for a source that the command line names, a warning for the files that merely lie around. Only
 /// the named files are read, and no process is started.
 pub fn load(sources: &Sources, environment: &dyn Environment) -> Loaded {
+    let file = |path: &Option<PathBuf>, scope| Some((Source::File(path.clone()?), scope));
     let command_line = sources.command_line.iter().rev();
     let command_line = command_line.map(|source| (source.clone(), Scope::CommandLine));
     let files = [
+        (&sources.local, Scope::Local),
         (&sources.project, Scope::Project),
         (&sources.user, Scope::User),
     ];
-    let files = files
-        .into_iter()
-        .filter(|_| !sources.strict)
-        .filter_map(|(path, scope)| Some((Source::File(path.clone()?), scope)));
+    let files = files.into_iter().filter(|_| !sources.strict);
     merge(
-        command_line
-            .chain(files)
+        file(&sources.managed, Scope::Managed)
+            .into_iter()
+            .chain(command_line)
+            .chain(files.filter_map(|(path, scope)| file(path, scope)))
             .filter_map(|(source, scope)| read_layer(&source, scope, environment)),
     )
 }

@@ -147,11 +147,12 @@ impl Trust {
     fn consent_for(&self, scope: Scope) -> Option<Consent> {
         match (scope, self.project) {
             (Scope::CommandLine, _) => Some(Consent::CommandLine),
-            (Scope::User, _) => Some(Consent::UserFile),
+            (Scope::Managed, _) => Some(Consent::Administrator),
+            (Scope::Local | Scope::User, _) => Some(Consent::UserFile),
             (Scope::Dynamic, _) => Some(Consent::Embedder),
             (Scope::Project, ProjectTrust::ForThisRun) => Some(Consent::TrustProjectFlag),
-            // No file of the other scopes is read yet, so nobody can have consented to one.
-            _ => None,
+            // Nothing is read of the last scope yet, so nobody can have consented to it.
+            (Scope::Project, ProjectTrust::AfterApproval) | (Scope::ClaudeAi, _) => None,
         }
     }
 }
@@ -161,6 +162,8 @@ impl Trust {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Consent {
+    /// The administrator of the machine keeps the entry in the managed file.
+    Administrator,
     /// The user named the source on the command line.
     CommandLine,
     /// The user keeps the entry in a file of their own.

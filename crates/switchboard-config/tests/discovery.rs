@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use switchboard_config::{Sources, find_project_root};
+use switchboard_config::{Folders, Places, Scope, Sources, find_project_root};
 use tempfile::TempDir;
 
 /// A home folder with a nested folder in it.
@@ -73,17 +73,45 @@ fn a_home_folder_behind_a_link_is_still_the_home_folder() {
     );
 }
 
+impl Home {
+    fn places(&self, cwd: &str) -> Places {
+        let folders = Folders {
+            home: self.path(""),
+            config: self.path("config"),
+            state: self.path("state"),
+            managed: self.path("etc"),
+        };
+        Places::find(&self.path(cwd), folders)
+    }
+}
+
 #[test]
-fn the_sources_of_a_folder_are_those_of_its_project_and_of_the_user() {
+fn the_sources_of_a_folder_are_those_of_its_project_of_the_user_and_of_the_administrator() {
     let home = Home::new();
     fs::create_dir(home.path("project/.git")).unwrap();
+    let places = home.places("project/src");
     assert_eq!(
-        Sources::of_directory(&home.path("project/src"), &home.path("")),
+        places.sources(),
         Sources {
             command_line: Vec::new(),
+            managed: Some(home.path("etc/managed-mcp.json")),
+            local: places.servers_file(Scope::Local),
             project: Some(home.path("project/.mcp.json")),
             user: Some(home.path(".mcp.json")),
             strict: false,
         }
     );
+}
+
+#[test]
+fn what_a_user_keeps_for_a_project_lies_outside_of_it_and_belongs_to_it_alone() {
+    let home = Home::new();
+    fs::create_dir(home.path("project/.git")).unwrap();
+    fs::create_dir_all(home.path("other/project/.git")).unwrap();
+    let local = |cwd: &str| home.places(cwd).servers_file(Scope::Local).unwrap();
+    assert!(local("project").starts_with(home.path("config/projects")));
+    assert_eq!(local("project"), local("project/src/deep"));
+    assert_ne!(local("project"), local("other/project"));
+    // Without a project it belongs to the folder itself.
+    assert_ne!(local(""), local("other"));
 }

@@ -97,10 +97,21 @@ fn all_layers(folder: &TempDir) -> Sources {
             )),
             Source::Inline(servers(&[("b", "second")])),
         ],
+        managed: Some(write(folder, "managed.json", servers(&[("m", "managed")]))),
+        local: Some(write(
+            folder,
+            "local.json",
+            servers(&[("m", "local"), ("l", "local")]),
+        )),
         project: Some(write(
             folder,
             "project.json",
-            servers(&[("d", "project"), ("c", "project"), ("a", "project")]),
+            servers(&[
+                ("d", "project"),
+                ("c", "project"),
+                ("a", "project"),
+                ("l", "project"),
+            ]),
         )),
         user: Some(write(
             folder,
@@ -112,15 +123,17 @@ fn all_layers(folder: &TempDir) -> Sources {
 }
 
 #[test]
-fn the_command_line_wins_over_the_project_and_the_project_over_the_user() {
+fn each_scope_wins_over_those_below_it() {
     let folder = TempDir::new().unwrap();
     let loaded = load_here(&all_layers(&folder));
     assert_eq!(told(&loaded), []);
     assert_eq!(
         summary(&loaded),
         [
+            entry("m", Scope::Managed, "managed"),
             entry("b", Scope::CommandLine, "second"),
             entry("a", Scope::CommandLine, "first"),
+            entry("l", Scope::Local, "local"),
             entry("d", Scope::Project, "project"),
             entry("c", Scope::Project, "project"),
             entry("e", Scope::User, "user"),
@@ -129,7 +142,7 @@ fn the_command_line_wins_over_the_project_and_the_project_over_the_user() {
 }
 
 #[test]
-fn strict_reads_the_command_line_only() {
+fn strict_reads_the_command_line_and_what_the_administrator_says() {
     let folder = TempDir::new().unwrap();
     let loaded = load_here(&Sources {
         strict: true,
@@ -138,6 +151,7 @@ fn strict_reads_the_command_line_only() {
     assert_eq!(
         summary(&loaded),
         [
+            entry("m", Scope::Managed, "managed"),
             entry("b", Scope::CommandLine, "second"),
             entry("a", Scope::CommandLine, "first"),
         ]

@@ -59,6 +59,8 @@ fn a_project_entry_waits_for_approval_and_others_do_not() {
     };
     let sources = Sources {
         command_line: vec![Source::File(file("named"))],
+        managed: Some(file("managed")),
+        local: Some(file("local")),
         project: Some(file("project")),
         user: Some(file("user")),
         strict: false,
@@ -79,7 +81,9 @@ fn a_project_entry_waits_for_approval_and_others_do_not() {
     assert_eq!(
         admitted(&Trust::none()),
         [
+            Ok(Consent::Administrator),
             Ok(Consent::CommandLine),
+            Ok(Consent::UserFile),
             Err("approve it for this run with --trust-project".to_owned()),
             Ok(Consent::UserFile),
         ]
@@ -87,7 +91,9 @@ fn a_project_entry_waits_for_approval_and_others_do_not() {
     assert_eq!(
         admitted(&Trust::project_for_this_run()),
         [
+            Ok(Consent::Administrator),
             Ok(Consent::CommandLine),
+            Ok(Consent::UserFile),
             Ok(Consent::TrustProjectFlag),
             Ok(Consent::UserFile),
         ]

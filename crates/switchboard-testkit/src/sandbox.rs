@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::process::{TAG_VARIABLE, unique_tag};
 
 /// The directories, relative to the root, and the variables that name them.
-const DIRECTORIES: [(&str, &str); 7] = [
+const DIRECTORIES: [(&str, &str); 8] = [
     ("HOME", "home"),
     ("XDG_CONFIG_HOME", "home/.config"),
     ("XDG_DATA_HOME", "home/.local/share"),
@@ -22,6 +22,8 @@ const DIRECTORIES: [(&str, &str); 7] = [
     ("XDG_CACHE_HOME", "home/.cache"),
     ("XDG_RUNTIME_DIR", "run"),
     ("TMPDIR", "tmp"),
+    // Understood by a `switchboard` that was built for tests.
+    ("SWITCHBOARD_TEST_MANAGED", "etc"),
 ];
 
 /// A temporary directory that holds a home, the XDG directories and a project. It is removed on drop.
