@@ -64,6 +64,10 @@ enum Command {
     /// Call a tool
     #[command(after_help = CALL_EXAMPLES)]
     Call(With<CallArgs>),
+    /// Find out what is wrong with the servers, and how to mend it
+    Doctor(With<DoctorArgs>),
+    /// Show why a tool can be called, or why it cannot
+    Why(With<WhyArgs>),
     /// See it work: two servers, a few calls, a crash and a recovery
     Demo(With<NoArgs>),
     /// The server that the demo starts
@@ -91,6 +95,8 @@ pub(crate) enum Task {
     Tools(ToolsArgs),
     Describe(DescribeArgs),
     Call(CallArgs),
+    Doctor(DoctorArgs),
+    Why(WhyArgs),
     Demo,
     DemoServer,
 }
@@ -121,6 +127,20 @@ pub(crate) struct ToolsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
+    /// The tool's name: `mcp__server__tool`
+    #[arg(value_name = "TOOL")]
+    pub(crate) tool: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Look at this server only
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
     /// The tool's name: `mcp__server__tool`
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
@@ -203,6 +223,8 @@ impl Cli {
             Command::Tools(with) => (Task::Tools(with.own), with.global),
             Command::Describe(with) => (Task::Describe(with.own), with.global),
             Command::Call(with) => (Task::Call(with.own), with.global),
+            Command::Doctor(with) => (Task::Doctor(with.own), with.global),
+            Command::Why(with) => (Task::Why(with.own), with.global),
             Command::Demo(with) => (Task::Demo, with.global),
             Command::DemoServer => (Task::DemoServer, GlobalArgs::default()),
         };

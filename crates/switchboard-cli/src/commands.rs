@@ -6,9 +6,11 @@ pub(crate) mod call;
 pub(crate) mod demo;
 pub(crate) mod demo_server;
 pub(crate) mod describe;
+pub(crate) mod doctor;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod tools;
+pub(crate) mod why;
 
 use std::sync::Arc;
 
@@ -36,6 +38,8 @@ pub(crate) async fn run(
         Task::Tools(args) => tools::run(&args, context, signals).await,
         Task::Describe(args) => describe::run(&args, context, signals).await,
         Task::Call(args) => call::run(args, context, signals).await,
+        Task::Doctor(args) => doctor::run(&args, context, signals).await,
+        Task::Why(args) => why::run(&args, context, signals).await,
         Task::Demo => demo::run(context, signals).await,
         Task::DemoServer => Ok(Exit::Ok),
     }

@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use etcetera::BaseStrategy as _;
 use switchboard::content::{DirectorySpill, SpillHandle};
-use switchboard::permission::Rule;
+use switchboard::permission::{Policy, Rule};
 use switchboard::{Deadlines, Host, HostBuilder, Interaction, Limits};
 use switchboard_config::{
     Folders, HostConfig, Loaded, Places, ServerEntry, Severity, Source, Sources, Trust, load,
@@ -22,6 +22,7 @@ use crate::args::GlobalArgs;
 use crate::custody::Custody;
 use crate::failure::{Failure, Kind};
 use crate::memory::FileMemory;
+use crate::programs;
 use crate::render::style::Style;
 use crate::render::text::shell_word;
 use crate::render::{Format, Screen, Talk};
@@ -84,6 +85,23 @@ impl Context {
             rules,
             flags,
         })
+    }
+
+    /// A variable of the environment, unless it is empty.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        let text = self.variables.get(name)?;
+        Some(text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// The file that would be started for a command.
+    pub(crate) fn program(&self, command: &str, directory: Option<&Path>) -> Option<PathBuf> {
+        let directory = self.directory.join(directory.unwrap_or(Path::new("")));
+        programs::find(command, self.variable("PATH"), &directory)
+    }
+
+    /// What may be called without asking, and what may not.
+    pub(crate) fn policy(&self) -> Policy {
+        Policy::new(self.rules.iter().cloned())
     }
 
     /// Where the files of each scope lie.

@@ -3,12 +3,14 @@
 mod args;
 mod arguments;
 mod ask;
+mod chain;
 mod commands;
 mod context;
 mod custody;
 mod failure;
 mod logging;
 mod memory;
+mod programs;
 mod render;
 mod schema;
 mod signals;

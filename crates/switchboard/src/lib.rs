@@ -72,7 +72,9 @@ pub use registry::{
     RegisterError, Registry, Tool, ToolAnswer, ToolDefinition, ToolExecutor, ToolFailure, ToolKind,
 };
 pub use server::memory::{ServerMemory, ShortMemory};
-pub use server::status::{ConnectionStatus, HintSummary, Inspection, ServerStatus, ToolSummary};
+pub use server::status::{
+    Attempt, ConnectionStatus, HintSummary, Inspection, ServerStatus, Stage, ToolSummary,
+};
 pub use session::Delivery;
 pub use telemetry::{Direction, WireTap};
 pub use transport::memory::{LocalCall, LocalServer};

@@ -230,6 +230,7 @@ impl ServerHandle {
             phase: state.phase.name(),
             generation: state.generation,
             connect_time: state.connect_time,
+            attempt: state.attempt,
             hello: state.hello.as_deref().cloned(),
             notes: notes.collect(),
             stderr: stderr.filter(|text| !text.is_empty()),

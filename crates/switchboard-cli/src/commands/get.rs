@@ -99,7 +99,7 @@ fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {
     page.field("scope", entry.scope().as_str());
     page.field("origin", &entry.origin().to_string());
     let written = entry.written();
-    page.field("command", &command_line(written));
+    page.field("command", &text::command_line(written));
     page.field(
         "url",
         written
@@ -111,19 +111,6 @@ fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {
     for key in ["env", "headers"] {
         page.field(key, &members(written, key));
     }
-}
-
-/// The command as one would type it, variables as written.
-fn command_line(written: &WrittenEntry) -> String {
-    let object = written.as_object();
-    let args = object
-        .get("args")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    let words = object.get("command").into_iter().chain(args);
-    let words = words.filter_map(Value::as_str).map(text::shell_word);
-    words.collect::<Vec<_>>().join(" ")
 }
 
 fn members(written: &WrittenEntry, key: &str) -> String {

@@ -7,6 +7,8 @@
 //! | `tools` | `[tool…]` |
 //! | `describe` | one tool |
 //! | `call` | `{"content": [block…], "structuredContent"?, "isError", "notes", "whole"?}` |
+//! | `doctor` | `{"servers": [{"name", "ok", "chain": [link…], "hint"?, "stderr"?}…], "surroundings": […], "diagnostics": […]}` |
+//! | `why` | `{"tool", "server", "ok", "chain": [link…], "hint"?}` |
 //! | `demo` | `{"steps": [{"step", "ok", "outcome", "elapsedMs"}…], "ok", "elapsedMs"}` |
 //! | any that fails | `{"error": {"kind", "message", "hint"?, "exitCode", "delivery"?}, "diagnostics"?}` |
 //!

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
 use switchboard::content::{for_terminal, sanitize};
+use switchboard_config::WrittenEntry;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The columns that a text takes.
@@ -77,6 +79,32 @@ pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String
     let lines = lines.iter().map(|line| format!("{blank}{line}"));
     let lines: Vec<_> = lines.map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+/// The command as one would type it, variables as written.
+pub(crate) fn command_line(written: &WrittenEntry) -> String {
+    let object = written.as_object();
+    let args = object
+        .get("args")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let words = object.get("command").into_iter().chain(args);
+    let words = words.filter_map(Value::as_str).map(shell_word);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// `12,345`
+pub(crate) fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// A word as one would type it into a shell.

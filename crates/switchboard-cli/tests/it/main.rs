@@ -13,6 +13,7 @@ mod bad_config;
 mod bad_servers;
 mod call;
 mod demo;
+mod doctor;
 mod list;
 mod signals;
 mod support;

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::handshake::{HandshakeError, Opening, shake_hands};
 use super::memory::ServerMemory;
 use super::negotiate::Refusal;
+use super::status::{Attempt, Stage};
 use crate::limits::Deadlines;
 use crate::mcp::Era;
 use crate::session::{Connection, LocalSession, Session, SessionContext, SessionEnd, Streams};
@@ -81,6 +82,8 @@ pub(crate) struct Live {
     deadlines: Deadlines,
     /// Ends the tasks that serve this session.
     stop: CancellationToken,
+    /// How it came to be.
+    pub(crate) attempt: Attempt,
 }
 
 /// Why an attempt failed.
@@ -144,6 +147,15 @@ impl ConnectError {
     /// The server was started and went away.
     pub(crate) fn is_crash(&self) -> bool {
         matches!(self, Self::Gone { .. })
+    }
+
+    /// Which step it did not get past.
+    pub(crate) fn stage(&self) -> Stage {
+        match self {
+            Self::Spawn(_) | Self::NotBuilt(_) | Self::Withheld | Self::Dial(_) => Stage::Open,
+            Self::Gone { .. } => Stage::Alive,
+            Self::Refused(_) | Self::TimedOut { .. } => Stage::Handshake,
+        }
     }
 
     /// What to do about it.
@@ -316,6 +328,7 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
 }
 
 async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, ConnectError> {
+    let began = Instant::now();
     let opened = timeout_at(end, open(site)).await;
     let mut live = opened.map_err(|_| ConnectError::TimedOut {
         after: site.deadlines.startup,
@@ -324,7 +337,9 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Co
     let Session::Text(connection) = live.session.clone() else {
         return Ok(live);
     };
-    let left = end.saturating_duration_since(Instant::now());
+    let opened = Instant::now();
+    live.attempt.opening = Some(opened - began);
+    let left = end.saturating_duration_since(opened);
     let outcome = timeout_at(
         end,
         shake_hands(&connection, opening, left, &site.deadlines),
@@ -335,6 +350,7 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Co
             let is_modern = hello.version.era() == Era::Modern;
             let announces_changes = hello.capabilities.tools_list_changed;
             connection.establish(hello);
+            live.attempt.handshake = Some(opened.elapsed());
             if is_modern && announces_changes {
                 let mut listening = Box::pin(connection.listen());
                 // Asked before the first listing, so that no change falls between the two.
@@ -384,6 +400,7 @@ async fn open(site: &Site) -> Result<Live, ConnectError> {
                 stderr: None,
                 deadlines,
                 stop,
+                attempt: Attempt::default(),
             });
         }
         Endpoint::NotBuilt(kind) => return Err(ConnectError::NotBuilt(kind)),
@@ -397,6 +414,7 @@ async fn open(site: &Site) -> Result<Live, ConnectError> {
         stderr,
         deadlines,
         stop,
+        attempt: Attempt::default(),
     })
 }
 

@@ -14,6 +14,7 @@ use super::backoff::{Backoff, Failure as Setback, FailureKind, GiveUp, Verdict};
 use super::connect::{ConnectError, Endpoint, Live, Site, connect};
 use super::relisting::{Relisting, list};
 use super::state::{Failure, Phase, State};
+use super::status::{Attempt, Stage};
 use crate::catalog::paging::Listing;
 use crate::catalog::{Publisher, Stand};
 use crate::event::{Event, EventSink};
@@ -229,6 +230,8 @@ impl Owner {
             }
         };
         let connect_time = began.elapsed();
+        let mut attempt = live.attempt.clone();
+        attempt.failed_at = problem.as_ref().map(|_| Stage::Listing);
         self.publish(|state| {
             state.phase = Phase::Ready;
             state.generation = state.generation.next();
@@ -236,6 +239,7 @@ impl Owner {
             state.hello = live.session.hello().cloned().map(Arc::new);
             state.error = problem;
             state.connect_time = Some(connect_time);
+            state.attempt = Some(attempt);
             state.stderr.clone_from(&live.stderr);
         });
         Step::Serve(Box::new(live))
@@ -272,6 +276,9 @@ impl Owner {
     fn set_back(&mut self, kind: FailureKind, error: &ConnectError) -> Step {
         self.attempts += 1;
         let attempt = self.attempts;
+        let stage = error.stage();
+        self.state
+            .send_modify(|state| state.attempt = Some(Attempt::failed_at(stage)));
         let setback = Setback::new(kind);
         match self
             .backoff
@@ -405,7 +412,9 @@ impl Owner {
 async fn reach(site: &Site) -> Result<(Live, Result<Listing, RequestError>), ConnectError> {
     let end = Instant::now() + site.deadlines.startup;
     let mut live = connect(site, end).await?;
+    let began = Instant::now();
     let listing = list(site, &live.session, end).await;
+    live.attempt.listing = Some(began.elapsed());
     if let Err(RequestError::Lost { .. }) = &listing {
         return Err(live.post_mortem(site).await);
     }

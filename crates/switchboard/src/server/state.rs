@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::status::ConnectionStatus;
+use super::status::{Attempt, ConnectionStatus};
 use crate::id::Generation;
 use crate::mcp::ServerHello;
 use crate::session::Session;
@@ -76,6 +76,8 @@ pub(crate) struct State {
     /// The last thing that went wrong, as long as it matters.
     pub(crate) error: Option<String>,
     pub(crate) connect_time: Option<Duration>,
+    /// How far the last attempt came.
+    pub(crate) attempt: Option<Attempt>,
     pub(crate) notes: Arc<Vec<String>>,
     pub(crate) stderr: Option<StderrTail>,
 }
@@ -90,6 +92,7 @@ impl State {
             hello: None,
             error: None,
             connect_time: None,
+            attempt: None,
             notes: Arc::default(),
             stderr: None,
         }

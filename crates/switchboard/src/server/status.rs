@@ -146,6 +146,9 @@ pub struct Inspection {
         serialize_with = "as_milliseconds"
     )]
     pub connect_time: Option<Duration>,
+    /// How far the last attempt to connect came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Attempt>,
     /// What the server said of itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hello: Option<ServerHello>,
@@ -155,6 +158,58 @@ pub struct Inspection {
     /// The last lines of its stderr.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+}
+
+/// A step on the way to a server that can be used, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Stage {
+    /// Its program is found, or its address reached.
+    Open,
+    /// Its process stays.
+    Alive,
+    /// Both sides agree on a version.
+    Handshake,
+    /// Its tools are listed.
+    Listing,
+}
+
+/// How far an attempt to connect came, and how long its steps took, in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The step that it did not get past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_at: Option<Stage>,
+    /// Until its process ran, or its stream was open.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_milliseconds"
+    )]
+    pub opening: Option<Duration>,
+    /// From there until both sides agreed on a version.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_milliseconds"
+    )]
+    pub handshake: Option<Duration>,
+    /// From there until its tools were listed.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_milliseconds"
+    )]
+    pub listing: Option<Duration>,
+}
+
+impl Attempt {
+    pub(crate) fn failed_at(stage: Stage) -> Self {
+        Self {
+            failed_at: Some(stage),
+            ..Self::default()
+        }
+    }
 }
 
 #[expect(clippy::ref_option, reason = "the signature serde asks for")]

@@ -1,0 +1,324 @@
+//! The way from an entry in a file to a tool that a model can call, link by link.
+//!
+//! `doctor` and `why` show it. Invariant: after the first link that does not hold, none is claimed to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use switchboard::content::for_terminal;
+use switchboard::{Attempt, ConnectionStatus, Inspection, Stage};
+use switchboard_config::{
+    Admission, Consent, Diagnostic, LaunchSpec, ServerEntry, Severity, TransportConfig,
+};
+
+use crate::context::{Context, Servers};
+use crate::render::style::Paint;
+use crate::render::table::{Cell, GiveWay, Table};
+use crate::render::{Screen, time};
+
+/// What has to hold, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Step {
+    /// The entry makes sense.
+    Config,
+    /// Somebody consented to it.
+    Trust,
+    /// Its program is found, or its address reached.
+    Command,
+    /// Its process stays.
+    Process,
+    /// Both sides agree on a version.
+    Handshake,
+    /// It lets us in.
+    Auth,
+    /// Its tools are known.
+    Tools,
+    /// The tool has a name on the wire.
+    Name,
+    /// A rule lets it be called.
+    Permission,
+    /// A model gets to see it.
+    Exposed,
+}
+
+impl Step {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Config => "config",
+            Self::Trust => "trust",
+            Self::Command => "command",
+            Self::Process => "process",
+            Self::Handshake => "handshake",
+            Self::Auth => "auth",
+            Self::Tools => "tools",
+            Self::Name => "name",
+            Self::Permission => "permission",
+            Self::Exposed => "exposed",
+        }
+    }
+}
+
+/// How it is with a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Outcome {
+    Ok,
+    /// It holds, and yet there is something to be said.
+    Warning,
+    Failed,
+    NotReached,
+}
+
+impl Outcome {
+    pub(crate) fn symbol(self) -> (&'static str, Paint) {
+        match self {
+            Self::Ok => ("✓", Paint::Green),
+            Self::Warning => ("!", Paint::Yellow),
+            Self::Failed => ("✗", Paint::Red),
+            Self::NotReached => ("·", Paint::Dim),
+        }
+    }
+}
+
+/// One step, and what came of it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Link {
+    pub(crate) step: Step,
+    pub(crate) outcome: Outcome,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) words: String,
+    #[serde(rename = "elapsedMs", skip_serializing_if = "Option::is_none")]
+    took: Option<u64>,
+}
+
+/// The links so far.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Chain {
+    links: Vec<Link>,
+}
+
+impl Chain {
+    /// The links that a server has to hold for any of its tools.
+    pub(crate) fn of_server(
+        entry: &ServerEntry,
+        server: &Inspection,
+        servers: &Servers,
+        context: &Context,
+    ) -> Self {
+        let mut chain = Self::default();
+        chain.config(entry, &servers.loaded.diagnostics);
+        let admission = entry.admit(&servers.trust);
+        chain.trust(&admission);
+        let launch = match &admission {
+            Admission::Launch(spec) => Some(spec),
+            _ => None,
+        };
+        chain.attempt(launch, server, context);
+        chain
+    }
+
+    /// Adds a link; it is not reached if one before it does not hold.
+    pub(crate) fn link(&mut self, step: Step, outcome: Outcome, words: impl Into<String>) {
+        self.timed(step, outcome, words, None);
+    }
+
+    fn timed(
+        &mut self,
+        step: Step,
+        outcome: Outcome,
+        words: impl Into<String>,
+        took: Option<Duration>,
+    ) {
+        let link = if self.is_broken() {
+            Link {
+                step,
+                outcome: Outcome::NotReached,
+                words: String::new(),
+                took: None,
+            }
+        } else {
+            Link {
+                step,
+                outcome,
+                words: words.into(),
+                took: took.and_then(|took| u64::try_from(took.as_millis()).ok()),
+            }
+        };
+        self.links.push(link);
+    }
+
+    /// Whether it ends before the last link: something failed, or was never meant to be tried.
+    pub(crate) fn is_broken(&self) -> bool {
+        let holds = |link: &Link| matches!(link.outcome, Outcome::Ok | Outcome::Warning);
+        !self.links.iter().all(holds)
+    }
+
+    fn config(&mut self, entry: &ServerEntry, diagnostics: &[Diagnostic]) {
+        let place = entry.origin().to_string();
+        let noted = diagnostics.iter().find(|diagnostic| {
+            diagnostic.server.as_ref() == Some(entry.name())
+                && diagnostic.severity == Severity::Warning
+        });
+        match (entry.problem(), noted) {
+            (Some(problem), _) => {
+                let words = format!("{} ({place})", problem.message);
+                self.link(Step::Config, Outcome::Failed, words);
+            }
+            (None, Some(noted)) => {
+                let words = format!("{place}: {}", noted.message);
+                self.link(Step::Config, Outcome::Warning, words);
+            }
+            (None, None) => {
+                let words = format!("{place} ({})", entry.scope());
+                self.link(Step::Config, Outcome::Ok, words);
+            }
+        }
+    }
+
+    fn trust(&mut self, admission: &Admission) {
+        match admission {
+            Admission::Launch(spec) => {
+                self.link(Step::Trust, Outcome::Ok, consent(spec.consent()));
+            }
+            Admission::AwaitingApproval { .. } => {
+                let words = "comes with the project and is not approved";
+                self.link(Step::Trust, Outcome::Failed, words);
+            }
+            // Told by the link before.
+            Admission::Invalid(_) => self.link(Step::Trust, Outcome::NotReached, ""),
+        }
+    }
+
+    /// From the program to the listing.
+    fn attempt(&mut self, launch: Option<&LaunchSpec>, server: &Inspection, context: &Context) {
+        let is_stdio = server.transport == "stdio";
+        let nothing = Attempt::default();
+        let attempt = server.attempt.as_ref().unwrap_or(&nothing);
+        let failed_at = attempt.failed_at;
+        let error = server.status.error.as_deref().unwrap_or_default();
+        let is_off = server.status.status == ConnectionStatus::Disabled;
+        let holds = |stage: Stage| failed_at.is_none_or(|failed| failed > stage);
+
+        if is_off || server.attempt.is_none() {
+            let words = server.status.detail.as_deref().unwrap_or("not started");
+            self.link(Step::Command, Outcome::NotReached, words);
+        } else if holds(Stage::Open) {
+            let words = launch
+                .map(|spec| place_of(spec, context))
+                .unwrap_or_default();
+            self.link(Step::Command, Outcome::Ok, words);
+        } else {
+            self.link(Step::Command, Outcome::Failed, error);
+        }
+        if is_stdio {
+            if holds(Stage::Alive) {
+                self.timed(Step::Process, Outcome::Ok, "runs", attempt.opening);
+            } else {
+                self.link(Step::Process, Outcome::Failed, error);
+            }
+        }
+        if holds(Stage::Handshake) {
+            self.timed(
+                Step::Handshake,
+                Outcome::Ok,
+                greeting(server),
+                attempt.handshake,
+            );
+        } else {
+            self.link(Step::Handshake, Outcome::Failed, error);
+        }
+        match server.status.status {
+            ConnectionStatus::NeedsAuth => self.link(Step::Auth, Outcome::Failed, error),
+            _ if is_stdio => self.link(Step::Auth, Outcome::Ok, "none needed"),
+            _ => self.link(Step::Auth, Outcome::Ok, ""),
+        }
+        if !holds(Stage::Listing) {
+            self.link(Step::Tools, Outcome::Failed, error);
+            return;
+        }
+        let listed = server.status.tools.len();
+        let (outcome, words) = match server.notes.first() {
+            Some(note) => (Outcome::Warning, format!("{listed} listed; {note}")),
+            None => (Outcome::Ok, format!("{listed} listed")),
+        };
+        self.timed(Step::Tools, outcome, words, attempt.listing);
+    }
+
+    pub(crate) fn render(&self, screen: &Screen) -> String {
+        let mut table = Table::new(2, GiveWay::Wrap).indent(2);
+        for link in self.links.iter().filter(|link| !link.is_silent()) {
+            let (symbol, paint) = link.outcome.symbol();
+            let took = link.took.map(Duration::from_millis).map(time);
+            let words = match took {
+                Some(took) => format!("{} ({took})", link.words),
+                None => link.words.clone(),
+            };
+            table.row(vec![
+                Cell::new(symbol).paint(paint),
+                Cell::new(link.step.word()),
+                Cell::new(for_terminal(&words)),
+            ]);
+        }
+        let silent = self.links.iter().filter(|link| link.is_silent());
+        let silent: Vec<_> = silent.map(|link| link.step.word()).collect();
+        if !silent.is_empty() {
+            let (symbol, paint) = Outcome::NotReached.symbol();
+            table.row(vec![
+                Cell::new(symbol).paint(paint),
+                Cell::new("not reached").paint(paint),
+                Cell::new(silent.join(", ")).paint(paint),
+            ]);
+        }
+        table.render(screen.columns, screen.style)
+    }
+}
+
+impl Link {
+    /// There is nothing to be said of it.
+    fn is_silent(&self) -> bool {
+        self.outcome == Outcome::NotReached && self.words.is_empty()
+    }
+}
+
+/// By what act somebody consented, in words.
+fn consent(consent: Consent) -> &'static str {
+    match consent {
+        Consent::Administrator => "the administrator's own file",
+        Consent::CommandLine => "named on the command line",
+        Consent::UserFile => "the user's own file",
+        Consent::TrustProjectFlag => "approved for this run by --trust-project",
+        _ => "approved",
+    }
+}
+
+/// Where the program lies, or the address.
+fn place_of(spec: &LaunchSpec, context: &Context) -> String {
+    match &spec.config().transport {
+        TransportConfig::Stdio(stdio) => {
+            let found = context.program(&stdio.command, stdio.cwd.as_deref());
+            let path = found.unwrap_or_else(|| PathBuf::from(&stdio.command));
+            path.display().to_string()
+        }
+        // As written: variables in it may be secrets.
+        _ => match spec.written().as_object().get("url") {
+            Some(Value::String(url)) => url.clone(),
+            _ => String::new(),
+        },
+    }
+}
+
+fn greeting(server: &Inspection) -> String {
+    let Some(hello) = &server.hello else {
+        return String::new();
+    };
+    let version = format!("{} ({} era)", hello.version, hello.version.era());
+    match &hello.server_info {
+        Some(info) => format!("{version}, {} {}", info.name, info.version),
+        None => version,
+    }
+}

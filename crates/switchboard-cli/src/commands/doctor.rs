@@ -1,0 +1,234 @@
+//! `doctor`: for every server the whole way from its entry to its tools, and what else may be in the way.
+
+mod schemas;
+mod surroundings;
+
+use futures_util::future::join_all;
+use serde::Serialize;
+use switchboard::content::for_terminal;
+use switchboard::permission::{Action, Subject};
+use switchboard::{Catalog, ConnectionStatus, Host, Inspection, naming};
+use switchboard_config::{
+    Admission, Diagnostic, LaunchSpec, ServerEntry, ServerName, TransportConfig,
+};
+
+use super::{on_host, settle};
+use crate::args::DoctorArgs;
+use crate::chain::{Chain, Outcome, Step};
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure};
+use crate::render::style::Paint;
+use crate::render::{Screen, count, json, text};
+use crate::signals::Signals;
+use surroundings::Finding;
+
+/// What is found out about one server.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Examined {
+    name: ServerName,
+    ok: bool,
+    chain: Chain,
+    /// What to type, or to change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Examination<'a> {
+    servers: Vec<Examined>,
+    surroundings: Vec<Finding>,
+    diagnostics: &'a [Diagnostic],
+}
+
+pub(crate) async fn run(
+    args: &DoctorArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let servers = context.load_servers()?;
+    let entries = match &args.name {
+        Some(name) => vec![super::server_named(&servers, name)?.clone()],
+        None => servers.loaded.config.servers.clone(),
+    };
+    servers.diagnose(&context.screen);
+    let host = context.host_of(&servers, entries.clone());
+    on_host(host, signals, context, async |host| {
+        settle(host, &context.screen).await;
+        // Whether a server works is known when it was started.
+        join_all(entries.iter().map(|entry| wake(host, entry))).await;
+        let catalog = host.catalog();
+        let examined = entries
+            .iter()
+            .filter_map(|entry| examine(host, entry, &servers, &catalog, context))
+            .collect();
+        let examination = Examination {
+            servers: examined,
+            surroundings: surroundings::look(&entries, &catalog, context),
+            diagnostics: &servers.loaded.diagnostics,
+        };
+        context
+            .screen
+            .print(&render(&examination, &context.screen))?;
+        Ok(examination.exit())
+    })
+    .await
+}
+
+async fn wake(host: &Host, entry: &ServerEntry) {
+    if !entry.is_disabled() {
+        // What comes of it is in the status.
+        let _ = host.wake(entry.name().as_str()).await;
+    }
+}
+
+fn examine(
+    host: &Host,
+    entry: &ServerEntry,
+    servers: &Servers,
+    catalog: &Catalog,
+    context: &Context,
+) -> Option<Examined> {
+    let server = host.inspect(entry.name().as_str()).ok()?;
+    let mut chain = Chain::of_server(entry, &server, servers, context);
+    let (outcome, words) = exposure(entry, &server, catalog, context);
+    chain.link(Step::Exposed, outcome, words);
+    let is_disabled = server.status.status == ConnectionStatus::Disabled;
+    Some(Examined {
+        name: entry.name().clone(),
+        ok: !chain.is_broken() || is_disabled,
+        hint: hint(entry, &server, servers).filter(|_| chain.is_broken() && !is_disabled),
+        stderr: server.stderr.filter(|_| chain.is_broken()),
+        chain,
+    })
+}
+
+/// What a model gets to see of a server.
+fn exposure(
+    entry: &ServerEntry,
+    server: &Inspection,
+    catalog: &Catalog,
+    context: &Context,
+) -> (Outcome, String) {
+    let tools: Vec<_> = catalog.of_server(entry.name()).collect();
+    let refused: Vec<_> = catalog
+        .refused()
+        .iter()
+        .filter(|tool| tool.id.server == *entry.name())
+        .collect();
+    let policy = context.policy();
+    let denied = tools.iter().filter(|tool| {
+        let subject = Subject {
+            tool: &tool.id,
+            wire: &tool.wire_name,
+            annotations: &tool.definition.annotations,
+            trusts_annotations: false,
+        };
+        policy.decide(&subject).action == Action::Deny
+    });
+    let denied = denied.count();
+    let part = naming::server_part(entry.name());
+    let all = server.status.tools.len() + refused.len();
+    let tokens: usize = tools.iter().map(|tool| schemas::tokens(tool)).sum();
+    let mut parts = vec![format!(
+        "{} of {all} as mcp__{part}__*, about {} tokens",
+        tools.len(),
+        text::thousands(tokens)
+    )];
+    if denied > 0 {
+        parts.push(format!("{denied} denied by rules"));
+    }
+    let is_fine = parts.len();
+    let refused = refused.first();
+    parts.extend(refused.map(|tool| format!("{} is not: {}", tool.id.tool.as_str(), tool.reason)));
+    let rejected = tools.iter().find_map(|tool| {
+        let problem = schemas::problems(&tool.definition).into_iter().next()?;
+        Some(format!("{}: {problem}", tool.id.tool.as_str()))
+    });
+    parts.extend(rejected);
+    let outcome = if parts.len() == is_fine {
+        Outcome::Ok
+    } else {
+        Outcome::Warning
+    };
+    (outcome, parts.join("; "))
+}
+
+/// The one thing to do next.
+fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<String> {
+    match entry.admit(&servers.trust) {
+        Admission::Invalid(problem) => problem.hint,
+        Admission::AwaitingApproval { hint } => Some(hint),
+        Admission::Launch(spec) => server.status.detail.clone().or_else(|| by_hand(&spec)),
+    }
+}
+
+/// How to start a server by hand, to see what it says.
+fn by_hand(spec: &LaunchSpec) -> Option<String> {
+    let TransportConfig::Stdio(_) = &spec.config().transport else {
+        return None;
+    };
+    Some(format!(
+        "to see for yourself: {}",
+        text::command_line(spec.written())
+    ))
+}
+
+impl Examination<'_> {
+    fn exit(&self) -> Exit {
+        let is_well = self.servers.iter().all(|server| server.ok)
+            && self
+                .surroundings
+                .iter()
+                .all(|finding| finding.outcome != Outcome::Failed);
+        if is_well { Exit::Ok } else { Exit::Unavailable }
+    }
+}
+
+fn render(examination: &Examination<'_>, screen: &Screen) -> String {
+    if screen.is_json() {
+        return json::pretty(examination);
+    }
+    let servers = examination
+        .servers
+        .iter()
+        .map(|server| render_server(server, screen));
+    let around = surroundings::render(&examination.surroundings, screen);
+    let sections: Vec<_> = servers
+        .chain([around, summary(examination)])
+        .filter(|section| !section.is_empty())
+        .collect();
+    sections.join("\n")
+}
+
+fn render_server(server: &Examined, screen: &Screen) -> String {
+    let mut page = screen.style.paint(Paint::Bold, server.name.as_str());
+    page.push('\n');
+    page.push_str(&server.chain.render(screen));
+    if let Some(hint) = &server.hint {
+        let hint = format!("hint: {}", for_terminal(hint));
+        page.push_str(
+            &screen
+                .style
+                .paint(Paint::Cyan, &text::block(&hint, 2, None)),
+        );
+        page.push('\n');
+    }
+    if let Some(stderr) = &server.stderr {
+        let heading = screen.style.paint(Paint::Dim, "  stderr");
+        page.extend([&heading, "\n", &text::block(stderr, 4, None), "\n"]);
+    }
+    page
+}
+
+fn summary(examination: &Examination<'_>) -> String {
+    let servers = &examination.servers;
+    let well = servers.iter().filter(|server| server.ok).count();
+    match (servers.len(), servers.len() - well) {
+        (0, _) => "No servers are configured.".to_owned(),
+        (all, 0) => format!("{}: all is well.", count(all, "server")),
+        (all, ill) => format!("{}: {ill} cannot be used.", count(all, "server")),
+    }
+}

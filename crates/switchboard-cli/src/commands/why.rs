@@ -1,0 +1,164 @@
+//! `why TOOL`: the way of one tool, from the entry of its server to the rule that decides on it, and the
+//! first thing on that way that does not hold.
+
+use serde::Serialize;
+use switchboard::content::for_terminal;
+use switchboard::permission::{Action, Subject};
+use switchboard::{CatalogTool, Host, Inspection};
+use switchboard_config::{Admission, ServerEntry, nearest};
+
+use super::{choose, on_host, server_of_tool, settle};
+use crate::args::WhyArgs;
+use crate::chain::{Chain, Outcome, Step};
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure};
+use crate::render::style::Paint;
+use crate::render::{Screen, json, text};
+use crate::signals::Signals;
+
+/// The whole answer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    tool: String,
+    server: String,
+    /// Whether a model can call it, if need be after a question.
+    ok: bool,
+    chain: Chain,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+pub(crate) async fn run(
+    args: &WhyArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let servers = context.load_servers()?;
+    let entry = choose(&servers, &context.screen, |servers| {
+        server_of_tool(servers, &args.tool)
+    })?;
+    let host = context.host_of(&servers, vec![entry.clone()]);
+    on_host(host, signals, context, async |host| {
+        settle(host, &context.screen).await;
+        if !entry.is_disabled() {
+            // What comes of it is in the status.
+            let _ = host.wake(entry.name().as_str()).await;
+        }
+        let server = host
+            .inspect(entry.name().as_str())
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        let answer = answer(&args.tool, host, entry, &server, &servers, context);
+        context.screen.print(&render(&answer, &context.screen))?;
+        Ok(if answer.ok {
+            Exit::Ok
+        } else {
+            Exit::Unavailable
+        })
+    })
+    .await
+}
+
+fn answer(
+    name: &str,
+    host: &Host,
+    entry: &ServerEntry,
+    server: &Inspection,
+    servers: &Servers,
+    context: &Context,
+) -> Answer {
+    let mut chain = Chain::of_server(entry, server, servers, context);
+    let mut hint = match entry.admit(&servers.trust) {
+        Admission::Invalid(problem) => problem.hint,
+        Admission::AwaitingApproval { hint } => Some(hint),
+        Admission::Launch(_) => server.status.detail.clone(),
+    }
+    .filter(|_| chain.is_broken());
+    let catalog = host.catalog();
+    match catalog.find(name) {
+        Some(tool) => {
+            chain.link(Step::Name, Outcome::Ok, spelling(tool));
+            let (outcome, words) = permission(tool, entry, servers, context);
+            chain.link(Step::Permission, outcome, words);
+            let session = format!("session {} of {}", server.generation.0, entry.name());
+            chain.link(Step::Exposed, Outcome::Ok, session);
+        }
+        None => {
+            let refused = catalog
+                .refused()
+                .iter()
+                .find(|tool| name.ends_with(tool.id.tool.as_str()));
+            let words = match refused {
+                Some(tool) => tool.reason.clone(),
+                None => "the server lists no such tool".to_owned(),
+            };
+            let names: Vec<_> = catalog
+                .tools()
+                .iter()
+                .map(|tool| tool.wire_name.as_str())
+                .collect();
+            hint = hint.or_else(|| Some(format!("did you mean {}?", nearest(name, &names)?)));
+            chain.link(Step::Name, Outcome::Failed, words);
+            chain.link(Step::Permission, Outcome::NotReached, "");
+            chain.link(Step::Exposed, Outcome::NotReached, "");
+        }
+    }
+    Answer {
+        tool: name.to_owned(),
+        server: entry.name().to_string(),
+        ok: !chain.is_broken(),
+        hint,
+        chain,
+    }
+}
+
+/// How the name on the wire came to be.
+fn spelling(tool: &CatalogTool) -> String {
+    let (server, raw) = (tool.id.server.as_str(), tool.id.tool.as_str());
+    if tool.wire_name.as_str() == format!("mcp__{server}__{raw}") {
+        return format!("{raw:?} of {server:?}, spelled as they are");
+    }
+    format!(
+        "{raw:?} of {server:?}; spelled {} because models take at most 64 characters of A-Z a-z 0-9 _ -, \
+         and a server's part holds no `__`: the end tells it from others",
+        tool.wire_name
+    )
+}
+
+/// Which rule decides. What is only asked about can be called.
+fn permission(
+    tool: &CatalogTool,
+    entry: &ServerEntry,
+    servers: &Servers,
+    context: &Context,
+) -> (Outcome, String) {
+    let trusts_annotations = match entry.admit(&servers.trust) {
+        Admission::Launch(spec) => spec.config().trust_annotations,
+        _ => false,
+    };
+    let decision = context.policy().decide(&Subject {
+        tool: &tool.id,
+        wire: &tool.wire_name,
+        annotations: &tool.definition.annotations,
+        trusts_annotations,
+    });
+    match decision.action {
+        Action::Deny => (Outcome::Failed, decision.to_string()),
+        _ => (Outcome::Ok, decision.to_string()),
+    }
+}
+
+fn render(answer: &Answer, screen: &Screen) -> String {
+    if screen.is_json() {
+        return json::pretty(answer);
+    }
+    let mut page = screen.style.paint(Paint::Bold, &for_terminal(&answer.tool));
+    page.push('\n');
+    page.push_str(&answer.chain.render(screen));
+    if let Some(hint) = &answer.hint {
+        let hint = text::block(&format!("hint: {hint}"), 2, None);
+        page.push_str(&screen.style.paint(Paint::Cyan, &hint));
+        page.push('\n');
+    }
+    page
+}

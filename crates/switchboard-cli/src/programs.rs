@@ -1,0 +1,27 @@
+//! Where a program lies that an entry names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file that would be started for `command`, if there is one. `directory` is where the child works.
+pub(crate) fn find(command: &str, path: Option<&str>, directory: &Path) -> Option<PathBuf> {
+    if command.contains('/') {
+        let file = directory.join(command);
+        return is_program(&file).then_some(file);
+    }
+    let folders = std::env::split_paths(path.unwrap_or_default());
+    folders
+        .map(|folder| folder.join(command))
+        .find(|file| is_program(file))
+}
+
+#[cfg(unix)]
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|it| it.is_file())
+}

@@ -1,0 +1,139 @@
+//! `doctor` and `why`: the chain from an entry to a tool, and where it breaks.
+
+use serde_json::{Value, json};
+use switchboard_testkit::Script;
+
+use crate::support::{Desk, entry, polite};
+
+/// What came of each step of a server.
+fn outcomes(server: &Value) -> Vec<(&str, &str)> {
+    let links = server["chain"].as_array().unwrap().iter();
+    links
+        .map(|link| {
+            let text = |key: &str| link[key].as_str().unwrap();
+            (text("step"), text("outcome"))
+        })
+        .collect()
+}
+
+/// The step that failed, and its words.
+fn broken(server: &Value) -> (&str, &str) {
+    let links = server["chain"].as_array().unwrap().iter();
+    let mut failed = links.filter(|link| link["outcome"] == "failed");
+    let link = failed.next().unwrap();
+    assert!(failed.next().is_none(), "nothing is claimed after it");
+    (
+        link["step"].as_str().unwrap(),
+        link["words"].as_str().unwrap(),
+    )
+}
+
+#[tokio::test]
+async fn a_server_that_works_holds_every_link() {
+    let desk = Desk::with([("calc", polite().into())]);
+    let ran = desk.run(&["doctor", "--json"]).await;
+    assert_eq!(ran.code, 0, "{ran}");
+    let examination = ran.json();
+    let calc = &examination["servers"][0];
+    assert_eq!(calc["ok"], true);
+    let steps = [
+        "config",
+        "trust",
+        "command",
+        "process",
+        "handshake",
+        "auth",
+        "tools",
+        "exposed",
+    ];
+    assert_eq!(outcomes(calc), steps.map(|step| (step, "ok")));
+}
+
+#[tokio::test]
+async fn each_way_to_fail_breaks_the_chain_at_its_own_link() {
+    let desk = Desk::with([
+        ("unread", json!({"command": 1}).into()),
+        ("missing", json!({"command": "no-such-program"}).into()),
+        (
+            "dies",
+            json!({"command": "sh", "args": ["-c", "echo no key >&2; exit 3"]}).into(),
+        ),
+        (
+            "mute",
+            json!({"command": "sleep", "args": ["60"], "startupTimeout": 300}).into(),
+        ),
+    ]);
+    let ran = desk.run(&["doctor", "--json"]).await;
+    assert_eq!(ran.code, 4, "{ran}");
+    let examination = ran.json();
+    let servers = examination["servers"].as_array().unwrap();
+    let steps: Vec<_> = servers.iter().map(|server| broken(server).0).collect();
+    assert_eq!(steps, ["config", "command", "process", "handshake"]);
+    assert!(broken(&servers[2]).1.contains("no key"), "{ran}");
+    assert!(
+        servers[2]["hint"].as_str().unwrap().contains("sh -c"),
+        "{ran}"
+    );
+}
+
+#[tokio::test]
+async fn what_nobody_approved_is_not_started() {
+    let desk = Desk::with([("calc", polite().into())]);
+    let ran = desk.finish(desk.untrusting(&["doctor", "--json"])).await;
+    assert_eq!(ran.code, 4, "{ran}");
+    assert_eq!(broken(&ran.json()["servers"][0]).0, "trust");
+}
+
+#[tokio::test]
+async fn a_server_that_is_switched_off_is_no_failure() {
+    let desk = Desk::with([("calc", entry(polite(), json!({"disabled": true})))]);
+    let ran = desk.run(&["doctor"]).await;
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("switched off in its entry"), "{ran}");
+}
+
+#[tokio::test]
+async fn what_providers_refuse_is_told() {
+    let schema = json!({"type": "object", "oneOf": [], "properties": {"a b": {}}});
+    let script = Script::legacy().raw_tool(json!({"name": "pick", "inputSchema": schema}));
+    let desk = Desk::with([("calc", script.into())]);
+    let ran = desk.run(&["doctor"]).await;
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("pick: its schema has oneOf"), "{ran}");
+}
+
+#[tokio::test]
+async fn why_shows_the_way_of_one_tool() {
+    let desk = Desk::with([("calc", polite().into())]);
+    let ran = desk
+        .run(&["why", "mcp__calc__add", "--allow", "mcp__calc"])
+        .await;
+    assert_eq!(ran.code, 0, "{ran}");
+    for words in [
+        r#""add" of "calc", spelled as they are"#,
+        "allowed by rule `mcp__calc` (command line)",
+        "session 1 of calc",
+    ] {
+        assert!(ran.stdout.contains(words), "{words}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn why_not_is_answered_too() {
+    let desk = Desk::with([("calc", polite().into())]);
+    let ran = desk
+        .run(&[
+            "why",
+            "mcp__calc__add",
+            "--deny",
+            "mcp__calc__add",
+            "--json",
+        ])
+        .await;
+    assert_eq!(ran.code, 4, "{ran}");
+    assert_eq!(broken(&ran.json()).0, "permission");
+
+    let ran = desk.run(&["why", "mcp__calc__adds", "--json"]).await;
+    assert_eq!(broken(&ran.json()).0, "name");
+    assert_eq!(ran.json()["hint"], "did you mean mcp__calc__add?");
+}
