@@ -20,8 +20,11 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 #[derive(Clone, Copy)]
 pub enum Cores {
     One,
-    /// Or the one that there is.
+    /// Or the one that there is. An asynchronous client has a worker on each, as by default, and shares
+    /// them with its servers.
     Two,
+    /// Two, and a single worker: one core is left to the server, as it is with the floor.
+    TwoWithOneWorker,
 }
 
 /// Starts workers. Knows which cores this program was given.
@@ -46,7 +49,11 @@ impl Runner {
     pub fn run(&self, client: Client, job: &Job, cores: Cores) -> Figures {
         self.pin(cores);
         let began = Instant::now();
-        let mut worker = Command::new(this_program())
+        let mut worker = Command::new(this_program());
+        if let Cores::TwoWithOneWorker = cores {
+            worker.env("TOKIO_WORKER_THREADS", "1");
+        }
+        let mut worker = worker
             .args([DO, client.name(), &encode(job)])
             .stdout(Stdio::piped())
             .spawn()
@@ -129,7 +136,7 @@ fn encode(job: &Job) -> String {
 fn count(cores: Cores) -> usize {
     match cores {
         Cores::One => 1,
-        Cores::Two => 2,
+        Cores::Two | Cores::TwoWithOneWorker => 2,
     }
 }
 

@@ -15,11 +15,17 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
         measure(runner, report, kind, Cores::One);
     }
     let crowded = &KINDS[2];
-    let name = format!("{}, two cores", crowded.name);
-    if wanted.has(PART, &name) {
+    for (cores, how) in [
+        (Cores::Two, "two cores"),
+        (Cores::TwoWithOneWorker, "two cores, one worker"),
+    ] {
+        let name = format!("{}, {how}", crowded.name);
+        if !wanted.has(PART, &name) {
+            continue;
+        }
         report.section(&name);
-        if runner.has(Cores::Two) {
-            measure(runner, report, crowded, Cores::Two);
+        if runner.has(cores) {
+            measure(runner, report, crowded, cores);
         } else {
             report.skip(&name, "this machine has one core");
         }
@@ -60,6 +66,10 @@ fn aim(kind: &str, figure: &str, cores: Cores) -> Option<(Target, &'static str)>
         ("100 B, 64 in flight", "rate", Cores::Two) => {
             (Target::RatioAtLeast(0.55), "100 B, 64 in flight, two cores")
         }
+        ("100 B, 64 in flight", "rate", Cores::TwoWithOneWorker) => (
+            Target::RatioAtLeast(0.55),
+            "100 B, 64 in flight, two cores, one worker",
+        ),
         ("100 B, 64 in flight", "cpu", Cores::One) => {
             (Target::RatioAtMost(1.8), "100 B, 64 in flight, CPU")
         }

@@ -31,6 +31,8 @@ impl HostConfig {
 pub struct Loaded {
     /// Everything that could be read.
     pub config: HostConfig,
+    /// Entries that one of the same name in a higher layer replaces.
+    pub shadowed: Vec<ServerEntry>,
     /// What is wrong, in the order of the layers. Nothing is said about entries that a higher layer
     /// replaces.
     pub diagnostics: Vec<Diagnostic>,
@@ -50,6 +52,8 @@ pub(crate) fn merge(layers: impl IntoIterator<Item = Layer>) -> Loaded {
         for entry in layer.entries {
             if taken.insert(entry.name().clone()) {
                 loaded.config.servers.push(entry);
+            } else {
+                loaded.shadowed.push(entry);
             }
         }
     }

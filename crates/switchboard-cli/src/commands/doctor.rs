@@ -66,7 +66,7 @@ pub(crate) async fn run(
             .collect();
         let examination = Examination {
             servers: examined,
-            surroundings: surroundings::look(&entries, &catalog, context),
+            surroundings: surroundings::look(&entries, &servers.loaded, &catalog, context),
             diagnostics: &servers.loaded.diagnostics,
         };
         context

@@ -103,6 +103,16 @@ async fn what_providers_refuse_is_told() {
 }
 
 #[tokio::test]
+async fn an_entry_that_another_replaces_is_told() {
+    let desk = Desk::with([("calc", polite().into())]);
+    let own = json!({"mcpServers": {"calc": {"command": "mine"}}});
+    std::fs::write(desk.sandbox.home().join(".mcp.json"), own.to_string()).unwrap();
+    let ran = desk.run(&["doctor"]).await;
+    let told = "calc of [sandbox]/home/.mcp.json:1:16 is replaced by that of";
+    assert!(ran.stdout.contains(told), "{ran}");
+}
+
+#[tokio::test]
 async fn why_shows_the_way_of_one_tool() {
     let desk = Desk::with([("calc", polite().into())]);
     let ran = desk

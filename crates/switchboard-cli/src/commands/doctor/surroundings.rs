@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use switchboard::content::for_terminal;
 use switchboard::{Catalog, naming};
-use switchboard_config::{Admission, ServerEntry, TransportConfig, Trust};
+use switchboard_config::{Admission, Loaded, Scope, ServerEntry, TransportConfig, Trust};
 
 use super::schemas;
 use crate::chain::Outcome;
@@ -41,11 +41,17 @@ impl Finding {
     }
 }
 
-pub(super) fn look(entries: &[ServerEntry], catalog: &Catalog, context: &Context) -> Vec<Finding> {
+pub(super) fn look(
+    entries: &[ServerEntry],
+    loaded: &Loaded,
+    catalog: &Catalog,
+    context: &Context,
+) -> Vec<Finding> {
     let mut findings = runners(entries, context);
     findings.extend(proxies(context));
     findings.extend(certificates(context));
     findings.extend(clashes(entries));
+    findings.extend(shadows(entries, loaded));
     findings.extend(cost(catalog));
     findings
 }
@@ -139,6 +145,28 @@ fn clashes(entries: &[ServerEntry]) -> Vec<Finding> {
             Finding::new("names", Outcome::Warning, words)
         })
         .collect()
+}
+
+/// Entries that do not count because another has their name.
+fn shadows(entries: &[ServerEntry], loaded: &Loaded) -> Vec<Finding> {
+    let shadows = loaded.shadowed.iter().filter_map(|entry| {
+        let name = entry.name();
+        let winner = entries.iter().find(|winner| winner.name() == name)?;
+        let words = format!(
+            "{name} of {} is replaced by that of {}",
+            entry.origin(),
+            winner.origin()
+        );
+        // A project that takes the name of somebody's own server is worth a look.
+        let is_strange = winner.scope() == Scope::Project && entry.scope() != Scope::Project;
+        let outcome = if is_strange {
+            Outcome::Warning
+        } else {
+            Outcome::Ok
+        };
+        Some(Finding::new("names", outcome, words))
+    });
+    shadows.collect()
 }
 
 /// What the whole list costs a model.
