@@ -30,6 +30,7 @@
 
 mod diagnostic;
 mod discover;
+mod edit;
 mod expand;
 mod keys;
 mod layer;
@@ -46,6 +47,7 @@ mod written;
 
 pub use diagnostic::{Diagnostic, Origin, Severity, Snippet};
 pub use discover::find_project_root;
+pub use edit::{EditError, EditedFile};
 pub use expand::{Environment, ExpandError, expand};
 pub use keys::nearest;
 pub use layer::{Scope, Source, Sources};

@@ -17,6 +17,8 @@ use crate::diagnostic::{Diagnostic, Origin, Severity};
 use crate::layer::{Scope, Source};
 use crate::server::ServerName;
 
+pub(crate) use file::{ReadError, read as read_file};
+pub(crate) use parse::{decode_file, parse_text, span_of};
 pub(crate) use text::{SourceText, Span};
 
 /// Further findings about one source are counted, not kept.

@@ -6,11 +6,11 @@ use std::path::Path;
 use jsonc_parser::ast;
 use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
-use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind, parse_to_ast};
+use jsonc_parser::{CollectOptions, ParseOptions, ParseResult, ParseStringErrorKind, parse_to_ast};
 
 use super::text::{SourceText, Span};
 use super::{Finding, RawDocument, RawKind, RawMember, RawValue, hide};
-use crate::diagnostic::{Severity, printable};
+use crate::diagnostic::{Diagnostic, Severity, printable};
 use crate::keys;
 use crate::server::ServerName;
 
@@ -49,16 +49,7 @@ pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> Ra
     };
     let servers = match parse_to_ast(text.as_str(), &CollectOptions::default(), &OPTIONS) {
         Ok(parsed) => reader.read_root(parsed.value.as_ref()),
-        Err(error) => {
-            let hidden = hide::by_looks(text.as_str());
-            reader.report_broken(&error);
-            text.hide(hidden);
-            return RawDocument {
-                text,
-                servers: Vec::new(),
-                findings: reader.findings,
-            };
-        }
+        Err(error) => return broken(file, text.as_str(), &error, severity),
     };
     let hidden = hide::in_entries(&text, &servers);
     text.hide(hidden);
@@ -67,6 +58,49 @@ pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> Ra
         servers,
         findings: reader.findings,
     }
+}
+
+/// A document that is not JSON.
+fn broken(file: Option<&Path>, text: &str, error: &ParseError, severity: Severity) -> RawDocument {
+    let mut reader = Reader {
+        severity,
+        findings: Vec::new(),
+    };
+    reader.report_broken(error);
+    let mut text = SourceText::new(file, text.to_owned());
+    let hidden = hide::by_looks(text.as_str());
+    text.hide(hidden);
+    RawDocument {
+        text,
+        servers: Vec::new(),
+        findings: reader.findings,
+    }
+}
+
+/// The text of a file that is to be edited, without the mark that some editors put before it.
+pub(crate) fn decode_file<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
+    decode(bytes)
+        .map_err(|problem| only_finding(&undecodable(Some(file), bytes, problem, Severity::Error)))
+}
+
+/// The syntax of a file that is to be edited.
+pub(crate) fn parse_text<'a>(
+    file: &Path,
+    text: &'a str,
+) -> Result<ParseResult<'a>, Box<Diagnostic>> {
+    parse_to_ast(text, &CollectOptions::default(), &OPTIONS)
+        .map_err(|error| only_finding(&broken(Some(file), text, &error, Severity::Error)))
+}
+
+fn only_finding(document: &RawDocument) -> Box<Diagnostic> {
+    let found = document.findings.first();
+    Box::new(document.diagnostic(found.unwrap_or(&Finding {
+        severity: Severity::Error,
+        message: "the file cannot be read".to_owned(),
+        hint: None,
+        span: None,
+        server: None,
+    })))
 }
 
 /// Why bytes are not text.
@@ -359,7 +393,7 @@ fn hint_for(kind: &ParseErrorKind) -> Option<&'static str> {
     }
 }
 
-fn span_of(range: Range) -> Span {
+pub(crate) fn span_of(range: Range) -> Span {
     Span {
         start: range.start,
         end: range.end,
