@@ -26,7 +26,8 @@ usage: cargo xtask COMMAND
   test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
   ci                    check, then fuzz a little, then test, with the time of each step
   whole NAME            a heavy check in full, of which CI runs a share:
-                        seeds, trees, kills, connects, floods, fuzz, or all
+                        seeds, trees, kills, connects, floods, rules, names,
+                        fuzz, or all
   fuzz [TARGET] [--seconds N]
                         feed made-up bytes to what reads them; a minute each unless said otherwise
   fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one

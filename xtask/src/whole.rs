@@ -21,12 +21,14 @@ pub(crate) struct Check {
     rounds: u32,
 }
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 7] = [
     Check::new("seeds", "switchboard", 2_000),
     Check::new("trees", "switchboard", 500),
     Check::new("kills", "switchboard-cli", 100),
     Check::new("connects", "switchboard", 10_000),
     Check::new("floods", "switchboard", 1_000_000),
+    Check::new("rules", "switchboard", 100_000),
+    Check::new("names", "switchboard", 50_000),
 ];
 
 /// What was asked for.

@@ -16,6 +16,9 @@
 //! also counts when it fits the wire name, by its parts or as a whole: whatever spelling its author
 //! had before their eyes, it holds.
 //!
+//! A rule may be narrowed to a hint that the tool declares, and to the arguments of the call: what a
+//! condition on them looks like and when it holds is in `permission/argument.rs`.
+//!
 //! Invariant: a deny that fits wins over everything, in whichever scope and place it stands.
 
 use std::fmt;
@@ -23,16 +26,20 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use switchboard_config::Origin;
 
 use crate::catalog::naming::{PREFIX, SEPARATOR, split_wire_name};
 use crate::id::{ToolId, WireName};
 use crate::mcp::{Hint, ToolAnnotations};
 
+mod argument;
 mod glob;
 mod pattern;
 #[cfg(test)]
 mod tests;
 
+use argument::Condition;
 pub use pattern::InvalidPattern;
 use pattern::Pattern;
 
@@ -111,63 +118,135 @@ impl fmt::Display for RuleScope {
 /// One rule: an action for the tools that a pattern fits.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    action: Action,
     pattern: Pattern,
-    text: Arc<str>,
-    hint: Option<Hint>,
-    scope: RuleScope,
+    /// All of them have to hold.
+    conditions: Vec<Condition>,
+    written: Arc<WrittenRule>,
+    /// Its place among the rules of a policy.
+    place: usize,
+}
+
+/// A rule as somebody wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WrittenRule {
+    /// What it says.
+    pub action: Action,
+    /// Which tools it is about.
+    pub tool: String,
+    /// What has to hold of the arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
+    /// The hint that a tool has to declare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
+    /// In which scope it was written.
+    pub scope: RuleScope,
+    /// Where, if in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Why there is such a rule, if nobody wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
 }
 
 impl Rule {
     /// A rule of the command line's scope.
-    pub fn new(action: Action, pattern: &str) -> Result<Self, InvalidPattern> {
+    pub fn new(action: Action, tool: &str) -> Result<Self, InvalidPattern> {
         Ok(Self {
-            action,
-            pattern: Pattern::parse(pattern)?,
-            text: pattern.into(),
-            hint: None,
-            scope: RuleScope::CommandLine,
+            pattern: Pattern::parse(tool)?,
+            conditions: Vec::new(),
+            written: Arc::new(WrittenRule {
+                action,
+                tool: tool.to_owned(),
+                patterns: Vec::new(),
+                hint: None,
+                scope: RuleScope::CommandLine,
+                origin: None,
+                because: None,
+            }),
+            place: 0,
         })
+    }
+
+    /// Narrows the rule to calls whose arguments fit; of several patterns all have to.
+    ///
+    /// ```
+    /// use switchboard::permission::{Action, Rule};
+    ///
+    /// let rule = Rule::new(Action::Allow, "mcp__files__read_*")?.pattern("path=/srv/*")?;
+    /// # Ok::<(), switchboard::permission::InvalidPattern>(())
+    /// ```
+    pub fn pattern(mut self, text: &str) -> Result<Self, InvalidPattern> {
+        let condition = Condition::parse(text);
+        let condition = condition.map_err(|problem| InvalidPattern::new(text, problem))?;
+        self.conditions.push(condition);
+        self.written_mut().patterns.push(text.to_owned());
+        Ok(self)
     }
 
     /// Narrows the rule to tools that declare `hint`. An allow then counts only for servers whose
     /// annotations are trusted.
     pub fn hint(mut self, hint: Hint) -> Self {
-        self.hint = Some(hint);
+        self.written_mut().hint = Some(hint);
+        self
+    }
+
+    /// Says in which scope the rule was written.
+    pub fn scope(mut self, scope: RuleScope) -> Self {
+        self.written_mut().scope = scope;
         self
     }
 
     /// Says where the rule was written.
-    pub fn scope(mut self, scope: RuleScope) -> Self {
-        self.scope = scope;
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.written_mut().origin = Some(origin);
         self
     }
 
+    /// Says why there is such a rule, where nobody wrote it: told instead of the rule.
+    pub fn because(mut self, reason: impl Into<String>) -> Self {
+        self.written_mut().because = Some(reason.into());
+        self
+    }
+
+    fn written_mut(&mut self) -> &mut WrittenRule {
+        Arc::make_mut(&mut self.written)
+    }
+
+    fn action(&self) -> Action {
+        self.written.action
+    }
+
     fn covers(&self, subject: &Asked<'_>) -> bool {
-        let narrows = self.action != Action::Allow;
-        match subject {
-            Asked::Local(name) => self.hint.is_none() && self.pattern.fits_local(name, narrows),
-            Asked::Tool { of, spelled } => {
-                self.hint_holds(of) && self.pattern.fits_tool(of, *spelled, narrows)
-            }
-        }
+        let narrows = self.action() != Action::Allow;
+        let (fits, arguments) = match subject {
+            Asked::Local { name, arguments } => (
+                self.written.hint.is_none() && self.pattern.fits_local(name, narrows),
+                *arguments,
+            ),
+            Asked::Tool { of, spelled } => (
+                self.hint_holds(of) && self.pattern.fits_tool(of, *spelled, narrows),
+                of.arguments,
+            ),
+        };
+        fits && self
+            .conditions
+            .iter()
+            .all(|condition| condition.fits(arguments, narrows))
     }
 
     fn hint_holds(&self, subject: &Subject<'_>) -> bool {
-        self.hint.is_none_or(|hint| {
+        self.written.hint.is_none_or(|hint| {
             subject.annotations.declares(hint)
-                && (self.action != Action::Allow || subject.trusts_annotations)
+                && (self.action() != Action::Allow || subject.trusts_annotations)
         })
     }
 
     fn decision(&self) -> Decision {
         Decision {
-            action: self.action,
-            reason: Reason::Rule {
-                text: Arc::clone(&self.text),
-                hint: self.hint,
-                scope: self.scope,
-            },
+            action: self.action(),
+            reason: Reason::Rule(Arc::clone(&self.written)),
         }
     }
 }
@@ -183,6 +262,9 @@ pub struct Subject<'a> {
     pub annotations: &'a ToolAnnotations,
     /// Whether the server's entry says that such claims may be believed.
     pub trusts_annotations: bool,
+    /// What would be sent; `None` where that is not known. Then rules that look at arguments count as
+    /// far as they narrow.
+    pub arguments: Option<&'a Map<String, Value>>,
 }
 
 /// A subject, with what all rules need to know of it found out once.
@@ -192,7 +274,21 @@ enum Asked<'a> {
         /// The parts of the wire name, where they say anything that the pair does not.
         spelled: Option<(&'a str, &'a str)>,
     },
-    Local(&'a str),
+    Local {
+        name: &'a str,
+        arguments: Option<&'a Map<String, Value>>,
+    },
+}
+
+impl<'a> Asked<'a> {
+    fn about(of: &'a Subject<'a>) -> Self {
+        let spelled = if is_spelled_out(of) {
+            None
+        } else {
+            split_wire_name(of.wire.as_str())
+        };
+        Self::Tool { of, spelled }
+    }
 }
 
 /// Whether the wire name is the pair itself, as nearly all are.
@@ -217,15 +313,7 @@ pub struct Decision {
 #[non_exhaustive]
 pub enum Reason {
     /// A rule fits.
-    #[non_exhaustive]
-    Rule {
-        /// Its pattern, as written.
-        text: Arc<str>,
-        /// The hint that it is narrowed to.
-        hint: Option<Hint>,
-        /// Where it was written.
-        scope: RuleScope,
-    },
+    Rule(Arc<WrittenRule>),
     /// No rule fits.
     Default,
 }
@@ -239,13 +327,28 @@ impl fmt::Display for Decision {
         })?;
         match &self.reason {
             Reason::Default => f.write_str(": no rule fits"),
-            Reason::Rule { text, hint, scope } => {
-                write!(f, " by rule `{text}`")?;
-                if let Some(hint) = hint {
-                    write!(f, " with hint {}", spell_hint(*hint))?;
-                }
-                write!(f, " ({scope})")
-            }
+            Reason::Rule(rule) if rule.because.is_some() => write!(f, ": {rule}"),
+            Reason::Rule(rule) => write!(f, " by {rule}"),
+        }
+    }
+}
+
+impl fmt::Display for WrittenRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.because {
+            Some(reason) => f.write_str(reason)?,
+            None => write!(f, "rule `{}`", self.tool)?,
+        }
+        for (place, pattern) in self.patterns.iter().enumerate() {
+            let word = if place == 0 { "where" } else { "and" };
+            write!(f, " {word} `{pattern}`")?;
+        }
+        if let Some(hint) = self.hint {
+            write!(f, " with hint {}", spell_hint(hint))?;
+        }
+        match &self.origin {
+            Some(origin) => write!(f, " ({}, {origin})", self.scope),
+            None => write!(f, " ({})", self.scope),
         }
     }
 }
@@ -271,42 +374,47 @@ impl Policy {
     /// Puts rules into reading order: by scope, and within a scope as given.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
-        rules.sort_by_key(|rule| rule.scope);
+        rules.sort_by_key(|rule| rule.written.scope);
+        for (place, rule) in rules.iter_mut().enumerate() {
+            rule.place = place;
+        }
         let (denies, others) = rules
             .into_iter()
-            .partition(|rule| rule.action == Action::Deny);
+            .partition(|rule| rule.action() == Action::Deny);
         Self { denies, others }
     }
 
     /// Decides on a tool of an MCP server.
     pub fn decide(&self, subject: &Subject<'_>) -> Decision {
-        let spelled = if is_spelled_out(subject) {
-            None
-        } else {
-            split_wire_name(subject.wire.as_str())
-        };
-        self.decide_on(&Asked::Tool {
-            of: subject,
-            spelled,
-        })
+        self.decide_on(&Asked::about(subject))
     }
 
     /// Decides on a local tool, one that no MCP server offers.
-    pub fn decide_local(&self, name: &str) -> Decision {
-        self.decide_on(&Asked::Local(name))
+    pub fn decide_local(&self, name: &str, arguments: &Map<String, Value>) -> Decision {
+        let arguments = Some(arguments);
+        self.decide_on(&Asked::Local { name, arguments })
+    }
+
+    /// Every rule that fits, in reading order: not only the one that decides.
+    pub fn fitting(&self, subject: &Subject<'_>) -> Vec<Arc<WrittenRule>> {
+        let asked = Asked::about(subject);
+        let mut fitting: Vec<&Rule> = self.all().filter(|rule| rule.covers(&asked)).collect();
+        fitting.sort_by_key(|rule| rule.place);
+        let written = fitting.into_iter().map(|rule| Arc::clone(&rule.written));
+        written.collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rule> {
+        self.denies.iter().chain(&self.others)
     }
 
     fn decide_on(&self, subject: &Asked<'_>) -> Decision {
-        self.denies
-            .iter()
-            .chain(&self.others)
-            .find(|rule| rule.covers(subject))
-            .map_or(
-                Decision {
-                    action: Action::Ask,
-                    reason: Reason::Default,
-                },
-                Rule::decision,
-            )
+        self.all().find(|rule| rule.covers(subject)).map_or(
+            Decision {
+                action: Action::Ask,
+                reason: Reason::Default,
+            },
+            Rule::decision,
+        )
     }
 }

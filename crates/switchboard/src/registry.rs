@@ -224,7 +224,7 @@ impl Registry {
         context: &CallContext,
     ) -> Result<(), String> {
         let shared = self.host.shared();
-        let decision = shared.policy().decide_local(tool.name());
+        let decision = shared.policy().decide_local(tool.name(), input);
         let refused = |denial: Denial| format!("{} was not executed: {denial}", tool.name());
         match decision.action {
             Action::Deny => return Err(refused(Denial::Rule(decision))),

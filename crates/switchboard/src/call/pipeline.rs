@@ -214,6 +214,7 @@ async fn permit(
         wire: &tool.wire_name,
         annotations,
         trusts_annotations: server.profile().trusts_annotations,
+        arguments: Some(arguments),
     };
     let decision = host.policy().decide(&subject);
     let denied = |denial| CallError::Denied {

@@ -1,9 +1,9 @@
-//! Globs over names: `*`, `?` and `[…]`, anchored at both ends, case-sensitive.
+//! Globs over names and values: `*`, `?` and `[…]`, anchored at both ends, case-sensitive.
 //!
 //! Not over paths: `*` crosses every separator, and `?` and classes see whole characters. (Path
 //! globs compare bytes, and would let a name with an `é` slip past a `?`.) What looks like a richer
-//! grammar (`{a,b}`, `Tool(argument)`) is an error, because a deny that is quietly taken for a
-//! literal name would never hold.
+//! grammar (`{a,b}`, `Tool(argument)`) is an error where it cannot be meant literally, because a deny
+//! that is quietly taken for a literal name would never hold.
 //!
 //! Invariant: matching allocates nothing and takes at most pattern × name steps.
 
@@ -22,12 +22,33 @@ pub(super) enum GlobError {
     #[error("it ends in a `\\` that escapes nothing")]
     DanglingEscape,
     #[error(
-        "`{0}` has no meaning here: alternatives need a rule each, arguments cannot be matched; \
-         write `[{0}]` for the character itself"
+        "`{0}` has no meaning here: alternatives need a rule each, and arguments are matched by the \
+         `pattern` of a rule in settings.json; write `[{0}]` for the character itself"
     )]
     Reserved(char),
     #[error("it holds a control character")]
     Control,
+}
+
+/// What a glob is held against, which decides what may stand in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Names of servers and tools: `{}` and `()` mean nothing.
+    Name,
+    /// The value of an argument: `{}` means nothing.
+    Value,
+    /// JSON, which is full of both.
+    Json,
+}
+
+impl Dialect {
+    fn reserves(self, letter: char) -> bool {
+        match self {
+            Self::Name => matches!(letter, '{' | '}' | '(' | ')'),
+            Self::Value => matches!(letter, '{' | '}'),
+            Self::Json => false,
+        }
+    }
 }
 
 /// A compiled glob. Globs of nothing but stars and letters, the usual ones, are compared as strings.
@@ -61,8 +82,8 @@ pub(super) enum Step {
 }
 
 impl Glob {
-    pub(super) fn parse(text: &str) -> Result<Self, GlobError> {
-        let steps = parse_steps(text)?;
+    pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Self, GlobError> {
+        let steps = parse_steps(text, dialect)?;
         let pieces: Vec<&[Step]> = steps.split(|step| *step == Step::AnyRun).collect();
         let literals: Option<Vec<String>> = pieces.iter().map(|piece| literal(piece)).collect();
         Ok(match literals.as_deref() {
@@ -167,7 +188,7 @@ impl Step {
     }
 }
 
-fn parse_steps(text: &str) -> Result<Vec<Step>, GlobError> {
+fn parse_steps(text: &str, dialect: Dialect) -> Result<Vec<Step>, GlobError> {
     let mut steps = Vec::new();
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
@@ -180,7 +201,7 @@ fn parse_steps(text: &str) -> Result<Vec<Step>, GlobError> {
                 let escaped = letters.next().ok_or(GlobError::DanglingEscape)?;
                 steps.push(Step::Literal(escaped));
             }
-            '{' | '}' | '(' | ')' => return Err(GlobError::Reserved(letter)),
+            _ if dialect.reserves(letter) => return Err(GlobError::Reserved(letter)),
             _ if letter.is_control() => return Err(GlobError::Control),
             _ => steps.push(Step::Literal(letter)),
         }

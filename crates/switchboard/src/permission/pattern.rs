@@ -6,7 +6,7 @@
 //! without.
 
 use super::Subject;
-use super::glob::{Glob, GlobError};
+use super::glob::{Dialect, Glob, GlobError};
 use crate::catalog::naming::{PREFIX, SEPARATOR, split_wire_name};
 
 /// Why a text is not a pattern.
@@ -18,15 +18,37 @@ pub struct InvalidPattern {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Problem {
+pub(super) enum Problem {
     #[error("it is empty; `*` fits everything")]
     Empty,
     #[error("no server after `mcp__`; `mcp__*` fits the tools of all servers")]
     NoServer,
     #[error("no tool after the last `__`; `mcp__server` fits all tools of that server")]
     NoTool,
+    #[error("it is empty; `path=/srv/*` is held against the argument `path`")]
+    NoCondition,
+    #[error(
+        "it has no `=`; write `name=glob` for the value of an argument, or begin with `*` or `{{` for \
+         the JSON of all arguments"
+    )]
+    NoEquals,
+    #[error(
+        "no argument is named before the `=`; write `name=glob` without blanks around the name"
+    )]
+    NoArgument,
+    #[error("`*=` names no argument; `*text*` is held against the JSON of all arguments")]
+    AnyArgument,
     #[error(transparent)]
     Glob(#[from] GlobError),
+}
+
+impl InvalidPattern {
+    pub(super) fn new(text: &str, problem: Problem) -> Self {
+        Self {
+            text: text.to_owned(),
+            problem,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,10 +67,7 @@ enum Aim {
 
 impl Pattern {
     pub(super) fn parse(text: &str) -> Result<Self, InvalidPattern> {
-        Self::read(text).map_err(|problem| InvalidPattern {
-            text: text.to_owned(),
-            problem,
-        })
+        Self::read(text).map_err(|problem| InvalidPattern::new(text, problem))
     }
 
     fn read(text: &str) -> Result<Self, Problem> {
@@ -65,12 +84,12 @@ impl Pattern {
                     return Err(Problem::NoTool);
                 }
                 Aim::Tools {
-                    server: Glob::parse(server)?,
-                    tool: Glob::parse(tool)?,
+                    server: Glob::parse(server, Dialect::Name)?,
+                    tool: Glob::parse(tool, Dialect::Name)?,
                 }
             }
         };
-        let whole = Glob::parse(text)?;
+        let whole = Glob::parse(text, Dialect::Name)?;
         Ok(Self { aim, whole })
     }
 

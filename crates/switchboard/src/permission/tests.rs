@@ -2,6 +2,7 @@ use super::*;
 use crate::catalog::naming::wire_name;
 use crate::id::ServerName;
 
+mod arguments;
 mod laws;
 
 fn allow(pattern: &str) -> Rule {
@@ -32,6 +33,7 @@ struct Target {
     tool: ToolId,
     annotations: ToolAnnotations,
     trusted: bool,
+    arguments: Option<Map<String, Value>>,
 }
 
 impl Target {
@@ -40,16 +42,27 @@ impl Target {
             tool: tool(server, name),
             annotations: ToolAnnotations::default(),
             trusted: false,
+            arguments: Some(Map::new()),
+        }
+    }
+
+    fn with(mut self, arguments: &Value) -> Self {
+        self.arguments = Some(arguments.as_object().unwrap().clone());
+        self
+    }
+
+    fn subject<'a>(&'a self, wire: &'a WireName) -> Subject<'a> {
+        Subject {
+            tool: &self.tool,
+            wire,
+            annotations: &self.annotations,
+            trusts_annotations: self.trusted,
+            arguments: self.arguments.as_ref(),
         }
     }
 
     fn decide(&self, policy: &Policy) -> Decision {
-        policy.decide(&Subject {
-            tool: &self.tool,
-            wire: &wire_name(&self.tool.server, &self.tool.tool),
-            annotations: &self.annotations,
-            trusts_annotations: self.trusted,
-        })
+        policy.decide(&self.subject(&wire_name(&self.tool.server, &self.tool.tool)))
     }
 }
 
@@ -190,7 +203,7 @@ fn local_tools_are_matched_by_plain_globs() {
         (allow("*").hint(Hint::ReadOnly), "Bash", Action::Ask),
     ];
     for (rule, name, expected) in cases {
-        let decision = Policy::new([rule.clone()]).decide_local(name);
+        let decision = Policy::new([rule.clone()]).decide_local(name, &Map::new());
         assert_eq!(decision.action, expected, "{rule:?} on {name}");
     }
 }

@@ -1,5 +1,10 @@
+use std::collections::HashSet;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use switchboard_testkit::rounds;
 
 use super::*;
 
@@ -164,7 +169,9 @@ fn raw_name() -> impl Strategy<Value = String> {
         "_{1,4}",
         "[é🦀 ./*]{1,3}",
         "(e\u{301}|é|E|e){1,2}",
+        "(u\u{308}|ü|Å|\u{212b}|A\u{30a}|ﬁ|fi){1,3}",
         "[ab]{190,200}",
+        "[ab]{190}(é|e\u{301}|_|__|\\.){1,10}",
         "[a-b]{20,60}",
         any::<String>(),
         // Names that look like what somebody else's would become.
@@ -177,6 +184,35 @@ fn raw_name() -> impl Strategy<Value = String> {
 fn a_pair() -> impl Strategy<Value = (ServerName, ToolName)> {
     let named = raw_name().prop_filter_map("a server has a name", |s| ServerName::new(&s).ok());
     (named, raw_name().prop_map(ToolName::from))
+}
+
+/// All in one list, so that each is held against every other.
+#[test]
+fn whole_names_never_collide_or_the_tool_is_refused_with_a_reason() {
+    let mut runner = TestRunner::default();
+    let mut make = || a_pair().new_tree(&mut runner).unwrap().current();
+    let pairs: Vec<_> = (0..rounds(5_000)).map(|_| make()).collect();
+    let mut named = HashMap::new();
+    let mut refused = Vec::new();
+    for (pair, outcome) in pairs.iter().zip(assign(&pairs)) {
+        match outcome {
+            Ok(name) => assert_eq!(named.insert(name, pair), None, "{pair:?}"),
+            Err(clash) => refused.push((pair, clash)),
+        }
+    }
+    for (pair, clash) in refused {
+        let (server, tool) = named[&clash.wire];
+        let holder = ToolId::new(server.clone(), tool.clone());
+        assert_eq!(
+            clash.to_string(),
+            format!("the name `{}` already belongs to {holder}", clash.wire),
+            "{pair:?}"
+        );
+    }
+    let distinct: HashSet<_> = pairs.iter().collect();
+    assert!(named.len() <= distinct.len());
+    // Clashes between different pairs are rare: squatters, and one hash of four thousand million.
+    assert!(named.len() * 10 > distinct.len() * 9, "{}", named.len());
 }
 
 proptest! {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn fits(glob: &str, name: &str) -> bool {
-    Glob::parse(glob).unwrap().matches(name)
+    Glob::parse(glob, Dialect::Name).unwrap().matches(name)
 }
 
 #[test]
@@ -63,10 +63,16 @@ fn what_is_not_a_glob_is_refused_in_words() {
         ("[\u{7}]", "it holds a control character"),
     ];
     for (glob, expected) in cases {
-        assert_eq!(Glob::parse(glob).unwrap_err().to_string(), expected);
+        assert_eq!(
+            Glob::parse(glob, Dialect::Name).unwrap_err().to_string(),
+            expected
+        );
     }
     for reserved in ["{a,b}", "Bash(rm *)"] {
-        assert!(matches!(Glob::parse(reserved), Err(GlobError::Reserved(_))));
+        assert!(matches!(
+            Glob::parse(reserved, Dialect::Name),
+            Err(GlobError::Reserved(_))
+        ));
     }
 }
 
@@ -91,7 +97,7 @@ proptest! {
 
     #[test]
     fn any_text_is_compiled_or_refused(glob in any::<String>(), name in any::<String>()) {
-        if let Ok(glob) = Glob::parse(&glob) {
+        if let Ok(glob) = Glob::parse(&glob, Dialect::Name) {
             glob.matches(&name);
         }
     }

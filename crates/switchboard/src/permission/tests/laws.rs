@@ -2,8 +2,13 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use serde_json::json;
+use switchboard_testkit::rounds;
 
 use super::*;
+
+/// How many sets of rules an ordinary run makes up.
+const SHARE: u32 = 4_000;
 
 /// The rules as the documents have them, without any cleverness.
 mod reference {
@@ -16,30 +21,33 @@ mod reference {
         if rules
             .iter()
             .filter(fitting)
-            .any(|rule| rule.action == Action::Deny)
+            .any(|rule| rule.action() == Action::Deny)
         {
             return Action::Deny;
         }
         [Managed, CommandLine, Local, User, Project]
             .into_iter()
-            .flat_map(|scope| rules.iter().filter(move |rule| rule.scope == scope))
+            .flat_map(|scope| rules.iter().filter(move |rule| rule.written.scope == scope))
             .find(fitting)
-            .map_or(Action::Ask, |rule| rule.action)
+            .map_or(Action::Ask, |rule| rule.written.action)
     }
 
     fn fits(rule: &Rule, target: &Target) -> bool {
+        let rule = &rule.written;
         let believed = rule.hint.is_none_or(|hint| {
             target.annotations.declares(hint) && (rule.action != Action::Allow || target.trusted)
         });
+        let mut patterns = rule.patterns.iter();
         let id = &target.tool;
         let wire = wire_name(&id.server, &id.tool).to_string();
         let (server, tool) = wire[5..].split_once("__").unwrap();
         let narrows = rule.action != Action::Allow;
         believed
-            && (fits_pair(&rule.text, id.server.as_str(), id.tool.as_str())
-                || narrows && fits_pair(&rule.text, server, tool)
-                || narrows && glob(&rule.text, &wire)
-                || narrows && fits_joined(&rule.text, id.server.as_str(), id.tool.as_str()))
+            && patterns.all(|pattern| condition(pattern, target.arguments.as_ref(), narrows))
+            && (fits_pair(&rule.tool, id.server.as_str(), id.tool.as_str())
+                || narrows && fits_pair(&rule.tool, server, tool)
+                || narrows && glob(&rule.tool, &wire)
+                || narrows && fits_joined(&rule.tool, id.server.as_str(), id.tool.as_str()))
     }
 
     fn fits_joined(pattern: &str, server: &str, tool: &str) -> bool {
@@ -59,6 +67,110 @@ mod reference {
         }
     }
 
+    fn condition(pattern: &str, arguments: Option<&Map<String, Value>>, narrows: bool) -> bool {
+        let Some(arguments) = arguments else {
+            return narrows;
+        };
+        let all = Value::Object(arguments.clone());
+        let (value, pattern, whole) = match pattern.split_once('=') {
+            _ if pattern.starts_with(['*', '{']) => (Some(&all), pattern, true),
+            Some((path, pattern)) if path.starts_with('/') => (all.pointer(path), pattern, false),
+            Some((name, pattern)) => (all.get(name), pattern, false),
+            None => unreachable!("no pattern is made without"),
+        };
+        let Some(value) = value else { return false };
+        let is_wild = pattern.contains(['*', '?']);
+        match narrows {
+            true if whole => glob(pattern, &text(value)),
+            true => inside(value).iter().any(|value| somehow(pattern, value)),
+            false => {
+                glob(pattern, &text(value))
+                    && !(is_wild && inside(value).iter().any(is_astray)
+                        || is_wild && keys_astray(value))
+            }
+        }
+    }
+
+    fn text(value: &Value) -> String {
+        match value {
+            Value::String(text) => text.clone(),
+            other => sorted(other).to_string(),
+        }
+    }
+
+    fn sorted(value: &Value) -> Value {
+        match value {
+            Value::Array(items) => items.iter().map(sorted).collect(),
+            Value::Object(members) => {
+                let members: std::collections::BTreeMap<_, _> = members.iter().collect();
+                let members = members.into_iter();
+                members
+                    .map(|(key, value)| (key.clone(), sorted(value)))
+                    .collect()
+            }
+            scalar => scalar.clone(),
+        }
+    }
+
+    /// The value itself and all that it holds.
+    fn inside(value: &Value) -> Vec<Value> {
+        let within: Vec<&Value> = match value {
+            Value::Array(items) => items.iter().collect(),
+            Value::Object(members) => members.values().collect(),
+            _ => Vec::new(),
+        };
+        let within = within.into_iter().flat_map(inside);
+        std::iter::once(value.clone()).chain(within).collect()
+    }
+
+    fn somehow(pattern: &str, value: &Value) -> bool {
+        let path = value
+            .as_str()
+            .map(decoded)
+            .filter(|path| path.contains('/'));
+        let path = path.map(|path| worked_out(&path));
+        let whole = value.as_f64().filter(|number| number.fract() == 0.0);
+        let whole = whole.map(|number| format!("{number:.0}"));
+        let mut ways = [Some(text(value)), path, whole].into_iter().flatten();
+        ways.any(|way| glob(pattern, &way))
+    }
+
+    fn decoded(text: &str) -> String {
+        let text = text.replace("%2e", ".").replace("%2E", ".");
+        let text = text.replace("%2f", "/").replace("%2F", "/");
+        text.replace("%5c", "\\").replace("%5C", "\\")
+    }
+
+    fn worked_out(path: &str) -> String {
+        use std::path::{Component, Path, PathBuf};
+        let mut out = PathBuf::new();
+        for component in Path::new(path).components() {
+            match (component, out.components().next_back()) {
+                (Component::CurDir, _) => {}
+                (Component::ParentDir, Some(Component::RootDir)) => {}
+                (Component::ParentDir, Some(Component::Normal(_))) => drop(out.pop()),
+                (component, _) => out.push(component),
+            }
+        }
+        out.to_str().unwrap().to_owned()
+    }
+
+    fn is_astray(value: &Value) -> bool {
+        value.as_str().is_some_and(is_astray_text)
+    }
+
+    fn is_astray_text(text: &str) -> bool {
+        let text = decoded(text).replace(['\\', ' '], "/");
+        text.contains('\0') || format!("/{text}/").contains("/../")
+    }
+
+    fn keys_astray(value: &Value) -> bool {
+        inside(value).iter().any(|value| {
+            let mut keys = value.as_object().into_iter().flat_map(Map::keys);
+            keys.any(|key| is_astray_text(key))
+        })
+    }
+
     fn glob(pattern: &str, name: &str) -> bool {
         let mut pattern = pattern.chars();
         let mut rest = name.chars();
@@ -75,9 +187,58 @@ mod reference {
     }
 }
 
+/// Conditions on arguments, near enough to [`some_arguments`] to hold now and then.
+fn a_condition() -> impl Strategy<Value = String> {
+    let glob = prop_oneof![
+        "[x/.*?1]{0,4}",
+        Just("/x/*".to_owned()),
+        Just("*x*".to_owned()),
+        Just("true".to_owned()),
+        Just("1".to_owned()),
+        Just("*".to_owned()),
+    ];
+    let place = prop_oneof!["[ab]", Just("/a/b".to_owned()), Just("/a/0".to_owned())];
+    prop_oneof![
+        4 => (place, glob).prop_map(|(place, glob)| format!("{place}={glob}")),
+        1 => r#"\*"?[abx]"?[:,]?\*"#,
+        1 => Just("*".to_owned()),
+        1 => Just(r#"{"a":*"#.to_owned()),
+    ]
+}
+
+fn a_value() -> impl Strategy<Value = Value> {
+    let text = prop_oneof![
+        "[x/.]{0,5}",
+        "(/|\\./|\\.\\./|%2e%2E/|x/|//){1,4}x?",
+        Just("x\0".to_owned()),
+        Just(r"x\..\x".to_owned()),
+    ];
+    let scalar = prop_oneof![
+        4 => text.prop_map(Value::from),
+        1 => prop_oneof![Just(json!(1)), Just(json!(1.0)), Just(json!(-1.5)), Just(json!(1e300))],
+        1 => prop_oneof![Just(json!(true)), Just(json!(null))],
+    ];
+    scalar.prop_recursive(2, 6, 3, |inner| {
+        let key = prop_oneof![4 => "[ab]", 1 => Just("..".to_owned())];
+        let members = vec((key, inner.clone()), 0..3);
+        prop_oneof![
+            vec(inner, 0..3).prop_map(Value::from),
+            members.prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+fn some_arguments() -> impl Strategy<Value = Option<Map<String, Value>>> {
+    let members = vec(("[ab]", a_value()), 0..3);
+    prop::option::weighted(
+        0.95,
+        members.prop_map(|members| members.into_iter().collect()),
+    )
+}
+
 fn a_rule() -> impl Strategy<Value = Rule> {
     use RuleScope::{CommandLine, Local, Managed, Project, User};
-    let pattern = prop_oneof![
+    let tool = prop_oneof![
         3 => "mcp__[ab*?]{1,3}__[ab_*?.é]{1,4}",
         2 => "mcp__[ab*?]{1,3}",
         1 => Just("*".to_owned()),
@@ -88,9 +249,14 @@ fn a_rule() -> impl Strategy<Value = Rule> {
             wire_name(&ServerName::new("a").unwrap(), &t.as_str().into()).to_string()
         }),
     ];
+    let patterns = prop_oneof![
+        2 => Just(Vec::new()),
+        1 => vec(a_condition(), 1..=2),
+    ];
     (
         prop_oneof![Just(Action::Allow), Just(Action::Ask), Just(Action::Deny)],
-        pattern,
+        tool,
+        patterns,
         prop::option::weighted(
             0.3,
             prop_oneof![Just(Hint::ReadOnly), Just(Hint::Destructive)],
@@ -103,8 +269,10 @@ fn a_rule() -> impl Strategy<Value = Rule> {
             Just(Project)
         ],
     )
-        .prop_filter_map("a pattern", |(action, pattern, hint, scope)| {
-            let rule = Rule::new(action, &pattern).ok()?.scope(scope);
+        .prop_filter_map("a pattern", |(action, tool, patterns, hint, scope)| {
+            let rule = Rule::new(action, &tool).ok()?.scope(scope);
+            let mut patterns = patterns.iter();
+            let rule = patterns.try_fold(rule, |rule, text| rule.pattern(text).ok())?;
             Some(match hint {
                 Some(hint) => rule.hint(hint),
                 None => rule,
@@ -117,16 +285,27 @@ fn a_target() -> impl Strategy<Value = Target> {
         "[ab]{1,2}|a__b|a b",
         "[ab_.é]{1,4}",
         any::<(bool, Option<bool>, Option<bool>)>(),
+        some_arguments(),
     )
-        .prop_map(|(server, name, (trusted, read_only, destructive))| Target {
-            annotations: ToolAnnotations {
-                read_only,
-                destructive,
-                ..ToolAnnotations::default()
+        .prop_map(
+            |(server, name, (trusted, read_only, destructive), arguments)| Target {
+                annotations: ToolAnnotations {
+                    read_only,
+                    destructive,
+                    ..ToolAnnotations::default()
+                },
+                trusted,
+                arguments,
+                ..Target::new(&server, &name)
             },
-            trusted,
-            ..Target::new(&server, &name)
-        })
+        )
+}
+
+/// The same rule with another action.
+fn acting(rule: &Rule, action: Action) -> Rule {
+    let mut rule = rule.clone();
+    rule.written_mut().action = action;
+    rule
 }
 
 fn is_narrower_or_equal(one: Action, other: Action) -> bool {
@@ -139,23 +318,23 @@ fn is_narrower_or_equal(one: Action, other: Action) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(SHARE)))]
 
     #[test]
-    fn it_decides_as_the_slow_reference(rules in vec(a_rule(), 0..12), target in a_target()) {
+    fn whole_rules_decide_as_the_slow_reference(rules in vec(a_rule(), 0..12), target in a_target()) {
         let decided = target.decide(&Policy::new(rules.clone())).action;
         prop_assert_eq!(decided, reference::decide(&rules, &target));
     }
 
     #[test]
-    fn adding_a_deny_never_widens(
+    fn whole_rules_with_one_more_deny_never_widen(
         rules in vec(a_rule(), 0..8),
         extra in a_rule(),
         at in any::<prop::sample::Index>(),
         target in a_target(),
     ) {
         let before = target.decide(&Policy::new(rules.clone())).action;
-        let extra = Rule { action: Action::Deny, ..extra };
+        let extra = acting(&extra, Action::Deny);
         let mut more = rules;
         more.insert(at.index(more.len() + 1), extra.clone());
         let after = target.decide(&Policy::new(more)).action;
@@ -168,24 +347,47 @@ proptest! {
     }
 
     #[test]
-    fn the_order_and_the_scope_of_denies_do_not_matter(
+    fn whole_rules_do_not_depend_on_order_and_scope_of_denies(
         rules in vec(a_rule(), 0..8),
         shuffled in vec(a_rule(), 0..8).prop_shuffle(),
         target in a_target(),
     ) {
         let denies = |rules: &[Rule]| -> Vec<Rule> {
-            rules.iter().map(|rule| Rule { action: Action::Deny, ..rule.clone() }).collect()
+            rules.iter().map(|rule| acting(rule, Action::Deny)).collect()
         };
         let forward = [rules.clone(), denies(&shuffled)].concat();
         let mut backward = denies(&shuffled);
         backward.reverse();
         for deny in &mut backward {
-            deny.scope = RuleScope::Project;
+            deny.written_mut().scope = RuleScope::Project;
         }
         backward.extend(rules);
         prop_assert_eq!(
             target.decide(&Policy::new(forward)).action,
             target.decide(&Policy::new(backward)).action
         );
+    }
+
+    #[test]
+    fn whole_rules_that_allow_would_deny_as_well(rule in a_rule(), target in a_target()) {
+        let decided = |action| target.decide(&Policy::new([acting(&rule, action)])).action;
+        if decided(Action::Allow) == Action::Allow {
+            prop_assert_eq!(decided(Action::Deny), Action::Deny);
+        }
+    }
+
+    #[test]
+    fn whole_rules_that_fit_are_told_in_reading_order(
+        rules in vec(a_rule(), 0..8),
+        target in a_target(),
+    ) {
+        let policy = Policy::new(rules);
+        let wire = wire_name(&target.tool.server, &target.tool.tool);
+        let fitting = policy.fitting(&target.subject(&wire));
+        prop_assert!(fitting.is_sorted_by_key(|rule| rule.scope));
+        let first = |action| fitting.iter().find(|rule| (rule.action == Action::Deny) == action);
+        let expected = first(true).or_else(|| first(false)).cloned();
+        let expected = expected.map_or(Reason::Default, Reason::Rule);
+        prop_assert_eq!(target.decide(&policy).reason, expected);
     }
 }

@@ -1,0 +1,290 @@
+//! Rules that look at the arguments of a call.
+
+use serde_json::json;
+
+use super::*;
+
+/// Whether an allow with this pattern fits, and whether a deny does.
+fn fits(pattern: &str, arguments: &Value) -> (bool, bool) {
+    let target = Target::new("fs", "read").with(arguments);
+    let decide = |rule: Rule| target.decide(&Policy::new([rule.pattern(pattern).unwrap()]));
+    (
+        decide(allow("mcp__fs")).action == Action::Allow,
+        decide(deny("mcp__fs")).action == Action::Deny,
+    )
+}
+
+const BOTH: (bool, bool) = (true, true);
+const DENY_ONLY: (bool, bool) = (false, true);
+const NEITHER: (bool, bool) = (false, false);
+
+#[test]
+fn a_named_argument_is_compared_as_a_whole() {
+    let cases = [
+        ("path=/srv/*", json!({"path": "/srv/a/b"}), BOTH),
+        ("path=/srv/*", json!({"path": "x/srv/a"}), NEITHER),
+        ("path=/srv", json!({"path": "/srv/a"}), NEITHER),
+        ("path=*.txt", json!({"path": "a/b.txt"}), BOTH),
+        ("path=*.txt", json!({"path": "a/b.TXT"}), NEITHER),
+        ("path=?", json!({"path": "é"}), BOTH),
+        ("path=[a-c]*", json!({"path": "beta"}), BOTH),
+        ("path=", json!({"path": ""}), BOTH),
+        ("text=a*z", json!({"text": "a\n\"\nz"}), BOTH),
+        ("query=a=b", json!({"query": "a=b"}), BOTH),
+        ("call=f(x)", json!({"call": "f(x)"}), BOTH),
+        ("my arg=x", json!({"my arg": "x"}), BOTH),
+        // Other arguments say nothing.
+        (
+            "path=/srv/*",
+            json!({"Path": "/srv/a", "to": "/srv/a"}),
+            NEITHER,
+        ),
+        ("path=*", json!({}), NEITHER),
+    ];
+    for (pattern, arguments, expected) in cases {
+        assert_eq!(
+            fits(pattern, &arguments),
+            expected,
+            "{pattern} on {arguments}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_string_is_compared_as_json() {
+    let cases = [
+        ("n=7", json!({"n": 7}), BOTH),
+        ("n=7", json!({"n": "7"}), BOTH),
+        ("n=7", json!({"n": 7.0}), DENY_ONLY),
+        ("n=7.5", json!({"n": 7.5}), BOTH),
+        ("n=-*", json!({"n": -3}), BOTH),
+        ("force=true", json!({"force": true}), BOTH),
+        ("force=null", json!({"force": null}), BOTH),
+        (
+            r#"o=\{"a":1,"b":\[2]\}"#,
+            json!({"o": {"b": [2], "a": 1}}),
+            BOTH,
+        ),
+        (r#"l=\["a",*]"#, json!({"l": ["a", "b"]}), BOTH),
+    ];
+    for (pattern, arguments, expected) in cases {
+        assert_eq!(
+            fits(pattern, &arguments),
+            expected,
+            "{pattern} on {arguments}"
+        );
+    }
+}
+
+#[test]
+fn a_pointer_leads_into_an_argument() {
+    let arguments = json!({"a": {"b": [{"c": "x"}], "d/e": "y", "~": "z"}, "/f": "w"});
+    let cases = [
+        ("/a/b/0/c=x", BOTH),
+        ("/a/b/1/c=x", NEITHER),
+        ("/a/b/00/c=x", NEITHER),
+        ("/a/d~1e=y", BOTH),
+        ("/a/~0=z", BOTH),
+        ("/~1f=w", BOTH),
+        ("/a/b/0/c/d=*", NEITHER),
+        ("a.b=*", NEITHER),
+    ];
+    for (pattern, expected) in cases {
+        assert_eq!(fits(pattern, &arguments), expected, "{pattern}");
+    }
+}
+
+#[test]
+fn all_arguments_are_one_json_text_with_sorted_keys() {
+    let cases = [
+        (r#"{"a":1,"b":"x"}"#, json!({"b": "x", "a": 1}), BOTH),
+        (r#"*"b":"x"*"#, json!({"b": "x", "a": 1}), BOTH),
+        ("*rm -rf*", json!({"cmd": "rm -rf /"}), BOTH),
+        ("*rm -rf*", json!({"cmd": ["rm", "-rf"]}), NEITHER),
+        ("{}", json!({}), BOTH),
+        ("*", json!({}), BOTH),
+        (r"*line\\nend*", json!({"t": "line\nend"}), BOTH),
+    ];
+    for (pattern, arguments, expected) in cases {
+        assert_eq!(
+            fits(pattern, &arguments),
+            expected,
+            "{pattern} on {arguments}"
+        );
+    }
+}
+
+#[test]
+fn an_allow_is_not_led_astray_by_a_path() {
+    let astray = [
+        "/srv/../etc/passwd",
+        "/srv/..",
+        r"/srv/..\..\etc",
+        "/srv/%2e%2E/etc",
+        "/srv/.%2e%2fetc",
+        "/srv/a%5c..%5cb",
+        "/srv/x?to=../y",
+        "/srv/a ../b",
+        "/srv/secret\0.txt",
+    ];
+    for path in astray {
+        let arguments = json!({ "path": path });
+        assert_eq!(fits("path=/srv/*", &arguments), DENY_ONLY, "{path:?}");
+        assert_eq!(fits("*/srv/*", &arguments), DENY_ONLY, "{path:?}");
+    }
+    for path in [
+        "/srv/a..b",
+        "/srv/...",
+        "/srv/v1..v2",
+        "/srv/100%",
+        "/srv/%41",
+    ] {
+        let arguments = json!({ "path": path });
+        assert_eq!(fits("path=/srv/*", &arguments), BOTH, "{path:?}");
+    }
+    // Wherever in the value it stands, keys included.
+    for arguments in [
+        json!({"path": ["/srv/a", "../b"]}),
+        json!({"path": {"../a": 1}}),
+    ] {
+        assert_eq!(fits("path=*", &arguments), DENY_ONLY, "{arguments}");
+    }
+    assert_eq!(fits("*", &json!({"../a": 1})), DENY_ONLY);
+    // Written out, it is what its author meant.
+    assert_eq!(fits("path=../a", &json!({"path": "../a"})), BOTH);
+}
+
+#[test]
+fn a_deny_fits_in_any_way_it_can() {
+    let cases = [
+        json!("/srv/../etc/passwd"),
+        json!("//etc//passwd"),
+        json!("/./etc/passwd"),
+        json!("/../etc/passwd"),
+        json!("/srv/%2e%2e/etc/passwd"),
+        json!(["/srv/a", "/etc/passwd"]),
+        json!({"from": {"here": "/etc/passwd"}}),
+    ];
+    for path in cases {
+        let arguments = json!({ "path": path });
+        assert_eq!(fits("path=/etc/*", &arguments), DENY_ONLY, "{arguments}");
+    }
+    assert_eq!(
+        fits("path=/etc/*", &json!({"path": "/etcetera/x"})),
+        NEITHER
+    );
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_denied_and_not_allowed() {
+    let long = json!({"a": "x".repeat(2 * 1024 * 1024), "b": "x"});
+    assert_eq!(fits("a=y", &long), DENY_ONLY);
+    assert_eq!(fits("*", &long), DENY_ONLY);
+    assert_eq!(fits("b=x", &long), BOTH);
+    let deep = (0..200).fold(json!("x"), |inner, _| json!([inner]));
+    assert_eq!(fits("a=y", &json!({ "a": deep })), DENY_ONLY);
+    let unknown = Target {
+        arguments: None,
+        ..Target::new("fs", "read")
+    };
+    for (rule, expected) in [
+        (allow("*"), Action::Ask),
+        (deny("*"), Action::Deny),
+        (ask("*"), Action::Ask),
+    ] {
+        let rules = [rule.pattern("a=x").unwrap()];
+        assert_eq!(unknown.decide(&Policy::new(rules)).action, expected);
+    }
+}
+
+#[test]
+fn of_several_patterns_all_have_to_fit() {
+    let both = |rule: Rule| rule.pattern("a=x").unwrap().pattern("b=y").unwrap();
+    for (arguments, fit) in [
+        (json!({"a": "x", "b": "y"}), true),
+        (json!({"a": "x", "b": "n"}), false),
+        (json!({"a": "x"}), false),
+    ] {
+        let target = Target::new("fs", "read").with(&arguments);
+        let decided = |rule| target.decide(&Policy::new([both(rule)])).action;
+        assert_eq!(decided(allow("*")) == Action::Allow, fit, "{arguments}");
+        assert_eq!(decided(deny("*")) == Action::Deny, fit, "{arguments}");
+    }
+}
+
+#[test]
+fn a_decision_says_what_was_looked_at_and_where_the_rule_stands() {
+    let rules = [
+        allow("mcp__fs"),
+        deny("mcp__fs__*").pattern("path=/etc/*").unwrap(),
+        ask("mcp__*").pattern("a=x").unwrap(),
+        deny("*")
+            .because("the settings cannot be used")
+            .scope(RuleScope::User),
+    ];
+    let policy = Policy::new(rules);
+    let target = Target::new("fs", "read").with(&json!({"path": "/etc/passwd"}));
+    let wire = wire_name(&target.tool.server, &target.tool.tool);
+    let subject = target.subject(&wire);
+    assert_eq!(
+        policy.decide(&subject).to_string(),
+        "denied by rule `mcp__fs__*` where `path=/etc/*` (command line)"
+    );
+    let fitting: Vec<_> = policy.fitting(&subject);
+    let fitting: Vec<_> = fitting.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        fitting,
+        [
+            "rule `mcp__fs` (command line)",
+            "rule `mcp__fs__*` where `path=/etc/*` (command line)",
+            "the settings cannot be used (user)",
+        ]
+    );
+}
+
+#[test]
+fn local_tools_are_held_to_their_arguments_too() {
+    let arguments = json!({"cmd": "ls"}).as_object().unwrap().clone();
+    let rule = allow("Bash").pattern("cmd=ls").unwrap();
+    let policy = Policy::new([rule]);
+    assert_eq!(
+        policy.decide_local("Bash", &arguments).action,
+        Action::Allow
+    );
+    assert_eq!(policy.decide_local("Bash", &Map::new()).action, Action::Ask);
+}
+
+#[test]
+fn what_is_no_condition_is_refused_in_words() {
+    let cases = [
+        (
+            "",
+            "it is empty; `path=/srv/*` is held against the argument `path`",
+        ),
+        (
+            "path",
+            "it has no `=`; write `name=glob` for the value of an argument, or begin with `*` or `{` \
+             for the JSON of all arguments",
+        ),
+        (
+            "=x",
+            "no argument is named before the `=`; write `name=glob` without blanks around the name",
+        ),
+        (
+            "path = x",
+            "no argument is named before the `=`; write `name=glob` without blanks around the name",
+        ),
+        (
+            "*=x",
+            "`*=` names no argument; `*text*` is held against the JSON of all arguments",
+        ),
+        ("path=[a", "a `[` is never closed"),
+    ];
+    for (pattern, problem) in cases {
+        assert_eq!(
+            allow("*").pattern(pattern).unwrap_err().to_string(),
+            format!("the pattern {pattern:?} is not valid: {problem}")
+        );
+    }
+    assert!(allow("*").pattern("path={a,b}").is_err());
+}
