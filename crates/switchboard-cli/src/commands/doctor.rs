@@ -5,6 +5,7 @@ mod surroundings;
 
 use futures_util::future::join_all;
 use serde::Serialize;
+use serde_json::Map;
 use switchboard::content::for_terminal;
 use switchboard::permission::{Action, Subject};
 use switchboard::{Catalog, ConnectionStatus, Host, Inspection, naming};
@@ -125,6 +126,7 @@ fn exposure(
             wire: &tool.wire_name,
             annotations: &tool.definition.annotations,
             trusts_annotations: false,
+            arguments: Some(&Map::new()),
         };
         policy.decide(&subject).action == Action::Deny
     });

@@ -2,6 +2,7 @@
 //! first thing on that way that does not hold.
 
 use serde::Serialize;
+use serde_json::Map;
 use switchboard::content::for_terminal;
 use switchboard::permission::{Action, Subject};
 use switchboard::{CatalogTool, Host, Inspection};
@@ -136,15 +137,24 @@ fn permission(
         Admission::Launch(spec) => spec.config().trust_annotations,
         _ => false,
     };
-    let decision = context.policy().decide(&Subject {
-        tool: &tool.id,
-        wire: &tool.wire_name,
-        annotations: &tool.definition.annotations,
-        trusts_annotations,
-    });
-    match decision.action {
-        Action::Deny => (Outcome::Failed, decision.to_string()),
-        _ => (Outcome::Ok, decision.to_string()),
+    let policy = context.policy();
+    let decide = |arguments| {
+        policy.decide(&Subject {
+            tool: &tool.id,
+            wire: &tool.wire_name,
+            annotations: &tool.definition.annotations,
+            trusts_annotations,
+            arguments,
+        })
+    };
+    let (mildest, strictest) = (decide(Some(&Map::new())), decide(None));
+    match mildest.action {
+        Action::Deny => (Outcome::Failed, mildest.to_string()),
+        action if action == strictest.action => (Outcome::Ok, mildest.to_string()),
+        _ => (
+            Outcome::Warning,
+            format!("{mildest}; with some arguments {strictest}"),
+        ),
     }
 }
 
