@@ -1,33 +1,10 @@
-//! The keys of a server entry: which are known, which one a misspelt one stands for, which hold secrets.
+//! What a key in a server entry means: whether it is known, which one a misspelt one stands for, whether
+//! it holds secrets.
 //!
-//! Invariant: a value under a key whose meaning is not known counts as secret.
+//! The known keys are those of the [`reference`](crate::reference). Invariant: a value under a key whose
+//! meaning is not known counts as secret.
 
-/// Every key that may stand in a server entry.
-const KNOWN: [&str; 23] = [
-    "type",
-    "command",
-    "args",
-    "env",
-    "cwd",
-    "inheritEnv",
-    "keepDaemons",
-    "url",
-    "headers",
-    "headersHelper",
-    "auth",
-    "oauth",
-    "timeout",
-    "startupTimeout",
-    "maxConcurrentCalls",
-    "reconnect",
-    "lazy",
-    "trustAnnotations",
-    "disabled",
-    "alwaysLoad",
-    "tools",
-    "id",
-    "name",
-];
+use crate::reference::{Display, ENTRY_KEYS, entry_key};
 
 /// What other programs call the same things, too far from our names to be taken for a slip.
 const FOREIGN: [(&str, &str); 6] = [
@@ -40,25 +17,22 @@ const FOREIGN: [(&str, &str); 6] = [
 ];
 
 pub(crate) fn is_known(key: &str) -> bool {
-    KNOWN.contains(&key)
+    entry_key(key).is_some()
 }
 
 /// The known key that an unknown one most likely stands for.
 pub(crate) fn suggest(key: &str) -> Option<&'static str> {
     let foreign = FOREIGN.iter().find(|(theirs, _)| *theirs == key);
-    foreign
-        .map(|(_, ours)| *ours)
-        .or_else(|| nearest(key, &KNOWN))
+    foreign.map(|(_, ours)| *ours).or_else(|| {
+        let known: Vec<_> = ENTRY_KEYS.iter().map(|key| key.name).collect();
+        nearest(key, &known)
+    })
 }
 
 /// Whether literal values under this key are kept out of everything that is shown.
 pub(crate) fn holds_secrets(key: &str) -> bool {
-    let meaning = if is_known(key) {
-        Some(key)
-    } else {
-        suggest(key)
-    };
-    matches!(meaning, None | Some("env" | "headers" | "auth" | "oauth"))
+    let meant = entry_key(key).or_else(|| entry_key(suggest(key)?));
+    meant.is_none_or(|key| key.display == Display::Masked)
 }
 
 /// The word nearest to `word`, if one is near enough to be meant.

@@ -39,6 +39,7 @@ mod merge;
 mod places;
 mod policy;
 mod raw;
+pub mod reference;
 mod secret;
 mod server;
 mod trust;

@@ -19,7 +19,7 @@ use crate::diagnostic::printable;
 use crate::secret::Secret;
 
 /// The longest name a server may have, in characters.
-const MAX_NAME_CHARS: usize = 256;
+pub(crate) const MAX_NAME_CHARS: usize = 256;
 
 /// The name under which a server is configured.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -16,6 +16,7 @@ use crate::expand::Environment;
 use crate::keys;
 use crate::layer::Scope;
 use crate::raw::{Finding, RawKind, RawMember, RawValue};
+use crate::reference;
 use crate::server::{
     ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig, ServerName, StdioConfig,
     TransportConfig,
@@ -157,6 +158,11 @@ const TYPES: [(&str, Type); 6] = [
     ("claudeai-proxy", Type::ClaudeAiProxy),
 ];
 
+/// The words that `type` may be.
+pub(crate) fn type_names() -> [&'static str; 6] {
+    TYPES.map(|(name, _)| name)
+}
+
 fn read_type(fields: &mut Fields<'_>) -> Result<Option<Type>, Located> {
     let Some(member) = fields.raw.member("type") else {
         return Ok(None);
@@ -170,7 +176,7 @@ fn read_type(fields: &mut Fields<'_>) -> Result<Option<Type>, Located> {
 }
 
 fn unknown_type(member: &RawMember, written: &str) -> Located {
-    let names = TYPES.map(|(name, _)| name);
+    let names = type_names();
     let problem = match keys::nearest(written, &names) {
         Some(name) => EntryProblem::new(format!("unknown `type`; did you mean `{name}`?")),
         None => EntryProblem::new("unknown `type`"),
@@ -263,7 +269,7 @@ fn read_reconnect(fields: &mut Fields<'_>) -> ReconnectConfig {
         return reconnect;
     }
     if let Some(attempts) = member.value.member(KEY) {
-        reconnect.max_attempts = fields.number(attempts, 0..=u64::from(u32::MAX));
+        reconnect.max_attempts = fields.number(attempts, reference::ATTEMPTS);
     }
     let suggest = |key: &str| keys::nearest(key, &[KEY]);
     warn_of_unknown_keys(fields, member.value.members(), |key| key == KEY, suggest);

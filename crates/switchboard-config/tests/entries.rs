@@ -7,14 +7,37 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use jsonschema::Validator;
 use serde_json::{Value, json};
+use switchboard_config::reference::servers_schema;
 use switchboard_config::{
     EntryProblem, InheritEnv, RemoteKind, ServerConfig, ServerName, TransportConfig, parse_server,
 };
 
+/// Whether the schema that editors use takes an entry.
+fn schema_takes(entry: &Value) -> bool {
+    static SCHEMA: LazyLock<Validator> =
+        LazyLock::new(|| jsonschema::validator_for(&servers_schema()).unwrap());
+    SCHEMA.is_valid(&json!({ "mcpServers": { "srv": entry } }))
+}
+
+/// Reads an entry. Whatever the loader is shown here, the schema is shown too, and they must agree;
+/// what variables hold only the loader can know.
 fn parse(json: &Value) -> Result<ServerConfig, EntryProblem> {
+    let parsed = load(json);
+    let is_known_early = !json.to_string().contains("${");
+    assert_eq!(
+        schema_takes(json),
+        parsed.is_ok() || !is_known_early,
+        "the schema on {json}"
+    );
+    parsed
+}
+
+fn load(json: &Value) -> Result<ServerConfig, EntryProblem> {
     let environment = HashMap::from([
         ("TOKEN".to_owned(), "hush".to_owned()),
         ("LINES".to_owned(), "a\nb".to_owned()),

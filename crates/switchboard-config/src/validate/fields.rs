@@ -12,11 +12,9 @@ use super::{EntryContext, EntryProblem};
 use crate::diagnostic::{Severity, printable};
 use crate::expand::{ExpandError, MAX_EXPANDED, expand};
 use crate::raw::{Finding, RawKind, RawMember, RawValue, Span};
+use crate::reference;
 use crate::secret::Secret;
 use crate::server::InheritEnv;
-
-/// The longest deadline that may be written: a day, in milliseconds.
-const MAX_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
 /// A problem and its place.
 pub(super) struct Located {
@@ -186,13 +184,13 @@ impl<'a> Fields<'a> {
 
     pub(super) fn duration(&mut self, key: &str) -> Option<Duration> {
         let member = self.raw.member(key)?;
-        let millis = self.number(member, 1..=MAX_MILLIS)?;
+        let millis = self.number(member, reference::MILLIS)?;
         Some(Duration::from_millis(millis))
     }
 
     pub(super) fn count(&mut self, key: &str) -> Option<NonZeroUsize> {
         let member = self.raw.member(key)?;
-        let count: u32 = self.number(member, 1..=u64::from(u32::MAX))?;
+        let count: u32 = self.number(member, reference::COUNT)?;
         NonZeroUsize::new(usize::try_from(count).ok()?)
     }
 
