@@ -35,6 +35,10 @@ fixtures:
 doc:
     cargo doc --workspace --no-deps --open
 
+# the pages that are made from the code: docs/config.md's reference, the JSON Schemas
+docs:
+    cargo xtask docs
+
 # format everything in place
 fmt:
     cargo fmt --all

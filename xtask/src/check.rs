@@ -1,5 +1,7 @@
-//! What can be judged without running a test: formatting, lints, documentation, dependency rules.
+//! What can be judged without running a test: formatting, lints, documentation and what of
+//! it is made from the code, dependency rules.
 
+use crate::docs;
 use crate::step::{Failure, Steps, answers_version, cargo};
 
 pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
@@ -22,6 +24,7 @@ pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
         "docs",
         cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
     )?;
+    docs::check(steps)?;
     check_dependencies(steps)
 }
 

@@ -4,6 +4,7 @@
 //! here is shipped, and nothing here is needed to build the crates.
 
 mod check;
+mod docs;
 mod fixtures;
 mod fuzz;
 mod picture;
@@ -22,7 +23,7 @@ use whole::Choice;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check                 formatting, lints, documentation, dependency rules
+  check                 formatting, lints, documentation and its made parts, dependency rules
   test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
   ci                    check, then fuzz a little, then test, with the time of each step
   whole NAME            a heavy check in full, of which CI runs a share:
@@ -31,6 +32,7 @@ usage: cargo xtask COMMAND
   fuzz [TARGET] [--seconds N]
                         feed made-up bytes to what reads them; a minute each unless said otherwise
   fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one
+  docs                  write docs/config.md's reference and the JSON Schemas, from the table of keys
   picture               draw what `switchboard demo` prints, for the README
 
 environment: SWITCHBOARD_FIXTURES  where the reference servers live
@@ -43,6 +45,7 @@ enum Chore {
     Whole(Choice),
     Fuzz(Order),
     Fixtures(AfterInstall),
+    Docs,
     Picture,
     Help,
 }
@@ -77,6 +80,7 @@ fn parse(args: &[String]) -> Result<Chore, Failure> {
             .ok_or_else(|| not_understood(&words)),
         ["fixtures"] => Ok(Chore::Fixtures(AfterInstall::Done)),
         ["fixtures", "--verify"] => Ok(Chore::Fixtures(AfterInstall::Verify)),
+        ["docs"] => Ok(Chore::Docs),
         ["picture"] => Ok(Chore::Picture),
         ["help" | "--help" | "-h"] => Ok(Chore::Help),
         [] => Err(Failure::Usage(USAGE.to_owned())),
@@ -111,6 +115,7 @@ fn perform(chore: Chore) -> Result<(), Failure> {
         }
         Chore::Fuzz(order) => fuzz::run(&mut steps, &order),
         Chore::Fixtures(after) => fixtures::run(&mut steps, after),
+        Chore::Docs => docs::write(&mut steps),
         Chore::Picture => picture::run(&mut steps),
         Chore::Help => {
             println!("{USAGE}");
