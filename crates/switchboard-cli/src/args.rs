@@ -8,7 +8,9 @@ mod rules;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+use crate::completion;
 
 pub(crate) use rules::RuleArgs;
 
@@ -34,6 +36,21 @@ Arguments:
   -             the same, read from stdin
 
 A key given twice makes a list where the schema wants one.";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+To complete from the next start of the shell on:
+  bash        switchboard completions bash > ~/.local/share/bash-completion/completions/switchboard
+  zsh         switchboard completions zsh > ~/.zfunc/_switchboard      (with ~/.zfunc in $fpath)
+  fish        switchboard completions fish > ~/.config/fish/completions/switchboard.fish
+  elvish      eval (switchboard completions elvish | slurp)            (in rc.elv)
+  powershell  switchboard completions powershell | Out-String | Invoke-Expression   (in $PROFILE)
+
+Names of servers and tools are completed from the config and from what the servers listed last;
+nothing is started.";
+
+const MANUAL_EXAMPLES: &str = "\
+To read it:     switchboard man | man -l -
+To install it:  switchboard man > ~/.local/share/man/man1/switchboard.1";
 
 /// Set up, inspect and call MCP servers.
 #[derive(Debug, Parser)]
@@ -70,9 +87,56 @@ enum Command {
     Why(With<WhyArgs>),
     /// See it work: two servers, a few calls, a crash and a recovery
     Demo(With<NoArgs>),
+    /// Print a script that teaches a shell to complete
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Print the manual page, or that of one command
+    #[command(after_help = MANUAL_EXAMPLES)]
+    Man {
+        /// A command of this program
+        #[arg(value_name = "COMMAND")]
+        command: Option<String>,
+    },
+    /// Print the JSON Schema of a config file, for editors
+    Schema {
+        /// Which file
+        #[arg(value_name = "FILE", default_value = "mcp")]
+        file: SchemaFile,
+    },
     /// The server that the demo starts
     #[command(name = DEMO_SERVER, hide = true)]
     DemoServer,
+}
+
+/// The shells that can be taught.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+/// The files that there is a schema of.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemaFile {
+    /// .mcp.json
+    Mcp,
+    /// settings.json
+    Settings,
+}
+
+/// What is printed as it is, and needs no servers.
+#[derive(Debug)]
+pub(crate) enum Page {
+    Completions(Shell),
+    Manual(Option<String>),
+    Schema(SchemaFile),
 }
 
 /// The hidden command under which this binary is a small MCP server.
@@ -99,6 +163,7 @@ pub(crate) enum Task {
     Why(WhyArgs),
     Demo,
     DemoServer,
+    Page(Page),
 }
 
 #[derive(Debug, Args)]
@@ -114,21 +179,21 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// The server's name
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = completion::server_names())]
     pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     /// Part of a name, or a glob such as `mcp__files__*`
-    #[arg(value_name = "PATTERN")]
+    #[arg(value_name = "PATTERN", add = completion::tool_names())]
     pub(crate) pattern: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
     /// The tool's name: `mcp__server__tool`
-    #[arg(value_name = "TOOL")]
+    #[arg(value_name = "TOOL", add = completion::tool_names())]
     pub(crate) tool: String,
 }
 
@@ -149,7 +214,7 @@ pub(crate) struct WhyArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
     /// The tool's name: `mcp__server__tool`
-    #[arg(value_name = "TOOL")]
+    #[arg(value_name = "TOOL", add = completion::tool_names())]
     pub(crate) tool: String,
     /// key=value, key:=json, one JSON object, or - for stdin
     #[arg(value_name = "ARGS", allow_negative_numbers = true)]
@@ -168,7 +233,7 @@ pub(crate) struct CallArgs {
 )]
 pub(crate) struct GlobalArgs {
     /// Servers from this file or JSON text; may be repeated
-    #[arg(long, value_name = "FILE|JSON")]
+    #[arg(long, value_name = "FILE|JSON", value_hint = ValueHint::FilePath)]
     pub(crate) mcp_config: Vec<String>,
     /// Use the servers of --mcp-config only
     #[arg(long)]
@@ -186,10 +251,10 @@ pub(crate) struct GlobalArgs {
     #[arg(long, short, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Log to a file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log_file: Option<PathBuf>,
     /// Write the wire traffic to a file, as JSON lines without secrets
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -227,6 +292,11 @@ impl Cli {
             Command::Why(with) => (Task::Why(with.own), with.global),
             Command::Demo(with) => (Task::Demo, with.global),
             Command::DemoServer => (Task::DemoServer, GlobalArgs::default()),
+            Command::Completions { shell } => {
+                (Task::Page(Page::Completions(shell)), GlobalArgs::default())
+            }
+            Command::Man { command } => (Task::Page(Page::Manual(command)), GlobalArgs::default()),
+            Command::Schema { file } => (Task::Page(Page::Schema(file)), GlobalArgs::default()),
         };
         (task, self.global.and(later))
     }

@@ -9,6 +9,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod get;
 pub(crate) mod list;
+pub(crate) mod page;
 pub(crate) mod tools;
 pub(crate) mod why;
 
@@ -42,6 +43,7 @@ pub(crate) async fn run(
         Task::Why(args) => why::run(&args, context, signals).await,
         Task::Demo => demo::run(context, signals).await,
         Task::DemoServer => Ok(Exit::Ok),
+        Task::Page(page) => page::run(&page, &context.screen),
     }
 }
 

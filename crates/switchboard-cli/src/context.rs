@@ -111,18 +111,7 @@ impl Context {
 
     /// Reads the config. What is wrong with it is told at once only if nothing is left of it.
     pub(crate) fn load_servers(&self) -> Result<Servers, Failure> {
-        let sources = Sources {
-            command_line: self
-                .flags
-                .mcp_config
-                .iter()
-                .map(|text| Source::from_argument(text))
-                .collect(),
-            strict: self.flags.strict_mcp_config,
-            ..self.places().sources()
-        };
-        let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
-        let loaded = load(&sources, &environment);
+        let loaded = load_all(&self.flags, &self.variables, &self.places());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
             diagnostic.severity == Severity::Error && diagnostic.server.is_none()
         });
@@ -245,6 +234,20 @@ impl Context {
     }
 }
 
+/// What is configured for whoever has these flags.
+fn load_all(flags: &GlobalArgs, variables: &BTreeMap<String, String>, places: &Places) -> Loaded {
+    let command_line = flags.mcp_config.iter();
+    let sources = Sources {
+        command_line: command_line
+            .map(|text| Source::from_argument(text))
+            .collect(),
+        strict: flags.strict_mcp_config,
+        ..places.sources()
+    };
+    let environment: HashMap<_, _> = variables.clone().into_iter().collect();
+    load(&sources, &environment)
+}
+
 impl Servers {
     /// Tells everything that is wrong with the config.
     pub(crate) fn diagnose(&self, screen: &Screen) {
@@ -314,6 +317,19 @@ impl Surroundings {
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
         }
+    }
+
+    /// What is configured, and what is remembered of it; nothing is said and nothing is begun.
+    pub(crate) fn peek(&self, flags: &GlobalArgs) -> Option<(Loaded, FileMemory)> {
+        let (folders, _) = find_folders(&self.variables).ok()?;
+        let memory = FileMemory::new(folders.state.join("servers"));
+        let places = Places::find(&std::env::current_dir().ok()?, folders);
+        Some((load_all(flags, &self.variables, &places), memory))
+    }
+
+    /// The words after the program's name.
+    pub(crate) fn typed(&self) -> &[String] {
+        &self.typed
     }
 
     /// Where output goes and how it looks there.

@@ -5,6 +5,7 @@ mod arguments;
 mod ask;
 mod chain;
 mod commands;
+mod completion;
 mod context;
 mod custody;
 mod failure;
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
         switchboard::process::keep_watch();
         return ExitCode::SUCCESS;
     }
+    // A shell asks what could be typed next, and is answered.
+    completion::answer();
     let (task, flags) = match Cli::try_parse() {
         Ok(cli) => cli.into_task(),
         Err(error) => return refuse(&error),
@@ -43,7 +46,11 @@ fn main() -> ExitCode {
     }
     let surroundings = Surroundings::read();
     let screen = surroundings.screen(&flags);
-    match run(task, flags, surroundings) {
+    let outcome = match task {
+        Task::Page(page) => commands::page::run(&page, &screen),
+        task => run(task, flags, surroundings),
+    };
+    match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
             screen.fail(&failure);

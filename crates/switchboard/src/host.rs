@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use builder::{HostBuilder, StartError};
+pub use site::memory_key;
 
 use crate::budget::Budget;
 use crate::call::{Arguments, Call, CallError, turn};

@@ -62,7 +62,9 @@ pub use call::{Arguments, Call, CallContext, CallError, CallOrigin, Denial, Viol
 pub use catalog::{Catalog, CatalogTool, RefusedTool};
 pub use content::{Block, Output};
 pub use event::{Event, Events};
-pub use host::{Host, HostBuilder, Readiness, ServerError, SetServersResult, StartError};
+pub use host::{
+    Host, HostBuilder, Readiness, ServerError, SetServersResult, StartError, memory_key,
+};
 pub use interact::{
     BoxFuture, ElicitAnswer, Interaction, Nobody, Offers, PermissionAnswer, PermissionQuestion,
     Root, ServerRequest,

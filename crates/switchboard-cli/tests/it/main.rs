@@ -15,6 +15,7 @@ mod call;
 mod demo;
 mod doctor;
 mod list;
+mod pages;
 mod signals;
 mod support;
 mod survivors;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Scope, ServerEntry, StdioConfig, TransportConfig, Trust,
+    Admission, InheritEnv, LaunchSpec, Scope, ServerEntry, TransportConfig, Trust,
 };
 
 use super::Shared;
@@ -56,12 +56,9 @@ impl Sites {
     /// A server with consent to run.
     pub(super) fn launched(&self, spec: &LaunchSpec, place: u64) -> Plot {
         let config = spec.config();
-        let (endpoint, memory_key) = match &config.transport {
-            TransportConfig::Stdio(stdio) => (
-                Endpoint::Stdio(stdio.clone()),
-                Some(memory_key(spec.name(), stdio)),
-            ),
-            other => (Endpoint::NotBuilt(other.kind_name()), None),
+        let endpoint = match &config.transport {
+            TransportConfig::Stdio(stdio) => Endpoint::Stdio(stdio.clone()),
+            other => Endpoint::NotBuilt(other.kind_name()),
         };
         let phase = match config {
             config if config.disabled => Phase::Off,
@@ -83,7 +80,7 @@ impl Sites {
             phase,
             retries: self.retry_policy(config.reconnect.max_attempts),
             startup: within_reason(config.startup_timeout),
-            memory_key,
+            memory_key: memory_key(spec),
             directory: project_of(spec),
         }
     }
@@ -239,14 +236,18 @@ fn redactor(endpoint: &Endpoint, ours: &Variables) -> Redactor {
     Redactor::new(own.chain(inherited))
 }
 
-/// Differs whenever something else would be run.
-fn memory_key(name: &ServerName, config: &StdioConfig) -> String {
+/// The key under which a [`ServerMemory`](crate::ServerMemory) knows a server: another one whenever
+/// something else would be run. `None`: nothing is remembered of it.
+pub fn memory_key(spec: &LaunchSpec) -> Option<String> {
+    let TransportConfig::Stdio(config) = &spec.config().transport else {
+        return None;
+    };
     let mut hash = Sha256::new();
     let mut add = |text: &str| {
         hash.update(text.len().to_le_bytes());
         hash.update(text.as_bytes());
     };
-    add(name.as_str());
+    add(spec.name().as_str());
     add(&config.command);
     add(&config.args.len().to_string());
     config.args.iter().for_each(|arg| add(arg));
@@ -256,11 +257,11 @@ fn memory_key(name: &ServerName, config: &StdioConfig) -> String {
         .as_deref()
         .map(std::path::Path::to_string_lossy)
         .unwrap_or_default());
-    hash.finalize()
-        .iter()
-        .take(16)
-        .fold(String::new(), |mut key, byte| {
-            let _ = write!(key, "{byte:02x}");
-            key
-        })
+    let digest = hash.finalize();
+    let mut key = String::new();
+    for byte in digest.iter().take(16) {
+        // Writing to a string cannot fail.
+        let _ = write!(key, "{byte:02x}");
+    }
+    Some(key)
 }

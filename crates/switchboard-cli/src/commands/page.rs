@@ -1,0 +1,49 @@
+//! `completions`, `man` and `schema`: what is printed as it is.
+
+use clap::CommandFactory as _;
+use clap_mangen::Man;
+use switchboard_config::{nearest, reference};
+
+use crate::args::{Cli, Page, SchemaFile};
+use crate::completion;
+use crate::failure::{Exit, Failure};
+use crate::render::Screen;
+
+pub(crate) fn run(page: &Page, screen: &Screen) -> Result<Exit, Failure> {
+    let text = match page {
+        Page::Completions(shell) => completion::script(*shell)?,
+        Page::Manual(command) => manual(command.as_deref())?,
+        Page::Schema(SchemaFile::Mcp) => format!("{:#}", reference::servers_schema()),
+        Page::Schema(SchemaFile::Settings) => format!("{:#}", reference::settings_schema()),
+    };
+    screen.print(&text)?;
+    Ok(Exit::Ok)
+}
+
+/// The manual page of the program, or of one command.
+fn manual(command: Option<&str>) -> Result<String, Failure> {
+    let mut program = Cli::command();
+    program.build();
+    let chosen = match command {
+        None => program,
+        Some(name) => match program.find_subcommand(name) {
+            Some(chosen) => chosen.clone(),
+            None => return Err(unknown(name, &program)),
+        },
+    };
+    let mut page = Vec::new();
+    Man::new(chosen).manual("Switchboard").render(&mut page)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+fn unknown(name: &str, program: &clap::Command) -> Failure {
+    let visible = program
+        .get_subcommands()
+        .filter(|known| !known.is_hide_set());
+    let names: Vec<_> = visible.map(clap::Command::get_name).collect();
+    let failure = Failure::usage(format!("there is no command {name:?}"));
+    match nearest(name, &names) {
+        Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
+        None => failure.hint(format!("one of {}", names.join(", "))),
+    }
+}
