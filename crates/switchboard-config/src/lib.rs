@@ -56,11 +56,11 @@ pub use load::load;
 pub use merge::{HostConfig, Loaded};
 pub use places::{Folders, Places, managed_folder};
 pub use policy::{Profile, ServerMatch, ServerPolicy};
-pub use secret::Secret;
+pub use secret::{Secret, secrets_in_arguments};
 pub use server::{
     InheritEnv, InvalidServerName, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig,
     ServerName, StdioConfig, TransportConfig,
 };
 pub use trust::{Admission, Consent, LaunchSpec, ServerEntry, Trust};
-pub use validate::{EntryProblem, parse_server};
+pub use validate::{CheckedEntry, EntryProblem, check_server, parse_server};
 pub use written::WrittenEntry;

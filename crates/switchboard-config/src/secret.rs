@@ -2,6 +2,8 @@
 //!
 //! Invariant: neither `Debug` nor `Serialize` ever shows the text; only [`Secret::expose`] does.
 
+pub(crate) mod looks;
+
 use std::fmt;
 
 use serde::{Serialize, Serializer};
@@ -47,4 +49,15 @@ impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(MASK)
     }
+}
+
+/// The parts of a server's arguments that look like secrets, whoever wrote them there.
+pub fn secrets_in_arguments(arguments: &[String]) -> Vec<Secret> {
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let parts = looks::in_arguments(&words);
+    let texts = words.iter().zip(parts).flat_map(|(word, parts)| {
+        let texts = parts.into_iter().filter_map(|part| word.get(part));
+        texts.map(Secret::from).collect::<Vec<_>>()
+    });
+    texts.collect()
 }

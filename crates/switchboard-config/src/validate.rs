@@ -5,6 +5,7 @@
 //! of the entry, so none can hold a secret.
 
 mod fields;
+mod plain_sight;
 
 use std::path::{Path, PathBuf};
 
@@ -89,6 +90,41 @@ pub fn parse_server(
     validate(&RawValue::from_json(json), &context).config
 }
 
+/// What is to be said about an entry that somebody wants to write down.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CheckedEntry {
+    /// The entry in its valid shape, or why it has none.
+    pub config: Result<ServerConfig, EntryProblem>,
+    /// What merely looks wrong with it.
+    pub warnings: Vec<EntryProblem>,
+}
+
+/// Checks an entry before it is written into the file of `scope`.
+pub fn check_server(
+    name: &ServerName,
+    json: &Json,
+    scope: Scope,
+    environment: &dyn Environment,
+) -> CheckedEntry {
+    let context = EntryContext {
+        name,
+        scope,
+        base: None,
+        environment,
+    };
+    let Validated { config, findings } = validate(&RawValue::from_json(json), &context);
+    let problem = config.as_ref().err();
+    let warnings = findings.into_iter().map(|finding| EntryProblem {
+        message: finding.message,
+        hint: finding.hint,
+    });
+    CheckedEntry {
+        warnings: warnings.filter(|told| Some(told) != problem).collect(),
+        config,
+    }
+}
+
 /// Checks and expands one entry.
 pub(crate) fn validate(raw: &RawValue, context: &EntryContext<'_>) -> Validated {
     let mut fields = Fields::new(raw, *context);
@@ -104,6 +140,9 @@ pub(crate) fn validate(raw: &RawValue, context: &EntryContext<'_>) -> Validated 
         }
     };
     warn_of_unknown_keys(&mut fields, raw.members(), keys::is_known, keys::suggest);
+    if context.scope == Scope::Project {
+        plain_sight::warn_of_secrets(&mut fields);
+    }
     Validated {
         config,
         findings: fields.findings,

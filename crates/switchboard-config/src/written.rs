@@ -1,7 +1,8 @@
 //! An entry as written, fit to be shown: unexpanded, and without literal secrets.
 //!
 //! Invariant: a literal value of a variable, a header, an `auth` setting or a key that nobody knows
-//! stands here as `***`; only references such as `${TOKEN}` are shown.
+//! stands here as `***`; only references such as `${TOKEN}` are shown. So does what looks like a secret
+//! in an argument or an address.
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
@@ -9,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::expand::is_only_references;
 use crate::keys;
 use crate::raw::{RawKind, RawValue};
-use crate::secret::MASK;
+use crate::secret::{MASK, looks};
 use crate::server::{InheritEnv, RemoteConfig, ServerConfig, StdioConfig, TransportConfig};
 
 /// An entry as somebody wrote it, with secrets masked. It always has a `type`.
@@ -36,11 +37,16 @@ impl WrittenEntry {
             let value = if keys::holds_secrets(&member.key) {
                 to_masked_json(&member.value)
             } else {
-                to_json(&member.value)
+                without_secrets(to_json(&member.value))
             };
             object.insert(member.key.clone(), value);
         }
         Self(object)
+    }
+
+    /// An entry that is given as data in code.
+    pub fn from_json(entry: &Json) -> Self {
+        Self::from_raw(&RawValue::from_json(entry))
     }
 
     /// What one would have to write for `config`, leaving out what is as it is by default.
@@ -62,6 +68,11 @@ impl WrittenEntry {
             }
         }
         put_settings(&mut put, config);
+        for key in ["command", "args", "url", "headersHelper"] {
+            if let Some(value) = object.get_mut(key) {
+                *value = without_secrets(value.take());
+            }
+        }
         Self(object)
     }
 }
@@ -137,6 +148,31 @@ fn to_masked_json(value: &RawValue) -> Json {
         RawKind::Text(text) if is_only_references(text) => json!(text),
         _ => json!(MASK),
     })
+}
+
+/// A value with what looks like a secret in it masked. A flag tells what the item behind it is.
+fn without_secrets(value: Json) -> Json {
+    match value {
+        Json::String(text) => json!(looks::masked(&text, &looks::in_text(&text))),
+        Json::Array(items) => {
+            let words = items.iter().map(|item| item.as_str().unwrap_or_default());
+            let parts = looks::in_arguments(&words.collect::<Vec<_>>());
+            let items = items.into_iter().zip(parts);
+            items
+                .map(|(item, parts)| match item {
+                    Json::String(text) => json!(looks::masked(&text, &parts)),
+                    other => without_secrets(other),
+                })
+                .collect()
+        }
+        Json::Object(members) => Json::Object(
+            members
+                .into_iter()
+                .map(|(key, value)| (key, without_secrets(value)))
+                .collect(),
+        ),
+        other => other,
+    }
 }
 
 fn map_leaves(value: &RawValue, leaf: &dyn Fn(&RawValue) -> Json) -> Json {

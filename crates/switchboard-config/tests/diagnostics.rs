@@ -240,3 +240,79 @@ fn what_is_found_can_be_told_as_json() {
         }])
     );
 }
+
+#[test]
+fn a_secret_in_the_file_of_a_project_is_warned_about_and_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(".mcp.json");
+    let json = r#"{
+  "mcpServers": {
+    "hub": {
+      "command": "npx",
+      "args": ["-y", "hub", "--token", "hush-1"],
+      "env": { "API_KEY": "hush-a1b2c3d4", "LEVEL": "debug", "TOKEN": "${TOKEN:-}" }
+    },
+    "far": {
+      "url": "https://me:hush-2@example.com/mcp",
+      "headers": { "Authorization": "Bearer hush-3", "Accept": "x" }
+    }
+  }
+}"#;
+    std::fs::write(&path, json).unwrap();
+    let load = |sources| {
+        let diagnostics = load(&sources, &HashMap::new()).diagnostics;
+        let texts: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+        let folder = folder.path().to_string_lossy().into_owned();
+        texts.join("\n\n").replace(&folder, "")
+    };
+    let told = load(Sources {
+        project: Some(path.clone()),
+        ..Sources::default()
+    });
+    assert_eq!(
+        told,
+        r#"warning: server `hub`: `API_KEY` in `env` looks like a secret, and everybody who has the project can read it
+ --> /.mcp.json:6:27
+  |
+6 |       "env": { "API_KEY": "*************", "LEVEL": "*****", "TOKEN": "${TOKEN:-}" }
+  |                           ^^^^^^^^^^^^^^^
+  = hint: write "${API_KEY}" instead, and set the variable outside of the project
+
+warning: server `hub`: `args` holds what looks like a secret, and everybody who has the project can read it
+ --> /.mcp.json:5:40
+  |
+5 |       "args": ["-y", "hub", "--token", "******"],
+  |                                        ^^^^^^^^
+  = hint: write ${HUB_TOKEN} in place of the secret, and set the variable outside of the project
+
+warning: server `far`: `Authorization` in `headers` looks like a secret, and everybody who has the project can read it
+  --> /.mcp.json:10:37
+   |
+10 |       "headers": { "Authorization": "****** ******", "Accept": "*" }
+   |                                     ^^^^^^^^^^^^^^^
+   = hint: write "Bearer ${FAR_TOKEN}" instead, and set the variable outside of the project
+
+warning: server `far`: `url` holds what looks like a secret, and everybody who has the project can read it
+ --> /.mcp.json:9:14
+  |
+9 |       "url": "*********************************",
+  |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  = hint: write ${FAR_TOKEN} in place of the secret, and set the variable outside of the project"#
+    );
+    let own = load(Sources {
+        user: Some(path),
+        ..Sources::default()
+    });
+    assert_eq!(own, "", "what the user keeps for themselves is their own");
+}
+
+#[test]
+fn arguments_that_look_like_secrets_are_hidden_in_what_cannot_be_read_too() {
+    let json = r#"{ "mcpServers": { "a": { "command": "x", "args": ["--token", "hush", "plain", "k=sk-abcdefghijklmn0123456"] "url": "https://a:hush@b" } } }"#;
+    let shown = rendered(json);
+    assert!(
+        !shown.contains("hush") && !shown.contains("sk-abc"),
+        "{shown}"
+    );
+    assert!(shown.contains("plain"), "{shown}");
+}

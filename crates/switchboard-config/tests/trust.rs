@@ -147,6 +147,33 @@ fn an_entry_is_shown_as_written_without_literal_secrets() {
 }
 
 #[test]
+fn arguments_and_addresses_are_shown_without_what_looks_like_a_secret() {
+    let entry = json!({
+        "command": "npx",
+        "args": ["-y", "hub", "--token", "hush", 5, "--level=debug", "KEY=hush"],
+        "cwd": "/srv"
+    });
+    let expected = json!({
+        "type": "stdio",
+        "command": "npx",
+        "args": ["-y", "hub", "--token", "***", 5, "--level=debug", "KEY=***"],
+        "cwd": "/srv"
+    });
+    assert_eq!(written(&entry), expected.to_string());
+
+    let config = ServerConfig::remote("https://a:hush@b.c/?token=hush&x=1", RemoteKind::Http);
+    assert_eq!(
+        serde_json::to_value(in_code(config).written()).unwrap(),
+        json!({ "type": "http", "url": "https://a:***@b.c/?token=***&x=1" })
+    );
+    let config = ServerConfig::stdio("hub", ["--password", "hush"]);
+    assert_eq!(
+        serde_json::to_value(in_code(config).written()).unwrap(),
+        json!({ "type": "stdio", "command": "hub", "args": ["--password", "***"] })
+    );
+}
+
+#[test]
 fn an_entry_is_always_shown_with_a_type() {
     for (entry, expected) in [
         (json!({ "url": "u" }), json!({ "type": "http", "url": "u" })),

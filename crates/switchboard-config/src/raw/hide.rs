@@ -7,6 +7,7 @@ use super::text::{SourceText, Span};
 use super::{RawKind, RawMember, RawValue};
 use crate::expand::pieces;
 use crate::keys;
+use crate::secret::looks;
 
 /// The secrets in the entries of a document that was understood.
 pub(super) fn in_entries(text: &SourceText, servers: &[RawMember]) -> Vec<Span> {
@@ -14,9 +15,39 @@ pub(super) fn in_entries(text: &SourceText, servers: &[RawMember]) -> Vec<Span> 
     for member in servers.iter().flat_map(|server| server.value.members()) {
         if keys::holds_secrets(&member.key) {
             hide_value(text, &member.value, &mut spans);
+        } else {
+            hide_lookalikes(&member.value, None, &mut spans);
         }
     }
     spans
+}
+
+/// Hides texts that hold what looks like a secret. `before` is the text before in a list.
+fn hide_lookalikes(value: &RawValue, before: Option<&str>, spans: &mut Vec<Span>) {
+    match &value.kind {
+        RawKind::Text(text) if !looks::in_argument(text, before).is_empty() => {
+            spans.push(Span {
+                start: value.span.start + 1,
+                end: value.span.end.saturating_sub(1),
+            });
+        }
+        RawKind::List(items) => {
+            let mut before = None;
+            for item in items {
+                hide_lookalikes(item, before, spans);
+                before = match &item.kind {
+                    RawKind::Text(text) => Some(text),
+                    _ => None,
+                };
+            }
+        }
+        RawKind::Object(members) => {
+            for member in members {
+                hide_lookalikes(&member.value, None, spans);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn hide_value(text: &SourceText, value: &RawValue, spans: &mut Vec<Span>) {
@@ -56,6 +87,8 @@ pub(super) fn by_looks(text: &str) -> Vec<Span> {
     let mut place = Place::Elsewhere;
     // Whether values under the key that was just met may be shown.
     let mut key = None;
+    // The word before, which may be a flag that tells what this one is.
+    let mut before = None;
     let mut tokens = tokens(text).peekable();
     while let Some(token) = tokens.next() {
         match token {
@@ -67,9 +100,10 @@ pub(super) fn by_looks(text: &str) -> Vec<Span> {
                 if before_colon && !is_value && looks_like_key(word) {
                     key = Some(!keys::holds_secrets(word));
                     place = Place::Elsewhere;
-                } else if !place.is_shown() {
+                } else if !place.is_shown() || !looks::in_argument(word, before).is_empty() {
                     spans.push(span);
                 }
+                before = Some(word);
                 if is_value {
                     place = Place::Elsewhere;
                 }

@@ -271,10 +271,14 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn warn(&mut self, span: Span, message: String) {
+        self.warn_with_hint(span, message, None);
+    }
+
+    pub(super) fn warn_with_hint(&mut self, span: Span, message: String, hint: Option<String>) {
         self.findings.push(Finding {
             severity: Severity::Warning,
             message,
-            hint: None,
+            hint,
             span: Some(span),
             server: Some(self.context.name.clone()),
         });

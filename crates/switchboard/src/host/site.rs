@@ -8,6 +8,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use switchboard_config::{
     Admission, InheritEnv, LaunchSpec, Scope, ServerEntry, TransportConfig, Trust,
+    secrets_in_arguments,
 };
 
 use super::Shared;
@@ -222,7 +223,8 @@ fn project_of(spec: &LaunchSpec) -> Option<PathBuf> {
     file.parent().map(std::path::Path::to_owned)
 }
 
-/// Masks what the entry gives its child: its `env`, and what it names in `inheritEnv`.
+/// Masks what the entry gives its child: its `env`, what it names in `inheritEnv`, and what looks like
+/// a secret in its arguments.
 fn redactor(endpoint: &Endpoint, ours: &Variables) -> Redactor {
     let Endpoint::Stdio(config) = endpoint else {
         return Redactor::default();
@@ -233,7 +235,9 @@ fn redactor(endpoint: &Endpoint, ours: &Variables) -> Redactor {
         _ => &[],
     };
     let inherited = inherited.iter().filter_map(|name| ours.get(name).cloned());
-    Redactor::new(own.chain(inherited))
+    let given = secrets_in_arguments(&config.args).into_iter();
+    let given = given.map(|secret| secret.expose().to_owned());
+    Redactor::new(own.chain(inherited).chain(given))
 }
 
 /// The key under which a [`ServerMemory`](crate::ServerMemory) knows a server: another one whenever

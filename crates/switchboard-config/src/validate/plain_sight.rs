@@ -1,0 +1,90 @@
+//! Secrets that everybody with the project can read, because its file holds them.
+//!
+//! Warned about, not refused: the entry works. The value itself is never part of the warning.
+
+use super::fields::Fields;
+use crate::diagnostic::printable;
+use crate::raw::{RawKind, RawMember, RawValue, Span};
+use crate::secret::looks;
+
+pub(super) fn warn_of_secrets(fields: &mut Fields<'_>) {
+    let raw = fields.raw;
+    for key in ["env", "headers"] {
+        for member in raw
+            .member(key)
+            .map_or(&[][..], |member| member.value.members())
+        {
+            if let RawKind::Text(value) = &member.value.kind
+                && looks::is_secret_value(&member.key, value)
+            {
+                let name = printable(&member.key);
+                let message = format!("`{name}` in `{key}` looks like a secret, and {READABLE}");
+                let reference = reference(fields, key, member, value);
+                let instead = format!("\"{reference}\" instead");
+                warn(fields, member.value.span, message, &instead);
+            }
+        }
+    }
+    for key in ["command", "args", "url", "headersHelper"] {
+        for span in raw
+            .member(key)
+            .map_or_else(Vec::new, |member| spans(&member.value))
+        {
+            let message = format!("`{key}` holds what looks like a secret, and {READABLE}");
+            let instead = format!("${{{}}} in place of the secret", variable_of(fields));
+            warn(fields, span, message, &instead);
+        }
+    }
+}
+
+const READABLE: &str = "everybody who has the project can read it";
+
+fn warn(fields: &mut Fields<'_>, span: Span, message: String, instead: &str) {
+    let hint = format!("write {instead}, and set the variable outside of the project");
+    fields.warn_with_hint(span, message, Some(hint));
+}
+
+/// What to write instead of the value.
+fn reference(fields: &Fields<'_>, key: &str, member: &RawMember, value: &str) -> String {
+    if key == "env" {
+        return format!("${{{}}}", printable(&member.key));
+    }
+    let scheme = ["Bearer ", "Basic "]
+        .into_iter()
+        .find(|scheme| value.starts_with(scheme));
+    format!("{}${{{}}}", scheme.unwrap_or_default(), variable_of(fields))
+}
+
+/// A variable of a name that fits the server.
+fn variable_of(fields: &Fields<'_>) -> String {
+    let name = fields.context.name.as_str();
+    let letters = name.chars().map(|letter| match letter {
+        letter if letter.is_ascii_alphanumeric() => letter.to_ascii_uppercase(),
+        _ => '_',
+    });
+    let name: String = letters.collect();
+    match name.chars().next() {
+        Some(first) if first.is_ascii_digit() => format!("_{name}_TOKEN"),
+        _ => format!("{name}_TOKEN"),
+    }
+}
+
+/// The places of the texts that hold what looks like a secret.
+fn spans(value: &RawValue) -> Vec<Span> {
+    match &value.kind {
+        RawKind::Text(text) if !looks::in_text(text).is_empty() => vec![value.span],
+        RawKind::List(items) => {
+            let words = items.iter().map(|item| match &item.kind {
+                RawKind::Text(text) => text.as_str(),
+                _ => "",
+            });
+            let parts = looks::in_arguments(&words.collect::<Vec<_>>());
+            let found = items
+                .iter()
+                .zip(parts)
+                .filter(|(_, parts)| !parts.is_empty());
+            found.map(|(item, _)| item.span).collect()
+        }
+        _ => Vec::new(),
+    }
+}
