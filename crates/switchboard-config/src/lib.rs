@@ -44,6 +44,7 @@ mod secret;
 mod server;
 mod trust;
 mod validate;
+mod watch;
 mod written;
 
 pub use diagnostic::{Diagnostic, Origin, Severity, Snippet};
@@ -63,4 +64,5 @@ pub use server::{
 };
 pub use trust::{Admission, Consent, LaunchSpec, ServerEntry, Trust};
 pub use validate::{CheckedEntry, EntryProblem, check_server, parse_server};
+pub use watch::{Reading, Targets, Watched, Watcher};
 pub use written::WrittenEntry;

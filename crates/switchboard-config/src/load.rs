@@ -6,7 +6,7 @@ use crate::diagnostic::Severity;
 use crate::expand::Environment;
 use crate::layer::{Layer, Scope, Source, Sources};
 use crate::merge::{Loaded, merge};
-use crate::raw::{Finding, RawDocument, RawMember};
+use crate::raw::{Content, Finding, RawDocument, RawMember};
 use crate::server::ServerName;
 use crate::trust::ServerEntry;
 use crate::validate::{EntryContext, validate};
@@ -19,6 +19,15 @@ use crate::written::WrittenEntry;
 /// error for a source that the command line names, a warning for the files that merely lie around. Only
 /// the named files are read, and no process is started.
 pub fn load(sources: &Sources, environment: &dyn Environment) -> Loaded {
+    load_from(sources, environment, Content::read)
+}
+
+/// As [`load`], with whoever knows what the files hold.
+pub(crate) fn load_from(
+    sources: &Sources,
+    environment: &dyn Environment,
+    read: impl Fn(&Path) -> Content,
+) -> Loaded {
     let file = |path: &Option<PathBuf>, scope| Some((Source::File(path.clone()?), scope));
     let command_line = sources.command_line.iter().rev();
     let command_line = command_line.map(|source| (source.clone(), Scope::CommandLine));
@@ -33,21 +42,26 @@ pub fn load(sources: &Sources, environment: &dyn Environment) -> Loaded {
             .into_iter()
             .chain(command_line)
             .chain(files.filter_map(|(path, scope)| file(path, scope)))
-            .filter_map(|(source, scope)| read_layer(&source, scope, environment)),
+            .filter_map(|(source, scope)| {
+                let document = match &source {
+                    Source::Inline(text) => RawDocument::inline(text, scope),
+                    Source::File(path) => RawDocument::of_file(path, &read(path), scope)?,
+                };
+                Some(read_layer(document, scope, environment))
+            }),
     )
 }
 
-fn read_layer(source: &Source, scope: Scope, environment: &dyn Environment) -> Option<Layer> {
-    let mut document = RawDocument::read(source, scope)?;
+fn read_layer(mut document: RawDocument, scope: Scope, environment: &dyn Environment) -> Layer {
     let servers = std::mem::take(&mut document.servers);
     let entries = servers
         .iter()
         .filter_map(|member| read_entry(&mut document, member, scope, environment))
         .collect();
-    Some(Layer {
+    Layer {
         entries,
         diagnostics: document.diagnostics(),
-    })
+    }
 }
 
 /// `None`: the entry has no name by which it could be shown.

@@ -10,11 +10,12 @@ mod parse;
 mod text;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, Origin, Severity};
-use crate::layer::{Scope, Source};
+use crate::layer::Scope;
 use crate::server::ServerName;
 
 pub(crate) use file::{ReadError, read as read_file};
@@ -113,6 +114,34 @@ pub(crate) struct Finding {
     pub(crate) server: Option<ServerName>,
 }
 
+/// What a look at a file brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Missing,
+    Bytes(Arc<[u8]>),
+    Unreadable {
+        message: String,
+        hint: Option<&'static str>,
+    },
+}
+
+impl Content {
+    pub(crate) fn read(path: &Path) -> Self {
+        match file::read(path) {
+            Ok(bytes) => Self::Bytes(bytes.into()),
+            Err(file::ReadError::Missing) => Self::Missing,
+            Err(error) => Self::unreadable(&error),
+        }
+    }
+
+    fn unreadable(error: &file::ReadError) -> Self {
+        Self::Unreadable {
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
 /// One source, read as far as it could be.
 #[derive(Debug)]
 pub(crate) struct RawDocument {
@@ -120,33 +149,46 @@ pub(crate) struct RawDocument {
     /// The members of `mcpServers`, each name once.
     pub(crate) servers: Vec<RawMember>,
     pub(crate) findings: Vec<Finding>,
+    /// It could not be read at all: not because of what one entry says.
+    pub(crate) is_broken: bool,
 }
 
 impl RawDocument {
-    /// Reads `source`. `None`: there is nothing to read, and nothing to say about that.
-    pub(crate) fn read(source: &Source, scope: Scope) -> Option<Self> {
-        match source {
-            Source::Inline(text) => Some(Self::from_bytes(None, text.as_bytes(), scope)),
-            Source::File(path) => match file::read(path) {
-                Ok(bytes) => Some(Self::from_bytes(Some(path), &bytes, scope)),
-                Err(file::ReadError::Missing) if scope != Scope::CommandLine => None,
-                Err(error) => Some(Self::unreadable(Some(path), &error, scope)),
-            },
-        }
+    /// Reads JSON text that stands for itself.
+    pub(crate) fn inline(text: &str, scope: Scope) -> Self {
+        Self::from_bytes(None, text.as_bytes(), scope)
+    }
+
+    /// Reads what a file holds. `None`: there is nothing to read, and nothing to say about that.
+    pub(crate) fn of_file(path: &Path, content: &Content, scope: Scope) -> Option<Self> {
+        let missing = Content::unreadable(&file::ReadError::Missing);
+        let content = match content {
+            Content::Missing if scope == Scope::CommandLine => &missing,
+            Content::Missing => return None,
+            content => content,
+        };
+        Some(match content {
+            Content::Bytes(bytes) => Self::from_bytes(Some(path), bytes, scope),
+            Content::Unreadable { message, hint } => {
+                Self::unreadable(Some(path), message, *hint, scope)
+            }
+            Content::Missing => return None,
+        })
     }
 
     fn from_bytes(file: Option<&Path>, bytes: &[u8], scope: Scope) -> Self {
         if bytes.len() > file::MAX_BYTES {
-            return Self::unreadable(file, &file::ReadError::TooLarge, scope);
+            let error = file::ReadError::TooLarge;
+            return Self::unreadable(file, &error.to_string(), error.hint(), scope);
         }
         parse::parse(file, bytes, scope.severity_of_failure())
     }
 
-    fn unreadable(file: Option<&Path>, error: &file::ReadError, scope: Scope) -> Self {
+    fn unreadable(file: Option<&Path>, message: &str, hint: Option<&str>, scope: Scope) -> Self {
         let finding = Finding {
             severity: scope.severity_of_failure(),
-            message: error.to_string(),
-            hint: error.hint().map(str::to_owned),
+            message: message.to_owned(),
+            hint: hint.map(str::to_owned),
             span: None,
             server: None,
         };
@@ -154,6 +196,7 @@ impl RawDocument {
             text: SourceText::new(file, String::new()),
             servers: Vec::new(),
             findings: vec![finding],
+            is_broken: true,
         }
     }
 

@@ -51,12 +51,15 @@ pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> Ra
         Ok(parsed) => reader.read_root(parsed.value.as_ref()),
         Err(error) => return broken(file, text.as_str(), &error, severity),
     };
+    let is_broken = servers.is_none();
+    let servers = servers.unwrap_or_default();
     let hidden = hide::in_entries(&text, &servers);
     text.hide(hidden);
     RawDocument {
         text,
         servers,
         findings: reader.findings,
+        is_broken,
     }
 }
 
@@ -74,6 +77,7 @@ fn broken(file: Option<&Path>, text: &str, error: &ParseError, severity: Severit
         text,
         servers: Vec::new(),
         findings: reader.findings,
+        is_broken: true,
     }
 }
 
@@ -155,6 +159,7 @@ fn undecodable(
             span,
             server: None,
         }],
+        is_broken: true,
     }
 }
 
@@ -167,15 +172,16 @@ struct Reader {
 }
 
 impl Reader {
-    fn read_root(&mut self, root: Option<&ast::Value<'_>>) -> Vec<RawMember> {
+    /// `None`: it is not the kind of document that servers stand in.
+    fn read_root(&mut self, root: Option<&ast::Value<'_>>) -> Option<Vec<RawMember>> {
         let Some(root) = root else {
             self.warn("the file is empty", Some(EXAMPLE), None);
-            return Vec::new();
+            return None;
         };
         let ast::Value::Object(root) = root else {
             let message = format!("expected an object with `{SERVERS}`");
             self.fail(message, Some(EXAMPLE), span_of(root.range()));
-            return Vec::new();
+            return None;
         };
         // As everywhere in JSON, the last one counts.
         let mut found = root
@@ -184,7 +190,7 @@ impl Reader {
             .filter(|prop| prop.name.as_str() == SERVERS);
         let Some(servers) = found.next_back() else {
             self.report_missing(root);
-            return Vec::new();
+            return Some(Vec::new());
         };
         let again = span_of(servers.name.range());
         for _ in found {
@@ -193,13 +199,16 @@ impl Reader {
         let ast::Value::Object(servers) = &servers.value else {
             let message = format!("`{SERVERS}` must be an object");
             self.fail(message, Some(EXAMPLE), span_of(servers.value.range()));
-            return Vec::new();
+            return None;
         };
-        self.read_servers(servers).unwrap_or_else(|TooDeep(span)| {
-            let message = format!("values nest more than {MAX_DEPTH} levels deep");
-            self.fail(message, None, span);
-            Vec::new()
-        })
+        match self.read_servers(servers) {
+            Ok(servers) => Some(servers),
+            Err(TooDeep(span)) => {
+                let message = format!("values nest more than {MAX_DEPTH} levels deep");
+                self.fail(message, None, span);
+                None
+            }
+        }
     }
 
     fn read_servers(&mut self, servers: &ast::Object<'_>) -> Result<Vec<RawMember>, TooDeep> {
