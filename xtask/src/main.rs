@@ -27,7 +27,7 @@ usage: cargo xtask COMMAND
   test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
   ci                    check, then fuzz a little, then test, with the time of each step
   whole NAME            a heavy check in full, of which CI runs a share:
-                        seeds, trees, kills, connects, floods, rules, names,
+                        seeds, trees, kills, connects, floods, rules, names, reloads,
                         fuzz, or all
   fuzz [TARGET] [--seconds N]
                         feed made-up bytes to what reads them; a minute each unless said otherwise

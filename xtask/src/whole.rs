@@ -21,7 +21,7 @@ pub(crate) struct Check {
     rounds: u32,
 }
 
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     Check::new("seeds", "switchboard", 2_000),
     Check::new("trees", "switchboard", 500),
     Check::new("kills", "switchboard-cli", 100),
@@ -29,6 +29,7 @@ const CHECKS: [Check; 7] = [
     Check::new("floods", "switchboard", 1_000_000),
     Check::new("rules", "switchboard", 100_000),
     Check::new("names", "switchboard", 50_000),
+    Check::new("reloads", "switchboard", 2_000),
 ];
 
 /// What was asked for.

@@ -124,7 +124,7 @@ impl Catalog {
     }
 }
 
-/// Where a server stands among all. Places are never given twice: a server that comes under the name
+/// Which server of a name is meant. Places are never given twice: a server that comes under the name
 /// of an earlier one is not that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stand {
@@ -135,15 +135,49 @@ pub(crate) struct Stand {
 /// What one server offers right now.
 #[derive(Default)]
 struct Offer {
-    /// The server's place in the order.
+    /// Whose it is.
     place: u64,
     tools: Vec<Arc<CatalogTool>>,
     exposed: bool,
 }
 
+/// What all servers offer.
+#[derive(Default)]
+struct Offers {
+    by_server: BTreeMap<ServerName, Offer>,
+    /// The servers in the order in which their tools are listed.
+    order: Vec<ServerName>,
+}
+
+impl Offers {
+    fn admit(&mut self, owner: &Stand) {
+        let offer = Offer {
+            place: owner.place,
+            exposed: true,
+            ..Offer::default()
+        };
+        self.by_server.insert(owner.server.clone(), offer);
+    }
+
+    /// The offer of this very server.
+    fn of(&mut self, owner: &Stand) -> Option<&mut Offer> {
+        let offer = self.by_server.get_mut(&owner.server);
+        offer.filter(|offer| offer.place == owner.place)
+    }
+
+    fn remove(&mut self, owner: &Stand) -> bool {
+        let is_there = self.of(owner).is_some();
+        if is_there {
+            self.by_server.remove(&owner.server);
+            self.order.retain(|server| *server != owner.server);
+        }
+        is_there
+    }
+}
+
 /// Where servers hand in what they offer.
 pub(crate) struct Publisher {
-    offers: Mutex<BTreeMap<ServerName, Offer>>,
+    offers: Mutex<Offers>,
     current: ArcSwap<Catalog>,
     events: EventSink,
 }
@@ -162,14 +196,38 @@ impl Publisher {
         self.current.load()
     }
 
-    /// Makes room for a server.
+    /// The servers in their order.
+    pub(crate) fn order(&self) -> Vec<ServerName> {
+        lock(&self.offers).order.clone()
+    }
+
+    /// Makes room for a server, behind all others.
     pub(crate) fn admit(&self, owner: &Stand) {
-        let offer = Offer {
-            place: owner.place,
-            exposed: true,
-            ..Offer::default()
-        };
-        lock(&self.offers).insert(owner.server.clone(), offer);
+        let mut offers = lock(&self.offers);
+        offers.admit(owner);
+        offers.order.retain(|server| *server != owner.server);
+        offers.order.push(owner.server.clone());
+    }
+
+    /// Lets servers go, makes room for others, and puts all into this order. Nobody sees it before
+    /// the next publication, and then all of it at once.
+    pub(crate) fn prepare(&self, gone: &[Stand], new: &[Stand], order: Vec<ServerName>) {
+        let mut offers = lock(&self.offers);
+        for owner in gone {
+            offers.remove(owner);
+        }
+        for owner in new {
+            offers.admit(owner);
+        }
+        offers.order = order;
+        // One may have ended by itself while the order was made.
+        let Offers { by_server, order } = &mut *offers;
+        order.retain(|server| by_server.contains_key(server));
+    }
+
+    /// Publishes what was prepared.
+    pub(crate) fn publish_prepared(&self) {
+        self.publish(&lock(&self.offers));
     }
 
     /// A fresh listing. Definitions that did not change keep their compiled schemas.
@@ -209,27 +267,22 @@ impl Publisher {
     /// The server is gone for good.
     pub(crate) fn remove(&self, owner: &Stand) {
         let mut offers = lock(&self.offers);
-        if offers
-            .get(&owner.server)
-            .is_some_and(|offer| offer.place == owner.place)
-        {
-            offers.remove(&owner.server);
-            self.publish(&offers, &owner.server);
+        if offers.remove(owner) {
+            self.publish(&offers);
         }
     }
 
     fn change(&self, owner: &Stand, change: impl FnOnce(&mut Offer)) {
         let mut offers = lock(&self.offers);
-        let offer = offers.get_mut(&owner.server);
-        if let Some(offer) = offer.filter(|offer| offer.place == owner.place) {
+        if let Some(offer) = offers.of(owner) {
             change(offer);
-            self.publish(&offers, &owner.server);
+            self.publish(&offers);
         }
     }
 
     /// Puts the offers together. Called with the offers locked, so that snapshots never overtake
     /// each other.
-    fn publish(&self, offers: &BTreeMap<ServerName, Offer>, cause: &ServerName) {
+    fn publish(&self, offers: &Offers) {
         let before = self.current();
         let mut next = assemble(offers);
         let difference = diff::between(&before, &next);
@@ -237,24 +290,29 @@ impl Publisher {
             return;
         }
         next.revision = Revision(before.revision.0 + 1);
-        let revision = next.revision;
-        self.current.store(Arc::new(next));
-        if difference.concerns_tools() {
+        let next = Arc::new(next);
+        self.current.store(Arc::clone(&next));
+        if !self.events.has_listeners() {
+            return;
+        }
+        for (server, part) in difference.by_server(&before, &next) {
             self.events.send(|| Event::ToolsChanged {
-                server: cause.clone(),
-                revision,
-                added: difference.added,
-                removed: difference.removed,
-                changed: difference.changed,
+                server,
+                revision: next.revision,
+                added: part.added,
+                removed: part.removed,
+                changed: part.changed,
             });
         }
     }
 }
 
-fn assemble(offers: &BTreeMap<ServerName, Offer>) -> Catalog {
-    let mut exposed: Vec<_> = offers.values().filter(|offer| offer.exposed).collect();
-    exposed.sort_by_key(|offer| offer.place);
-    let offered: Vec<_> = exposed.iter().flat_map(|offer| &offer.tools).collect();
+fn assemble(offers: &Offers) -> Catalog {
+    let in_order = offers.order.iter();
+    let exposed = in_order
+        .filter_map(|server| offers.by_server.get(server))
+        .filter(|offer| offer.exposed);
+    let offered: Vec<_> = exposed.flat_map(|offer| &offer.tools).collect();
     let names: Vec<_> = offered
         .iter()
         .map(|tool| (&tool.wire_name, tool.is_exact))

@@ -45,6 +45,13 @@ pub enum Event {
         /// Tools with a new definition.
         changed: Vec<WireName>,
     },
+    /// Another config holds: servers came or went.
+    ConfigApplied {
+        /// Servers that are new or changed.
+        added: Vec<String>,
+        /// Servers that are gone or changed.
+        removed: Vec<String>,
+    },
     /// Something in a server's listing could not be used.
     ListingNoted {
         /// Which server.

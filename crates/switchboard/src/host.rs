@@ -5,6 +5,7 @@
 
 mod builder;
 pub(crate) mod plan;
+mod reload;
 mod site;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use builder::{HostBuilder, StartError};
+pub use reload::Applied;
 pub use site::memory_key;
 
 use crate::budget::Budget;
@@ -33,11 +35,12 @@ use crate::event::{EventSink, Events};
 use crate::id::{CallId, ServerName};
 use crate::interact::Interaction;
 use crate::limits::{Deadlines, Limits};
-use crate::permission::Policy;
+use crate::permission::{Policy, Rule};
 use crate::server::ServerHandle;
 use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
 use crate::sync::lock;
 use crate::transport::children::Children;
+use plan::Filed;
 use site::Sites;
 
 /// What shutting down may take on top of the time that children are given.
@@ -55,7 +58,8 @@ pub(crate) struct Shared {
     handles: ArcSwap<Handles>,
     servers: Mutex<Servers>,
     catalog: Arc<Publisher>,
-    policy: Policy,
+    /// Replaced as a whole while calls are being decided on.
+    policy: ArcSwap<Policy>,
     interaction: Arc<dyn Interaction>,
     limits: Arc<Limits>,
     budget: Budget,
@@ -66,7 +70,7 @@ pub(crate) struct Shared {
     permits: Semaphore,
     next_call: AtomicU64,
     sites: Sites,
-    /// Held while the set of dynamic servers is being changed.
+    /// Held while a set of servers is being changed.
     changing: tokio::sync::Mutex<()>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -75,13 +79,21 @@ pub(crate) struct Shared {
 
 type Handles = BTreeMap<ServerName, Arc<ServerHandle>>;
 
-/// What was asked of servers in code. Locked while the set of servers is being changed.
+/// What was asked for. Locked while the set of servers is being changed.
 #[derive(Default)]
 struct Servers {
     /// The entries of scope *dynamic*.
     dynamic: BTreeMap<ServerName, LaunchSpec>,
-    /// The place of the next server in the order.
+    /// The entries that came from files.
+    filed: BTreeMap<ServerName, Filed>,
     next_place: u64,
+}
+
+impl Servers {
+    fn next_place(&mut self) -> u64 {
+        self.next_place += 1;
+        self.next_place
+    }
 }
 
 /// What [`Host::set_servers`] changed.
@@ -303,6 +315,12 @@ impl Host {
         result
     }
 
+    /// Replaces all permission rules, those that the host was built with included. A call that was
+    /// permitted before stays permitted.
+    pub fn set_rules(&self, rules: impl IntoIterator<Item = Rule>) {
+        self.shared.policy.store(Arc::new(Policy::new(rules)));
+    }
+
     /// The whole of a result that was cut, by the handle in [`Output::whole`].
     pub fn kept_result(&self, handle: &SpillHandle) -> std::io::Result<String> {
         match &self.shared.spill {
@@ -344,8 +362,8 @@ impl Shared {
         self.catalog.current()
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
-        &self.policy
+    pub(crate) fn policy(&self) -> Guard<Arc<Policy>> {
+        self.policy.load()
     }
 
     pub(crate) fn interaction(&self) -> &dyn Interaction {
@@ -395,9 +413,10 @@ impl Shared {
     }
 
     fn in_order(&self) -> Vec<Arc<ServerHandle>> {
-        let mut servers: Vec<_> = self.handles.load().values().cloned().collect();
-        servers.sort_by_key(|server| server.profile().place);
-        servers
+        let handles = self.handles.load();
+        let order = self.catalog.order();
+        let in_order = order.iter().filter_map(|name| handles.get(name));
+        in_order.cloned().collect()
     }
 
     fn add_dynamic(&self, spec: &LaunchSpec) -> Result<Arc<ServerHandle>, ServerError> {
@@ -422,8 +441,7 @@ impl Shared {
         if self.handles.load().contains_key(name) {
             return Err(ServerError::NameTaken(name.clone()));
         }
-        let place = servers.next_place;
-        servers.next_place += 1;
+        let place = servers.next_place();
         let plot = describe(&self.sites, place);
         self.catalog.admit(&Stand {
             server: name.clone(),
@@ -437,6 +455,7 @@ impl Shared {
     fn forget(&self, name: &ServerName) {
         let mut servers = lock(&self.servers);
         servers.dynamic.remove(name);
+        servers.filed.remove(name);
         self.change_handles(|handles| drop(handles.remove(name)));
     }
 

@@ -63,7 +63,7 @@ pub use catalog::{Catalog, CatalogTool, RefusedTool};
 pub use content::{Block, Output};
 pub use event::{Event, Events};
 pub use host::{
-    Host, HostBuilder, Readiness, ServerError, SetServersResult, StartError, memory_key,
+    Applied, Host, HostBuilder, Readiness, ServerError, SetServersResult, StartError, memory_key,
 };
 pub use interact::{
     BoxFuture, ElicitAnswer, Interaction, Nobody, Offers, PermissionAnswer, PermissionQuestion,

@@ -15,6 +15,7 @@ pub(crate) mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use switchboard_config::{Scope, WrittenEntry};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -40,11 +41,10 @@ const FINDING_OUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub(crate) name: ServerName,
-    /// Where the server stands in the order of all.
+    /// Tells it from an earlier server of the same name.
     pub(crate) place: u64,
     pub(crate) transport: &'static str,
-    pub(crate) scope: Scope,
-    pub(crate) written: Option<WrittenEntry>,
+    pub(crate) described: Described,
     pub(crate) call_timeout: Option<Duration>,
     pub(crate) max_calls: Option<usize>,
     pub(crate) trusts_annotations: bool,
@@ -59,10 +59,26 @@ impl Profile {
     }
 }
 
+/// Where and how a server's entry is written. It can change without the server noticing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Described {
+    pub(crate) scope: Scope,
+    pub(crate) written: Option<WrittenEntry>,
+}
+
+/// How a server begins.
+pub(crate) struct Beginning {
+    pub(crate) phase: Phase,
+    /// The server whose place it takes: not before that one is gone does it start.
+    pub(crate) predecessor: Option<Arc<ServerHandle>>,
+}
+
 /// Talks to the task that owns a server.
 #[derive(Debug)]
 pub(crate) struct ServerHandle {
     profile: Profile,
+    /// The entry as it is written now.
+    described: ArcSwap<Described>,
     orders: mpsc::Sender<Control>,
     state: watch::Receiver<State>,
     /// Calls under way.
@@ -81,14 +97,14 @@ impl ServerHandle {
     pub(crate) fn spawn(
         profile: Profile,
         site: Site,
-        phase: Phase,
+        beginning: Beginning,
         backoff: Backoff,
         catalog: Arc<Publisher>,
         events: EventSink,
         default_calls: usize,
     ) -> Self {
         let (orders, inbox) = mpsc::channel(ORDERS);
-        let (publisher, state) = watch::channel(State::new(phase));
+        let (publisher, state) = watch::channel(State::new(beginning.phase));
         let stop = site.stop.clone();
         let tasks = site.tasks.clone();
         let owner = Owner {
@@ -100,10 +116,12 @@ impl ServerHandle {
             events,
             backoff,
             attempts: 0,
+            predecessor: beginning.predecessor,
         };
         tasks.spawn(owner.run());
         let permits = Semaphore::new(profile.max_calls.unwrap_or(default_calls));
         Self {
+            described: ArcSwap::from_pointee(profile.described.clone()),
             profile,
             orders,
             state,
@@ -115,6 +133,15 @@ impl ServerHandle {
 
     pub(crate) fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    /// The entry is written differently, or elsewhere, and means the same.
+    pub(crate) fn describe(&self, described: Described) {
+        self.described.store(Arc::new(described));
+    }
+
+    pub(crate) fn described(&self) -> Arc<Described> {
+        self.described.load_full()
     }
 
     pub(crate) fn state(&self) -> State {
@@ -189,6 +216,7 @@ impl ServerHandle {
 
     pub(crate) fn status(&self, catalog: &Catalog) -> ServerStatus {
         let state = self.state();
+        let described = self.described();
         let tools = catalog.of_server(&self.profile.name);
         ServerStatus {
             name: self.profile.name.clone(),
@@ -198,8 +226,8 @@ impl ServerHandle {
                 .as_ref()
                 .and_then(|hello| hello.server_info.clone()),
             error: state.error(),
-            config: self.profile.written.clone(),
-            scope: Some(self.profile.scope),
+            config: described.written.clone(),
+            scope: Some(described.scope),
             tools: tools
                 .map(|tool| ToolSummary::from(&*tool.definition))
                 .collect(),

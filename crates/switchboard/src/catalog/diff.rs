@@ -1,9 +1,10 @@
 //! What changed between two states of the catalog.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Catalog, CatalogTool};
-use crate::id::WireName;
+use crate::id::{ServerName, WireName};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Difference {
@@ -15,14 +16,36 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
-    pub(crate) fn concerns_tools(&self) -> bool {
+    fn concerns_tools(&self) -> bool {
         !(self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty())
     }
 
     pub(crate) fn is_nothing(&self) -> bool {
         !self.concerns_tools() && !self.around
     }
+
+    /// What of it concerns the tools of which server.
+    pub(crate) fn by_server(
+        self,
+        before: &Catalog,
+        after: &Catalog,
+    ) -> BTreeMap<ServerName, Difference> {
+        let mut parts: BTreeMap<ServerName, Difference> = BTreeMap::new();
+        let mut hand_out = |names: Vec<WireName>, whose: &Catalog, list: List| {
+            for name in names {
+                if let Some(tool) = whose.find(name.as_str()) {
+                    list(parts.entry(tool.id.server.clone()).or_default()).push(name);
+                }
+            }
+        };
+        hand_out(self.added, after, |part| &mut part.added);
+        hand_out(self.removed, before, |part| &mut part.removed);
+        hand_out(self.changed, after, |part| &mut part.changed);
+        parts
+    }
 }
+
+type List = fn(&mut Difference) -> &mut Vec<WireName>;
 
 pub(crate) fn between(before: &Catalog, after: &Catalog) -> Difference {
     let (old, new) = without_common_ends(&before.tools, &after.tools);

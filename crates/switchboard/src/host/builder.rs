@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use switchboard_config::{HostConfig, InvalidServerName, LaunchSpec, ServerEntry, Trust};
+use switchboard_config::{HostConfig, InvalidServerName, LaunchSpec, Scope, ServerEntry, Trust};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::plan::Filed;
 use super::site::{Retries, Sites};
 use super::{Host, ServerError, Servers, Shared};
 use crate::budget::Budget;
@@ -229,7 +230,7 @@ impl HostBuilder {
             handles: super::ArcSwap::default(),
             servers: super::Mutex::new(Servers::default()),
             catalog: Arc::new(Publisher::new(events.clone())),
-            policy: Policy::new(self.rules),
+            policy: super::ArcSwap::from_pointee(Policy::new(self.rules)),
             interaction: self.interaction,
             permits: Semaphore::new(limits.calls_in_flight),
             budget: Budget::new(limits.memory_bytes),
@@ -268,12 +269,27 @@ impl HostBuilder {
 fn add(host: &Shared, wanted: Wanted) -> Result<(), StartError> {
     let servers = &mut lock(&host.servers);
     let outcome = match wanted {
-        Wanted::Entry(entry, trust) => host.add(servers, entry.name(), |sites, place| {
-            sites.entry(&entry, &trust, place)
-        }),
-        Wanted::Launch(spec) => host.add(servers, spec.name(), |sites, place| {
-            sites.launched(&spec, place)
-        }),
+        Wanted::Entry(entry, trust) => {
+            let admission = entry.admit(&trust);
+            let server = host.add(servers, entry.name(), |sites, place| {
+                sites.entry(&entry, &admission, place)
+            });
+            if server.is_ok() {
+                let filed = Filed::from(admission);
+                servers.filed.insert(entry.name().clone(), filed);
+            }
+            server
+        }
+        Wanted::Launch(spec) => {
+            let server = host.add(servers, spec.name(), |sites, place| {
+                sites.launched(&spec, place)
+            });
+            if server.is_ok() && spec.scope() != Scope::Dynamic {
+                let filed = Filed::Launched(spec.clone());
+                servers.filed.insert(spec.name().clone(), filed);
+            }
+            server
+        }
         Wanted::Provided(name, endpoint) => {
             let name = ServerName::new(name)?;
             host.add(servers, &name, |sites, place| {

@@ -2,12 +2,14 @@
 //!
 //! Pure. Invariant: a server whose launch did not change is neither removed nor added.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use switchboard_config::LaunchSpec;
+use switchboard_config::{Admission, LaunchSpec, ServerEntry, Trust};
 
+use super::site::project_of;
 use crate::id::ServerName;
 
+/// The way from one set of dynamic servers to another.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) remove: Vec<ServerName>,
@@ -34,46 +36,128 @@ pub(crate) fn between(
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use switchboard_config::ServerConfig;
+/// What became of an entry of a file.
+#[derive(Clone, Debug)]
+pub(crate) enum Filed {
+    Launched(Box<LaunchSpec>),
+    /// There is no consent to it, or no sense in it: nothing of it runs.
+    Withheld,
+}
 
-    fn servers(entries: &[(&str, &str)]) -> BTreeMap<ServerName, LaunchSpec> {
-        entries
-            .iter()
-            .map(|(name, command)| {
-                let name = ServerName::new(name).unwrap();
-                let config = ServerConfig::stdio(*command, [""; 0]);
-                (name.clone(), LaunchSpec::from_code(name, config))
-            })
-            .collect()
-    }
-
-    fn names(plan: &Plan) -> (Vec<&str>, Vec<&str>) {
-        let removed = plan.remove.iter().map(ServerName::as_str).collect();
-        (
-            removed,
-            plan.add.iter().map(|spec| spec.name().as_str()).collect(),
-        )
-    }
-
-    #[test]
-    fn only_what_changed_is_touched() {
-        let current = servers(&[("same", "a"), ("gone", "b"), ("changed", "c")]);
-        let plan = between(
-            &current,
-            servers(&[("same", "a"), ("changed", "d"), ("new", "e")]),
-        );
-        assert_eq!(
-            names(&plan),
-            (vec!["changed", "gone"], vec!["changed", "new"])
-        );
-    }
-
-    #[test]
-    fn the_same_servers_need_no_plan() {
-        let current = servers(&[("a", "x"), ("b", "y")]);
-        assert_eq!(names(&between(&current, current.clone())), (vec![], vec![]));
+impl From<Admission> for Filed {
+    fn from(admission: Admission) -> Self {
+        match admission {
+            Admission::Launch(spec) => Self::Launched(Box::new(spec)),
+            Admission::AwaitingApproval { .. } | Admission::Invalid(_) => Self::Withheld,
+        }
     }
 }
+
+/// What is to be done with one entry of the new config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Add,
+    /// It runs, and goes on as it is.
+    Keep,
+    /// Nothing of it runs, then and now; why not may have changed.
+    Renew,
+    /// The server of this name makes way for another.
+    Replace,
+    /// The name belongs to a server that no file governs, or to an entry before this one.
+    Refuse,
+}
+
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) entry: ServerEntry,
+    pub(crate) admission: Admission,
+    pub(crate) step: Step,
+}
+
+/// The way from one config to another.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    pub(crate) remove: Vec<ServerName>,
+    /// One for each entry of the new config, in its order.
+    pub(crate) changes: Vec<Change>,
+    /// All servers, in the order in which they are to be listed.
+    pub(crate) order: Vec<ServerName>,
+}
+
+/// `current` is what came from files so far, `order` the order of all servers.
+pub(crate) fn reload(
+    current: &BTreeMap<ServerName, Filed>,
+    order: &[ServerName],
+    wanted: Vec<ServerEntry>,
+    trust: &Trust,
+) -> Reload {
+    let others: BTreeSet<_> = order
+        .iter()
+        .filter(|name| !current.contains_key(*name))
+        .collect();
+    let mut names = Vec::new();
+    let mut changes = Vec::new();
+    for entry in wanted {
+        let name = entry.name();
+        let admission = entry.admit(trust);
+        let step = if others.contains(name) || names.contains(name) {
+            Step::Refuse
+        } else {
+            names.push(name.clone());
+            step(current.get(name), &admission)
+        };
+        changes.push(Change {
+            entry,
+            admission,
+            step,
+        });
+    }
+    let gone = current.keys().filter(|name| !names.contains(name));
+    Reload {
+        remove: gone.cloned().collect(),
+        order: arrange(order, |name| current.contains_key(name), names),
+        changes,
+    }
+}
+
+fn step(current: Option<&Filed>, admission: &Admission) -> Step {
+    match (current, admission) {
+        (None, _) => Step::Add,
+        (Some(Filed::Launched(old)), Admission::Launch(new)) if is_same(old, new) => Step::Keep,
+        (Some(Filed::Withheld), Admission::AwaitingApproval { .. } | Admission::Invalid(_)) => {
+            Step::Renew
+        }
+        (Some(_), _) => Step::Replace,
+    }
+}
+
+/// An entry that moves into a project works in another folder.
+fn is_same(old: &LaunchSpec, new: &LaunchSpec) -> bool {
+    old.same_launch(new) && project_of(old) == project_of(new)
+}
+
+/// Puts the wanted names, in their order, where those that came from files were. Servers that did not
+/// stay where they were. What is left over comes after the last of them.
+fn arrange(
+    order: &[ServerName],
+    is_filed: impl Fn(&ServerName) -> bool,
+    wanted: Vec<ServerName>,
+) -> Vec<ServerName> {
+    let mut wanted = wanted.into_iter();
+    let last = order.iter().rposition(&is_filed);
+    let mut arranged = Vec::new();
+    for (place, name) in order.iter().enumerate() {
+        if !is_filed(name) {
+            arranged.push(name.clone());
+        } else if Some(place) == last {
+            arranged.extend(wanted.by_ref());
+        } else {
+            arranged.extend(wanted.next());
+        }
+    }
+    arranged.extend(wanted);
+    arranged
+}
+
+#[cfg(test)]
+mod tests;

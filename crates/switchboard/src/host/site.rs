@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Scope, ServerEntry, TransportConfig, Trust,
-    secrets_in_arguments,
+    Admission, InheritEnv, LaunchSpec, Scope, ServerEntry, TransportConfig, secrets_in_arguments,
 };
 
 use super::Shared;
+use crate::catalog::Stand;
 use crate::id::ServerName;
 use crate::limits::{Deadlines, MOST};
 use crate::mcp::Implementation;
@@ -19,7 +19,7 @@ use crate::server::backoff::{Backoff, Policy as RetryPolicy};
 use crate::server::connect::{Endpoint, Site};
 use crate::server::memory::ServerMemory;
 use crate::server::state::{Failure, Phase};
-use crate::server::{Profile, ServerHandle};
+use crate::server::{Beginning, Described, Profile, ServerHandle};
 use crate::session::SessionContext;
 use crate::telemetry::{Redactor, WireTap};
 use crate::transport::environment::Variables;
@@ -51,6 +51,7 @@ pub(crate) struct Plot {
     retries: RetryPolicy,
     memory_key: Option<String>,
     directory: Option<PathBuf>,
+    predecessor: Option<Arc<ServerHandle>>,
 }
 
 impl Sites {
@@ -71,8 +72,10 @@ impl Sites {
                 name: spec.name().clone(),
                 place,
                 transport: config.transport.kind_name(),
-                scope: spec.scope(),
-                written: Some(spec.written().clone()),
+                described: Described {
+                    scope: spec.scope(),
+                    written: Some(spec.written().clone()),
+                },
                 call_timeout: within_reason(config.call_timeout),
                 max_calls: config.max_concurrent_calls.map(|most| most.get().min(MOST)),
                 trusts_annotations: config.trust_annotations,
@@ -83,24 +86,23 @@ impl Sites {
             startup: within_reason(config.startup_timeout),
             memory_key: memory_key(spec),
             directory: project_of(spec),
+            predecessor: None,
         }
     }
 
     /// An entry of a file: launched, or saying why not.
-    pub(super) fn entry(&self, entry: &ServerEntry, trust: &Trust, place: u64) -> Plot {
-        let phase = match entry.admit(trust) {
-            Admission::Launch(spec) => return self.launched(&spec, place),
-            Admission::AwaitingApproval { hint } => Phase::AwaitingApproval { hint },
+    pub(super) fn entry(&self, entry: &ServerEntry, admission: &Admission, place: u64) -> Plot {
+        let phase = match admission {
+            Admission::Launch(spec) => return self.launched(spec, place),
+            Admission::AwaitingApproval { hint } => Phase::AwaitingApproval { hint: hint.clone() },
             Admission::Invalid(problem) => Phase::Failed(Failure {
                 error: problem.message.clone(),
-                hint: problem.hint,
+                hint: problem.hint.clone(),
             }),
         };
         let kind = entry.kind_name().unwrap_or("unknown");
-        let profile = Profile {
-            written: Some(entry.written().clone()),
-            ..profile(entry.name(), place, kind, entry.scope())
-        };
+        let mut profile = profile(entry.name(), place, kind, entry.scope());
+        profile.described = described(entry);
         self.plain(profile, Endpoint::Withheld, phase)
     }
 
@@ -119,6 +121,7 @@ impl Sites {
             retries: self.retry_policy(None),
             memory_key: None,
             directory: None,
+            predecessor: None,
         }
     }
 
@@ -134,6 +137,24 @@ impl Sites {
 }
 
 impl Plot {
+    /// The same server, which takes the place of another.
+    pub(super) fn after(mut self, predecessor: &Arc<ServerHandle>) -> Self {
+        self.predecessor = Some(Arc::clone(predecessor));
+        self
+    }
+
+    pub(super) fn stand(&self) -> Stand {
+        self.profile.stand()
+    }
+
+    /// Whether this is what is to be seen of `server` already.
+    pub(super) fn shows_the_same(&self, server: &ServerHandle) -> bool {
+        let profile = server.profile();
+        self.phase == server.state().phase
+            && self.profile.transport == profile.transport
+            && self.profile.described == *server.described()
+    }
+
     /// Starts the owner.
     pub(super) fn spawn(self, host: &Shared) -> Arc<ServerHandle> {
         let Self {
@@ -144,6 +165,7 @@ impl Plot {
             retries,
             memory_key,
             directory,
+            predecessor,
         } = self;
         let sites = &host.sites;
         let mut deadlines = host.deadlines.clone();
@@ -186,7 +208,7 @@ impl Plot {
         Arc::new(ServerHandle::spawn(
             profile,
             site,
-            phase,
+            Beginning { phase, predecessor },
             backoff,
             catalog,
             events,
@@ -201,8 +223,10 @@ fn profile(name: &ServerName, place: u64, transport: &'static str, scope: Scope)
         name: name.clone(),
         place,
         transport,
-        scope,
-        written: None,
+        described: Described {
+            scope,
+            written: None,
+        },
         call_timeout: None,
         max_calls: None,
         trusts_annotations: false,
@@ -213,8 +237,16 @@ fn within_reason(limit: Option<Duration>) -> Option<Duration> {
     limit.map(|limit| limit.min(Deadlines::LONGEST))
 }
 
+/// Where and how an entry is written.
+pub(super) fn described(entry: &ServerEntry) -> Described {
+    Described {
+        scope: entry.scope(),
+        written: Some(entry.written().clone()),
+    }
+}
+
 /// A project's entry works in the project.
-fn project_of(spec: &LaunchSpec) -> Option<PathBuf> {
+pub(super) fn project_of(spec: &LaunchSpec) -> Option<PathBuf> {
     let file = spec
         .origin()
         .file

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::ServerHandle;
 use super::backoff::{Backoff, Failure as Setback, FailureKind, GiveUp, Verdict};
 use super::connect::{ConnectError, Endpoint, Live, Site, connect};
 use super::relisting::{Relisting, list};
@@ -41,6 +42,8 @@ pub(crate) struct Owner {
     pub(super) backoff: Backoff,
     /// For the attempts after the first, so that the words in a status count right.
     pub(super) attempts: u32,
+    /// The server whose place this one takes, until it is gone.
+    pub(super) predecessor: Option<Arc<ServerHandle>>,
 }
 
 /// What the owner does next.
@@ -82,6 +85,11 @@ impl Owner {
     }
 
     async fn own(mut self) {
+        if let Some(predecessor) = self.predecessor.take() {
+            // Two of them at a time might get in each other's way.
+            let gone = predecessor.stopped();
+            self.site.stop.run_until_cancelled(gone).await;
+        }
         let mut step = match self.state.borrow().phase {
             Phase::Starting => Step::Connect,
             _ => Step::Rest,
