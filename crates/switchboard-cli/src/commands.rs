@@ -25,6 +25,7 @@ use crate::args::Task;
 use crate::context::{Context, Servers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::progress::Line;
+use crate::render::text::shell_word;
 use crate::render::{Screen, count};
 use crate::signals::Signals;
 
@@ -186,6 +187,7 @@ fn choose<'a>(
 
 /// Checks that a server may be started at all.
 fn check_usable(entry: &ServerEntry, servers: &Servers, context: &Context) -> Result<(), Failure> {
+    check_enabled(entry)?;
     let name = entry.name();
     match entry.admit(&servers.trust) {
         Admission::Invalid(problem) => Err(Failure::new(
@@ -205,14 +207,25 @@ fn check_usable(entry: &ServerEntry, servers: &Servers, context: &Context) -> Re
             "to approve it for this run: {}",
             context.again_with("--trust-project")
         ))),
-        Admission::Launch(_) if entry.is_disabled() => Err(Failure::new(
-            Kind::Unavailable,
-            format!(
-                "server {name} is switched off in its entry ({})",
-                entry.origin()
-            ),
-        )),
         Admission::Launch(_) => Ok(()),
+    }
+}
+
+/// A server that somebody switched off is neither started nor asked about.
+fn check_enabled(entry: &ServerEntry) -> Result<(), Failure> {
+    let name = entry.name();
+    let off = |message| Err(Failure::new(Kind::Unavailable, message));
+    match entry.switched_off() {
+        Some(origin) => {
+            let enable = format!("switchboard enable {}", shell_word(name.as_str()));
+            let failure = off(format!("server {name} is switched off ({origin})"));
+            failure.map_err(|failure| failure.hint(enable))
+        }
+        None if entry.is_disabled() => off(format!(
+            "server {name} is switched off in its entry ({})",
+            entry.origin()
+        )),
+        None => Ok(()),
     }
 }
 

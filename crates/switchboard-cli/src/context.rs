@@ -7,15 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use etcetera::BaseStrategy as _;
 use switchboard::content::{DirectorySpill, SpillHandle};
 use switchboard::permission::{Policy, Rule};
 use switchboard::{Deadlines, Host, HostBuilder, Interaction, Limits};
 use switchboard_config::{
-    Folders, HostConfig, Loaded, Places, ServerEntry, Severity, Source, Sources, Trust, load,
-    managed_folder,
+    Admission, Diagnostic, Folders, HostConfig, Loaded, Places, ProjectRules, Scope, ServerEntry,
+    Settings, Severity, Source, Sources, Trust, load, load_settings, managed_folder,
 };
 
 use crate::args::GlobalArgs;
@@ -26,6 +25,7 @@ use crate::programs;
 use crate::render::style::Style;
 use crate::render::text::shell_word;
 use crate::render::{Format, Screen, Talk};
+use crate::settings;
 use crate::trace::TraceFile;
 
 /// One listener, which looks at the state of things whenever it missed something. Room for events is
@@ -56,6 +56,7 @@ pub(crate) struct Context {
 pub(crate) struct Servers {
     pub(crate) loaded: Loaded,
     pub(crate) trust: Trust,
+    pub(crate) settings: Settings,
 }
 
 impl Context {
@@ -100,8 +101,8 @@ impl Context {
     }
 
     /// What may be called without asking, and what may not.
-    pub(crate) fn policy(&self) -> Policy {
-        Policy::new(self.rules.iter().cloned())
+    pub(crate) fn policy(&self, servers: &Servers) -> Policy {
+        Policy::new(self.rules(servers))
     }
 
     /// Where the files of each scope lie.
@@ -131,23 +132,38 @@ impl Context {
         } else {
             Trust::none()
         };
-        Ok(Servers { loaded, trust })
+        let settings = self.load_settings();
+        Ok(Servers::new(loaded, trust, settings))
+    }
+
+    /// Reads the settings of all scopes.
+    pub(crate) fn load_settings(&self) -> Settings {
+        load_settings(&self.places(), &settings::GRAMMAR)
+    }
+
+    /// The rules of the command line and of the settings.
+    fn rules(&self, servers: &Servers) -> Vec<Rule> {
+        let settled = settings::rules(
+            &servers.settings,
+            servers.project_rules(self.flags.trust_project),
+        );
+        self.rules.iter().cloned().chain(settled).collect()
     }
 
     /// A host of these entries that does one thing and leaves.
     pub(crate) fn host_of(&self, servers: &Servers, entries: Vec<ServerEntry>) -> HostBuilder {
         let config = HostConfig { servers: entries };
-        self.host().config(config, &servers.trust).one_shot()
+        self.host(servers).config(config, &servers.trust).one_shot()
     }
 
     /// A host with all that it may know of its surroundings and was told by flags, without servers.
-    fn host(&self) -> HostBuilder {
+    fn host(&self, servers: &Servers) -> HostBuilder {
         self.bare_host()
-            .deadlines(self.deadlines())
-            .limits(self.limits())
+            .deadlines(self.deadlines(&servers.settings))
+            .limits(self.limits(&servers.settings))
             .memory(FileMemory::new(self.folders.state.join("servers")))
             .spill(self.spill())
-            .rules(self.rules.iter().cloned())
+            .rules(self.rules(servers))
     }
 
     /// A host that nobody told anything.
@@ -196,29 +212,28 @@ impl Context {
         DirectorySpill::new(self.cache.join("results"))
     }
 
-    fn deadlines(&self) -> Deadlines {
-        let mut deadlines = Deadlines::default();
-        if let Some(limit) = self.number("MCP_TIMEOUT").map(Duration::from_millis) {
-            deadlines.startup = limit;
-        }
-        if let Some(limit) = self.number("MCP_TOOL_TIMEOUT").map(Duration::from_millis) {
-            deadlines.call = limit;
+    fn deadlines(&self, settings: &Settings) -> Deadlines {
+        let startup = self.number("MCP_TIMEOUT");
+        let call = self.number("MCP_TOOL_TIMEOUT");
+        settings::deadlines(settings, |key| match key {
+            "startup" => startup,
             // Whoever names a limit means it: silence alone is not held against the server then.
-            deadlines.idle = limit;
-        }
-        deadlines
+            "call" | "idle" => call,
+            _ => None,
+        })
     }
 
-    fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        limits.event_backlog = EVENT_BACKLOG;
+    fn limits(&self, settings: &Settings) -> Limits {
+        let mut defaults = Limits::default();
+        defaults.event_backlog = EVENT_BACKLOG;
+        // A person reads what they asked for, and pages through it themselves.
+        let longest = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
+        let longest = settings.bound("messageBytes", None, longest);
+        defaults.result_text_bytes = usize::try_from(longest).unwrap_or(usize::MAX);
         let tokens = self.number("MAX_MCP_OUTPUT_TOKENS");
-        limits.result_text_bytes = tokens
-            .and_then(|tokens| usize::try_from(tokens).ok())
-            .map_or(limits.message_bytes, |tokens| {
-                tokens.saturating_mul(BYTES_PER_TOKEN)
-            });
-        limits
+        let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());
+        let typed = tokens.map(|tokens| tokens.saturating_mul(BYTES_PER_TOKEN));
+        settings::limits(settings, defaults, typed)
     }
 
     /// A whole number above 0 from the environment; anything else is warned about.
@@ -249,9 +264,47 @@ fn load_all(flags: &GlobalArgs, variables: &BTreeMap<String, String>, places: &P
 }
 
 impl Servers {
+    /// What the settings switch off is switched off.
+    fn new(mut loaded: Loaded, trust: Trust, settings: Settings) -> Self {
+        for entry in &mut loaded.config.servers {
+            let mut disabled = settings.disabled.iter();
+            if let Some(off) = disabled.find(|off| off.name == entry.name().as_str()) {
+                entry.switch_off(off.origin.clone());
+            }
+        }
+        Self {
+            loaded,
+            trust,
+            settings,
+        }
+    }
+
+    /// Which rules of the project count. A project is trusted by `--trust-project`, or when everything
+    /// that it would start was approved; one that starts nothing was never asked about.
+    fn project_rules(&self, trusts_project: bool) -> ProjectRules {
+        let entries = self.loaded.config.servers.iter();
+        let mut own = entries
+            .filter(|entry| entry.scope() == Scope::Project)
+            .peekable();
+        let is_admitted =
+            |entry: &ServerEntry| matches!(entry.admit(&self.trust), Admission::Launch(_));
+        if trusts_project || (own.peek().is_some() && own.all(is_admitted)) {
+            ProjectRules::All
+        } else {
+            ProjectRules::Narrowing
+        }
+    }
+
     /// Tells everything that is wrong with the config.
     pub(crate) fn diagnose(&self, screen: &Screen) {
         screen.diagnose(&self.loaded.diagnostics);
+        screen.diagnose(&self.settings.diagnostics);
+    }
+
+    /// Everything that is wrong with the config.
+    pub(crate) fn diagnostics(&self) -> Vec<&Diagnostic> {
+        let settings = self.settings.diagnostics.iter();
+        self.loaded.diagnostics.iter().chain(settings).collect()
     }
 
     /// Tells what is wrong with the files and with this entry; others are not asked about.
@@ -265,6 +318,7 @@ impl Servers {
                 screen.diagnose(std::slice::from_ref(diagnostic));
             }
         }
+        screen.diagnose(&self.settings.diagnostics);
     }
 }
 

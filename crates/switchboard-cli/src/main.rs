@@ -14,6 +14,7 @@ mod memory;
 mod programs;
 mod render;
 mod schema;
+mod settings;
 mod signals;
 mod trace;
 

@@ -42,6 +42,7 @@ mod raw;
 pub mod reference;
 mod secret;
 mod server;
+mod settings;
 mod trust;
 mod validate;
 mod watch;
@@ -61,6 +62,10 @@ pub use secret::{Secret, secrets_in_arguments};
 pub use server::{
     InheritEnv, InvalidServerName, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig,
     ServerName, StdioConfig, TransportConfig,
+};
+pub use settings::{
+    ClosedBy, DEADLINE_KEYS, DisabledServer, LIMIT_KEYS, ProjectRules, RuleAction, RuleGrammar,
+    RuleHint, RuleSetting, Settings, load_settings,
 };
 pub use trust::{Admission, Consent, LaunchSpec, ServerEntry, Trust};
 pub use validate::{CheckedEntry, EntryProblem, check_server, parse_server};

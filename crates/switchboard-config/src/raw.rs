@@ -176,6 +176,22 @@ impl RawDocument {
         })
     }
 
+    /// Reads a file that is one object. `None`: there is no file. What cannot be read is an error,
+    /// whoever wrote it. `example`: what may stand in it.
+    pub(crate) fn read_object(path: &Path, example: &str) -> Option<(Self, Option<RawValue>)> {
+        let error = match file::read(path) {
+            Ok(bytes) => return Some(parse::parse_object(Some(path), &bytes, example)),
+            // A link that leads nowhere was put there by somebody who meant something by it.
+            Err(file::ReadError::Missing) if std::fs::symlink_metadata(path).is_err() => {
+                return None;
+            }
+            Err(error) => error,
+        };
+        let hint = Some("mend the file, or remove it");
+        let document = Self::unreadable(Some(path), &error.to_string(), hint, Scope::CommandLine);
+        Some((document, None))
+    }
+
     fn from_bytes(file: Option<&Path>, bytes: &[u8], scope: Scope) -> Self {
         if bytes.len() > file::MAX_BYTES {
             let error = file::ReadError::TooLarge;

@@ -20,6 +20,8 @@ pub use settings::SETTINGS_KEYS;
 pub(crate) const MILLIS: RangeInclusive<u64> = 1..=24 * 60 * 60 * 1000;
 /// The numbers of things that may be written.
 pub(crate) const COUNT: RangeInclusive<u64> = 1..=u32::MAX as u64;
+/// The bounds that may be written; whoever wants more wants none.
+pub(crate) const BOUND: RangeInclusive<u64> = 1..=1 << 40;
 /// The numbers of attempts that may be written.
 pub(crate) const ATTEMPTS: RangeInclusive<u64> = 0..=u32::MAX as u64;
 
@@ -91,8 +93,10 @@ pub enum Shape {
     Reconnect,
     /// Not looked at yet.
     Anything,
-    /// An object that is checked elsewhere.
-    Object,
+    /// An object of bounds on size and count.
+    Limits,
+    /// An object of times in milliseconds.
+    Deadlines,
     /// A list of names.
     Names,
     /// Permission rules.

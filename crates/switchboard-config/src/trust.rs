@@ -22,6 +22,8 @@ pub struct ServerEntry {
     origin: Origin,
     written: WrittenEntry,
     config: Result<ServerConfig, EntryProblem>,
+    /// Where settings say that the server is not to be started.
+    switched_off: Option<Origin>,
 }
 
 impl ServerEntry {
@@ -38,6 +40,7 @@ impl ServerEntry {
             origin,
             written,
             config,
+            switched_off: None,
         }
     }
 
@@ -66,9 +69,19 @@ impl ServerEntry {
         self.config.as_ref().err()
     }
 
-    /// Whether the entry itself says that the server is not to be started.
+    /// Whether the entry itself, or settings, say that the server is not to be started.
     pub fn is_disabled(&self) -> bool {
-        self.config.as_ref().is_ok_and(|config| config.disabled)
+        self.switched_off.is_some() || self.config.as_ref().is_ok_and(|config| config.disabled)
+    }
+
+    /// Where settings say so, if they do.
+    pub fn switched_off(&self) -> Option<&Origin> {
+        self.switched_off.as_ref()
+    }
+
+    /// Takes note that settings say so.
+    pub fn switch_off(&mut self, origin: Origin) {
+        self.switched_off = Some(origin);
     }
 
     /// How the server is reached, as it is called on the wire; `None` when the entry is invalid.
@@ -86,7 +99,11 @@ impl ServerEntry {
         match trust.consent_for(self.scope) {
             Some(consent) => Admission::Launch(LaunchSpec {
                 name: self.name.clone(),
-                config: config.clone(),
+                config: ServerConfig {
+                    disabled: self.is_disabled(),
+                    ..config.clone()
+                },
+                switched_off: self.switched_off.clone(),
                 scope: self.scope,
                 origin: self.origin.clone(),
                 written: self.written.clone(),
@@ -183,6 +200,7 @@ pub struct LaunchSpec {
     origin: Origin,
     written: WrittenEntry,
     consent: Consent,
+    switched_off: Option<Origin>,
 }
 
 impl LaunchSpec {
@@ -204,6 +222,7 @@ impl LaunchSpec {
             written: WrittenEntry::from_config(&config),
             consent: Consent::Embedder,
             config,
+            switched_off: None,
         }
     }
 
@@ -230,6 +249,11 @@ impl LaunchSpec {
     /// The entry as written, with secrets masked.
     pub fn written(&self) -> &WrittenEntry {
         &self.written
+    }
+
+    /// Where settings say that the server is not to be started, if they do.
+    pub fn switched_off(&self) -> Option<&Origin> {
+        self.switched_off.as_ref()
     }
 
     /// By what act somebody consented to it.

@@ -15,12 +15,13 @@ use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_too
 use crate::args::CallArgs;
 use crate::arguments::{Given, coerce, parse, parse_object};
 use crate::ask::Ask;
-use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure, Kind};
 use crate::render::progress::{Line, tell};
 use crate::render::style::Paint;
 use crate::render::{Screen, json};
 use crate::schema::Schema;
+use crate::settings::why_closed;
 use crate::signals::Signals;
 
 /// More than this is no set of arguments: the engine would not send it.
@@ -37,6 +38,7 @@ pub(crate) async fn run(
         server_of_tool(servers, &args.tool)
     })?;
     check_usable(entry, &servers, context)?;
+    check_open(&servers)?;
     let given = match given {
         Given::OnStdin => Given::Object(signals.interrupting(read_stdin()).await?),
         given => given,
@@ -62,6 +64,20 @@ pub(crate) async fn run(
             failure
         }
     })
+}
+
+/// Where the settings cannot be used nothing may be called, and then nothing need be started.
+fn check_open(servers: &Servers) -> Result<(), Failure> {
+    let Some(closed) = servers.settings.closed.first() else {
+        return Ok(());
+    };
+    let why = why_closed(closed);
+    let origin = closed.problem.origin.as_ref();
+    let place = origin.map(|origin| format!(" ({origin})"));
+    let message = format!("nothing can be called: {why}{}", place.unwrap_or_default());
+    let hint = closed.problem.hint.clone();
+    let hint = hint.unwrap_or_else(|| "mend the file, or remove it".to_owned());
+    Err(Failure::new(Kind::Denied, message).hint(hint))
 }
 
 async fn read_stdin() -> Result<Map<String, Value>, Failure> {

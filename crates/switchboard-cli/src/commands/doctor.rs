@@ -41,7 +41,7 @@ struct Examined {
 struct Examination<'a> {
     servers: Vec<Examined>,
     surroundings: Vec<Finding>,
-    diagnostics: &'a [Diagnostic],
+    diagnostics: Vec<&'a Diagnostic>,
 }
 
 pub(crate) async fn run(
@@ -68,7 +68,7 @@ pub(crate) async fn run(
         let examination = Examination {
             servers: examined,
             surroundings: surroundings::look(&entries, &servers.loaded, &catalog, context),
-            diagnostics: &servers.loaded.diagnostics,
+            diagnostics: servers.diagnostics(),
         };
         context
             .screen
@@ -94,7 +94,7 @@ fn examine(
 ) -> Option<Examined> {
     let server = host.inspect(entry.name().as_str()).ok()?;
     let mut chain = Chain::of_server(entry, &server, servers, context);
-    let (outcome, words) = exposure(entry, &server, catalog, context);
+    let (outcome, words) = exposure(entry, &server, catalog, servers, context);
     chain.link(Step::Exposed, outcome, words);
     let is_disabled = server.status.status == ConnectionStatus::Disabled;
     Some(Examined {
@@ -111,6 +111,7 @@ fn exposure(
     entry: &ServerEntry,
     server: &Inspection,
     catalog: &Catalog,
+    servers: &Servers,
     context: &Context,
 ) -> (Outcome, String) {
     let tools: Vec<_> = catalog.of_server(entry.name()).collect();
@@ -119,7 +120,7 @@ fn exposure(
         .iter()
         .filter(|tool| tool.id.server == *entry.name())
         .collect();
-    let policy = context.policy();
+    let policy = context.policy(servers);
     let denied = tools.iter().filter(|tool| {
         let subject = Subject {
             tool: &tool.id,

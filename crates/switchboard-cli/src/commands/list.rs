@@ -82,7 +82,7 @@ fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &
                     origin: entry.origin(),
                 })
                 .collect(),
-            diagnostics: &servers.loaded.diagnostics,
+            diagnostics: servers.diagnostics(),
         });
     }
     if inspected.is_empty() {

@@ -137,7 +137,7 @@ fn permission(
         Admission::Launch(spec) => spec.config().trust_annotations,
         _ => false,
     };
-    let policy = context.policy();
+    let policy = context.policy(servers);
     let decide = |arguments| {
         policy.decide(&Subject {
             tool: &tool.id,

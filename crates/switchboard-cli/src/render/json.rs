@@ -56,7 +56,7 @@ pub(crate) fn pretty(value: &impl Serialize) -> String {
 #[derive(Serialize)]
 pub(crate) struct Servers<'a> {
     pub(crate) servers: Vec<Server<'a>>,
-    pub(crate) diagnostics: &'a [Diagnostic],
+    pub(crate) diagnostics: Vec<&'a Diagnostic>,
 }
 
 /// One server.

@@ -45,6 +45,7 @@ pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> Ra
     };
     let mut reader = Reader {
         severity,
+        twice: Severity::Warning,
         findings: Vec::new(),
     };
     let servers = match parse_to_ast(text.as_str(), &CollectOptions::default(), &OPTIONS) {
@@ -63,10 +64,41 @@ pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> Ra
     }
 }
 
+/// Reads a document that is one object, and nothing that can be told of it is a trifle: what it says may
+/// be what keeps somebody out.
+pub(super) fn parse_object(
+    file: Option<&Path>,
+    bytes: &[u8],
+    example: &str,
+) -> (RawDocument, Option<RawValue>) {
+    let severity = Severity::Error;
+    let text = match decode(bytes) {
+        Ok(text) => SourceText::new(file, text.to_owned()),
+        Err(problem) => return (undecodable(file, bytes, problem, severity), None),
+    };
+    let mut reader = Reader {
+        severity,
+        twice: severity,
+        findings: Vec::new(),
+    };
+    let root = match parse_to_ast(text.as_str(), &CollectOptions::default(), &OPTIONS) {
+        Ok(parsed) => reader.read_object(parsed.value.as_ref(), example),
+        Err(error) => return (broken(file, text.as_str(), &error, severity), None),
+    };
+    let document = RawDocument {
+        text,
+        servers: Vec::new(),
+        findings: reader.findings,
+        is_broken: root.is_none(),
+    };
+    (document, root)
+}
+
 /// A document that is not JSON.
 fn broken(file: Option<&Path>, text: &str, error: &ParseError, severity: Severity) -> RawDocument {
     let mut reader = Reader {
         severity,
+        twice: severity,
         findings: Vec::new(),
     };
     reader.report_broken(error);
@@ -168,6 +200,8 @@ struct TooDeep(Span);
 
 struct Reader {
     severity: Severity,
+    /// How bad it is when a key is written twice.
+    twice: Severity,
     findings: Vec<Finding>,
 }
 
@@ -204,11 +238,33 @@ impl Reader {
         match self.read_servers(servers) {
             Ok(servers) => Some(servers),
             Err(TooDeep(span)) => {
-                let message = format!("values nest more than {MAX_DEPTH} levels deep");
-                self.fail(message, None, span);
+                self.fail_too_deep(span);
                 None
             }
         }
+    }
+
+    fn read_object(&mut self, root: Option<&ast::Value<'_>>, example: &str) -> Option<RawValue> {
+        let hint = format!("write {example}");
+        match root {
+            None => self.findings.push(Finding {
+                severity: self.severity,
+                message: "the file is empty".to_owned(),
+                hint: Some(hint),
+                span: None,
+                server: None,
+            }),
+            Some(object @ ast::Value::Object(_)) => {
+                let read = self.read_value(object, 0, None);
+                let report = |TooDeep(span)| self.fail_too_deep(span);
+                return read.map_err(report).ok();
+            }
+            Some(other) => {
+                let message = "expected an object".to_owned();
+                self.fail(message, Some(&hint), span_of(other.range()));
+            }
+        }
+        None
     }
 
     fn read_servers(&mut self, servers: &ast::Object<'_>) -> Result<Vec<RawMember>, TooDeep> {
@@ -320,7 +376,7 @@ impl Reader {
 
     fn warn_twice(&mut self, key: &str, span: Span, server: Option<&ServerName>) {
         self.findings.push(Finding {
-            severity: Severity::Warning,
+            severity: self.twice,
             message: format!(
                 "the key `{}` is written twice; the last one counts",
                 printable(key)
@@ -339,6 +395,11 @@ impl Reader {
             span,
             server: None,
         });
+    }
+
+    fn fail_too_deep(&mut self, span: Span) {
+        let message = format!("values nest more than {MAX_DEPTH} levels deep");
+        self.fail(message, None, span);
     }
 
     fn fail(&mut self, message: String, hint: Option<&str>, span: Span) {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Approval, ENTRY_KEYS, Expansion, Key, Part, SETTINGS_KEYS, Shape};
+use crate::settings::{DEADLINE_KEYS, LIMIT_KEYS};
 use crate::validate::type_names;
 
 /// The keys of an entry, as Markdown.
@@ -95,11 +96,18 @@ fn looks(shape: Shape) -> String {
         Shape::Count => "a whole number from 1",
         Shape::Reconnect => "an object with `maxAttempts`, a whole number from 0",
         Shape::Anything => "anything",
-        Shape::Object => "an object",
+        Shape::Limits => return numbers(&LIMIT_KEYS),
+        Shape::Deadlines => return numbers(&DEADLINE_KEYS),
         Shape::Names => "a list of names",
-        Shape::Rules => "a list of rules: `tool`, `action`, and `pattern` or `hint`",
+        Shape::Rules => "a list of rules: `tool`, `action`, and where wanted `pattern` and `hint`",
         Shape::Servers => "a list of objects, each with a `name`, a `command` or a `url`",
         Shape::Profile => "`local` or `server`",
     };
     words.to_owned()
+}
+
+/// An object of numbers by name.
+fn numbers(keys: &[&str]) -> String {
+    let keys: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
+    format!("an object of whole numbers: {}", keys.join(", "))
 }

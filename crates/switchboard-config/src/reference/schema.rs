@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{ATTEMPTS, COUNT, ENTRY_KEYS, Key, MILLIS, SETTINGS_KEYS, Shape};
+use super::{ATTEMPTS, BOUND, COUNT, ENTRY_KEYS, Key, MILLIS, SETTINGS_KEYS, Shape};
 use crate::server::MAX_NAME_CHARS;
+use crate::settings::{DEADLINE_KEYS, LIMIT_KEYS};
 use crate::validate::type_names;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -153,7 +154,8 @@ fn shape_schema(shape: Shape) -> Json {
             "additionalProperties": false,
         }),
         Shape::Anything => json!({}),
-        Shape::Object => json!({ "type": "object" }),
+        Shape::Limits => numbers(&LIMIT_KEYS, &BOUND),
+        Shape::Deadlines => numbers(&DEADLINE_KEYS, &MILLIS),
         Shape::Names => json!({ "type": "array", "items": { "type": "string" } }),
         Shape::Rules => json!({ "type": "array", "items": { "$ref": "#/$defs/rule" } }),
         Shape::Servers => json!({ "type": "array", "items": { "$ref": "#/$defs/servers" } }),
@@ -166,6 +168,16 @@ fn by_name(name: &str, value: &str) -> Json {
         "type": "object",
         "propertyNames": { "pattern": name },
         "additionalProperties": { "type": ["string", "number", "boolean"], "pattern": value },
+    })
+}
+
+/// An object of numbers by name.
+fn numbers(keys: &[&str], range: &RangeInclusive<u64>) -> Json {
+    let properties = keys.iter().map(|key| ((*key).to_owned(), within(range)));
+    json!({
+        "type": "object",
+        "properties": properties.collect::<Map<_, _>>(),
+        "additionalProperties": false,
     })
 }
 
@@ -183,8 +195,11 @@ fn rule_schema() -> Json {
                 "minLength": 1,
             },
             "pattern": {
-                "description": "Which arguments the rule is for.",
-                "type": ["string", "object"],
+                "description": "Which arguments the rule is for: `name=glob`, or a glob on the JSON of all; of several, all have to fit.",
+                "anyOf": [
+                    { "type": "string", "minLength": 1 },
+                    { "type": "array", "items": { "type": "string", "minLength": 1 }, "minItems": 1 },
+                ],
             },
             "hint": {
                 "description": "Only tools that claim this of themselves.",

@@ -23,9 +23,19 @@ pub const SETTINGS_KEYS: &[Key] = &[
     Key::new(
         "limits",
         Part::Settings,
-        Shape::Object,
-        "Bounds for messages, listings and results.",
-    ),
+        Shape::Limits,
+        "Bounds for messages, listings and results, each a whole number. A project may only lower them.",
+    )
+    .default("the defaults of the engine")
+    .example(r#"{ "messageBytes": 33554432, "resultTextBytes": 200000 }"#),
+    Key::new(
+        "deadlines",
+        Part::Settings,
+        Shape::Deadlines,
+        "How long things may take, in milliseconds. A project may only shorten them.",
+    )
+    .default("the defaults of the engine")
+    .example(r#"{ "startup": 60000, "call": 600000 }"#),
     Key::new(
         "allowedServers",
         Part::Managed,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Scope, ServerEntry, TransportConfig, secrets_in_arguments,
+    Admission, InheritEnv, LaunchSpec, Origin, Scope, ServerEntry, TransportConfig,
+    secrets_in_arguments,
 };
 
 use super::Shared;
@@ -63,7 +64,9 @@ impl Sites {
             other => Endpoint::NotBuilt(other.kind_name()),
         };
         let phase = match config {
-            config if config.disabled => Phase::Off,
+            config if config.disabled => Phase::Off {
+                why: switched_off(spec.name(), spec.switched_off()),
+            },
             config if config.lazy => Phase::Dormant,
             _ => Phase::Starting,
         };
@@ -94,6 +97,10 @@ impl Sites {
     pub(super) fn entry(&self, entry: &ServerEntry, admission: &Admission, place: u64) -> Plot {
         let phase = match admission {
             Admission::Launch(spec) => return self.launched(spec, place),
+            // Whoever does not want it has nothing to approve and nothing to mend.
+            _ if entry.is_disabled() => Phase::Off {
+                why: switched_off(entry.name(), entry.switched_off()),
+            },
             Admission::AwaitingApproval { hint } => Phase::AwaitingApproval { hint: hint.clone() },
             Admission::Invalid(problem) => Phase::Failed(Failure {
                 error: problem.message.clone(),
@@ -230,6 +237,16 @@ fn profile(name: &ServerName, place: u64, transport: &'static str, scope: Scope)
         call_timeout: None,
         max_calls: None,
         trusts_annotations: false,
+    }
+}
+
+/// By whom a server is switched off, and what to do about it.
+fn switched_off(name: &ServerName, by_settings: Option<&Origin>) -> String {
+    match by_settings {
+        None => "switched off in its entry".to_owned(),
+        Some(origin) => {
+            format!("switched off by {origin}; to switch it on: switchboard enable {name}")
+        }
     }
 }
 

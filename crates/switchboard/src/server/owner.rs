@@ -157,7 +157,7 @@ impl Owner {
                     step
                 }
                 Some(Control::SetEnabled(enabled, done)) => {
-                    let was_off = self.state.borrow().phase == Phase::Off;
+                    let was_off = matches!(self.state.borrow().phase, Phase::Off { .. });
                     self.set_enabled(enabled);
                     let step = if was_off && enabled {
                         self.begin_afresh();

@@ -17,7 +17,10 @@ pub(crate) enum Phase {
     /// Configured, not started; a call wakes it.
     Dormant,
     /// Switched off before it was ever started.
-    Off,
+    Off {
+        /// By whom, and how it is switched on again.
+        why: String,
+    },
     /// Starting, shaking hands, or listing for the first time.
     Starting,
     Ready,
@@ -43,7 +46,7 @@ impl Phase {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Dormant => "dormant",
-            Self::Off => "off",
+            Self::Off { .. } => "off",
             Self::Starting => "starting",
             Self::Ready => "ready",
             Self::Lost => "lost",
@@ -110,7 +113,7 @@ impl State {
         match &self.phase {
             Phase::Ready => ConnectionStatus::Connected,
             Phase::Failed(_) | Phase::Stopped => ConnectionStatus::Failed,
-            Phase::Off => ConnectionStatus::Disabled,
+            Phase::Off { .. } => ConnectionStatus::Disabled,
             Phase::Dormant
             | Phase::Starting
             | Phase::Lost
@@ -134,7 +137,7 @@ impl State {
         }
         match &self.phase {
             Phase::Dormant => Some("not started; the first call starts it".to_owned()),
-            Phase::Off => Some("switched off in its entry".to_owned()),
+            Phase::Off { why } => Some(why.clone()),
             Phase::Starting => Some("starting".to_owned()),
             Phase::Ready => None,
             Phase::Lost => Some("the connection was lost".to_owned()),

@@ -1,0 +1,175 @@
+//! Settings as the engine takes them: rules, limits, deadlines.
+//!
+//! Invariant: settings that cannot be used become a deny of every MCP tool, which says what to mend.
+
+use std::time::Duration;
+
+use switchboard::mcp::Hint;
+use switchboard::permission::{Action, InvalidPattern, Rule, RuleScope};
+use switchboard::{Deadlines, Limits};
+use switchboard_config::{
+    ClosedBy, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting, Scope, Settings,
+};
+
+/// What makes a rule valid.
+pub(crate) const GRAMMAR: RuleGrammar = RuleGrammar {
+    tool: |text| match Rule::new(Action::Deny, text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    },
+    pattern: |text| match Rule::new(Action::Deny, "*").and_then(|rule| rule.pattern(text)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    },
+};
+
+/// Every MCP tool.
+const EVERYTHING: &str = "mcp__*";
+
+/// The rules that count.
+pub(crate) fn rules(settings: &Settings, project: ProjectRules) -> Vec<Rule> {
+    let closed = settings.closed.iter().map(closing_rule);
+    let written = settings.rules(project).map(written_rule);
+    // A rule that the grammar let pass and the engine does not take has to close as well.
+    let rules = closed.chain(written).collect::<Result<_, _>>();
+    rules.unwrap_or_else(|error| {
+        let rule = Rule::new(Action::Deny, EVERYTHING).map(|rule| rule.because(error.to_string()));
+        rule.into_iter().collect()
+    })
+}
+
+fn closing_rule(closed: &ClosedBy) -> Result<Rule, InvalidPattern> {
+    let mut rule = Rule::new(Action::Deny, EVERYTHING)?
+        .because(why_closed(closed))
+        .scope(rule_scope(closed.scope));
+    if let Some(origin) = &closed.problem.origin {
+        rule = rule.origin(origin.clone());
+    }
+    Ok(rule)
+}
+
+/// Why nothing may be called.
+pub(crate) fn why_closed(closed: &ClosedBy) -> String {
+    format!("the settings cannot be used: {}", closed.problem.message)
+}
+
+fn written_rule(setting: &RuleSetting) -> Result<Rule, InvalidPattern> {
+    let action = match setting.action {
+        RuleAction::Allow => Action::Allow,
+        RuleAction::Ask => Action::Ask,
+        RuleAction::Deny => Action::Deny,
+    };
+    let mut rule = Rule::new(action, &setting.tool)?
+        .scope(rule_scope(setting.scope))
+        .origin(setting.origin.clone());
+    for pattern in &setting.patterns {
+        rule = rule.pattern(pattern)?;
+    }
+    Ok(match setting.hint {
+        None => rule,
+        Some(RuleHint::ReadOnly) => rule.hint(Hint::ReadOnly),
+        Some(RuleHint::OpenWorld) => rule.hint(Hint::OpenWorld),
+        // The only other one there is.
+        Some(_) => rule.hint(Hint::Destructive),
+    })
+}
+
+fn rule_scope(scope: Scope) -> RuleScope {
+    match scope {
+        Scope::Managed => RuleScope::Managed,
+        Scope::CommandLine | Scope::Dynamic => RuleScope::CommandLine,
+        Scope::Local => RuleScope::Local,
+        Scope::User => RuleScope::User,
+        _ => RuleScope::Project,
+    }
+}
+
+/// The limits that hold. `typed`: for results, what the environment says for this run.
+pub(crate) fn limits(settings: &Settings, defaults: Limits, typed: Option<usize>) -> Limits {
+    let mut limits = defaults;
+    for (key, field) in limit_fields(&mut limits) {
+        let typed = typed.filter(|_| key == "resultTextBytes");
+        let default = u64::try_from(*field).unwrap_or(u64::MAX);
+        let value = settings.bound(key, typed.and_then(|bytes| bytes.try_into().ok()), default);
+        *field = usize::try_from(value).unwrap_or(usize::MAX);
+    }
+    limits
+}
+
+/// The deadlines that hold. `typed`: what the environment says for this run, by key.
+pub(crate) fn deadlines(settings: &Settings, typed: impl Fn(&str) -> Option<u64>) -> Deadlines {
+    let mut deadlines = Deadlines::default();
+    for (key, field) in deadline_fields(&mut deadlines) {
+        let default = u64::try_from(field.as_millis()).unwrap_or(u64::MAX);
+        *field = Duration::from_millis(settings.bound(key, typed(key), default));
+    }
+    deadlines
+}
+
+fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 19] {
+    [
+        ("messageBytes", &mut limits.message_bytes),
+        ("memoryBytes", &mut limits.memory_bytes),
+        ("jsonNodes", &mut limits.json_nodes),
+        ("jsonDepth", &mut limits.json_depth),
+        ("treeNodes", &mut limits.tree_nodes),
+        ("outboxBytes", &mut limits.outbox_bytes),
+        ("listPages", &mut limits.list_pages),
+        ("toolsPerServer", &mut limits.tools_per_server),
+        ("listingBytes", &mut limits.listing_bytes),
+        ("cursorBytes", &mut limits.cursor_bytes),
+        ("stderrTailBytes", &mut limits.stderr_tail_bytes),
+        ("inboundRequests", &mut limits.inbound_requests),
+        ("progressBacklog", &mut limits.progress_backlog),
+        ("eventBacklog", &mut limits.event_backlog),
+        ("contentBlocks", &mut limits.content_blocks),
+        ("resultTextBytes", &mut limits.result_text_bytes),
+        ("resultMediaBytes", &mut limits.result_media_bytes),
+        ("callsPerServer", &mut limits.calls_per_server),
+        ("callsInFlight", &mut limits.calls_in_flight),
+    ]
+}
+
+fn deadline_fields(deadlines: &mut Deadlines) -> [(&'static str, &mut Duration); 7] {
+    [
+        ("startup", &mut deadlines.startup),
+        ("call", &mut deadlines.call),
+        ("idle", &mut deadlines.idle),
+        ("list", &mut deadlines.list),
+        ("probe", &mut deadlines.probe),
+        ("exitAfterEof", &mut deadlines.exit_after_eof),
+        ("exitAfterTerm", &mut deadlines.exit_after_term),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard_config::{DEADLINE_KEYS, LIMIT_KEYS};
+
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_settings_is_a_limit_of_the_engine() {
+        let mut limits = Limits::default();
+        assert_eq!(limit_fields(&mut limits).map(|(key, _)| key), LIMIT_KEYS);
+        let mut deadlines = Deadlines::default();
+        let keys = deadline_fields(&mut deadlines).map(|(key, _)| key);
+        assert_eq!(keys, DEADLINE_KEYS);
+        // As the engine spells them, too.
+        let spelled = format!("{:?} {:?}", Limits::default(), Deadlines::default());
+        for key in LIMIT_KEYS.iter().chain(&DEADLINE_KEYS) {
+            let snake: String = key
+                .chars()
+                .flat_map(|letter| {
+                    let gap = letter.is_ascii_uppercase().then_some('_');
+                    gap.into_iter().chain([letter.to_ascii_lowercase()])
+                })
+                .collect();
+            assert!(spelled.contains(&format!(" {snake}: ")), "{key}");
+        }
+        assert_eq!(
+            spelled.matches(": ").count(),
+            LIMIT_KEYS.len() + DEADLINE_KEYS.len()
+        );
+    }
+}
