@@ -48,7 +48,7 @@ impl From<Admission> for Filed {
     fn from(admission: Admission) -> Self {
         match admission {
             Admission::Launch(spec) => Self::Launched(Box::new(spec)),
-            Admission::AwaitingApproval { .. } | Admission::Invalid(_) => Self::Withheld,
+            _ => Self::Withheld,
         }
     }
 }
@@ -124,10 +124,8 @@ fn step(current: Option<&Filed>, admission: &Admission) -> Step {
     match (current, admission) {
         (None, _) => Step::Add,
         (Some(Filed::Launched(old)), Admission::Launch(new)) if is_same(old, new) => Step::Keep,
-        (Some(Filed::Withheld), Admission::AwaitingApproval { .. } | Admission::Invalid(_)) => {
-            Step::Renew
-        }
-        (Some(_), _) => Step::Replace,
+        (Some(_), Admission::Launch(_)) | (Some(Filed::Launched(_)), _) => Step::Replace,
+        (Some(Filed::Withheld), _) => Step::Renew,
     }
 }
 

@@ -65,7 +65,9 @@ impl Applied {
         }
         match admission {
             Admission::Launch(_) => {}
-            Admission::AwaitingApproval { hint } => drop(self.waiting.insert(name, hint.clone())),
+            Admission::AwaitingApproval { hint, .. } => {
+                self.waiting.insert(name, hint.clone());
+            }
             Admission::Invalid(problem) => {
                 self.invalid.insert(name, problem.message.clone());
             }

@@ -101,7 +101,9 @@ impl Sites {
             _ if entry.is_disabled() => Phase::Off {
                 why: switched_off(entry.name(), entry.switched_off()),
             },
-            Admission::AwaitingApproval { hint } => Phase::AwaitingApproval { hint: hint.clone() },
+            Admission::AwaitingApproval { hint, .. } => {
+                Phase::AwaitingApproval { hint: hint.clone() }
+            }
             Admission::Invalid(problem) => Phase::Failed(Failure {
                 error: problem.message.clone(),
                 hint: problem.hint.clone(),

@@ -48,24 +48,14 @@ impl Files {
         }
     }
 
-    fn write(&self, file: Option<PathBuf>, servers: &[(&str, Value)]) {
-        let file = file.unwrap();
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        let servers: serde_json::Map<_, _> = servers
-            .iter()
-            .map(|(name, entry)| ((*name).to_owned(), entry.clone()))
-            .collect();
-        std::fs::write(file, json!({"mcpServers": servers}).to_string()).unwrap();
-    }
-
     /// The config after these servers were written into the user's file.
     fn user(&self, servers: &[(&str, Value)]) -> HostConfig {
-        self.write(self.sources().user, servers);
+        write(self.sources().user, servers);
         self.config()
     }
 
     fn project(&self, servers: &[(&str, Value)]) -> HostConfig {
-        self.write(self.sources().project, servers);
+        write(self.sources().project, servers);
         self.config()
     }
 
@@ -86,6 +76,16 @@ impl Files {
     fn tool(&self, tool: &str) -> Value {
         self.entry(&Script::legacy().tool("pid").tool(tool))
     }
+}
+
+fn write(file: Option<PathBuf>, servers: &[(&str, Value)]) {
+    let file = file.unwrap();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let servers: serde_json::Map<_, _> = servers
+        .iter()
+        .map(|(name, entry)| ((*name).to_owned(), entry.clone()))
+        .collect();
+    std::fs::write(file, json!({"mcpServers": servers}).to_string()).unwrap();
 }
 
 async fn start(config: HostConfig) -> Host {
@@ -319,7 +319,7 @@ async fn an_entry_that_moves_keeps_its_process_unless_it_would_work_elsewhere() 
     let trust = Trust::project_for_this_run();
     let entry = files.tool("t");
     let local = files.folder.path().join("local.json");
-    files.write(Some(local.clone()), &[("s", entry.clone())]);
+    write(Some(local.clone()), &[("s", entry.clone())]);
     let sources = Sources {
         local: Some(local),
         ..Sources::default()

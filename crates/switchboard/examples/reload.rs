@@ -1,0 +1,38 @@
+//! A host that follows its config file while it runs.
+//!
+//! `cargo run --example reload -- mcp.json`, then edit the file.
+
+use std::path::PathBuf;
+
+use switchboard::Host;
+use switchboard_config::{Reading, Sources, Targets, Trust, Watcher};
+use tokio::sync::watch;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the embedding program decides what the host may know"
+)]
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let file = std::env::args().nth(1).unwrap_or("mcp.json".to_owned());
+    let sources = Sources {
+        user: Some(PathBuf::from(file)),
+        ..Sources::default()
+    };
+    let variables: std::collections::HashMap<_, _> = std::env::vars().collect();
+    let host = Host::builder().environment(variables.clone()).start()?;
+
+    let (tell, mut latest) = watch::channel(Reading::default());
+    let targets = move || Targets::from(sources.clone());
+    let _watcher = Watcher::spawn(targets, variables, move |reading| drop(tell.send(reading)))?;
+    while latest.changed().await.is_ok() {
+        let loaded = latest.borrow_and_update().loaded.clone();
+        for diagnostic in &loaded.diagnostics {
+            eprintln!("{diagnostic}");
+        }
+        let applied = host.apply(loaded.config, &Trust::none()).await;
+        println!("{}", serde_json::to_string(&applied)?);
+    }
+    host.shutdown().await;
+    Ok(())
+}
