@@ -17,7 +17,8 @@ pub(crate) use rules::RuleArgs;
 const EXAMPLES: &str = "\
 Examples:
   switchboard demo                              see it work, nothing to configure
-  switchboard --trust-project list              the servers of this project's .mcp.json
+  switchboard trust                             look at this project's servers and approve them
+  switchboard list                              every server with its live status
   switchboard tools 'mcp__files__*'             the tools of one server
   switchboard describe mcp__files__read_file    one tool and its arguments
   switchboard call mcp__files__read_file path=notes.txt --yes
@@ -52,6 +53,15 @@ const MANUAL_EXAMPLES: &str = "\
 To read it:     switchboard man | man -l -
 To install it:  switchboard man > ~/.local/share/man/man1/switchboard.1";
 
+const TRUST_EXAMPLES: &str = "\
+What is approved is exactly what was shown. When an entry changes in what it runs, it asks again.
+
+Examples:
+  switchboard trust                 look at everything that waits, one after the other
+  switchboard trust files --yes     approve one, without a question
+  switchboard trust --list          what was approved and rejected so far
+  switchboard trust --revoke files  take it back";
+
 /// Set up, inspect and call MCP servers.
 #[derive(Debug, Parser)]
 #[command(
@@ -74,6 +84,9 @@ enum Command {
     List(With<ListArgs>),
     /// Show one server in detail
     Get(With<GetArgs>),
+    /// Look at this project's servers and approve them
+    #[command(after_help = TRUST_EXAMPLES)]
+    Trust(With<TrustArgs>),
     /// List the tools of all servers
     Tools(With<ToolsArgs>),
     /// Show one tool and its arguments
@@ -156,6 +169,7 @@ struct With<A: Args> {
 pub(crate) enum Task {
     List(ListArgs),
     Get(GetArgs),
+    Trust(TrustArgs),
     Tools(ToolsArgs),
     Describe(DescribeArgs),
     Call(CallArgs),
@@ -181,6 +195,29 @@ pub(crate) struct GetArgs {
     /// The server's name
     #[arg(value_name = "NAME", add = completion::server_names())]
     pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
+pub(crate) struct TrustArgs {
+    /// The server's name; all that wait for approval if none is given
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Approve without being asked
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Reject: it does not run, and does not ask again
+    #[arg(long, conflicts_with = "yes", requires = "name")]
+    pub(crate) reject: bool,
+    /// List what was approved and rejected
+    #[arg(long, conflicts_with_all = ["yes", "reject", "name"])]
+    pub(crate) list: bool,
+    /// Take back what was said about a server, or about all of this project
+    #[arg(long, conflicts_with_all = ["yes", "reject", "list"])]
+    pub(crate) revoke: bool,
 }
 
 #[derive(Debug, Args)]
@@ -285,6 +322,7 @@ impl Cli {
         let (task, later) = match self.command {
             Command::List(with) => (Task::List(with.own), with.global),
             Command::Get(with) => (Task::Get(with.own), with.global),
+            Command::Trust(with) => (Task::Trust(with.own), with.global),
             Command::Tools(with) => (Task::Tools(with.own), with.global),
             Command::Describe(with) => (Task::Describe(with.own), with.global),
             Command::Call(with) => (Task::Call(with.own), with.global),

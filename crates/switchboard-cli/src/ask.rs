@@ -122,7 +122,7 @@ pub(crate) fn hints(annotations: &ToolAnnotations) -> Vec<&'static str> {
     claimed.collect()
 }
 
-fn read_answer(question: &str) -> io::Result<String> {
+pub(crate) fn read_answer(question: &str) -> io::Result<String> {
     // Not locked while a person thinks: whoever is interrupted then has something to say there.
     io::stderr().write_all(question.as_bytes())?;
     let mut answer = String::new();

@@ -10,13 +10,14 @@ use serde_json::Value;
 use switchboard::content::for_terminal;
 use switchboard::{Attempt, ConnectionStatus, Inspection, Stage};
 use switchboard_config::{
-    Admission, Consent, Diagnostic, LaunchSpec, ServerEntry, Severity, TransportConfig,
+    Admission, Consent, Diagnostic, LaunchSpec, ServerEntry, Severity, Standing, TransportConfig,
+    Waiting,
 };
 
 use crate::context::{Context, Servers};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, time};
+use crate::render::{Screen, day, time};
 
 /// What has to hold, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -113,7 +114,7 @@ impl Chain {
         let mut chain = Self::default();
         chain.config(entry, &servers.loaded.diagnostics);
         let admission = entry.admit(&servers.trust);
-        chain.trust(&admission);
+        chain.trust(&admission, servers.trust.approvals().standing(entry));
         let launch = match &admission {
             Admission::Launch(spec) => Some(spec),
             _ => None,
@@ -180,14 +181,24 @@ impl Chain {
         }
     }
 
-    fn trust(&mut self, admission: &Admission) {
+    fn trust(&mut self, admission: &Admission, standing: Standing<'_>) {
         match admission {
             Admission::Launch(spec) => {
-                self.link(Step::Trust, Outcome::Ok, consent(spec.consent()));
+                let words = match standing {
+                    Standing::Approved(approval) => format!("approved on {}", day(approval.at)),
+                    _ => consent(spec.consent()).to_owned(),
+                };
+                self.link(Step::Trust, Outcome::Ok, words);
             }
-            Admission::AwaitingApproval { .. } => {
-                let words = "comes with the project and is not approved";
+            Admission::AwaitingApproval { waiting, .. } => {
+                let words = match waiting {
+                    Waiting::New => "comes with the project and is not approved",
+                    Waiting::Changed => "has changed since you were asked about it",
+                };
                 self.link(Step::Trust, Outcome::Failed, words);
+            }
+            Admission::Refused(refusal) => {
+                self.link(Step::Trust, Outcome::Failed, refusal.to_string());
             }
             // Told by the link before.
             Admission::Invalid(_) => self.link(Step::Trust, Outcome::NotReached, ""),

@@ -11,6 +11,7 @@ pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod page;
 pub(crate) mod tools;
+pub(crate) mod trust;
 pub(crate) mod why;
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use futures_util::future::join_all;
 use switchboard::{
     CatalogTool, ConnectionStatus, Host, HostBuilder, Readiness, ServerStatus, naming,
 };
-use switchboard_config::{Admission, ServerEntry, nearest};
+use switchboard_config::{Admission, ServerEntry, Waiting, nearest};
 
 use crate::args::Task;
 use crate::context::{Context, Servers};
@@ -37,6 +38,7 @@ pub(crate) async fn run(
     match task {
         Task::List(args) => list::run(&args, context, signals).await,
         Task::Get(args) => get::run(&args, context, signals).await,
+        Task::Trust(args) => trust::run(&args, context, signals).await,
         Task::Tools(args) => tools::run(&args, context, signals).await,
         Task::Describe(args) => describe::run(&args, context, signals).await,
         Task::Call(args) => call::run(args, context, signals).await,
@@ -199,14 +201,25 @@ fn check_usable(entry: &ServerEntry, servers: &Servers, context: &Context) -> Re
             ),
         )
         .hint_if_known(problem.hint)),
-        Admission::AwaitingApproval { .. } => Err(Failure::new(
+        Admission::AwaitingApproval { waiting, hint } => {
+            let what = match waiting {
+                Waiting::New => "is not approved",
+                Waiting::Changed => "has changed since you were asked about it",
+            };
+            Err(Failure::new(
+                Kind::Untrusted,
+                format!("server {name} comes with the project and {what}; it was not started"),
+            )
+            .hint(format!(
+                "{hint}\nfor this run only: {}",
+                context.again_with("--trust-project")
+            )))
+        }
+        Admission::Refused(refusal) => Err(Failure::new(
             Kind::Untrusted,
-            format!("server {name} comes with the project and is not approved; it was not started"),
+            format!("server {name} was not started: {refusal}"),
         )
-        .hint(format!(
-            "to approve it for this run: {}",
-            context.again_with("--trust-project")
-        ))),
+        .hint(refusal.hint())),
         Admission::Launch(_) => Ok(()),
     }
 }

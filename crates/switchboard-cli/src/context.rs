@@ -13,8 +13,9 @@ use switchboard::content::{DirectorySpill, SpillHandle};
 use switchboard::permission::{Policy, Rule};
 use switchboard::{Deadlines, Host, HostBuilder, Interaction, Limits};
 use switchboard_config::{
-    Admission, Diagnostic, Folders, HostConfig, Loaded, Places, ProjectRules, Scope, ServerEntry,
-    Settings, Severity, Source, Sources, Trust, load, load_settings, managed_folder,
+    Admission, Approvals, ApprovalsFile, Diagnostic, Folders, HostConfig, Loaded, Places,
+    ProjectRules, Scope, ServerEntry, Settings, Severity, Source, Sources, Trust, load,
+    load_settings, managed_folder,
 };
 
 use crate::args::GlobalArgs;
@@ -112,7 +113,7 @@ impl Context {
 
     /// Reads the config. What is wrong with it is told at once only if nothing is left of it.
     pub(crate) fn load_servers(&self) -> Result<Servers, Failure> {
-        let loaded = load_all(&self.flags, &self.variables, &self.places());
+        let mut loaded = load_all(&self.flags, &self.variables, &self.places());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
             diagnostic.severity == Severity::Error && diagnostic.server.is_none()
         });
@@ -133,6 +134,9 @@ impl Context {
             Trust::none()
         };
         let settings = self.load_settings();
+        let trust = trust
+            .with_approvals(self.approvals_for(&mut loaded))
+            .with_policy(settings.policy.clone());
         Ok(Servers::new(loaded, trust, settings))
     }
 
@@ -150,10 +154,31 @@ impl Context {
         self.rules.iter().cloned().chain(settled).collect()
     }
 
+    /// Where it is kept what the user said about the servers of projects.
+    pub(crate) fn approvals_file(&self) -> ApprovalsFile {
+        ApprovalsFile::at(self.places().approvals_file())
+    }
+
+    /// What the user said, where anything asks for it. If that cannot be read it is told, and counts
+    /// as nothing.
+    fn approvals_for(&self, loaded: &mut Loaded) -> Approvals {
+        let mut servers = loaded.config.servers.iter();
+        if !servers.any(|entry| entry.scope() == Scope::Project) {
+            return Approvals::default();
+        }
+        let file = self.approvals_file();
+        file.read().unwrap_or_else(|error| {
+            loaded.diagnostics.push(error.diagnostic(&file));
+            Approvals::default()
+        })
+    }
+
     /// A host of these entries that does one thing and leaves.
     pub(crate) fn host_of(&self, servers: &Servers, entries: Vec<ServerEntry>) -> HostBuilder {
         let config = HostConfig { servers: entries };
-        self.host(servers).config(config, &servers.trust).one_shot()
+        let profile = servers.trust.profile();
+        let host = self.host(servers).config(config, &servers.trust);
+        host.profile(profile).one_shot()
     }
 
     /// A host with all that it may know of its surroundings and was told by flags, without servers.
@@ -191,6 +216,15 @@ impl Context {
     /// Every host was shut down: there is nothing left of any.
     pub(crate) fn hosts_have_ended(&self) {
         self.custody.end();
+    }
+
+    /// The command as it was typed.
+    pub(crate) fn again(&self) -> String {
+        let words = self.typed.iter().map(|word| shell_word(word));
+        let words: Vec<_> = std::iter::once("switchboard".to_owned())
+            .chain(words)
+            .collect();
+        words.join(" ")
     }
 
     /// The command as it was typed, with one more flag.

@@ -10,11 +10,12 @@ pub(crate) mod table;
 pub(crate) mod text;
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use switchboard_config::{Diagnostic, Severity};
 
 use crate::failure::{Failure, Kind};
+use crate::trace::utc;
 use style::{Paint, Style};
 
 /// Lines of prose are not made longer than this, however wide the terminal.
@@ -145,4 +146,9 @@ pub(crate) fn time(time: Duration) -> String {
 pub(crate) fn count(number: usize, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {what}{ending}")
+}
+
+/// `2026-11-15`
+pub(crate) fn day(time: SystemTime) -> String {
+    utc(time).chars().take(10).collect()
 }

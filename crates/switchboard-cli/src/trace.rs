@@ -79,7 +79,7 @@ impl WireTap for TraceFile {
 }
 
 /// `2026-07-28T12:34:56.789Z`
-fn utc(time: SystemTime) -> String {
+pub(crate) fn utc(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = since.as_secs();
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);

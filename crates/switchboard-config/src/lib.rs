@@ -22,7 +22,8 @@
 //! for entry in &loaded.config.servers {
 //!     match entry.admit(&Trust::none()) {
 //!         Admission::Launch(spec) => assert_eq!(spec.name().as_str(), "time"),
-//!         Admission::AwaitingApproval { hint } => println!("{}: {hint}", entry.name()),
+//!         Admission::AwaitingApproval { hint, .. } => println!("{}: {hint}", entry.name()),
+//!         Admission::Refused(refusal) => println!("{}: {refusal}", entry.name()),
 //!         Admission::Invalid(problem) => println!("{}: {problem}", entry.name()),
 //!     }
 //! }
@@ -57,7 +58,7 @@ pub use layer::{Scope, Source, Sources};
 pub use load::load;
 pub use merge::{HostConfig, Loaded};
 pub use places::{Folders, Places, managed_folder};
-pub use policy::{Profile, ServerMatch, ServerPolicy};
+pub use policy::{Ban, Profile, ServerMatch, ServerPolicy};
 pub use secret::{Secret, secrets_in_arguments};
 pub use server::{
     InheritEnv, InvalidServerName, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig,
@@ -67,7 +68,10 @@ pub use settings::{
     ClosedBy, DEADLINE_KEYS, DisabledServer, LIMIT_KEYS, ProjectRules, RuleAction, RuleGrammar,
     RuleHint, RuleSetting, Settings, load_settings,
 };
-pub use trust::{Admission, Consent, LaunchSpec, ServerEntry, Trust};
+pub use trust::{
+    Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Change, Consent, ContentHash,
+    LaunchSpec, Refusal, ServerEntry, Shown, Standing, Trust, Verdict, Waiting,
+};
 pub use validate::{CheckedEntry, EntryProblem, check_server, parse_server};
 pub use watch::{Reading, Targets, Watched, Watcher};
 pub use written::WrittenEntry;

@@ -6,9 +6,9 @@ use crate::diagnostic::Severity;
 use crate::expand::Environment;
 use crate::layer::{Layer, Scope, Source, Sources};
 use crate::merge::{Loaded, merge};
-use crate::raw::{Content, Finding, RawDocument, RawMember};
+use crate::raw::{FileContent, Finding, RawDocument, RawMember};
 use crate::server::ServerName;
-use crate::trust::ServerEntry;
+use crate::trust::{Content, ServerEntry};
 use crate::validate::{EntryContext, validate};
 use crate::written::WrittenEntry;
 
@@ -17,16 +17,16 @@ use crate::written::WrittenEntry;
 ///
 /// Never fails as a whole. What cannot be used is told by a diagnostic, and everything else is there: an
 /// error for a source that the command line names, a warning for the files that merely lie around. Only
-/// the named files are read, and no process is started.
+/// the named files are read, and such programs as a project brings with it; no process is started.
 pub fn load(sources: &Sources, environment: &dyn Environment) -> Loaded {
-    load_from(sources, environment, Content::read)
+    load_from(sources, environment, FileContent::read)
 }
 
 /// As [`load`], with whoever knows what the files hold.
 pub(crate) fn load_from(
     sources: &Sources,
     environment: &dyn Environment,
-    read: impl Fn(&Path) -> Content,
+    read: impl Fn(&Path) -> FileContent,
 ) -> Loaded {
     let file = |path: &Option<PathBuf>, scope| Some((Source::File(path.clone()?), scope));
     let command_line = sources.command_line.iter().rev();
@@ -97,13 +97,12 @@ fn read_entry(
     document.findings.extend(validated.findings);
     let origin = document.text.origin(member.key_span);
     let written = WrittenEntry::from_raw(&member.value);
-    Some(ServerEntry::new(
-        name,
-        scope,
-        origin,
-        written,
-        validated.config,
-    ))
+    let content = match (&validated.config, base_of(document, scope)) {
+        (Ok(config), Some(root)) => Some(Content::of(&member.value, config, root, environment)),
+        _ => None,
+    };
+    let entry = ServerEntry::new(name, scope, origin, written, validated.config);
+    Some(entry.with_content(content))
 }
 
 /// What a relative `cwd` is relative to: a project means its own root.

@@ -116,7 +116,7 @@ pub(crate) struct Finding {
 
 /// What a look at a file brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum FileContent {
     Missing,
     Bytes(Arc<[u8]>),
     Unreadable {
@@ -125,7 +125,7 @@ pub(crate) enum Content {
     },
 }
 
-impl Content {
+impl FileContent {
     pub(crate) fn read(path: &Path) -> Self {
         match file::read(path) {
             Ok(bytes) => Self::Bytes(bytes.into()),
@@ -160,19 +160,19 @@ impl RawDocument {
     }
 
     /// Reads what a file holds. `None`: there is nothing to read, and nothing to say about that.
-    pub(crate) fn of_file(path: &Path, content: &Content, scope: Scope) -> Option<Self> {
-        let missing = Content::unreadable(&file::ReadError::Missing);
+    pub(crate) fn of_file(path: &Path, content: &FileContent, scope: Scope) -> Option<Self> {
+        let missing = FileContent::unreadable(&file::ReadError::Missing);
         let content = match content {
-            Content::Missing if scope == Scope::CommandLine => &missing,
-            Content::Missing => return None,
+            FileContent::Missing if scope == Scope::CommandLine => &missing,
+            FileContent::Missing => return None,
             content => content,
         };
         Some(match content {
-            Content::Bytes(bytes) => Self::from_bytes(Some(path), bytes, scope),
-            Content::Unreadable { message, hint } => {
+            FileContent::Bytes(bytes) => Self::from_bytes(Some(path), bytes, scope),
+            FileContent::Unreadable { message, hint } => {
                 Self::unreadable(Some(path), message, *hint, scope)
             }
-            Content::Missing => return None,
+            FileContent::Missing => return None,
         })
     }
 

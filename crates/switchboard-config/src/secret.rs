@@ -11,6 +11,45 @@ use serde::{Serialize, Serializer};
 /// What stands in the place of a hidden value, wherever one is shown.
 pub(crate) const MASK: &str = "***";
 
+/// Words at the end of the name of a variable or a header that holds a secret.
+const SECRET_ENDINGS: [&str; 13] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "key",
+    "pat",
+    "credentials",
+    "authorization",
+    "cookie",
+    "auth",
+    "dsn",
+    "bearer",
+];
+
+/// Whether the name of a variable or a header gives its value away as a secret.
+pub(crate) fn is_named_like_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_ENDINGS.iter().any(|ending| {
+        let before = name.strip_suffix(ending);
+        before.is_some_and(|before| {
+            !matches!(before.chars().last(), Some('a'..='z')) || is_joined(before, ending)
+        })
+    })
+}
+
+/// `apikey`, `accesstoken`: words that are written together.
+fn is_joined(before: &str, ending: &str) -> bool {
+    match ending {
+        "key" => ["api", "access", "private", "auth"]
+            .iter()
+            .any(|word| before.ends_with(word)),
+        "token" | "secret" | "password" => true,
+        _ => false,
+    }
+}
+
 /// The value of an environment variable or a header: usable, but never shown.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Secret(String);

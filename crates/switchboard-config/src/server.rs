@@ -159,6 +159,14 @@ impl TransportConfig {
             Self::ClaudeAiProxy { .. } => "claudeai-proxy",
         }
     }
+
+    /// Where a server is that is reached by an address.
+    pub fn url(&self) -> Option<&str> {
+        match self {
+            Self::Remote(RemoteConfig { url, .. }) | Self::ClaudeAiProxy { url, .. } => Some(url),
+            Self::Stdio(_) | Self::Sdk { .. } => None,
+        }
+    }
 }
 
 /// A program to start.

@@ -1,18 +1,33 @@
 //! Consent: which entries may be started, and the proof that one may.
 //!
 //! A [`LaunchSpec`] is what the engine accepts. Invariant: one is made by [`ServerEntry::admit`] after
-//! somebody consented to the entry, or by the embedding program's own call, and in no other way.
+//! somebody consented to the entry and the administrator does not forbid it, or by the embedding
+//! program's own call, and in no other way.
+
+mod approvals;
+mod content;
+mod program;
+mod store;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::diagnostic::Origin;
 use crate::layer::Scope;
+use crate::policy::{Ban, Profile, ServerPolicy};
 use crate::server::{ServerConfig, ServerName};
 use crate::validate::EntryProblem;
 use crate::written::WrittenEntry;
 
-/// What to do about a project's entry that nobody approved.
-const APPROVE: &str = "approve it for this run with --trust-project";
+pub use approvals::{Approval, Approvals, Standing, Verdict};
+pub use content::{Change, ContentHash, Shown};
+pub use store::{ApprovalsError, ApprovalsFile};
+
+pub(crate) use content::Content;
 
 /// One configured server, valid or not, before anybody consented to it.
 #[derive(Clone, Debug)]
@@ -24,6 +39,8 @@ pub struct ServerEntry {
     config: Result<ServerConfig, EntryProblem>,
     /// Where settings say that the server is not to be started.
     switched_off: Option<Origin>,
+    /// What consent to it would be about; of valid entries of a project.
+    content: Option<Content>,
 }
 
 impl ServerEntry {
@@ -41,7 +58,13 @@ impl ServerEntry {
             written,
             config,
             switched_off: None,
+            content: None,
         }
+    }
+
+    pub(crate) fn with_content(mut self, content: Option<Content>) -> Self {
+        self.content = content;
+        self
     }
 
     /// The server's name.
@@ -90,14 +113,41 @@ impl ServerEntry {
         Some(config.transport.kind_name())
     }
 
+    /// What a person is to be shown before they consent; of valid entries of a project.
+    pub fn shown(&self) -> Option<&Shown> {
+        Some(&self.content.as_ref()?.shown)
+    }
+
+    /// The hash of what consent to the entry would be about. `None`: it needs no consent, or its
+    /// content cannot be told.
+    pub fn content_hash(&self) -> Option<&ContentHash> {
+        self.content.as_ref()?.hash.as_ref()
+    }
+
+    /// The root of the project that the entry comes with, without links.
+    pub fn project(&self) -> Option<PathBuf> {
+        let file = self.origin.file.as_ref();
+        let root = file.filter(|_| self.scope == Scope::Project)?.parent()?;
+        let root = if root.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            root
+        };
+        fs::canonicalize(root).ok()
+    }
+
     /// Decides whether the server may be started.
     pub fn admit(&self, trust: &Trust) -> Admission {
         let config = match &self.config {
             Ok(config) => config,
             Err(problem) => return Admission::Invalid(problem.clone()),
         };
-        match trust.consent_for(self.scope) {
-            Some(consent) => Admission::Launch(LaunchSpec {
+        // The administrator's word comes first: what they forbid nobody needs to be asked about.
+        if let Err(ban) = trust.policy.check(&self.name, self.scope, config) {
+            return Admission::Refused(Refusal::ByPolicy(ban));
+        }
+        match trust.consent_to(self) {
+            Ok(consent) => Admission::Launch(LaunchSpec {
                 name: self.name.clone(),
                 config: ServerConfig {
                     disabled: self.is_disabled(),
@@ -109,10 +159,35 @@ impl ServerEntry {
                 written: self.written.clone(),
                 consent,
             }),
-            None => Admission::AwaitingApproval {
-                hint: APPROVE.to_owned(),
+            Err(Withheld::Waiting(waiting)) => Admission::AwaitingApproval {
+                waiting,
+                hint: self.how_to_approve(),
             },
+            Err(Withheld::Rejected) => Admission::Refused(Refusal::ByUser {
+                hint: format!("to be asked again: {}", self.how_to_approve()),
+            }),
         }
+    }
+
+    /// The command to type.
+    fn how_to_approve(&self) -> String {
+        format!("switchboard trust {}", shell_word(self.name.as_str()))
+    }
+}
+
+/// A name as one would type it into a shell.
+fn shell_word(name: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
+    let word = if name.bytes().all(is_plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
+    };
+    // A name that looks like a flag is not to be taken for one.
+    if name.starts_with('-') {
+        format!("-- {word}")
+    } else {
+        word
     }
 }
 
@@ -127,17 +202,57 @@ pub enum Admission {
     Launch(LaunchSpec),
     /// Not before the user approved it.
     AwaitingApproval {
-        /// What to do to approve it.
+        /// What there is to be decided.
+        waiting: Waiting,
+        /// The command to type to approve it.
         hint: String,
     },
+    /// Somebody said that it may not.
+    Refused(Refusal),
     /// It cannot be started as it is written.
     Invalid(EntryProblem),
 }
 
-/// What the user consented to.
+/// Why an entry waits for approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nobody was asked yet.
+    New,
+    /// Something else of the same name was approved or rejected.
+    Changed,
+}
+
+/// Who said that a server may not be started.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The user did, to exactly this entry.
+    #[error("rejected by you")]
+    ByUser {
+        /// What to do about it.
+        hint: String,
+    },
+    /// The administrator did.
+    #[error("not allowed by the administrator: {0}")]
+    ByPolicy(Ban),
+}
+
+impl Refusal {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::ByUser { hint } => hint.clone(),
+            Self::ByPolicy(ban) => ban.hint().to_owned(),
+        }
+    }
+}
+
+/// What the user consented to, within what the administrator allows.
 #[derive(Clone, Debug)]
 pub struct Trust {
     project: ProjectTrust,
+    approvals: Arc<Approvals>,
+    policy: Arc<ServerPolicy>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -146,30 +261,77 @@ enum ProjectTrust {
     ForThisRun,
 }
 
+/// Why there is no consent.
+enum Withheld {
+    Waiting(Waiting),
+    Rejected,
+}
+
 impl Trust {
     /// Nothing beyond what the user wrote: a project's entries wait for approval.
     pub fn none() -> Self {
         Self {
             project: ProjectTrust::AfterApproval,
+            approvals: Arc::default(),
+            policy: Arc::default(),
         }
     }
 
-    /// The project's entries too, for this run, as `--trust-project` says.
+    /// The project's entries too, for this run, as `--trust-project` says. What the user rejected
+    /// stays rejected.
     pub fn project_for_this_run() -> Self {
         Self {
             project: ProjectTrust::ForThisRun,
+            ..Self::none()
         }
     }
 
-    fn consent_for(&self, scope: Scope) -> Option<Consent> {
-        match (scope, self.project) {
-            (Scope::CommandLine, _) => Some(Consent::CommandLine),
-            (Scope::Managed, _) => Some(Consent::Administrator),
-            (Scope::Local | Scope::User, _) => Some(Consent::UserFile),
-            (Scope::Dynamic, _) => Some(Consent::Embedder),
-            (Scope::Project, ProjectTrust::ForThisRun) => Some(Consent::TrustProjectFlag),
-            // Nothing is read of the last scope yet, so nobody can have consented to it.
-            (Scope::Project, ProjectTrust::AfterApproval) | (Scope::ClaudeAi, _) => None,
+    /// With what the user said about entries before.
+    pub fn with_approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = Arc::new(approvals);
+        self
+    }
+
+    /// Within what the administrator allows.
+    pub fn with_policy(mut self, policy: ServerPolicy) -> Self {
+        self.policy = Arc::new(policy);
+        self
+    }
+
+    /// What the user said about entries before.
+    pub fn approvals(&self) -> &Approvals {
+        &self.approvals
+    }
+
+    /// What the administrator allows.
+    pub fn policy(&self) -> &ServerPolicy {
+        &self.policy
+    }
+
+    /// For whom the administrator lets hosts run.
+    pub fn profile(&self) -> Profile {
+        self.policy.profile
+    }
+
+    fn consent_to(&self, entry: &ServerEntry) -> Result<Consent, Withheld> {
+        match entry.scope {
+            Scope::CommandLine => Ok(Consent::CommandLine),
+            Scope::Managed => Ok(Consent::Administrator),
+            Scope::Local | Scope::User => Ok(Consent::UserFile),
+            Scope::Dynamic => Ok(Consent::Embedder),
+            Scope::Project => self.consent_to_project(entry),
+            // Nothing is read of this scope yet, so nobody can have consented to it.
+            Scope::ClaudeAi => Err(Withheld::Waiting(Waiting::New)),
+        }
+    }
+
+    fn consent_to_project(&self, entry: &ServerEntry) -> Result<Consent, Withheld> {
+        match (self.approvals.standing(entry), self.project) {
+            (Standing::Rejected(_), _) => Err(Withheld::Rejected),
+            (Standing::Approved(_), _) => Ok(Consent::Approved),
+            (_, ProjectTrust::ForThisRun) => Ok(Consent::TrustProjectFlag),
+            (Standing::Changed(_), _) => Err(Withheld::Waiting(Waiting::Changed)),
+            (Standing::Unknown, _) => Err(Withheld::Waiting(Waiting::New)),
         }
     }
 }
@@ -185,6 +347,8 @@ pub enum Consent {
     CommandLine,
     /// The user keeps the entry in a file of their own.
     UserFile,
+    /// The user was shown exactly this entry and approved it.
+    Approved,
     /// The user said `--trust-project`, for this run.
     TrustProjectFlag,
     /// The embedding program asked for the server in code.

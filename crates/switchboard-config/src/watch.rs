@@ -15,7 +15,7 @@ use crate::expand::Environment;
 use crate::layer::{Scope, Source, Sources};
 use crate::load::load_from;
 use crate::merge::Loaded;
-use crate::raw::{Content, RawDocument};
+use crate::raw::{FileContent, RawDocument};
 
 pub use watcher::Watcher;
 
@@ -106,11 +106,11 @@ pub struct Watched {
 #[derive(Debug)]
 struct WatchedFile {
     /// What counts.
-    believed: Content,
+    believed: FileContent,
     /// What was seen last and since when, if it is something new.
-    unsettled: Option<(Content, Instant)>,
+    unsettled: Option<(FileContent, Instant)>,
     /// What was seen last, if it is broken and therefore does not count.
-    broken: Option<Content>,
+    broken: Option<FileContent>,
 }
 
 impl Watched {
@@ -131,7 +131,7 @@ impl Watched {
         let mut is_news = self.targets.as_ref() != Some(targets);
         self.files.retain(|path, _| targets.files().contains(&path));
         for path in targets.files() {
-            let seen = Content::read(path);
+            let seen = FileContent::read(path);
             match self.files.get_mut(path) {
                 Some(file) => is_news |= file.see(path, seen, now),
                 None => {
@@ -155,14 +155,14 @@ impl Watched {
     fn read(&self, targets: &Targets, environment: &dyn Environment) -> Reading {
         let believed = |path: &Path| match self.files.get(path) {
             Some(file) => file.believed.clone(),
-            None => Content::Missing,
+            None => FileContent::Missing,
         };
         let mut loaded = load_from(&targets.sources, environment, believed);
         for (path, file) in &self.files {
             loaded.diagnostics.extend(file.complaints(path));
         }
         let others = targets.others.iter().filter_map(|path| {
-            let Content::Bytes(bytes) = believed(path) else {
+            let FileContent::Bytes(bytes) = believed(path) else {
                 return None;
             };
             Some((path.clone(), bytes.to_vec()))
@@ -176,11 +176,11 @@ impl Watched {
 
 impl WatchedFile {
     /// What is there at the beginning counts as it is; what joins later has to settle.
-    fn new(seen: Content, is_first: bool, now: Instant) -> Self {
+    fn new(seen: FileContent, is_first: bool, now: Instant) -> Self {
         let (believed, unsettled) = match seen {
-            Content::Missing => (seen, None),
+            FileContent::Missing => (seen, None),
             seen if is_first => (seen, None),
-            seen => (Content::Missing, Some((seen, now))),
+            seen => (FileContent::Missing, Some((seen, now))),
         };
         Self {
             believed,
@@ -190,7 +190,7 @@ impl WatchedFile {
     }
 
     /// Takes in what a look brought, and says whether there is something new to tell.
-    fn see(&mut self, path: &Path, seen: Content, now: Instant) -> bool {
+    fn see(&mut self, path: &Path, seen: FileContent, now: Instant) -> bool {
         if seen == self.believed {
             self.unsettled = None;
             // Mended by going back.
@@ -232,7 +232,7 @@ impl WatchedFile {
     }
 }
 
-fn is_broken(path: &Path, content: &Content) -> bool {
+fn is_broken(path: &Path, content: &FileContent) -> bool {
     let document = RawDocument::of_file(path, content, Scope::User);
     document.is_some_and(|document| document.is_broken)
 }

@@ -54,6 +54,7 @@ fn summary(loaded: &Loaded) -> Vec<(String, Scope, String)> {
             .unwrap()
             .to_owned(),
         Admission::AwaitingApproval { .. } => "awaiting approval".to_owned(),
+        Admission::Refused(refusal) => refusal.to_string(),
         Admission::Invalid(problem) => problem.to_string(),
     };
     loaded

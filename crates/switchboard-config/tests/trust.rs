@@ -70,7 +70,8 @@ fn a_project_entry_waits_for_approval_and_others_do_not() {
         let servers = &loaded.config.servers;
         let consent = |admission| match admission {
             Admission::Launch(spec) => Ok(spec.consent()),
-            Admission::AwaitingApproval { hint } => Err(hint),
+            Admission::AwaitingApproval { hint, .. } => Err(hint),
+            Admission::Refused(refusal) => Err(refusal.to_string()),
             Admission::Invalid(problem) => Err(problem.to_string()),
         };
         servers
@@ -84,7 +85,7 @@ fn a_project_entry_waits_for_approval_and_others_do_not() {
             Ok(Consent::Administrator),
             Ok(Consent::CommandLine),
             Ok(Consent::UserFile),
-            Err("approve it for this run with --trust-project".to_owned()),
+            Err("switchboard trust project".to_owned()),
             Ok(Consent::UserFile),
         ]
     );

@@ -315,7 +315,7 @@ async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
     assert_eq!(good.status.as_str(), "pending");
     assert_eq!(
         good.detail.unwrap(),
-        "not approved, nothing was started: approve it for this run with --trust-project"
+        "not approved, nothing was started: switchboard trust good"
     );
     assert!(processes_with_tag(&tag).is_empty());
     let error = host

@@ -163,7 +163,8 @@ fn exposure(
 fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<String> {
     match entry.admit(&servers.trust) {
         Admission::Invalid(problem) => problem.hint,
-        Admission::AwaitingApproval { hint } => Some(hint),
+        Admission::AwaitingApproval { hint, .. } => Some(hint),
+        Admission::Refused(refusal) => Some(refusal.hint()),
         Admission::Launch(spec) => server.status.detail.clone().or_else(|| by_hand(&spec)),
     }
 }

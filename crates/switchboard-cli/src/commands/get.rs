@@ -5,10 +5,10 @@ use switchboard::content::for_terminal;
 use switchboard::{ConnectionStatus, Inspection, naming};
 use switchboard_config::{ServerEntry, WrittenEntry};
 
-use super::list::{is_unapproved, symbol};
+use super::list::symbol;
 use super::{choose, on_host, server_named, settle};
 use crate::args::GetArgs;
-use crate::context::{Context, Servers};
+use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
 use crate::render::{Screen, json, text, time};
@@ -36,7 +36,7 @@ pub(crate) async fn run(
             .map_err(|error| Failure::internal(error.to_string()))?;
         context
             .screen
-            .print(&render(entry, &server, &servers, &context.screen))?;
+            .print(&render(entry, &server, &context.screen))?;
         Ok(exit(entry, server.status.status))
     })
     .await
@@ -51,7 +51,7 @@ fn exit(entry: &ServerEntry, status: ConnectionStatus) -> Exit {
     }
 }
 
-fn render(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: &Screen) -> String {
+fn render(entry: &ServerEntry, server: &Inspection, screen: &Screen) -> String {
     if screen.is_json() {
         let origin = entry.origin();
         let inspection = server;
@@ -59,7 +59,7 @@ fn render(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: &
     }
     let mut page = Page::new(screen);
     page.heading(server.status.name.as_str());
-    describe_status(&mut page, entry, server, servers);
+    describe_status(&mut page, server);
     describe_entry(&mut page, entry);
     describe_hello(&mut page, server);
     describe_tools(&mut page, server);
@@ -68,12 +68,7 @@ fn render(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: &
     page.text
 }
 
-fn describe_status(
-    page: &mut Page<'_>,
-    entry: &ServerEntry,
-    server: &Inspection,
-    servers: &Servers,
-) {
+fn describe_status(page: &mut Page<'_>, server: &Inspection) {
     let status = server.status.status;
     let (symbol, paint) = symbol(status);
     let took = server
@@ -84,15 +79,8 @@ fn describe_status(
         .unwrap_or_default();
     page.painted("status", &format!("{symbol} {status}{took}"), paint);
     page.field("reason", server.status.error.as_deref().unwrap_or_default());
-    let hint = if is_unapproved(entry, servers) {
-        let name = text::shell_word(entry.name().as_str());
-        Some(format!(
-            "not approved; to approve it for this run: switchboard --trust-project get {name}"
-        ))
-    } else {
-        server.status.detail.clone()
-    };
-    page.painted("", &hint.unwrap_or_default(), Paint::Cyan);
+    let hint = server.status.detail.as_deref();
+    page.painted("", hint.unwrap_or_default(), Paint::Cyan);
 }
 
 fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {

@@ -2,7 +2,7 @@
 
 use switchboard::content::sanitize;
 use switchboard::{ConnectionStatus, Inspection};
-use switchboard_config::{Admission, ServerEntry};
+use switchboard_config::{Admission, ServerEntry, Waiting};
 
 use super::{on_host, settle};
 use crate::args::ListArgs;
@@ -32,7 +32,7 @@ Put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
     }
   }
 
-Then type    switchboard --trust-project list
+Then type    switchboard trust && switchboard list
 Or name one  switchboard --mcp-config FILE list
 To see it work without any: switchboard demo"#;
 
@@ -123,7 +123,7 @@ fn how_to_approve(inspected: &[(&ServerEntry, Inspection)], servers: &Servers) -
         many => format!("{many} servers of this project are not approved and were not started."),
     };
     Some(format!(
-        "{what}\nTo approve for this run: switchboard --trust-project list"
+        "{what}\nTo look at them and approve: switchboard trust"
     ))
 }
 
@@ -200,8 +200,12 @@ fn reasons(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: 
 
 /// What to do about a server that is not connected, or why it is not.
 fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<(Paint, String)> {
-    if is_unapproved(entry, servers) {
-        return Some((Paint::Dim, "not approved".to_owned()));
+    if let Admission::AwaitingApproval { waiting, .. } = entry.admit(&servers.trust) {
+        let why = match waiting {
+            Waiting::New => "not approved",
+            Waiting::Changed => "changed since you were asked about it",
+        };
+        return Some((Paint::Dim, why.to_owned()));
     }
     let detail = server.status.detail.clone()?;
     Some(match server.status.status {
@@ -210,7 +214,7 @@ fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<(
     })
 }
 
-pub(super) fn is_unapproved(entry: &ServerEntry, servers: &Servers) -> bool {
+fn is_unapproved(entry: &ServerEntry, servers: &Servers) -> bool {
     matches!(
         entry.admit(&servers.trust),
         Admission::AwaitingApproval { .. }

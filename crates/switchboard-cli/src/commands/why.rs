@@ -71,7 +71,8 @@ fn answer(
     let mut chain = Chain::of_server(entry, server, servers, context);
     let mut hint = match entry.admit(&servers.trust) {
         Admission::Invalid(problem) => problem.hint,
-        Admission::AwaitingApproval { hint } => Some(hint),
+        Admission::AwaitingApproval { hint, .. } => Some(hint),
+        Admission::Refused(refusal) => Some(refusal.hint()),
         Admission::Launch(_) => server.status.detail.clone(),
     }
     .filter(|_| chain.is_broken());

@@ -107,7 +107,8 @@ async fn an_unapproved_server_is_not_called() {
         exit 4
         --- stderr
         error: server ant comes with the project and is not approved; it was not started
-        hint: to approve it for this run: switchboard --trust-project call mcp__ant__echo 'message=two words' --yes
+        hint: switchboard trust ant
+          for this run only: switchboard --trust-project call mcp__ant__echo 'message=two words' --yes
         ");
     assert!(!desk.sandbox.project().join("record").exists());
 }

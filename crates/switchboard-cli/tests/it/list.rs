@@ -74,7 +74,7 @@ async fn without_servers_it_says_what_to_type() {
             }
           }
 
-        Then type  switchboard --trust-project list
+        Then type  switchboard trust && switchboard list
         Or name one  switchboard --mcp-config FILE list
         To see it work without any: switchboard demo
         "#);
@@ -99,7 +99,7 @@ async fn a_projects_servers_wait_for_approval_and_are_not_started() {
             not approved
 
         2 servers of this project are not approved and were not started.
-        To approve for this run: switchboard --trust-project list
+        To look at them and approve: switchboard trust
         ");
     assert!(!desk.sandbox.project().join("started").exists());
     let ran = desk.finish(desk.untrusting(&["get", "one"])).await;
@@ -108,7 +108,7 @@ async fn a_projects_servers_wait_for_approval_and_are_not_started() {
         --- stdout
         one
           status  ○ pending
-                        not approved; to approve it for this run: switchboard --trust-project get one
+                        not approved, nothing was started: switchboard trust one
           scope  project
           origin  [sandbox]/project/.mcp.json:1:16
           command  touch started 'two words'

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use switchboard_config::{HostConfig, InvalidServerName, LaunchSpec, Scope, ServerEntry, Trust};
+use switchboard_config::{
+    HostConfig, InvalidServerName, LaunchSpec, Profile, Scope, ServerEntry, Trust,
+};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -52,6 +54,7 @@ pub struct HostBuilder {
     tag: HostTag,
     adoption: Option<Adoption>,
     guardian: Option<Guardian>,
+    profile: Profile,
 }
 
 enum Wanted {
@@ -90,6 +93,7 @@ impl Default for HostBuilder {
             tag: HostTag::new(),
             adoption: None,
             guardian: None,
+            profile: Profile::Local,
         }
     }
 }
@@ -217,6 +221,13 @@ impl HostBuilder {
         self
     }
 
+    /// For whom the host runs. With [`Profile::Server`] nothing external is ever executed, wherever an
+    /// entry comes from, and nobody is asked: whatever [`Self::interaction`] was given is not consulted.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
     /// Starts all servers at once and comes back without waiting for any of them; see
     /// [`Host::wait_for`].
     ///
@@ -231,7 +242,10 @@ impl HostBuilder {
             servers: super::Mutex::new(Servers::default()),
             catalog: Arc::new(Publisher::new(events.clone())),
             policy: super::ArcSwap::from_pointee(Policy::new(self.rules)),
-            interaction: self.interaction,
+            interaction: match self.profile {
+                Profile::Local => self.interaction,
+                Profile::Server => Arc::new(Nobody),
+            },
             permits: Semaphore::new(limits.calls_in_flight),
             budget: Budget::new(limits.memory_bytes),
             limits,
@@ -246,6 +260,7 @@ impl HostBuilder {
                 memory: self.memory,
                 tap: self.tap,
                 retries: self.retries,
+                host_profile: self.profile,
             },
             changing: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
@@ -254,6 +269,7 @@ impl HostBuilder {
                 tag: self.tag,
                 adoption: self.adoption,
                 guardian: self.guardian.map(Guardian::into_post),
+                profile: self.profile,
             }),
         };
         shared

@@ -21,7 +21,8 @@ use crate::sync::lock;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Applied {
-    /// Servers that are new or changed. They are starting, unless they are in `waiting` or `invalid`.
+    /// Servers that are new or changed. They are starting, unless they are in `waiting`, `refused` or
+    /// `invalid`.
     pub added: Vec<String>,
     /// Servers that are gone or changed. Nothing of them runs any more.
     pub removed: Vec<String>,
@@ -29,6 +30,8 @@ pub struct Applied {
     pub kept: Vec<String>,
     /// Servers without consent, and what to do about it.
     pub waiting: BTreeMap<String, String>,
+    /// Servers that the user or the administrator does not want, and why.
+    pub refused: BTreeMap<String, String>,
     /// Entries that cannot be used, and why.
     pub invalid: BTreeMap<String, String>,
     /// Entries that were left out, and why: their names belong to servers that were set in code.
@@ -67,6 +70,9 @@ impl Applied {
             Admission::Launch(_) => {}
             Admission::AwaitingApproval { hint, .. } => {
                 self.waiting.insert(name, hint.clone());
+            }
+            Admission::Refused(refusal) => {
+                self.refused.insert(name, refusal.to_string());
             }
             Admission::Invalid(problem) => {
                 self.invalid.insert(name, problem.message.clone());

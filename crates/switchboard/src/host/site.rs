@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Origin, Scope, ServerEntry, TransportConfig,
-    secrets_in_arguments,
+    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, ServerEntry,
+    TransportConfig, secrets_in_arguments,
 };
 
 use super::Shared;
@@ -33,6 +33,7 @@ pub(crate) struct Sites {
     pub(super) memory: Arc<dyn ServerMemory>,
     pub(super) tap: Option<Arc<dyn WireTap>>,
     pub(super) retries: Retries,
+    pub(super) host_profile: HostProfile,
 }
 
 /// Whether servers that went away come back by themselves.
@@ -67,8 +68,15 @@ impl Sites {
             config if config.disabled => Phase::Off {
                 why: switched_off(spec.name(), spec.switched_off()),
             },
-            config if config.lazy => Phase::Dormant,
-            _ => Phase::Starting,
+            config => match self.host_profile.check(config) {
+                // Told at once; whoever tries it nevertheless is stopped where processes are started.
+                Err(ban) => Phase::Failed(Failure {
+                    error: ban.to_string(),
+                    hint: None,
+                }),
+                Ok(()) if config.lazy => Phase::Dormant,
+                Ok(()) => Phase::Starting,
+            },
         };
         Plot {
             profile: Profile {
@@ -101,9 +109,14 @@ impl Sites {
             _ if entry.is_disabled() => Phase::Off {
                 why: switched_off(entry.name(), entry.switched_off()),
             },
-            Admission::AwaitingApproval { hint, .. } => {
-                Phase::AwaitingApproval { hint: hint.clone() }
-            }
+            Admission::AwaitingApproval { waiting, hint } => Phase::AwaitingApproval {
+                waiting: *waiting,
+                hint: hint.clone(),
+            },
+            Admission::Refused(refusal) => Phase::Failed(Failure {
+                error: refusal.to_string(),
+                hint: Some(refusal.hint()),
+            }),
             Admission::Invalid(problem) => Phase::Failed(Failure {
                 error: problem.message.clone(),
                 hint: problem.hint.clone(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_config::Waiting;
 use tokio::time::Instant;
 
 use super::status::{Attempt, ConnectionStatus};
@@ -33,6 +34,7 @@ pub(crate) enum Phase {
     },
     /// Waits for the user's consent; nothing of it has run.
     AwaitingApproval {
+        waiting: Waiting,
         hint: String,
     },
     /// Gave up.
@@ -147,8 +149,12 @@ impl State {
                     "attempt {attempt} failed, the next is in {wait:.1} s"
                 ))
             }
-            Phase::AwaitingApproval { hint } => {
-                Some(format!("not approved, nothing was started: {hint}"))
+            Phase::AwaitingApproval { waiting, hint } => {
+                let why = match waiting {
+                    Waiting::New => "not approved",
+                    Waiting::Changed => "changed since you were asked about it",
+                };
+                Some(format!("{why}, nothing was started: {hint}"))
             }
             Phase::Failed(failure) => failure.hint.clone(),
             Phase::Stopped => Some("stopped".to_owned()),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal};
+use switchboard_config::Profile;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,8 @@ pub(crate) struct Care {
     pub(crate) tag: HostTag,
     pub(crate) adoption: Option<Adoption>,
     pub(crate) guardian: Option<Arc<Post>>,
+    /// Whether there may be children at all.
+    pub(crate) profile: Profile,
 }
 
 /// All children of a host.
@@ -103,6 +106,9 @@ impl Children {
     /// Starts a child as the leader of a new group.
     pub(crate) async fn start(&self, launch: Launch) -> Result<(Process, Pipes), SpawnError> {
         let command = launch.command.clone();
+        if self.shared.care.profile == Profile::Server {
+            return Err(SpawnError::Barred { command });
+        }
         let children = self.clone();
         // The process is made where the child is, so that whoever stops waiting leaves nothing.
         let job = move || children.start_here(launch);

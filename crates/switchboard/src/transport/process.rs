@@ -54,6 +54,8 @@ pub(crate) enum SpawnError {
     NotExecutable { command: String, why: String },
     #[error("the working directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),
+    #[error("{command} was not started: with the profile `server` no program is executed")]
+    Barred { command: String },
     #[error("{command} could not be started: {why}")]
     Other { command: String, why: String },
 }

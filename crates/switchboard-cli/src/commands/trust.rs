@@ -1,0 +1,348 @@
+//! `trust`: look at a project's servers, approve or reject them, list and take back what was said.
+//!
+//! Starts nothing. Invariant: what is recorded is the very entry that was shown, whatever its file says
+//! by then.
+
+mod page;
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+use switchboard_config::{
+    Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Change, ContentHash, Origin,
+    Scope, ServerEntry, Shown, Standing, Trust, Verdict,
+};
+
+use super::server_named;
+use crate::args::TrustArgs;
+use crate::ask::read_answer;
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure, Kind};
+use crate::render::style::Paint;
+use crate::render::table::{Cell, GiveWay, Table};
+use crate::render::{Screen, count, day, json, say_anyway};
+use crate::signals::Signals;
+use crate::trace::utc;
+
+pub(crate) async fn run(
+    args: &TrustArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    if args.list {
+        return list(context);
+    }
+    if args.revoke {
+        return revoke(args.name.as_deref(), context);
+    }
+    let servers = context.load_servers()?;
+    let file = context.approvals_file();
+    // What cannot be read cannot be added to, and is better said before anybody is asked.
+    let approvals = file.read().map_err(|error| failure(&error, &file))?;
+    let entries = match &args.name {
+        Some(name) => vec![server_named(&servers, name)?],
+        None => waiting(&servers, &approvals),
+    };
+    if let (Some(_), [entry]) = (&args.name, entries.as_slice())
+        && let Some(word) = nothing_to_decide(entry, &approvals, args)?
+    {
+        if context.screen.is_json() {
+            let decided = [Decided::new(entry, &approvals, Decision::Unchanged)];
+            print_decided(&decided, &context.screen)?;
+        } else {
+            context.screen.print(&word)?;
+        }
+        return Ok(Exit::Ok);
+    }
+    let mut decided = Vec::new();
+    for entry in entries {
+        show(entry, &approvals, args, &context.screen)?;
+        let decision = decide(entry, args, context, signals).await?;
+        if let Some(verdict) = decision.verdict() {
+            file.record(&[entry], verdict, SystemTime::now())
+                .map_err(|error| failure(&error, &file))?;
+        }
+        if !context.screen.is_json() {
+            context.screen.print(&page::outcome(entry, decision))?;
+        }
+        decided.push(Decided::new(entry, &approvals, decision));
+    }
+    if context.screen.is_json() {
+        print_decided(&decided, &context.screen)?;
+    } else if decided.is_empty() {
+        context.screen.print("Nothing waits for approval here.")?;
+    }
+    let is_left = |decided: &Decided<'_>| decided.decision == Decision::Left;
+    Ok(match decided.iter().any(is_left) {
+        true => Exit::Unavailable,
+        false => Exit::Ok,
+    })
+}
+
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Decision {
+    Approved,
+    Rejected,
+    /// It waits as before.
+    Left,
+    /// There was nothing to decide.
+    Unchanged,
+}
+
+impl Decision {
+    fn verdict(self) -> Option<Verdict> {
+        match self {
+            Self::Approved => Some(Verdict::Approved),
+            Self::Rejected => Some(Verdict::Rejected),
+            Self::Left | Self::Unchanged => None,
+        }
+    }
+}
+
+/// One entry as data.
+#[derive(Serialize)]
+struct Decided<'a> {
+    name: &'a str,
+    decision: Decision,
+    origin: &'a Origin,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<&'a ContentHash>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shown: Option<&'a Shown>,
+    /// What is different from what the user was asked about before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<Change>,
+}
+
+impl<'a> Decided<'a> {
+    fn new(entry: &'a ServerEntry, approvals: &Approvals, decision: Decision) -> Self {
+        Self {
+            name: entry.name().as_str(),
+            decision,
+            origin: entry.origin(),
+            hash: entry.content_hash(),
+            shown: entry.shown(),
+            changes: match approvals.standing(entry) {
+                Standing::Changed(before) => changes(entry, before),
+                _ => Vec::new(),
+            },
+        }
+    }
+}
+
+fn print_decided(decided: &[Decided<'_>], screen: &Screen) -> Result<(), Failure> {
+    screen.print(&json::pretty(&serde_json::json!({ "servers": decided })))
+}
+
+fn changes(entry: &ServerEntry, before: &Approval) -> Vec<Change> {
+    let shown = entry.shown();
+    shown.map_or_else(Vec::new, |shown| shown.changes_since(&before.shown))
+}
+
+/// The entries that wait, whatever `--trust-project` says of this run.
+fn waiting<'a>(servers: &'a Servers, approvals: &Approvals) -> Vec<&'a ServerEntry> {
+    let trust = Trust::none()
+        .with_approvals(approvals.clone())
+        .with_policy(servers.trust.policy().clone());
+    let entries = servers.loaded.config.servers.iter();
+    let waits =
+        |entry: &&ServerEntry| matches!(entry.admit(&trust), Admission::AwaitingApproval { .. });
+    entries.filter(waits).collect()
+}
+
+/// Says so if there is nothing to be asked about an entry; an error if nothing can come of it.
+fn nothing_to_decide(
+    entry: &ServerEntry,
+    approvals: &Approvals,
+    args: &TrustArgs,
+) -> Result<Option<String>, Failure> {
+    let name = entry.name();
+    if entry.scope() != Scope::Project {
+        let (scope, origin) = (entry.scope(), entry.origin());
+        return Ok(Some(format!(
+            "{name} is not the project's (scope {scope}, {origin}): it needs no approval."
+        )));
+    }
+    if let Some(problem) = entry.problem() {
+        let message = format!(
+            "server {name} cannot be used: {problem} ({})",
+            entry.origin()
+        );
+        return Err(Failure::new(Kind::Config, message).hint_if_known(problem.hint.clone()));
+    }
+    Ok(match approvals.standing(entry) {
+        Standing::Approved(record) if !args.reject => Some(format!(
+            "{name} is approved, exactly as it is, since {}.",
+            day(record.at)
+        )),
+        Standing::Rejected(record) if args.reject => Some(format!(
+            "{name} is rejected, exactly as it is, since {}.",
+            day(record.at)
+        )),
+        _ => None,
+    })
+}
+
+/// Shows an entry: as the result, or beside it if that is to be data.
+fn show(
+    entry: &ServerEntry,
+    approvals: &Approvals,
+    args: &TrustArgs,
+    screen: &Screen,
+) -> Result<(), Failure> {
+    let is_asked = !args.yes && !args.reject;
+    match screen.is_json() {
+        false => screen.print(&page::render(entry, approvals.standing(entry), screen)),
+        true if is_asked && screen.can_ask => {
+            say_anyway(&page::render(entry, approvals.standing(entry), screen));
+            Ok(())
+        }
+        true => Ok(()),
+    }
+}
+
+async fn decide(
+    entry: &ServerEntry,
+    args: &TrustArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Decision, Failure> {
+    if args.yes {
+        return Ok(Decision::Approved);
+    }
+    if args.reject {
+        return Ok(Decision::Rejected);
+    }
+    if !context.screen.can_ask {
+        let message = format!(
+            "server {} is not approved: there is nobody to ask",
+            entry.name()
+        );
+        return Err(Failure::new(Kind::Untrusted, message)
+            .hint(format!("if it may run: {} --yes", context.again())));
+    }
+    let question = format!(
+        "Approve it? {} ",
+        context.screen.side_style.paint(Paint::Dim, "[y/N/never]")
+    );
+    let answer = async {
+        // Reading a line blocks; a thread may, and is left behind if somebody interrupts.
+        let answer = tokio::task::spawn_blocking(move || read_answer(&question)).await;
+        Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
+    };
+    let answer = signals.interrupting(answer).await?;
+    Ok(match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Decision::Approved,
+        "never" => Decision::Rejected,
+        _ => Decision::Left,
+    })
+}
+
+fn failure(error: &ApprovalsError, file: &ApprovalsFile) -> Failure {
+    let kind = match error {
+        ApprovalsError::Unverifiable(_) => Kind::Untrusted,
+        _ => Kind::Config,
+    };
+    Failure::new(kind, error.to_string()).hint(error.hint(file))
+}
+
+/// A record as data.
+#[derive(Serialize)]
+struct Record<'a> {
+    server: &'a str,
+    project: String,
+    verdict: Verdict,
+    at: String,
+    hash: &'a ContentHash,
+    shown: &'a Shown,
+}
+
+impl<'a> From<&'a Approval> for Record<'a> {
+    fn from(approval: &'a Approval) -> Self {
+        Self {
+            server: approval.server.as_str(),
+            project: approval.project.to_string_lossy().into_owned(),
+            verdict: approval.verdict,
+            at: utc(approval.at),
+            hash: &approval.hash,
+            shown: &approval.shown,
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    let file = context.approvals_file();
+    let approvals = file.read().map_err(|error| failure(&error, &file))?;
+    let screen = &context.screen;
+    if screen.is_json() {
+        let records: Vec<_> = approvals.records().iter().map(Record::from).collect();
+        screen.print(&json::pretty(&serde_json::json!({ "approvals": records })))?;
+        return Ok(Exit::Ok);
+    }
+    if approvals.records().is_empty() {
+        screen.print("Nothing was approved or rejected so far.")?;
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(3, GiveWay::Wrap);
+    let heading = ["  VERDICT", "SERVER", "SINCE", "PROJECT"];
+    table.row(heading.map(|name| Cell::new(name).paint(Paint::Dim)).into());
+    for record in approvals.records() {
+        let (symbol, word, paint) = match record.verdict {
+            Verdict::Approved => ("✓", "approved", Paint::Green),
+            Verdict::Rejected => ("✗", "rejected", Paint::Red),
+        };
+        table.row(vec![
+            Cell::new(format!("{symbol} {word}")).paint(paint),
+            Cell::new(record.server.as_str()).paint(Paint::Bold),
+            Cell::new(day(record.at)),
+            Cell::new(page::exact(&record.project.to_string_lossy())),
+        ]);
+    }
+    screen.print(&table.render(screen.columns, screen.style))?;
+    Ok(Exit::Ok)
+}
+
+fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+    let file = context.approvals_file();
+    let places = context.places();
+    let root = places.project().and_then(|root| root.canonicalize().ok());
+    let Some(root) = root else {
+        let failure =
+            Failure::usage("this folder is in no project, so nothing was approved for it");
+        return Err(failure.hint("switchboard trust --list shows what was, and where"));
+    };
+    let is_meant = |record: &Approval| {
+        record.project == root && name.is_none_or(|name| record.server.as_str() == name)
+    };
+    let revoked = file
+        .revoke(is_meant)
+        .map_err(|error| failure(&error, &file))?;
+    let screen = &context.screen;
+    if screen.is_json() {
+        let revoked: Vec<_> = revoked.iter().map(Record::from).collect();
+        screen.print(&json::pretty(&serde_json::json!({ "revoked": revoked })))?;
+        return Ok(Exit::Ok);
+    }
+    match (revoked.len(), name) {
+        (0, Some(name)) => {
+            let message = format!("nothing was said about a server {name:?} of this project");
+            let failure = Failure::new(Kind::UnknownServer, message);
+            return Err(failure.hint("switchboard trust --list shows what was"));
+        }
+        (0, None) => screen.print("Nothing was approved or rejected in this project.")?,
+        (some, _) => {
+            let names: Vec<_> = revoked
+                .iter()
+                .map(|record| record.server.as_str())
+                .collect();
+            let names = names.join(", ");
+            screen.print(&format!(
+                "Taken back for {}: {names}",
+                count(some, "server")
+            ))?;
+        }
+    }
+    Ok(Exit::Ok)
+}

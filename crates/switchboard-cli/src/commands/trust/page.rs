@@ -1,0 +1,172 @@
+//! What a person sees of an entry before they approve it: all that runs, untruncated.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use switchboard::content::for_terminal;
+use switchboard_config::{Approval, Change, ServerEntry, Standing, Verdict};
+
+use super::Decision;
+use crate::render::style::{Paint, Style};
+use crate::render::text::{shell_word, width};
+use crate::render::{Screen, day};
+
+/// How far values stand in.
+const INDENT: usize = 16;
+/// A command line longer than this is shown with one word on each line.
+const LONG: usize = 76;
+
+/// Everything about an entry that consent to it is about.
+pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, screen: &Screen) -> String {
+    let mut page = Page {
+        style: screen.style,
+        text: String::new(),
+    };
+    let name = exact(entry.name().as_str());
+    page.text.push_str(&screen.style.paint(Paint::Bold, &name));
+    page.text.push('\n');
+    page.spelling("", entry.name().as_str());
+    page.field("from", [exact(&entry.origin().to_string())]);
+    if let Some(shown) = entry.shown() {
+        for (key, value) in shown.as_object() {
+            page.entry_field(key, value, shown.as_object());
+        }
+    }
+    if let Standing::Changed(before) = standing {
+        page.changes(before, entry);
+    }
+    page.text
+}
+
+/// What became of an entry, in a line.
+pub(super) fn outcome(entry: &ServerEntry, decision: Decision) -> String {
+    let name = exact(entry.name().as_str());
+    match decision {
+        Decision::Approved => format!("✓ {name} is approved.\n"),
+        Decision::Rejected => format!("✗ {name} is rejected.\n"),
+        Decision::Left | Decision::Unchanged => format!("○ {name} is not approved.\n"),
+    }
+}
+
+/// A text so that nothing in it is hidden: what a terminal would not show is spelled out.
+pub(super) fn exact(text: &str) -> String {
+    let mut spelled = String::with_capacity(text.len());
+    for letter in text.chars() {
+        let alone = letter.encode_utf8(&mut [0; 4]).to_owned();
+        if for_terminal(&alone) == alone {
+            spelled.push(letter);
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(spelled, "\\u{{{:x}}}", u32::from(letter));
+        }
+    }
+    spelled
+}
+
+struct Page {
+    style: Style,
+    text: String,
+}
+
+impl Page {
+    fn entry_field(&mut self, key: &str, value: &Value, all: &serde_json::Map<String, Value>) {
+        match (key, value) {
+            ("program", Value::Null) => self.warning("runs", "nothing: there is no such program"),
+            ("program", _) => self.field("runs", lines(value)),
+            ("programHash", _) => self.field("", ["a file of this project".to_owned()]),
+            ("command", _) => {
+                let words = lines(value).into_iter();
+                let words = words.chain(all.get("args").map(lines).unwrap_or_default());
+                let words: Vec<_> = words.map(|word| shell_word(&word)).collect();
+                let line = words.join(" ");
+                if width(&line) <= LONG {
+                    self.field("command", [line]);
+                } else {
+                    self.field("command", words);
+                }
+                self.spelling("", value.as_str().unwrap_or_default());
+            }
+            // They stand behind the command.
+            ("args", _) => {}
+            ("variables", _) => {
+                let names = lines(value).join(", ");
+                self.field("reads", [format!("your variables {names}")]);
+            }
+            ("url", _) => {
+                self.field("connects to", lines(value));
+                self.spelling("", value.as_str().unwrap_or_default());
+            }
+            ("headersHelper", _) => self.field("runs, too", lines(value)),
+            (key, _) => self.field(key, lines(value)),
+        }
+    }
+
+    /// Letters that look like others.
+    fn spelling(&mut self, label: &str, text: &str) {
+        if !text.is_ascii() {
+            let spelled: String = text.chars().flat_map(char::escape_default).collect();
+            self.warning(label, &format!("holds letters beyond ASCII: {spelled}"));
+        }
+    }
+
+    fn changes(&mut self, before: &Approval, entry: &ServerEntry) {
+        let said = match before.verdict {
+            Verdict::Approved => "approved",
+            Verdict::Rejected => "rejected",
+        };
+        let when = day(before.at);
+        self.warning("changed", &format!("since you {said} it on {when}:"));
+        let changes = super::changes(entry, before);
+        if changes.is_empty() {
+            self.field("", ["  in a value that is not shown".to_owned()]);
+        }
+        for Change {
+            field,
+            before,
+            after,
+        } in changes
+        {
+            let value = |value: Option<Value>| match value {
+                Some(value) => exact(&value.to_string()),
+                None => "nothing".to_owned(),
+            };
+            let field = exact(&field);
+            let (before, after) = (value(before), value(after));
+            self.field("", [format!("  {field} was {before}, is {after}")]);
+        }
+    }
+
+    fn field(&mut self, label: &str, lines: impl IntoIterator<Item = String>) {
+        let mut label = label;
+        for line in lines {
+            let room = INDENT - 2;
+            let painted = self.style.paint(Paint::Dim, &format!("{label:room$}"));
+            self.text.extend(["  ", &painted, &line, "\n"]);
+            label = "";
+        }
+    }
+
+    fn warning(&mut self, label: &str, text: &str) {
+        let painted = self.style.paint(Paint::Yellow, text);
+        self.field(label, [painted]);
+    }
+}
+
+/// A value, one thing on each line.
+fn lines(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![exact(text)],
+        Value::Array(items) => items.iter().flat_map(lines).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| {
+                let value = match value {
+                    Value::String(text) => exact(text),
+                    other => exact(&other.to_string()),
+                };
+                format!("{}={value}", exact(name))
+            })
+            .collect(),
+        other => vec![exact(&other.to_string())],
+    }
+}

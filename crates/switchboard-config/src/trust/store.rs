@@ -1,0 +1,315 @@
+//! The file that holds what the user said about the entries of projects.
+//!
+//! It lies outside of every project and belongs to the user alone. Invariants: what is written is
+//! written whole or not at all, by one process at a time; and a file that cannot be understood approves
+//! nothing and is not overwritten.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::ServerEntry;
+use super::approvals::{Approval, Approvals, Verdict, is_about};
+use super::content::Shown;
+use crate::diagnostic::{Diagnostic, Origin, Severity};
+use crate::server::ServerName;
+
+/// The layout that is read and written.
+const VERSION: u32 = 1;
+/// The largest file that is read or written.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// What is shown of an entry is kept up to this length; it only serves to tell what changed.
+const MAX_SHOWN: usize = 32 * 1024;
+
+/// Where the user's word is kept.
+#[derive(Clone, Debug)]
+pub struct ApprovalsFile {
+    path: PathBuf,
+}
+
+/// Why the user's word could not be read or kept.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ApprovalsError {
+    /// The file is there, and cannot be read.
+    #[error("what you approved cannot be read: {0}")]
+    Unreadable(#[source] io::Error),
+    /// The file is there, and is not what it should be.
+    #[error("what you approved cannot be understood: {0}")]
+    Broken(String),
+    /// Others could have written into it.
+    #[error("others may write into the file of what you approved, so nothing in it counts")]
+    Open,
+    /// It could not be written.
+    #[error("what you said could not be recorded: {0}")]
+    Unwritable(#[source] io::Error),
+    /// There is no more room for it.
+    #[error("there is no more room for what you approved")]
+    Full,
+    /// What the entry would run cannot be pinned down.
+    #[error(
+        "server {0} cannot be approved for good: its program, a file of the project, cannot be read"
+    )]
+    Unverifiable(ServerName),
+    /// The entry needs no approval, or cannot have one.
+    #[error("server {0} is not a usable entry of a project, so there is nothing to approve")]
+    NotOfAProject(ServerName),
+}
+
+impl ApprovalsError {
+    /// What to do about it.
+    pub fn hint(&self, file: &ApprovalsFile) -> String {
+        let path = file.path.display();
+        match self {
+            Self::Unreadable(_) | Self::Unwritable(_) => {
+                format!("see to it that you may read and write {path}")
+            }
+            Self::Broken(_) => format!("move {path} away and approve again what you need"),
+            Self::Open => format!("look through it, then: chmod 600 {path}"),
+            Self::Full => {
+                "switchboard trust --revoke takes back what is no longer needed".to_owned()
+            }
+            Self::Unverifiable(_) => "--trust-project approves it for one run".to_owned(),
+            Self::NotOfAProject(_) => {
+                "switchboard list shows what is wrong, if anything is".to_owned()
+            }
+        }
+    }
+
+    /// The same, as one of the findings of a load.
+    pub fn diagnostic(&self, file: &ApprovalsFile) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Warning,
+            message: format!("{self}; no server of a project is approved"),
+            hint: Some(self.hint(file)),
+            origin: Some(Origin::of_whole(Some(&file.path))),
+            snippet: None,
+            server: None,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Layout {
+    version: u32,
+    approvals: Vec<Approval>,
+}
+
+impl ApprovalsFile {
+    /// The file at `path`, which need not exist.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Everything that the user said so far. Without a file, that is nothing.
+    pub fn read(&self) -> Result<Approvals, ApprovalsError> {
+        let records = match self.open()? {
+            Some(file) => parse(file)?,
+            None => Vec::new(),
+        };
+        Ok(Approvals {
+            records,
+            file: Some(fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())),
+        })
+    }
+
+    /// Records what the user said about these very entries, which are those that they were shown.
+    pub fn record(
+        &self,
+        entries: &[&ServerEntry],
+        verdict: Verdict,
+        at: SystemTime,
+    ) -> Result<Approvals, ApprovalsError> {
+        let new = entries.iter().map(|entry| approval(entry, verdict, at));
+        let new: Vec<_> = new.collect::<Result<_, _>>()?;
+        self.change(|records| {
+            records.retain(|old| {
+                !new.iter()
+                    .any(|new| is_about(old, &new.project, &new.server))
+            });
+            records.extend(new.clone());
+        })
+    }
+
+    /// Takes back what the user said, as far as `is_meant`. Comes back with what that was.
+    pub fn revoke(
+        &self,
+        is_meant: impl Fn(&Approval) -> bool,
+    ) -> Result<Vec<Approval>, ApprovalsError> {
+        if !self.read()?.records.iter().any(&is_meant) {
+            return Ok(Vec::new());
+        }
+        let mut revoked = Vec::new();
+        self.change(|records| {
+            revoked = records.extract_if(.., |record| is_meant(record)).collect()
+        })?;
+        Ok(revoked)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Approval>)) -> Result<Approvals, ApprovalsError> {
+        let _alone = self.lock().map_err(ApprovalsError::Unwritable)?;
+        let mut approvals = self.read()?;
+        change(&mut approvals.records);
+        let layout = Layout {
+            version: VERSION,
+            approvals: approvals.records,
+        };
+        let mut text = serde_json::to_vec_pretty(&layout)
+            .map_err(|error| ApprovalsError::Unwritable(error.into()))?;
+        text.push(b'\n');
+        if text.len() as u64 > MAX_BYTES {
+            return Err(ApprovalsError::Full);
+        }
+        self.write(&text).map_err(ApprovalsError::Unwritable)?;
+        approvals.records = layout.approvals;
+        Ok(approvals)
+    }
+
+    fn open(&self) -> Result<Option<File>, ApprovalsError> {
+        let check = |metadata: &Metadata| {
+            if !metadata.is_file() {
+                return Err(ApprovalsError::Broken("it is not a file".to_owned()));
+            }
+            is_private(metadata)
+                .then_some(())
+                .ok_or(ApprovalsError::Open)
+        };
+        let opened = fs::metadata(&self.path).and_then(|metadata| {
+            // Opening a pipe waits for its other end.
+            let file = metadata
+                .is_file()
+                .then(|| File::open(&self.path))
+                .transpose()?;
+            Ok((metadata, file))
+        });
+        match opened {
+            Ok((metadata, None)) => check(&metadata).map(|()| None),
+            Ok((_, Some(file))) => {
+                check(&file.metadata().map_err(ApprovalsError::Unreadable)?)?;
+                Ok(Some(file))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ApprovalsError::Unreadable(error)),
+        }
+    }
+
+    /// Waits until nobody else changes the file, and keeps it so. The lock is a file of its own: the
+    /// one with the content is replaced.
+    fn lock(&self) -> io::Result<File> {
+        if let Some(folder) = self.path.parent() {
+            let mut builder = DirBuilder::new();
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.recursive(true).create(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        let lock = private(&mut options).open(self.beside("lock"))?;
+        #[cfg(unix)]
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
+        Ok(lock)
+    }
+
+    /// Replaces the file. The lock is held.
+    fn write(&self, text: &[u8]) -> io::Result<()> {
+        let draft = self.beside("draft");
+        // Left by a process that was killed: the lock says that nobody is at work on it.
+        fs::remove_file(&draft).ok();
+        let mut options = OpenOptions::new();
+        let mut file = private(options.write(true).create_new(true)).open(&draft)?;
+        let written = file.write_all(text).and_then(|()| file.sync_all());
+        let written = written.and_then(|()| fs::rename(&draft, &self.path));
+        if written.is_err() {
+            fs::remove_file(&draft).ok();
+        }
+        written
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(".");
+        name.push(ending);
+        self.path.with_file_name(name)
+    }
+}
+
+fn approval(
+    entry: &ServerEntry,
+    verdict: Verdict,
+    at: SystemTime,
+) -> Result<Approval, ApprovalsError> {
+    let name = entry.name();
+    let (Some(project), Some(shown)) = (entry.project(), entry.shown()) else {
+        return Err(ApprovalsError::NotOfAProject(name.clone()));
+    };
+    let hash = entry.content_hash();
+    let hash = hash.ok_or_else(|| ApprovalsError::Unverifiable(name.clone()))?;
+    let length = serde_json::to_string(shown).map_or(usize::MAX, |text| text.len());
+    Ok(Approval {
+        project,
+        server: name.clone(),
+        verdict,
+        hash: hash.clone(),
+        at,
+        shown: if length <= MAX_SHOWN {
+            shown.clone()
+        } else {
+            Shown::default()
+        },
+    })
+}
+
+fn parse(file: File) -> Result<Vec<Approval>, ApprovalsError> {
+    let broken = |why: &str| Err(ApprovalsError::Broken(why.to_owned()));
+    let mut text = Vec::new();
+    file.take(MAX_BYTES + 1)
+        .read_to_end(&mut text)
+        .map_err(ApprovalsError::Unreadable)?;
+    if text.len() as u64 > MAX_BYTES {
+        return broken("it is larger than 8 MiB");
+    }
+    // What a later version means by its fields is not known here.
+    #[derive(Deserialize)]
+    struct Stamp {
+        version: u32,
+    }
+    match serde_json::from_slice::<Stamp>(&text) {
+        Ok(Stamp { version: VERSION }) => {}
+        Ok(_) => return broken("another version of switchboard wrote it"),
+        Err(error) => return broken(&error.to_string()),
+    }
+    match serde_json::from_slice::<Layout>(&text) {
+        Ok(layout) => Ok(layout.approvals),
+        Err(error) => broken(&error.to_string()),
+    }
+}
+
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Whether nobody but the user could have written it.
+fn is_private(metadata: &Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+        return is_own && metadata.mode() & 0o022 == 0;
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        true
+    }
+}

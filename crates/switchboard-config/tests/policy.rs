@@ -1,0 +1,260 @@
+//! The administrator's word on servers.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail loudly when the test itself is wrong"
+)]
+
+use std::collections::HashMap;
+use std::fs;
+
+use serde_json::{Value, json};
+use switchboard_config::{
+    Admission, Ban, Profile, Refusal, ServerMatch, ServerPolicy, Source, Sources, Trust, load,
+};
+use tempfile::TempDir;
+
+fn name(name: &str) -> ServerMatch {
+    ServerMatch::Name(name.to_owned())
+}
+
+fn command(words: &[&str]) -> ServerMatch {
+    ServerMatch::Command(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+fn url(pattern: &str) -> ServerMatch {
+    ServerMatch::Url(pattern.to_owned())
+}
+
+fn allowing(list: Vec<ServerMatch>) -> ServerPolicy {
+    ServerPolicy {
+        allowed: Some(list),
+        ..ServerPolicy::default()
+    }
+}
+
+fn denying(list: Vec<ServerMatch>) -> ServerPolicy {
+    ServerPolicy {
+        denied: list,
+        ..ServerPolicy::default()
+    }
+}
+
+/// Whether an entry of the command line, which has all consent there is, may run.
+fn check(policy: &ServerPolicy, server: &str, entry: &Value) -> Result<(), Ban> {
+    let sources = Sources {
+        command_line: vec![Source::Inline(
+            json!({ "mcpServers": { server: entry } }).to_string(),
+        )],
+        ..Sources::default()
+    };
+    let environment = HashMap::from([("TOOL".to_owned(), "bad-tool".to_owned())]);
+    let loaded = load(&sources, &environment);
+    let entry = loaded.config.server(server).unwrap();
+    match entry.admit(&Trust::none().with_policy(policy.clone())) {
+        Admission::Launch(_) => Ok(()),
+        Admission::Refused(Refusal::ByPolicy(ban)) => Err(ban),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn program(words: &[&str]) -> Value {
+    json!({ "command": words.first(), "args": words.get(1..) })
+}
+
+#[test]
+fn without_a_word_everything_may_run() {
+    let policy = ServerPolicy::default();
+    assert_eq!(check(&policy, "a", &program(&["x"])), Ok(()));
+    assert_eq!(
+        check(&policy, "a", &json!({ "url": "https://u@example.com/.." })),
+        Ok(())
+    );
+}
+
+#[test]
+fn a_deny_wins_over_every_allow() {
+    let policy = ServerPolicy {
+        allowed: Some(vec![name("a"), command(&["x"])]),
+        denied: vec![command(&["x"])],
+        ..ServerPolicy::default()
+    };
+    assert_eq!(
+        check(&policy, "a", &program(&["x"])),
+        Err(Ban::Denied(command(&["x"])))
+    );
+}
+
+#[test]
+fn a_denied_name_is_denied_in_any_case_and_a_command_as_it_runs() {
+    let policy = denying(vec![name("Bad"), command(&["bad-tool", "--x"])]);
+    assert!(check(&policy, "bad", &program(&["x"])).is_err());
+    assert!(check(&policy, "BAD", &json!({ "url": "https://a.example" })).is_err());
+    assert!(check(&policy, "good", &program(&["${TOOL}", "--x"])).is_err());
+    assert_eq!(check(&policy, "good", &program(&["bad-tool"])), Ok(()));
+    assert_eq!(
+        check(&policy, "good", &program(&["bad-tool", "--x", "--y"])),
+        Ok(())
+    );
+}
+
+#[test]
+fn with_a_list_only_what_is_on_it_may_run() {
+    assert_eq!(
+        check(&allowing(vec![]), "a", &program(&["x"])),
+        Err(Ban::NotListed)
+    );
+    let by_name = allowing(vec![name("a")]);
+    assert_eq!(check(&by_name, "a", &program(&["x"])), Ok(()));
+    assert_eq!(
+        check(&by_name, "a", &json!({ "url": "https://any.example" })),
+        Ok(())
+    );
+    assert_eq!(check(&by_name, "A", &program(&["x"])), Err(Ban::NotListed));
+
+    // A name is easily given to something else: where commands are listed, it is not enough.
+    let by_command = allowing(vec![name("a"), command(&["npx", "-y", "good"])]);
+    assert_eq!(
+        check(&by_command, "b", &program(&["npx", "-y", "good"])),
+        Ok(())
+    );
+    assert_eq!(
+        check(&by_command, "a", &program(&["npx", "-y", "evil"])),
+        Err(Ban::NotListed)
+    );
+    assert_eq!(
+        check(
+            &by_command,
+            "b",
+            &program(&["npx", "-y", "good", "-c", "evil"])
+        ),
+        Err(Ban::NotListed)
+    );
+    assert_eq!(
+        check(&by_command, "b", &program(&["./npx", "-y", "good"])),
+        Err(Ban::NotListed)
+    );
+    assert_eq!(
+        check(&by_command, "a", &json!({ "url": "https://any.example" })),
+        Ok(())
+    );
+
+    let by_url = allowing(vec![name("a"), url("https://*.example.com/*")]);
+    assert_eq!(
+        check(&by_url, "b", &json!({ "url": "https://x.example.com/mcp" })),
+        Ok(())
+    );
+    assert_eq!(
+        check(&by_url, "a", &json!({ "url": "https://evil.example/" })),
+        Err(Ban::NotListed)
+    );
+    assert_eq!(check(&by_url, "a", &program(&["x"])), Ok(()));
+}
+
+#[test]
+fn an_address_that_can_be_read_in_two_ways_fits_no_list() {
+    for policy in [
+        allowing(vec![url("https://good.example/*")]),
+        denying(vec![url("https://evil.example/*")]),
+    ] {
+        for address in [
+            "https://good.example@evil.example/",
+            "https://good.example/..%2f",
+            "https://good.example\\@evil.example/",
+            "https://ev\u{456}l.example/",
+        ] {
+            let checked = check(&policy, "a", &json!({ "url": address }));
+            assert_eq!(checked, Err(Ban::UnclearAddress), "{address}");
+        }
+    }
+    assert_eq!(
+        check(
+            &denying(vec![url("evil")]),
+            "a",
+            &json!({ "url": "https://good.example" })
+        ),
+        Err(Ban::UnclearRule("evil".to_owned()))
+    );
+}
+
+#[test]
+fn managed_only_means_the_administrators_own_file() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        let servers = json!({ "mcpServers": { name: { "command": "x" } } });
+        fs::write(&path, servers.to_string()).unwrap();
+        Some(path)
+    };
+    let sources = Sources {
+        command_line: vec![Source::File(file("named").unwrap())],
+        managed: file("managed"),
+        local: file("local"),
+        project: file("project"),
+        user: file("user"),
+        strict: false,
+    };
+    let policy = ServerPolicy {
+        managed_only: true,
+        ..ServerPolicy::default()
+    };
+    let trust = Trust::project_for_this_run().with_policy(policy);
+    let loaded = load(&sources, &HashMap::new());
+    for entry in &loaded.config.servers {
+        match (entry.name().as_str(), entry.admit(&trust)) {
+            ("managed", Admission::Launch(_)) => {}
+            ("managed", other) => panic!("{other:?}"),
+            (_, Admission::Refused(refusal)) => assert_eq!(
+                refusal.to_string(),
+                "not allowed by the administrator: only the servers of the administrator's own file \
+                 may be used"
+            ),
+            (_, other) => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_profile_server_executes_nothing() {
+    let policy = ServerPolicy {
+        profile: Profile::Server,
+        ..ServerPolicy::default()
+    };
+    let with_helper = json!({ "url": "https://a.example", "headersHelper": "x" });
+    assert!(matches!(
+        check(&policy, "a", &program(&["x"])),
+        Err(Ban::Executes(_))
+    ));
+    assert!(matches!(
+        check(&policy, "a", &with_helper),
+        Err(Ban::Executes(_))
+    ));
+    assert_eq!(
+        check(&policy, "a", &json!({ "url": "https://a.example" })),
+        Ok(())
+    );
+}
+
+#[test]
+fn reasons_are_in_words() {
+    let deny = |one: ServerMatch, entry: &Value| {
+        let ban = check(&denying(vec![one]), "a", entry).unwrap_err();
+        Refusal::ByPolicy(ban).to_string()
+    };
+    assert_eq!(
+        deny(name("a"), &program(&["x"])),
+        "not allowed by the administrator: the name \"a\" is denied"
+    );
+    assert_eq!(
+        deny(command(&["x", "y"]), &program(&["x", "y"])),
+        "not allowed by the administrator: the command [\"x\", \"y\"] is denied"
+    );
+    assert_eq!(
+        deny(
+            url("https://a.example"),
+            &json!({ "url": "https://a.example/x" })
+        ),
+        "not allowed by the administrator: the address \"https://a.example\" is denied"
+    );
+}
