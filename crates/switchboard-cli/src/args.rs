@@ -4,6 +4,7 @@
 //! clap's own global arguments a list given in one place would silently replace the other, and with
 //! it a `--deny`.
 
+mod edit;
 mod rules;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::completion;
 
+pub(crate) use edit::{AddArgs, AddJsonArgs, RemoveArgs, Target, Transport};
 pub(crate) use rules::RuleArgs;
 
 const EXAMPLES: &str = "\
@@ -98,6 +100,14 @@ enum Command {
     Doctor(With<DoctorArgs>),
     /// Show why a tool can be called, or why it cannot
     Why(With<WhyArgs>),
+    /// Add a server to the config
+    #[command(after_help = edit::ADD_EXAMPLES)]
+    Add(With<AddArgs>),
+    /// Add a server whose entry is given as JSON
+    #[command(after_help = edit::ADD_JSON_EXAMPLES)]
+    AddJson(With<AddJsonArgs>),
+    /// Remove a server from the config
+    Remove(With<RemoveArgs>),
     /// See it work: two servers, a few calls, a crash and a recovery
     Demo(With<NoArgs>),
     /// Print a script that teaches a shell to complete
@@ -175,6 +185,9 @@ pub(crate) enum Task {
     Call(CallArgs),
     Doctor(DoctorArgs),
     Why(WhyArgs),
+    Add(AddArgs),
+    AddJson(AddJsonArgs),
+    Remove(RemoveArgs),
     Demo,
     DemoServer,
     Page(Page),
@@ -328,6 +341,9 @@ impl Cli {
             Command::Call(with) => (Task::Call(with.own), with.global),
             Command::Doctor(with) => (Task::Doctor(with.own), with.global),
             Command::Why(with) => (Task::Why(with.own), with.global),
+            Command::Add(with) => (Task::Add(with.own), with.global),
+            Command::AddJson(with) => (Task::AddJson(with.own), with.global),
+            Command::Remove(with) => (Task::Remove(with.own), with.global),
             Command::Demo(with) => (Task::Demo, with.global),
             Command::DemoServer => (Task::DemoServer, GlobalArgs::default()),
             Command::Completions { shell } => {

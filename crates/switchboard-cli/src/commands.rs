@@ -2,6 +2,7 @@
 //!
 //! Invariant: whatever comes of a command, its host is shut down before the program ends.
 
+pub(crate) mod add;
 pub(crate) mod call;
 pub(crate) mod demo;
 pub(crate) mod demo_server;
@@ -10,6 +11,8 @@ pub(crate) mod doctor;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod page;
+pub(crate) mod remove;
+mod scopes;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod why;
@@ -44,6 +47,9 @@ pub(crate) async fn run(
         Task::Call(args) => call::run(args, context, signals).await,
         Task::Doctor(args) => doctor::run(&args, context, signals).await,
         Task::Why(args) => why::run(&args, context, signals).await,
+        Task::Add(args) => add::run(&args, context, signals).await,
+        Task::AddJson(args) => add::run_json(&args, context, signals).await,
+        Task::Remove(args) => remove::run(&args, context),
         Task::Demo => demo::run(context, signals).await,
         Task::DemoServer => Ok(Exit::Ok),
         Task::Page(page) => page::run(&page, &context.screen),

@@ -90,7 +90,7 @@ impl Context {
     }
 
     /// A variable of the environment, unless it is empty.
-    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+    pub(crate) fn variable_with_text(&self, name: &str) -> Option<&str> {
         let text = self.variables.get(name)?;
         Some(text.as_str()).filter(|text| !text.is_empty())
     }
@@ -98,7 +98,7 @@ impl Context {
     /// The file that would be started for a command.
     pub(crate) fn program(&self, command: &str, directory: Option<&Path>) -> Option<PathBuf> {
         let directory = self.directory.join(directory.unwrap_or(Path::new("")));
-        programs::find(command, self.variable("PATH"), &directory)
+        programs::find(command, self.variable_with_text("PATH"), &directory)
     }
 
     /// What may be called without asking, and what may not.
@@ -109,6 +109,11 @@ impl Context {
     /// Where the files of each scope lie.
     pub(crate) fn places(&self) -> Places {
         Places::find(&self.directory, self.folders.clone())
+    }
+
+    /// A variable of the environment.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned()
     }
 
     /// Reads the config. What is wrong with it is told at once only if nothing is left of it.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use switchboard::{CallError, ConnectionStatus, Delivery, StartError};
-use switchboard_config::Diagnostic;
+use switchboard_config::{Diagnostic, EditError};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +174,15 @@ impl From<CallError> for Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         Self::new(Kind::Config, error.to_string())
+    }
+}
+
+impl From<EditError> for Failure {
+    fn from(error: EditError) -> Self {
+        let diagnostics = error.diagnostic().into_iter().cloned().collect();
+        Self::new(Kind::Config, error.to_string())
+            .hint_if_known(error.hint())
+            .diagnostics(diagnostics)
     }
 }
 

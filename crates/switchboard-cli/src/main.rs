@@ -9,6 +9,7 @@ mod completion;
 mod context;
 mod custody;
 mod failure;
+mod hidden_input;
 mod logging;
 mod memory;
 mod programs;

@@ -96,6 +96,16 @@ impl Screen {
         }
     }
 
+    /// Tells what looks wrong with what was asked for, and was done all the same.
+    pub(crate) fn warn(&self, message: &str, hint: Option<&str>) {
+        if self.talk != Talk::Quiet {
+            self.complain("warning: ", Paint::Yellow, message, self.side_columns);
+            if let Some(hint) = hint {
+                self.complain("hint: ", Paint::Cyan, hint, None);
+            }
+        }
+    }
+
     fn complain(&self, label: &str, paint: Paint, message: &str, columns: Option<usize>) {
         let lines = text::block(&format!("{label}{message}"), 2, columns);
         let message = lines.trim_start().strip_prefix(label).unwrap_or(&lines);

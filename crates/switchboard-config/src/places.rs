@@ -76,6 +76,16 @@ impl Places {
         }
     }
 
+    /// The file that would make a project of this folder, where there is none. The home folder is none.
+    pub fn new_servers_file(&self, scope: Scope) -> Option<PathBuf> {
+        let is_new = scope == Scope::Project && self.project.is_none();
+        let file = self.here.join(FILE_NAME);
+        let real = fs::canonicalize(&self.here).ok();
+        let is_home = self.here == self.folders.home
+            || (real.is_some() && real == fs::canonicalize(&self.folders.home).ok());
+        (is_new && !is_home).then_some(file)
+    }
+
     /// The file that holds the settings of a scope. Some scopes have none.
     pub fn settings_file(&self, scope: Scope) -> Option<PathBuf> {
         match scope {

@@ -36,14 +36,16 @@ pub struct EntryProblem {
 }
 
 impl EntryProblem {
-    fn new(message: impl Into<String>) -> Self {
+    /// What is wrong, as a lower-case fragment.
+    pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: None,
         }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    /// Adds what to do about it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }

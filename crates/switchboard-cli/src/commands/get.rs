@@ -101,7 +101,7 @@ fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {
     }
 }
 
-fn members(written: &WrittenEntry, key: &str) -> String {
+pub(super) fn members(written: &WrittenEntry, key: &str) -> String {
     let members = written.as_object().get(key).and_then(Value::as_object);
     let members = members.into_iter().flat_map(Map::iter);
     let members = members.map(|(name, value)| match value.as_str() {

@@ -95,7 +95,7 @@ fn proxies(context: &Context) -> Vec<Finding> {
     let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
     let set = names
         .into_iter()
-        .filter_map(|name| Some((name, context.variable(name)?)));
+        .filter_map(|name| Some((name, context.variable_with_text(name)?)));
     set.map(|(name, value)| {
         let host = value.split_once("://").map(|(_, rest)| rest);
         // A password may stand before the host.
@@ -118,7 +118,7 @@ fn certificates(context: &Context) -> Vec<Finding> {
     let names = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
     let set = names
         .into_iter()
-        .filter_map(|name| Some((name, context.variable(name)?)));
+        .filter_map(|name| Some((name, context.variable_with_text(name)?)));
     set.map(|(name, value)| match File::open(Path::new(value)) {
         Ok(_) => Finding::new(name, Outcome::Ok, value),
         Err(error) => Finding::new(

@@ -1,0 +1,271 @@
+//! `add` and `add-json`: a server into the file of a scope.
+//!
+//! Invariant: what is not a valid entry is never written. Values of variables and headers are not shown.
+
+mod entry;
+
+use serde::Serialize;
+use serde_json::Value;
+use switchboard_config::{
+    EditedFile, EntryProblem, Origin, Scope, ServerEntry, ServerName, WrittenEntry, check_server,
+};
+
+use super::scopes::{self, Held};
+use crate::args::{AddArgs, AddJsonArgs, Target};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Kind};
+use crate::hidden_input;
+use crate::render::style::Paint;
+use crate::render::{json, text};
+use crate::signals::Signals;
+
+/// Stands for the value of a variable that is not set yet: good enough in any place of an entry, even as
+/// the beginning of a URL.
+const UNSET: &str = "https://unset";
+
+pub(crate) async fn run(
+    args: &AddArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let name = server_name(&args.name)?;
+    let drawn = entry::draw(args)?;
+    let values = hidden_input::read_values(&drawn.hidden_names(), signals).await?;
+    let hidden: Vec<_> = drawn
+        .hidden_names()
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    let remarks = drawn.remarks.clone();
+    let entry = drawn.into_json(values);
+    let scope = Scope::from(args.target.scope);
+    let mut warnings = check(&name, &entry, scope, context)?;
+    if scope == Scope::Project {
+        let is_told = |name: &String| {
+            let quoted = format!("`{name}`");
+            warnings.iter().any(|told| told.message.contains(&quoted))
+        };
+        let untold: Vec<_> = hidden.iter().filter(|name| !is_told(name)).collect();
+        warnings.extend(untold.into_iter().map(|name| written_down(name)));
+    }
+    warnings.extend(remarks);
+    write(&name, &entry, args.target, &warnings, context)
+}
+
+pub(crate) async fn run_json(
+    args: &AddJsonArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let name = server_name(&args.name)?;
+    let text = match args.json.as_str() {
+        "-" => hidden_input::read_all(signals).await?,
+        text => text.to_owned(),
+    };
+    let entry = entry::parse(&name, &text)?;
+    let warnings = check(&name, &entry, args.target.scope.into(), context)?;
+    write(&name, &entry, args.target, &warnings, context)
+}
+
+fn server_name(name: &str) -> Result<ServerName, Failure> {
+    let name = ServerName::new(name)
+        .map_err(|error| Failure::usage(error.to_string()).hint("choose another name"))?;
+    if name.as_str().starts_with('-') {
+        let message = "a server's name must not begin with a dash";
+        return Err(Failure::usage(message).hint("choose another name"));
+    }
+    Ok(name)
+}
+
+/// A value that was kept out of the history and then written where others read it.
+fn written_down(name: &str) -> EntryProblem {
+    EntryProblem::new(format!(
+        "the value of {name} now stands in the project's file, and everybody who has the project can read it"
+    ))
+    .hint(format!(
+        "give it by reference, -e '{name}=${{{name}}}', or keep the server to yourself with -s local"
+    ))
+}
+
+fn write(
+    name: &ServerName,
+    entry: &Value,
+    target: Target,
+    warnings: &[EntryProblem],
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let scope = Scope::from(target.scope);
+    let path = ["mcpServers", name.as_str()];
+    let mut file = EditedFile::open(&scopes::file_of(scope, context)?)?;
+    if scope == Scope::Project {
+        file = file.readable_by_others();
+    }
+    let before = file.origin(&path);
+    if let Some(origin) = before.as_ref().filter(|_| !target.force) {
+        return Err(exists(name, scope, origin));
+    }
+    file.set(&path, entry)?;
+    let origin = file.origin(&path);
+    file.save()?;
+    let held = scopes::with_server(name.as_str(), context);
+    let added = Added {
+        name,
+        scope,
+        origin: origin.as_ref(),
+        config: WrittenEntry::from_json(entry),
+        replaced: before.is_some(),
+        approved: is_approved(&held, scope, context)?,
+        wins: held.iter().find(|held| held.beats(scope)),
+        covers: held
+            .iter()
+            .filter(|held| held.is_beaten_by(scope))
+            .collect(),
+        warnings,
+    };
+    tell(&added, context)?;
+    Ok(Exit::Ok)
+}
+
+fn exists(name: &ServerName, scope: Scope, origin: &Origin) -> Failure {
+    let message = format!("there is a server {name} in the {scope} scope already ({origin})");
+    Failure::usage(message).hint("choose another name, or replace it with --force")
+}
+
+/// Checks the entry with the eyes of whoever will read the file. A variable that is not set here may be
+/// set where the server is used.
+fn check(
+    name: &ServerName,
+    entry: &Value,
+    scope: Scope,
+    context: &Context,
+) -> Result<Vec<EntryProblem>, Failure> {
+    let environment = |variable: &str| context.variable(variable);
+    let lenient = |variable: &str| environment(variable).or_else(|| Some(UNSET.to_owned()));
+    let checked = check_server(name, entry, scope, &lenient);
+    if let Err(problem) = checked.config {
+        let message = format!("server {name} was not added: {}", problem.message);
+        return Err(Failure::new(Kind::Config, message).hint_if_known(problem.hint));
+    }
+    // Whatever is wrong only now is a variable that is not set and has no default.
+    let strict = check_server(name, entry, scope, &environment).config.err();
+    Ok(checked.warnings.into_iter().chain(strict).collect())
+}
+
+/// What the user typed here is consent to it. In the user's own scopes the scope says so.
+fn is_approved(held: &[Held], scope: Scope, context: &Context) -> Result<bool, Failure> {
+    let added = held.iter().find(|held| held.scope == scope);
+    match added {
+        Some(added) if scope == Scope::Project => record_approval(&added.entry, context),
+        _ => Ok(true),
+    }
+}
+
+/// Records that the user approved an entry of the project, by having added it. Until approvals are kept
+/// nothing is recorded, and the entry waits as any other of the project.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "writing the record can fail, once there is one"
+)]
+fn record_approval(_entry: &ServerEntry, _context: &Context) -> Result<bool, Failure> {
+    Ok(false)
+}
+
+/// What was done.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Added<'a> {
+    name: &'a ServerName,
+    scope: Scope,
+    origin: Option<&'a Origin>,
+    config: WrittenEntry,
+    /// An entry of this name was there before.
+    replaced: bool,
+    /// It may run without further questions.
+    approved: bool,
+    /// The entry of a higher scope that is used in its place.
+    #[serde(rename = "shadowedBy", skip_serializing_if = "Option::is_none")]
+    wins: Option<&'a Held>,
+    /// Entries of lower scopes in whose place it is used.
+    #[serde(rename = "shadows", skip_serializing_if = "Vec::is_empty")]
+    covers: Vec<&'a Held>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "problems")]
+    warnings: &'a [EntryProblem],
+}
+
+fn problems<S: serde::Serializer>(
+    problems: &&[EntryProblem],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let problems = problems
+        .iter()
+        .map(|problem| serde_json::json!({"message": problem.message, "hint": problem.hint}));
+    serializer.collect_seq(problems)
+}
+
+fn tell(added: &Added<'_>, context: &Context) -> Result<(), Failure> {
+    let screen = &context.screen;
+    for EntryProblem { message, hint, .. } in added.warnings {
+        screen.warn(message, hint.as_deref());
+    }
+    if let Some(held) = added.wins {
+        let message = format!(
+            "the {} scope has a server {} as well, and it is used instead: {}",
+            held.scope,
+            added.name,
+            held.entry.origin()
+        );
+        let hint = format!(
+            "switchboard remove {} -s {}",
+            text::shell_word(added.name.as_str()),
+            held.scope
+        );
+        screen.warn(&message, held.is_own().then_some(&*hint));
+    }
+    if screen.is_json() {
+        return screen.print(&json::pretty(added));
+    }
+    screen.print(&wording(added, context))
+}
+
+fn wording(added: &Added<'_>, context: &Context) -> String {
+    let style = context.screen.style;
+    let verb = if added.replaced { "Replaced" } else { "Added" };
+    let name = style.paint(Paint::Bold, added.name.as_str());
+    let mut lines = vec![format!("{verb} {name} in the {} scope", added.scope)];
+    let mut field = |label: &str, value: &str| {
+        if !value.is_empty() {
+            let label = style.paint(Paint::Dim, &format!("{label:8}"));
+            lines.push(format!("  {label}  {value}"));
+        }
+    };
+    field(
+        "file",
+        &added.origin.map(scopes::file_and_line).unwrap_or_default(),
+    );
+    field("command", &text::command_line(&added.config));
+    let url = added.config.as_object().get("url").and_then(Value::as_str);
+    field("url", url.unwrap_or_default());
+    for key in ["env", "headers"] {
+        field(
+            key,
+            &super::get::members(&added.config, key).replace('\n', ", "),
+        );
+    }
+    for held in &added.covers {
+        field(
+            "instead",
+            &format!(
+                "of the one in the {} scope: {}",
+                held.scope,
+                scopes::file_and_line(held.entry.origin())
+            ),
+        );
+    }
+    let next = if added.approved {
+        "switchboard list"
+    } else {
+        "switchboard --trust-project list"
+    };
+    lines.push(format!("Next: {}", style.paint(Paint::Cyan, next)));
+    lines.join("\n")
+}
