@@ -19,6 +19,7 @@ pub(crate) use rules::RuleArgs;
 const EXAMPLES: &str = "\
 Examples:
   switchboard demo                              see it work, nothing to configure
+  switchboard add time -- uvx mcp-server-time   write a server into your config
   switchboard trust                             look at this project's servers and approve them
   switchboard list                              every server with its live status
   switchboard tools 'mcp__files__*'             the tools of one server
@@ -101,7 +102,7 @@ enum Command {
     /// Show why a tool can be called, or why it cannot
     Why(With<WhyArgs>),
     /// Add a server to the config
-    #[command(after_help = edit::ADD_EXAMPLES)]
+    #[command(after_help = edit::ADD_EXAMPLES, override_usage = edit::ADD_USAGE)]
     Add(With<AddArgs>),
     /// Add a server whose entry is given as JSON
     #[command(after_help = edit::ADD_JSON_EXAMPLES)]

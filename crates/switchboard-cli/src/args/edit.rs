@@ -3,6 +3,11 @@
 use clap::{Args, ValueEnum};
 use switchboard_config::Scope;
 
+/// Both forms, because what clap makes of them is one that allows both at once.
+pub(crate) const ADD_USAGE: &str = "\
+switchboard add [OPTIONS] NAME URL
+       switchboard add [OPTIONS] NAME -- COMMAND [ARG]...";
+
 pub(crate) const ADD_EXAMPLES: &str = "\
 Examples:
   switchboard add time -- uvx mcp-server-time
@@ -120,7 +125,7 @@ pub(crate) struct AddJsonArgs {
     pub(crate) name: String,
     /// Its entry, as it would stand in a file; - reads it from stdin
     #[arg(value_name = "JSON")]
-    pub(crate) json: String,
+    pub(crate) entry: String,
     #[command(flatten)]
     pub(crate) target: Target,
 }

@@ -58,7 +58,7 @@ pub(crate) async fn run_json(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let name = server_name(&args.name)?;
-    let text = match args.json.as_str() {
+    let text = match args.entry.as_str() {
         "-" => hidden_input::read_all(signals).await?,
         text => text.to_owned(),
     };
@@ -229,9 +229,13 @@ fn tell(added: &Added<'_>, context: &Context) -> Result<(), Failure> {
 
 fn wording(added: &Added<'_>, context: &Context) -> String {
     let style = context.screen.style;
-    let verb = if added.replaced { "Replaced" } else { "Added" };
+    let (verb, at) = if added.replaced {
+        ("Replaced", "in")
+    } else {
+        ("Added", "to")
+    };
     let name = style.paint(Paint::Bold, added.name.as_str());
-    let mut lines = vec![format!("{verb} {name} in the {} scope", added.scope)];
+    let mut lines = vec![format!("{verb} {name} {at} the {} scope", added.scope)];
     let mut field = |label: &str, value: &str| {
         if !value.is_empty() {
             let label = style.paint(Paint::Dim, &format!("{label:8}"));

@@ -21,7 +21,11 @@ const NOTES: usize = 3;
 
 const NOTHING: &str = r#"No servers are configured.
 
-Put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
+Add one:
+
+  switchboard add everything -- npx -y @modelcontextprotocol/server-everything
+
+Or put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
 
   {
     "mcpServers": {

@@ -9,6 +9,8 @@
 //! | `call` | `{"content": [block…], "structuredContent"?, "isError", "notes", "whole"?}` |
 //! | `doctor` | `{"servers": [{"name", "ok", "chain": [link…], "hint"?, "stderr"?}…], "surroundings": […], "diagnostics": […]}` |
 //! | `why` | `{"tool", "server", "ok", "chain": [link…], "hint"?}` |
+//! | `add`, `add-json` | `{"name", "scope", "origin", "config", "replaced", "approved", "shadowedBy"?, "shadows"?, "warnings"?}` |
+//! | `remove` | `{"name", "scope", "origin", "nowUsed"?}` |
 //! | `demo` | `{"steps": [{"step", "ok", "outcome", "elapsedMs"}…], "ok", "elapsedMs"}` |
 //! | any that fails | `{"error": {"kind", "message", "hint"?, "exitCode", "delivery"?}, "diagnostics"?}` |
 //!

@@ -216,3 +216,18 @@ async fn a_strange_value_of_a_timeout_is_warned_about() {
         warning: MCP_TOOL_TIMEOUT="0" is ignored: it is not a whole number above 0
         "#);
 }
+
+#[tokio::test]
+async fn a_secret_among_the_arguments_is_masked_in_what_the_server_says() {
+    let says = "echo \"I was given $2\" >&2; exit 1";
+    let desk = Desk::with([(
+        "talkative",
+        json!({"command": "sh", "args": ["-c", says, "x", "--token", "hush-hush-hush"]}).into(),
+    )]);
+    let list = desk.run(&["list"]).await;
+    assert!(list.stdout.contains("I was given ***"), "{list}");
+    let get = desk.run(&["get", "talkative", "--json"]).await;
+    for ran in [list, get] {
+        assert!(!ran.to_string().contains("hush"), "{ran}");
+    }
+}

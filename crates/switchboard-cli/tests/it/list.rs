@@ -63,7 +63,11 @@ async fn without_servers_it_says_what_to_type() {
         --- stdout
         No servers are configured.
 
-        Put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
+        Add one:
+
+          switchboard add everything -- npx -y @modelcontextprotocol/server-everything
+
+        Or put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
 
           {
             "mcpServers": {

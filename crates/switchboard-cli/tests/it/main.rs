@@ -14,6 +14,7 @@ mod bad_servers;
 mod call;
 mod demo;
 mod doctor;
+mod edit;
 mod list;
 mod pages;
 mod signals;

@@ -165,7 +165,9 @@ fn pairs(
     hidden: &str,
 ) -> Result<Vec<(String, String)>, Failure> {
     let pair = |text: &String| {
-        let (name, value) = text.split_once(mark).ok_or_else(|| {
+        let parts = text.split_once(mark);
+        let parts = parts.filter(|(name, _)| !name.trim().is_empty());
+        let (name, value) = parts.ok_or_else(|| {
             let form = if mark == '=' {
                 "NAME=VALUE"
             } else {
