@@ -109,6 +109,13 @@ enum Command {
     AddJson(With<AddJsonArgs>),
     /// Remove a server from the config
     Remove(With<RemoveArgs>),
+    /// Switch a server on in this project
+    Enable(With<GetArgs>),
+    /// Switch a server off in this project
+    Disable(With<GetArgs>),
+    /// Look into what may be called
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// See it work: two servers, a few calls, a crash and a recovery
     Demo(With<NoArgs>),
     /// Print a script that teaches a shell to complete
@@ -134,6 +141,13 @@ enum Command {
     /// The server that the demo starts
     #[command(name = DEMO_SERVER, hide = true)]
     DemoServer,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Show which rule decides on a call, and why; the call is not made
+    #[command(after_help = CALL_EXAMPLES)]
+    Test(With<PolicyTestArgs>),
 }
 
 /// The shells that can be taught.
@@ -189,6 +203,9 @@ pub(crate) enum Task {
     Add(AddArgs),
     AddJson(AddJsonArgs),
     Remove(RemoveArgs),
+    Enable(GetArgs),
+    Disable(GetArgs),
+    PolicyTest(PolicyTestArgs),
     Demo,
     DemoServer,
     Page(Page),
@@ -260,6 +277,16 @@ pub(crate) struct WhyArgs {
     /// The tool's name: `mcp__server__tool`
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyTestArgs {
+    /// The tool's name: `mcp__server__tool`
+    #[arg(value_name = "TOOL", add = completion::tool_names())]
+    pub(crate) tool: String,
+    /// key=value, key:=json, one JSON object, or - for stdin
+    #[arg(value_name = "ARGS", allow_negative_numbers = true)]
+    pub(crate) arguments: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -345,6 +372,9 @@ impl Cli {
             Command::Add(with) => (Task::Add(with.own), with.global),
             Command::AddJson(with) => (Task::AddJson(with.own), with.global),
             Command::Remove(with) => (Task::Remove(with.own), with.global),
+            Command::Enable(with) => (Task::Enable(with.own), with.global),
+            Command::Disable(with) => (Task::Disable(with.own), with.global),
+            Command::Policy(PolicyCommand::Test(with)) => (Task::PolicyTest(with.own), with.global),
             Command::Demo(with) => (Task::Demo, with.global),
             Command::DemoServer => (Task::DemoServer, GlobalArgs::default()),
             Command::Completions { shell } => {

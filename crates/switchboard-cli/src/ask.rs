@@ -1,20 +1,23 @@
 //! Permission from the person at the terminal.
 //!
 //! The question shows the server, the tool's raw name, exactly what would be sent, and what the server
-//! claims of the tool. Anything but a clear yes is a no.
+//! claims of the tool. Anything but a clear yes is a no. *Always* is a yes that also writes a rule, and
+//! says which and where.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use switchboard::content::for_terminal;
 use switchboard::mcp::ToolAnnotations;
+use switchboard::permission::RuleScope;
 use switchboard::{BoxFuture, Interaction, PermissionAnswer, PermissionQuestion};
 
+use crate::always::{Shelf, pattern};
 use crate::render::Screen;
 use crate::render::style::{Paint, Style};
 
 /// Who answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Answers {
     /// `--yes` was given.
     Yes,
@@ -23,20 +26,44 @@ enum Answers {
 }
 
 /// Asks, as far as there is somebody to ask.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ask {
     answers: Answers,
+    /// Where *always* can be written to.
+    shelves: Vec<Shelf>,
 }
 
 impl Ask {
     /// `yes`: every question is answered with yes.
-    pub(crate) fn new(screen: &Screen, yes: bool) -> Self {
+    pub(crate) fn new(screen: &Screen, yes: bool, shelves: Vec<Shelf>) -> Self {
         let answers = match yes {
             true => Answers::Yes,
             false if screen.can_ask => Answers::Person(screen.side_style),
             false => Answers::Nobody,
         };
-        Self { answers }
+        Self { answers, shelves }
+    }
+
+    async fn ask(&self, question: &PermissionQuestion<'_>, style: Style) -> PermissionAnswer {
+        let form = self.form(question, style);
+        // Reading a line blocks; a thread may, and is left behind if the call is cancelled meanwhile.
+        let answer = tokio::task::spawn_blocking(move || form.fill_in()).await;
+        match answer {
+            Ok(Ok(answer)) => answer,
+            _ => PermissionAnswer::Deny,
+        }
+    }
+
+    fn form(&self, question: &PermissionQuestion<'_>, style: Style) -> Form {
+        let pattern = pattern(question.tool);
+        let helps = |shelf: &&Shelf| shelf.helps_against(question.decision);
+        let shelves = self.shelves.iter().filter(helps).cloned();
+        Form {
+            text: wording(question, style),
+            shelves: shelves.filter(|_| pattern.is_some()).collect(),
+            pattern: pattern.unwrap_or_default(),
+            style,
+        }
     }
 }
 
@@ -45,20 +72,71 @@ impl Interaction for Ask {
         Box::pin(async move {
             match self.answers {
                 Answers::Yes => PermissionAnswer::Allow,
-                Answers::Person(style) => ask(&question, style).await,
+                Answers::Person(style) => self.ask(&question, style).await,
                 Answers::Nobody => PermissionAnswer::NobodyToAsk,
             }
         })
     }
 }
 
-async fn ask(question: &PermissionQuestion<'_>, style: Style) -> PermissionAnswer {
-    let text = wording(question, style);
-    // Reading a line blocks; a thread may, and is left behind if the call is cancelled meanwhile.
-    let answer = tokio::task::spawn_blocking(move || read_answer(&text)).await;
-    match answer {
-        Ok(Ok(answer)) if is_yes(&answer) => PermissionAnswer::Allow,
-        _ => PermissionAnswer::Deny,
+/// One question, on its way to the person and back.
+struct Form {
+    text: String,
+    /// What a rule would be about.
+    pattern: String,
+    /// Where a rule would help.
+    shelves: Vec<Shelf>,
+    style: Style,
+}
+
+impl Form {
+    fn fill_in(&self) -> io::Result<PermissionAnswer> {
+        let choices = if self.shelves.is_empty() {
+            "[y/N]"
+        } else {
+            "[y]es, [a]lways, [N]o"
+        };
+        let choices = self.style.paint(Paint::Dim, choices);
+        let answer = read_answer(&format!("{}\nCall it? {choices} ", self.text))?;
+        match reply(&answer) {
+            Reply::Once => Ok(PermissionAnswer::Allow),
+            Reply::Always if !self.shelves.is_empty() => self.always(),
+            Reply::Always | Reply::No => Ok(PermissionAnswer::Deny),
+        }
+    }
+
+    fn always(&self) -> io::Result<PermissionAnswer> {
+        let Some(shelf) = self.choose_shelf()? else {
+            return Ok(PermissionAnswer::Deny);
+        };
+        let told = match shelf.allow(&self.pattern) {
+            Ok(written) => format!(
+                "wrote {} to {} ({})\nto undo, take it out there\n",
+                written.rule, written.place, shelf.scope
+            ),
+            // The yes was clear; that it could not be kept changes nothing about it.
+            Err(error) => format!("this once, because no rule could be written: {error}\n"),
+        };
+        io::stderr().write_all(told.as_bytes())?;
+        Ok(PermissionAnswer::Allow)
+    }
+
+    /// Where the rule is to stand; `None`: nowhere, and then it is a no.
+    fn choose_shelf(&self) -> io::Result<Option<&Shelf>> {
+        let [only] = self.shelves.as_slice() else {
+            let choices = self.style.paint(Paint::Dim, "[L]ocal, [u]ser");
+            let question = "Always in this project, or everywhere? ";
+            let answer = read_answer(&format!("{question}{choices} "))?;
+            let scope = match answer.trim().to_ascii_lowercase().as_str() {
+                // The end of the input is no answer; an empty line is.
+                "" if !answer.is_empty() => RuleScope::Local,
+                "l" | "local" => RuleScope::Local,
+                "u" | "user" => RuleScope::User,
+                _ => return Ok(None),
+            };
+            return Ok(self.shelves.iter().find(|shelf| shelf.scope == scope));
+        };
+        Ok(Some(only))
     }
 }
 
@@ -83,7 +161,6 @@ fn wording(question: &PermissionQuestion<'_>, style: Style) -> String {
             style.paint(paint, &claims.join(", "))
         ));
     }
-    lines.push(format!("Call it? {} ", label("[y/N]")));
     lines.join("\n")
 }
 
@@ -130,8 +207,20 @@ pub(crate) fn read_answer(question: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-fn is_yes(answer: &str) -> bool {
-    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+/// What a person typed.
+#[derive(Debug, PartialEq, Eq)]
+enum Reply {
+    Once,
+    Always,
+    No,
+}
+
+fn reply(answer: &str) -> Reply {
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Reply::Once,
+        "a" | "always" => Reply::Always,
+        _ => Reply::No,
+    }
 }
 
 #[cfg(test)]
@@ -141,10 +230,13 @@ mod tests {
     #[test]
     fn only_a_clear_yes_is_a_yes() {
         for yes in ["y\n", "Y\n", " yes \n", "YES"] {
-            assert!(is_yes(yes), "{yes:?}");
+            assert_eq!(reply(yes), Reply::Once, "{yes:?}");
         }
-        for no in ["", "\n", "n\n", "yep\n", "no yes\n"] {
-            assert!(!is_yes(no), "{no:?}");
+        for always in ["a\n", "Always\n"] {
+            assert_eq!(reply(always), Reply::Always, "{always:?}");
+        }
+        for no in ["", "\n", "n\n", "yep\n", "no yes\n", "ya\n"] {
+            assert_eq!(reply(no), Reply::No, "{no:?}");
         }
     }
 

@@ -11,8 +11,10 @@ pub(crate) mod doctor;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod page;
+pub(crate) mod policy;
 pub(crate) mod remove;
 mod scopes;
+pub(crate) mod switch;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod why;
@@ -50,6 +52,9 @@ pub(crate) async fn run(
         Task::Add(args) => add::run(&args, context, signals).await,
         Task::AddJson(args) => add::run_json(&args, context, signals).await,
         Task::Remove(args) => remove::run(&args, context),
+        Task::Enable(args) => switch::enable(&args, context),
+        Task::Disable(args) => switch::disable(&args, context),
+        Task::PolicyTest(args) => policy::test(args, context, signals).await,
         Task::Demo => demo::run(context, signals).await,
         Task::DemoServer => Ok(Exit::Ok),
         Task::Page(page) => page::run(&page, &context.screen),

@@ -10,8 +10,11 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy as _;
 use switchboard::content::{DirectorySpill, SpillHandle};
+use switchboard::mcp::Tool;
 use switchboard::permission::{Policy, Rule};
-use switchboard::{Deadlines, Host, HostBuilder, Interaction, Limits};
+use switchboard::{
+    Deadlines, Host, HostBuilder, Interaction, Limits, ServerMemory as _, memory_key,
+};
 use switchboard_config::{
     Admission, Approvals, ApprovalsFile, Diagnostic, Folders, HostConfig, Loaded, Places,
     ProjectRules, Scope, ServerEntry, Settings, Severity, Source, Sources, Trust, load,
@@ -106,6 +109,27 @@ impl Context {
         Policy::new(self.rules(servers))
     }
 
+    /// How many rules of the project would grant something, and do not because it is not trusted.
+    pub(crate) fn project_allows_left_out(&self, servers: &Servers) -> usize {
+        let counted = servers.project_rules(self.flags.trust_project);
+        let all = servers.settings.rules(ProjectRules::All).count();
+        all - servers.settings.rules(counted).count()
+    }
+
+    /// What a server listed the last time.
+    pub(crate) fn remembered_tools(&self, entry: &ServerEntry) -> Vec<Tool> {
+        // Nothing is launched: that it could be says under which key it is remembered.
+        let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
+            return Vec::new();
+        };
+        let tools = memory_key(&spec).and_then(|key| self.memory().tools(&key));
+        tools.unwrap_or_default()
+    }
+
+    fn memory(&self) -> FileMemory {
+        FileMemory::new(self.folders.state.join("servers"))
+    }
+
     /// Where the files of each scope lie.
     pub(crate) fn places(&self) -> Places {
         Places::find(&self.directory, self.folders.clone())
@@ -191,7 +215,7 @@ impl Context {
         self.bare_host()
             .deadlines(self.deadlines(&servers.settings))
             .limits(self.limits(&servers.settings))
-            .memory(FileMemory::new(self.folders.state.join("servers")))
+            .memory(self.memory())
             .spill(self.spill())
             .rules(self.rules(servers))
     }

@@ -1,5 +1,6 @@
 //! The `switchboard` command: set up, inspect, debug and call MCP servers.
 
+mod always;
 mod args;
 mod arguments;
 mod ask;

@@ -94,7 +94,12 @@ impl ServerEntry {
 
     /// Whether the entry itself, or settings, say that the server is not to be started.
     pub fn is_disabled(&self) -> bool {
-        self.switched_off.is_some() || self.config.as_ref().is_ok_and(|config| config.disabled)
+        self.switched_off.is_some() || self.is_off_by_entry()
+    }
+
+    /// Whether the entry itself says so.
+    pub fn is_off_by_entry(&self) -> bool {
+        self.config.as_ref().is_ok_and(|config| config.disabled)
     }
 
     /// Where settings say so, if they do.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::call::{CallContext, Denial};
 use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{ErrorObject, Json, ToolAnnotations};
+use crate::permission::Decision;
 
 /// A future behind a pointer, as the traits of this crate return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -94,6 +95,8 @@ pub struct PermissionQuestion<'a> {
     pub arguments: &'a Map<String, Value>,
     /// What the server claims of the tool: hints, not facts.
     pub annotations: &'a ToolAnnotations,
+    /// Which rule wants it to be asked about, or that none fits.
+    pub decision: &'a Decision,
     /// Who wants it.
     pub context: &'a CallContext,
 }

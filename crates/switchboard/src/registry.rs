@@ -240,6 +240,7 @@ impl Registry {
             wire_name: &WireName::from(tool.name()),
             arguments: input,
             annotations: &ToolAnnotations::default(),
+            decision: &decision,
             context,
         };
         let answer = shared.interaction().permit(question).await;

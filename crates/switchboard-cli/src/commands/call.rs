@@ -12,6 +12,7 @@ use switchboard::content::sanitize;
 use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Denial, Event, Host, Output};
 
 use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
+use crate::always::shelves;
 use crate::args::CallArgs;
 use crate::arguments::{Given, coerce, parse, parse_object};
 use crate::ask::Ask;
@@ -44,15 +45,15 @@ pub(crate) async fn run(
         given => given,
     };
     let screen = &context.screen;
-    let ask = Ask::new(screen, args.yes);
+    let ask = Ask::new(screen, args.yes, shelves(&context.places()));
     let entries = vec![entry.clone()];
     let host = context.host_with(&servers, entries.clone(), ask);
     let is_under_way = AtomicBool::new(false);
     let outcome = on_host(host, signals, context, async |host| {
         settle_tools(host, screen).await;
         let tool = find_tool(host, entry, &args.tool)?;
-        let arguments = fit(given, &tool)?;
-        let outcome = make(host, &tool, arguments, screen, &is_under_way).await;
+        let arguments = fit(given, &Schema::read(&tool.definition.input_schema))?;
+        let outcome = make(host, &tool, Value::Object(arguments), screen, &is_under_way).await;
         let output = outcome.map_err(|error| explain(error, &tool))?;
         show(&output, context)
     })
@@ -80,7 +81,7 @@ fn check_open(servers: &Servers) -> Result<(), Failure> {
     Err(Failure::new(Kind::Denied, message).hint(hint))
 }
 
-async fn read_stdin() -> Result<Map<String, Value>, Failure> {
+pub(super) async fn read_stdin() -> Result<Map<String, Value>, Failure> {
     let read = tokio::task::spawn_blocking(|| {
         let mut text = String::new();
         let stdin = std::io::stdin().lock();
@@ -101,13 +102,13 @@ async fn read_stdin() -> Result<Map<String, Value>, Failure> {
     parse_object(&text)
 }
 
-fn fit(given: Given, tool: &CatalogTool) -> Result<Value, Failure> {
-    let arguments = match given {
-        Given::Object(arguments) => arguments,
-        Given::Pairs(pairs) => coerce(pairs, &Schema::read(&tool.definition.input_schema))?,
-        Given::OnStdin => Map::new(),
-    };
-    Ok(Value::Object(arguments))
+/// Makes of what was given what the tool's schema wants.
+pub(super) fn fit(given: Given, schema: &Schema) -> Result<Map<String, Value>, Failure> {
+    match given {
+        Given::Object(arguments) => Ok(arguments),
+        Given::Pairs(pairs) => coerce(pairs, schema),
+        Given::OnStdin => Ok(Map::new()),
+    }
 }
 
 /// Makes the call, and shows how far it has come once it is on its way.

@@ -231,6 +231,7 @@ async fn permit(
         wire_name: &tool.wire_name,
         arguments,
         annotations,
+        decision: &decision,
         context,
     };
     let answer = host.interaction().permit(question).await;
