@@ -219,6 +219,9 @@ pub(crate) struct ListArgs {
     /// Exit with 4 when a server failed
     #[arg(long)]
     pub(crate) exit_status: bool,
+    /// Stay, and show whatever changes until Ctrl-C
+    #[arg(long, conflicts_with = "exit_status")]
+    pub(crate) watch: bool,
 }
 
 #[derive(Debug, Args)]

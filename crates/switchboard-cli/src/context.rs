@@ -17,8 +17,8 @@ use switchboard::{
 };
 use switchboard_config::{
     Admission, Approvals, ApprovalsFile, Diagnostic, Folders, HostConfig, Loaded, Places,
-    ProjectRules, Scope, ServerEntry, Settings, Severity, Source, Sources, Trust, load,
-    load_settings, managed_folder,
+    ProjectRules, Reading, Scope, ServerEntry, Settings, Severity, Source, Sources, Targets, Trust,
+    Watcher, load, load_settings, managed_folder,
 };
 
 use crate::args::GlobalArgs;
@@ -140,9 +140,37 @@ impl Context {
         self.variables.get(name).cloned()
     }
 
+    /// Watches the files that servers, rules and consent are read from.
+    pub(crate) fn watch(
+        &self,
+        tell: impl FnMut(Reading) + Send + 'static,
+    ) -> Result<Watcher, Failure> {
+        let (directory, folders) = (self.directory.clone(), self.folders.clone());
+        let flags = self.flags.clone();
+        let targets = move || {
+            // Looked for each time: what is no project yet may become one.
+            let places = Places::find(&directory, folders.clone());
+            let scopes = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
+            let settings = scopes.map(|scope| places.settings_file(scope));
+            Targets {
+                others: settings
+                    .into_iter()
+                    .flatten()
+                    .chain([places.approvals_file()])
+                    .collect(),
+                sources: sources(&flags, &places),
+            }
+        };
+        Ok(Watcher::spawn(targets, self.environment(), tell)?)
+    }
+
+    fn environment(&self) -> HashMap<String, String> {
+        self.variables.clone().into_iter().collect()
+    }
+
     /// Reads the config. What is wrong with it is told at once only if nothing is left of it.
     pub(crate) fn load_servers(&self) -> Result<Servers, Failure> {
-        let mut loaded = load_all(&self.flags, &self.variables, &self.places());
+        let loaded = load_all(&self.flags, &self.variables, &self.places());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
             diagnostic.severity == Severity::Error && diagnostic.server.is_none()
         });
@@ -157,6 +185,11 @@ impl Context {
             self.screen.diagnose(&loaded.diagnostics);
             return Err(Failure::new(Kind::Config, problem).diagnostics(loaded.diagnostics));
         }
+        Ok(self.with_trust(loaded))
+    }
+
+    /// These servers, and what of them may run as things stand.
+    pub(crate) fn with_trust(&self, mut loaded: Loaded) -> Servers {
         let trust = if self.flags.trust_project {
             Trust::project_for_this_run()
         } else {
@@ -166,7 +199,7 @@ impl Context {
         let trust = trust
             .with_approvals(self.approvals_for(&mut loaded))
             .with_policy(settings.policy.clone());
-        Ok(Servers::new(loaded, trust, settings))
+        Servers::new(loaded, trust, settings)
     }
 
     /// Reads the settings of all scopes.
@@ -175,7 +208,7 @@ impl Context {
     }
 
     /// The rules of the command line and of the settings.
-    fn rules(&self, servers: &Servers) -> Vec<Rule> {
+    pub(crate) fn rules(&self, servers: &Servers) -> Vec<Rule> {
         let settled = settings::rules(
             &servers.settings,
             servers.project_rules(self.flags.trust_project),
@@ -204,10 +237,19 @@ impl Context {
 
     /// A host of these entries that does one thing and leaves.
     pub(crate) fn host_of(&self, servers: &Servers, entries: Vec<ServerEntry>) -> HostBuilder {
+        self.lasting_host_of(servers, entries).one_shot()
+    }
+
+    /// A host of these entries that stays, and in which servers come back.
+    pub(crate) fn lasting_host_of(
+        &self,
+        servers: &Servers,
+        entries: Vec<ServerEntry>,
+    ) -> HostBuilder {
         let config = HostConfig { servers: entries };
         let profile = servers.trust.profile();
         let host = self.host(servers).config(config, &servers.trust);
-        host.profile(profile).one_shot()
+        host.profile(profile)
     }
 
     /// A host with all that it may know of its surroundings and was told by flags, without servers.
@@ -314,16 +356,8 @@ impl Context {
 
 /// What is configured for whoever has these flags.
 fn load_all(flags: &GlobalArgs, variables: &BTreeMap<String, String>, places: &Places) -> Loaded {
-    let command_line = flags.mcp_config.iter();
-    let sources = Sources {
-        command_line: command_line
-            .map(|text| Source::from_argument(text))
-            .collect(),
-        strict: flags.strict_mcp_config,
-        ..places.sources()
-    };
     let environment: HashMap<_, _> = variables.clone().into_iter().collect();
-    load(&sources, &environment)
+    load(&sources(flags, places), &environment)
 }
 
 impl Servers {
@@ -383,6 +417,21 @@ impl Servers {
         }
         screen.diagnose(&self.settings.diagnostics);
     }
+}
+
+fn sources(flags: &GlobalArgs, places: &Places) -> Sources {
+    let named = flags.mcp_config.iter();
+    Sources {
+        command_line: named.map(|text| Source::from_argument(text)).collect(),
+        strict: flags.strict_mcp_config,
+        ..places.sources()
+    }
+}
+
+/// The columns and rows of the terminal that results go to, if they go to one.
+pub(crate) fn screen_size() -> Option<(usize, usize)> {
+    let (columns, rows) = terminal_size::terminal_size_of(io::stdout())?;
+    Some((usize::from(columns.0), usize::from(rows.0)))
 }
 
 /// Where things are kept, and where what can be made again is.
@@ -483,7 +532,7 @@ impl Surroundings {
             },
             style: style(io::stdout().is_terminal()),
             side_style: style(stderr_is_terminal),
-            columns: terminal_size::terminal_size_of(io::stdout()).map(columns),
+            columns: screen_size().map(|(columns, _)| columns),
             side_columns: terminal_size::terminal_size_of(io::stderr()).map(columns),
             is_watched: stderr_is_terminal && !is_dumb,
             can_ask: stderr_is_terminal && io::stdin().is_terminal(),

@@ -4,6 +4,7 @@
 //! cleaned before a terminal sees it, and a reader who hangs up is no error.
 
 pub(crate) mod json;
+pub(crate) mod live;
 pub(crate) mod progress;
 pub(crate) mod style;
 pub(crate) mod table;
@@ -72,12 +73,7 @@ impl Screen {
         reason = "results go to the screen, wherever that is"
     )]
     pub(crate) fn print(&self, result: &str) -> Result<(), Failure> {
-        write_line(io::stdout().lock(), result).or_else(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Ok(()),
-            _ => Err(Failure::internal(format!(
-                "cannot write the result: {error}"
-            ))),
-        })
+        print(result).map(drop)
     }
 
     /// Says something besides results.
@@ -128,6 +124,24 @@ impl Screen {
             let columns = self.side_columns.filter(|_| !hint.contains("switchboard "));
             self.complain("hint: ", Paint::Cyan, hint, columns);
         }
+    }
+}
+
+/// Whether there is still somebody to print for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Present,
+    Gone,
+}
+
+/// Prints a result, and says whether there is a sense in printing more.
+pub(crate) fn print(result: &str) -> Result<Reader, Failure> {
+    match write_line(io::stdout().lock(), result) {
+        Ok(()) => Ok(Reader::Present),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::internal(format!(
+            "cannot write the result: {error}"
+        ))),
     }
 }
 

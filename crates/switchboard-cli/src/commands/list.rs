@@ -1,5 +1,7 @@
 //! `list`: every server with its live status.
 
+mod watch;
+
 use switchboard::content::sanitize;
 use switchboard::{ConnectionStatus, Inspection};
 use switchboard_config::{Admission, ServerEntry, Waiting};
@@ -45,6 +47,9 @@ pub(crate) async fn run(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
+    if args.watch {
+        return watch::run(context, signals).await;
+    }
     let servers = context.load_servers()?;
     servers.diagnose(&context.screen);
     let entries = servers.loaded.config.servers.clone();
@@ -78,16 +83,7 @@ fn inspect_all<'a>(
 
 fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &Screen) -> String {
     if screen.is_json() {
-        return json::pretty(&json::Servers {
-            servers: inspected
-                .iter()
-                .map(|(entry, inspection)| json::Server {
-                    inspection,
-                    origin: entry.origin(),
-                })
-                .collect(),
-            diagnostics: servers.diagnostics(),
-        });
+        return json::pretty(&data(inspected, servers));
     }
     if inspected.is_empty() {
         return NOTHING.to_owned();
@@ -112,6 +108,20 @@ fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &
     match how_to_approve(inspected, servers) {
         Some(hint) => format!("{rows}\n{hint}"),
         None => rows,
+    }
+}
+
+fn data<'a>(
+    inspected: &'a [(&ServerEntry, Inspection)],
+    servers: &'a Servers,
+) -> json::Servers<'a> {
+    let server = |(entry, inspection): &'a (&ServerEntry, Inspection)| json::Server {
+        inspection,
+        origin: entry.origin(),
+    };
+    json::Servers {
+        servers: inspected.iter().map(server).collect(),
+        diagnostics: servers.diagnostics(),
     }
 }
 

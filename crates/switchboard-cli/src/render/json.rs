@@ -3,6 +3,7 @@
 //! | command | prints |
 //! |---|---|
 //! | `list` | `{"servers": [server…], "diagnostics": [finding…]}` |
+//! | `list --watch` | the same on one line, and another line whenever it changes |
 //! | `get` | one server |
 //! | `tools` | `[tool…]` |
 //! | `describe` | one tool |
@@ -36,7 +37,15 @@ use crate::failure::{Failure, Kind};
 ///
 /// Characters that would act on a terminal, or hide on it, are escaped; as data they are the same.
 pub(crate) fn pretty(value: &impl Serialize) -> String {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    escaped(serde_json::to_string_pretty(value).unwrap_or_default())
+}
+
+/// The same on a single line.
+pub(crate) fn line(value: &impl Serialize) -> String {
+    escaped(serde_json::to_string(value).unwrap_or_default())
+}
+
+fn escaped(text: String) -> String {
     if sanitize(&text) == text {
         return text;
     }

@@ -22,3 +22,4 @@ mod support;
 mod survivors;
 mod tools;
 mod trace;
+mod watching;

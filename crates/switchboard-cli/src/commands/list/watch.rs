@@ -1,0 +1,129 @@
+//! `list --watch`: the table again whenever a server or the config changes.
+//!
+//! The config is followed as an agent's host would follow it: a changed server is started anew, the
+//! others go on.
+
+use std::time::Duration;
+
+use switchboard::{Host, Inspection};
+use switchboard_config::{Diagnostic, Reading, ServerEntry};
+use tokio::sync::watch;
+
+use super::{data, inspect_all, render};
+use crate::commands::{on_host, settle};
+use crate::context::{Context, Servers, screen_size};
+use crate::failure::{Exit, Failure, Kind};
+use crate::render::live::Live;
+use crate::render::{Reader, Screen, json, print};
+use crate::signals::Signals;
+
+/// How often a countdown on the screen is brought up to date.
+const TICK: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
+    let servers = context.load_servers()?;
+    let entries = servers.loaded.config.servers.clone();
+    let host = context.lasting_host_of(&servers, entries);
+    let watching = async |host: &Host| follow(host, servers, context).await;
+    match on_host(host, signals, context, watching).await {
+        // There is no other way to end it.
+        Err(failure) if failure.parts().kind == Kind::Interrupted => Ok(Exit::Ok),
+        outcome => outcome.map(|()| Exit::Ok),
+    }
+}
+
+/// Shows what there is, until nobody looks any more.
+async fn follow(host: &Host, mut servers: Servers, context: &Context) -> Result<(), Failure> {
+    let (tell, mut latest) = watch::channel(Reading::default());
+    let _watcher = context.watch(move |reading| drop(tell.send(reading)))?;
+    let mut events = host.events();
+    let mut view = View::new(&context.screen);
+    settle(host, &context.screen).await;
+    loop {
+        let inspected = inspect_all(host, &servers);
+        if view.show(&inspected, &servers)? == Reader::Gone {
+            return Ok(());
+        }
+        let counts_down = inspected
+            .iter()
+            .any(|(_, server)| server.phase == "retrying");
+        tokio::select! {
+            biased;
+            Ok(()) = latest.changed() => {
+                let loaded = latest.borrow_and_update().loaded.clone();
+                servers = context.with_trust(loaded);
+                host.set_rules(context.rules(&servers));
+                host.apply(servers.loaded.config.clone(), &servers.trust).await;
+            }
+            _ = events.next() => {}
+            () = tokio::time::sleep(TICK), if counts_down && view.live.is_some() => {}
+        }
+    }
+}
+
+/// What was shown last.
+struct View {
+    screen: Screen,
+    /// Where it can be drawn over.
+    live: Option<Live>,
+    shown: Option<String>,
+    told: Vec<Diagnostic>,
+}
+
+impl View {
+    fn new(screen: &Screen) -> Self {
+        let is_live = !screen.is_json() && screen.columns.is_some() && screen.is_watched;
+        Self {
+            screen: screen.clone(),
+            live: is_live.then(Live::default),
+            shown: None,
+            told: Vec::new(),
+        }
+    }
+
+    /// Shows the servers, unless they look as they did.
+    fn show(
+        &mut self,
+        inspected: &[(&ServerEntry, Inspection)],
+        servers: &Servers,
+    ) -> Result<Reader, Failure> {
+        let size = screen_size();
+        self.screen.columns = size.map(|(columns, _)| columns);
+        let mut frame = if self.screen.is_json() {
+            json::line(&data(inspected, servers))
+        } else {
+            render(inspected, servers, &self.screen)
+        };
+        let diagnostics = &servers.loaded.diagnostics;
+        match (&mut self.live, size) {
+            (Some(live), Some(size)) => {
+                for diagnostic in diagnostics {
+                    frame = format!("{}\n\n{diagnostic}", frame.trim_end());
+                }
+                live.draw(&frame, size)
+            }
+            _ => {
+                self.tell(diagnostics);
+                if self.shown.as_ref() == Some(&frame) {
+                    return Ok(Reader::Present);
+                }
+                let apart = if self.shown.is_none() || self.screen.is_json() {
+                    ""
+                } else {
+                    "\n"
+                };
+                let reader = print(&format!("{apart}{frame}"));
+                self.shown = Some(frame);
+                reader
+            }
+        }
+    }
+
+    /// Tells what is wrong with the config, once.
+    fn tell(&mut self, diagnostics: &[Diagnostic]) {
+        let is_new = |diagnostic: &&Diagnostic| !self.told.contains(diagnostic);
+        let new: Vec<_> = diagnostics.iter().filter(is_new).cloned().collect();
+        self.screen.diagnose(&new);
+        self.told = diagnostics.to_vec();
+    }
+}

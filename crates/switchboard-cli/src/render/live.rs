@@ -1,0 +1,92 @@
+//! Text on a terminal that is drawn over when it changes.
+//!
+//! Invariant: it never grows taller than the terminal, so that what is to be drawn over is still there.
+
+use super::text::width;
+use super::{Reader, print};
+use crate::failure::Failure;
+
+/// What was drawn last.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    text: String,
+    size: (usize, usize),
+    /// How many rows it took.
+    rows: usize,
+}
+
+impl Live {
+    /// Draws a text over the last one, on a terminal of so many columns and rows.
+    pub(crate) fn draw(&mut self, text: &str, size: (usize, usize)) -> Result<Reader, Failure> {
+        if (self.text.as_str(), self.size) == (text, size) {
+            return Ok(Reader::Present);
+        }
+        let (shown, rows) = fit(text, size);
+        let over = match self.rows {
+            0 => String::new(),
+            rows => format!("\u{1b}[{rows}A\r\u{1b}[J"),
+        };
+        self.text = text.to_owned();
+        self.size = size;
+        self.rows = rows;
+        print(&format!("{over}{shown}"))
+    }
+}
+
+/// As many lines as there is room for, and how many rows they take.
+fn fit(text: &str, (columns, rows): (usize, usize)) -> (String, usize) {
+    // The last row is where the cursor stands.
+    let room = rows.saturating_sub(1).max(1);
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let height = |line: &&str| rows_of(line, columns);
+    if lines.iter().map(height).sum::<usize>() <= room {
+        return (lines.join("\n"), lines.iter().map(height).sum());
+    }
+    let mut used = 1;
+    let kept: Vec<&str> = lines
+        .iter()
+        .copied()
+        .take_while(|line| {
+            used += rows_of(line, columns);
+            used <= room
+        })
+        .collect();
+    let more = format!("… and {} more lines", lines.len() - kept.len());
+    let used = kept.iter().map(height).sum::<usize>() + 1;
+    let shown: Vec<&str> = kept.into_iter().chain([more.as_str()]).collect();
+    (shown.join("\n"), used)
+}
+
+fn rows_of(line: &str, columns: usize) -> usize {
+    width(&without_colour(line)).div_ceil(columns.max(1)).max(1)
+}
+
+/// The text without the sequences that paint it.
+fn without_colour(line: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_takes_several_rows_and_colour_takes_none() {
+        let painted = "\u{1b}[31mabcde\u{1b}[0mfghij";
+        assert_eq!(fit(painted, (10, 24)), (painted.to_owned(), 1));
+        assert_eq!(fit("abcdefghijk\n\nx", (10, 24)).1, 4);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let (shown, rows) = fit("1\n2\n3\n4\n5\n", (10, 4));
+        assert_eq!((shown.as_str(), rows), ("1\n2\n… and 3 more lines", 3));
+        assert_eq!(fit("1\n2\n3", (10, 4)).0, "1\n2\n3");
+    }
+}
