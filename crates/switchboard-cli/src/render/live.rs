@@ -26,7 +26,7 @@ impl Live {
             0 => String::new(),
             rows => format!("\u{1b}[{rows}A\r\u{1b}[J"),
         };
-        self.text = text.to_owned();
+        text.clone_into(&mut self.text);
         self.size = size;
         self.rows = rows;
         print(&format!("{over}{shown}"))

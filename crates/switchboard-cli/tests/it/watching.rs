@@ -58,7 +58,9 @@ fn read(stdout: ChildStdout) -> Receiver<String> {
     lines
 }
 
-fn write(desk: &Desk, servers: &[(&str, fn() -> Entry)]) {
+type Maker = fn() -> Entry;
+
+fn write(desk: &Desk, servers: &[(&str, Maker)]) {
     let servers: serde_json::Map<_, _> = servers
         .iter()
         .map(|(name, entry)| ((*name).to_owned(), entry().on(&desk.sandbox)))
