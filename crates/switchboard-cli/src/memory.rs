@@ -88,6 +88,10 @@ impl ServerMemory for FileMemory {
         self.change(key, |remembered| remembered.era = Some(era));
     }
 
+    fn forget_era(&self, key: &str) {
+        self.change(key, |remembered| remembered.era = None);
+    }
+
     fn tools(&self, key: &str) -> Option<Vec<Tool>> {
         serde_json::from_str(self.read(key)?.tools?.as_str()).ok()
     }
@@ -119,6 +123,8 @@ mod tests {
         memory.remember_era("k1", Era::Modern);
         assert_eq!(memory.era("k1"), Some(Era::Modern));
         assert_eq!(memory.era("k2"), None);
+        memory.forget_era("k1");
+        assert_eq!(memory.era("k1"), None);
 
         let files: Vec<_> = fs::read_dir(folder.path().join("a/servers"))
             .unwrap()

@@ -158,6 +158,11 @@ impl ConnectError {
         }
     }
 
+    /// The server was there, and no session came about.
+    fn is_of_handshake(&self) -> bool {
+        self.stage() > Stage::Open
+    }
+
     /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
@@ -295,7 +300,7 @@ fn gone(end: &SessionEnd, exit: Option<Exit>, last_words: LastWords, site: &Site
 
 /// Opens a session before `end`.
 pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectError> {
-    let remembered = site
+    let mut remembered = site
         .memory_key
         .as_deref()
         .and_then(|key| site.memory.era(key));
@@ -312,19 +317,41 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
                 other => other,
             }
         }
-        Err(ConnectError::Gone { .. } | ConnectError::Refused(_))
-            if first == Opening::Initialize =>
-        {
-            attempt(site, Opening::Probe, end).await
+        Err(error) if first == Opening::Initialize && error.is_of_handshake() => {
+            // What was remembered may be to blame: without it there is one more way to try.
+            site.forget_era();
+            remembered = None;
+            match error {
+                ConnectError::Gone { .. } | ConnectError::Refused(_) => {
+                    attempt(site, Opening::Probe, end).await
+                }
+                other => Err(other),
+            }
         }
         other => other,
     }?;
-    if let (Some(key), Some(hello)) = (&site.memory_key, live.session.hello())
-        && remembered != Some(hello.version.era())
-    {
-        site.memory.remember_era(key, hello.version.era());
-    }
+    site.remember_era(&live.session, remembered);
     Ok(live)
+}
+
+impl Site {
+    fn forget_era(&self) {
+        if let Some(key) = &self.memory_key {
+            self.memory.forget_era(key);
+        }
+    }
+
+    fn remember_era(&self, session: &Session, remembered: Option<Era>) {
+        // A server whose first answer gets lost needs a question that it may fail to answer.
+        let was_garbled = matches!(session, Session::Text(connection) if connection.was_garbled());
+        let era = session.hello().map(|hello| hello.version.era());
+        if let (Some(key), Some(era)) = (&self.memory_key, era)
+            && remembered != Some(era)
+            && !was_garbled
+        {
+            self.memory.remember_era(key, era);
+        }
+    }
 }
 
 async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, ConnectError> {

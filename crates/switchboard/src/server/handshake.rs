@@ -10,7 +10,7 @@ use super::negotiate::{AfterProbe, Probed, Refusal, after_initialize, after_prob
 use crate::limits::Deadlines;
 use crate::mcp::{ProtocolVersion, ServerHello};
 use crate::session::{Connection, Patience, RequestError};
-use crate::wire::{Answer, decode};
+use crate::wire::{Answer, Problem, decode};
 
 /// How the handshake begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,16 +34,27 @@ pub(super) async fn shake_hands(
     deadlines: &Deadlines,
 ) -> Result<ServerHello, HandshakeError> {
     if opening == Opening::Initialize {
-        return initialize(connection, ProtocolVersion::LATEST_LEGACY, left).await;
+        let initialize = initialize(connection, ProtocolVersion::LATEST_LEGACY, left);
+        return tokio::select! {
+            biased;
+            outcome = initialize => outcome,
+            () = connection.garbled() => Err(HandshakeError::Refused(lost_answer())),
+        };
     }
     let mut version = ProtocolVersion::LATEST_MODERN;
     loop {
         let probe = connection.discover(version, Patience::within(left));
         tokio::pin!(probe);
         // Whatever the time for a start is, half of it is left for the older handshake.
-        let probed = match timeout(deadlines.probe.min(left / 2), &mut probe).await {
-            Ok(outcome) => probed(outcome)?,
-            Err(_) => Probed::Silent,
+        let answer = timeout(deadlines.probe.min(left / 2), &mut probe);
+        let probed = tokio::select! {
+            biased;
+            answer = answer => match answer {
+                Ok(outcome) => probed(outcome)?,
+                Err(_) => Probed::Silent,
+            },
+            // It was the answer to the probe, which nobody needs to wait for then.
+            () = connection.garbled() => Probed::Silent,
         };
         match after_probe(probed, version) {
             AfterProbe::Modern(hello) => return Ok(*hello),
@@ -86,6 +97,12 @@ async fn initialize_and_listen(
             outcome => outcome,
         },
     }
+}
+
+/// The server answered, and nobody can tell what.
+fn lost_answer() -> Refusal {
+    let why = "something else stands before it on its line";
+    Refusal::Unusable(Problem::Malformed(why.to_owned()))
 }
 
 fn probed(outcome: Result<Answer, RequestError>) -> Result<Probed, HandshakeError> {

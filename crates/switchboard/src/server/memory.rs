@@ -17,6 +17,11 @@ pub trait ServerMemory: Send + Sync + 'static {
     /// Keeps the era that worked.
     fn remember_era(&self, key: &str, era: Era);
 
+    /// What was kept does not work any more.
+    fn forget_era(&self, key: &str) {
+        let _ = key;
+    }
+
     /// The last listing.
     fn tools(&self, key: &str) -> Option<Vec<Tool>> {
         let _ = key;
@@ -43,6 +48,10 @@ impl ServerMemory for ShortMemory {
 
     fn remember_era(&self, key: &str, era: Era) {
         lock(&self.eras).insert(key.to_owned(), era);
+    }
+
+    fn forget_era(&self, key: &str) {
+        lock(&self.eras).remove(key);
     }
 
     fn tools(&self, key: &str) -> Option<Vec<Tool>> {

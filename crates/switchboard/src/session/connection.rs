@@ -66,6 +66,8 @@ pub(crate) struct Connection {
     tools_changed: Notify,
     /// The last line that was no message: what a server printed where it should have spoken.
     noise: Mutex<Option<String>>,
+    /// Cancelled when a message stood behind something else on its line, and so was lost.
+    garbled: CancellationToken,
     ended: watch::Sender<Option<SessionEnd>>,
     /// Cancelled when the session is over.
     pub(super) stop: CancellationToken,
@@ -103,6 +105,7 @@ impl Connection {
             inbound: Inbound::new(tasks.clone(), context.limits.inbound_requests),
             tools_changed: Notify::new(),
             noise: Mutex::default(),
+            garbled: CancellationToken::new(),
             ended: watch::Sender::new(None),
             stop: gone.child_token(),
             gone,
@@ -505,6 +508,9 @@ impl Connection {
     }
 
     fn note_noise(&self, message: &[u8]) {
+        if memchr::memmem::find(message, b"\"jsonrpc\"").is_some() {
+            self.garbled.cancel();
+        }
         let text = self.shown(message);
         if !text.is_empty() {
             tracing::debug!(server = %self.context.server, text, "not a message");
@@ -515,6 +521,15 @@ impl Connection {
     /// What the server printed where it should have spoken the protocol, if anything.
     pub(crate) fn noise(&self) -> Option<String> {
         lock(&self.noise).clone()
+    }
+
+    /// Comes back when a message of the server was lost, because it did not begin a line.
+    pub(crate) async fn garbled(&self) {
+        self.garbled.cancelled().await;
+    }
+
+    pub(crate) fn was_garbled(&self) -> bool {
+        self.garbled.is_cancelled()
     }
 
     pub(super) async fn tools_changed(&self) {
