@@ -49,6 +49,35 @@ async fn a_command_that_does_not_exist() {
 }
 
 #[tokio::test]
+async fn a_path_at_which_there_is_nothing() {
+    let desk = Desk::empty();
+    let work = desk.sandbox.root().join("project/work");
+    std::fs::create_dir(&work).unwrap();
+    // A file of that name elsewhere is no reason to speak of its first line.
+    desk.sandbox.write("run.sh", "#!/bin/sh");
+    let servers = json!({"mcpServers": {
+        "absolute": {"command": "/no/such/program"},
+        "relative": {"command": "./bin/server"},
+        "elsewhere": {"command": "./run.sh", "cwd": "work"},
+    }});
+    desk.sandbox.write(".mcp.json", servers.to_string());
+    assert_snapshot!(list(&desk).await, @"
+        exit 0
+        --- stdout
+          STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
+        ✗ failed  absolute  project  stdio  -  -
+            command not found: /no/such/program
+            hint: there is no such file: mend the path in `command`, or install it there
+        ✗ failed  relative  project  stdio  -  -
+            command not found: ./bin/server
+            hint: a relative path counts from the folder that the server works in, here [sandbox]/project: mend `command` or `cwd` in its entry, or write an absolute path
+        ✗ failed  elsewhere  project  stdio  -  -
+            command not found: ./run.sh
+            hint: a relative path counts from the folder that the server works in, here [sandbox]/project/work: mend `command` or `cwd` in its entry, or write an absolute path
+        ");
+}
+
+#[tokio::test]
 async fn a_command_that_cannot_be_executed() {
     let desk = beside(json!({"command": "./plain.txt"}));
     desk.sandbox.write("plain.txt", "just text");

@@ -22,7 +22,7 @@ use crate::session::{Connection, LocalSession, Session, SessionContext, SessionE
 use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
 use crate::transport::memory::LocalServer;
-use crate::transport::process::{Exit, Process, SpawnError};
+use crate::transport::process::{Exit, Process, Sought, SpawnError};
 use crate::transport::stderr::StderrTail;
 use crate::transport::{Dial, stdio};
 
@@ -166,15 +166,23 @@ impl ConnectError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Spawn(SpawnError::NotFound {
-                command,
-                has_path: true,
-            }) => Some(format!(
-                "is `{command}` installed and on the PATH? An absolute path in `command` works too"
-            )),
-            Self::Spawn(SpawnError::NotFound { .. }) => {
-                Some("no PATH was passed in: see HostBuilder::environment".to_owned())
-            }
+            Self::Spawn(SpawnError::NotFound { command, sought }) => Some(match sought {
+                Sought::OnThePath => format!(
+                    "is `{command}` installed and on the PATH? An absolute path in `command` works too"
+                ),
+                Sought::WithoutPath => {
+                    "no PATH was passed in: see HostBuilder::environment".to_owned()
+                }
+                Sought::AtItsPlace => {
+                    "there is no such file: mend the path in `command`, or install it there"
+                        .to_owned()
+                }
+                Sought::From(folder) => format!(
+                    "a relative path counts from the folder that the server works in, here {}: \
+                     mend `command` or `cwd` in its entry, or write an absolute path",
+                    folder.display()
+                ),
+            }),
             Self::Gone {
                 withheld: Some(name),
                 ..

@@ -45,11 +45,23 @@ pub(crate) struct Launch {
     pub(crate) keeps_daemons: bool,
 }
 
+impl Launch {
+    /// The folder that the child works in, and that a relative command counts from.
+    fn folder(&self) -> PathBuf {
+        let ours = || std::env::current_dir().unwrap_or_default();
+        match &self.cwd {
+            Some(folder) if folder.is_absolute() => folder.clone(),
+            Some(folder) => ours().join(folder),
+            None => ours(),
+        }
+    }
+}
+
 /// Why nothing was started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SpawnError {
     #[error("command not found: {command}")]
-    NotFound { command: String, has_path: bool },
+    NotFound { command: String, sought: Sought },
     #[error("{command} cannot be executed: {why}")]
     NotExecutable { command: String, why: String },
     #[error("the working directory {} does not exist", .0.display())]
@@ -58,6 +70,28 @@ pub(crate) enum SpawnError {
     Barred { command: String },
     #[error("{command} could not be started: {why}")]
     Other { command: String, why: String },
+}
+
+/// Where a command was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sought {
+    OnThePath,
+    /// There was none.
+    WithoutPath,
+    AtItsPlace,
+    /// It is relative to this folder.
+    From(PathBuf),
+}
+
+impl Sought {
+    fn of(launch: &Launch) -> Self {
+        match &launch.command {
+            command if Path::new(command).is_absolute() => Self::AtItsPlace,
+            command if command.contains('/') => Self::From(launch.folder()),
+            _ if launch.env.contains_key("PATH") => Self::OnThePath,
+            _ => Self::WithoutPath,
+        }
+    }
 }
 
 /// The three streams of a child.
@@ -222,17 +256,18 @@ impl fmt::Display for Exit {
 
 fn spawn_error(error: &io::Error, launch: &Launch) -> SpawnError {
     let command = launch.command.clone();
+    let place = launch.folder().join(&command);
     match error.kind() {
-        io::ErrorKind::NotFound if Path::new(&launch.command).is_file() => {
+        io::ErrorKind::NotFound if command.contains('/') && place.is_file() => {
             let why = "the program named in its first line is missing".to_owned();
             SpawnError::NotExecutable { command, why }
         }
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SpawnError::NotFound {
             command,
-            has_path: launch.env.contains_key("PATH"),
+            sought: Sought::of(launch),
         },
         io::ErrorKind::PermissionDenied => {
-            let why = if Path::new(&launch.command).is_dir() {
+            let why = if place.is_dir() {
                 "it is a directory".to_owned()
             } else {
                 format!("no permission (try: chmod +x {})", launch.command)
