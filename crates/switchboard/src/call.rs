@@ -26,7 +26,7 @@ use crate::limits::legible;
 use crate::mcp::{ErrorObject, Progress};
 use crate::permission::Decision;
 use crate::server::status::ConnectionStatus;
-use crate::session::Delivery;
+use crate::session::{Delivery, misaddressed_text};
 use crate::wire::Problem;
 
 /// Who makes a call, and within which bounds.
@@ -133,7 +133,10 @@ pub enum CallError {
         tool: ToolId,
     },
     /// There was no answer in time.
-    #[error("{tool}: {}{}", time_up(*.after, *.idle), fate(*.delivery))]
+    #[error(
+        "{tool}: {}{}{}", time_up(*.after, *.idle), misaddressed_text(*.misaddressed),
+        fate(*.delivery)
+    )]
     TimedOut {
         /// Which tool.
         tool: ToolId,
@@ -143,6 +146,8 @@ pub enum CallError {
         idle: bool,
         /// What is known of the call.
         delivery: Delivery,
+        /// Whether answers came meanwhile that name none of our requests.
+        misaddressed: bool,
     },
     /// The call may or may not have been carried out. It is never sent again by itself.
     #[error("the outcome of {tool} is unknown: {reason}; it may or may not have been carried out")]

@@ -98,11 +98,13 @@ pub(crate) enum RequestError {
     Refused(ErrorObject),
     #[error("the server's answer cannot be used: {0}")]
     Unusable(Problem),
-    #[error("{}", timeout_text(*.after, *.idle))]
+    #[error("{}{}", timeout_text(*.after, *.idle), misaddressed_text(*.misaddressed))]
     TimedOut {
         after: Duration,
         idle: bool,
         delivery: Delivery,
+        /// Answers came meanwhile that name none of our requests.
+        misaddressed: bool,
     },
 }
 
@@ -112,6 +114,15 @@ fn timeout_text(after: Duration, idle: bool) -> String {
         format!("no sign of life for {after:?}")
     } else {
         format!("no answer within {after:?}")
+    }
+}
+
+/// What to add if there were answers that named none of our requests.
+pub(crate) fn misaddressed_text(misaddressed: bool) -> &'static str {
+    if misaddressed {
+        " (the server answered under ids that are not those of our requests)"
+    } else {
+        ""
     }
 }
 

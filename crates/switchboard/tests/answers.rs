@@ -9,11 +9,12 @@
 
 mod common;
 
+use std::future::IntoFuture as _;
 use std::time::Duration;
 
 use common::{InMemory, host_with, permissive};
 use serde_json::json;
-use switchboard::{CallError, Delivery, Limits, Problem, Readiness};
+use switchboard::{CallContext, CallError, Delivery, Limits, Problem, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::Instant;
 
@@ -212,4 +213,34 @@ async fn a_broken_promise_of_structured_content_is_noted() {
         let output = host.call("mcp__s__work", json!({})).await.unwrap();
         assert_eq!(output.notes.first().map(String::as_str), note);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_without_an_id_ends_the_one_call_there_is_and_none_of_several() {
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
+    let script = Script::legacy()
+        .tool("odd")
+        .tool("slow")
+        .on("tools/call odd", [Step::raw(error)])
+        .on(
+            "tools/call slow",
+            [Step::DelayMs(1_000), Step::text("done")],
+        );
+    let (host, _) = host_with(script).await;
+    let refused = host.call("mcp__s__odd", json!({})).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "server s refused odd: what? (code -32700)"
+    );
+    let odd = host
+        .call("mcp__s__odd", json!({}))
+        .context(CallContext::default().deadline(Instant::now() + Duration::from_secs(5)));
+    let slow = host.call("mcp__s__slow", json!({}));
+    let (slow, odd) = tokio::join!(slow.into_future(), odd.into_future());
+    assert_eq!(slow.unwrap().to_text(), "done");
+    assert_eq!(
+        odd.unwrap_err().to_string(),
+        "odd of server s: no answer within 5s (the server answered under ids that are not those of \
+         our requests); it may or may not have been carried out"
+    );
 }

@@ -316,6 +316,7 @@ async fn acquire<'a>(
             after: end - began,
             idle: false,
             delivery: Delivery::NotSent,
+            misaddressed: false,
         }),
     }
 }
@@ -370,12 +371,14 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
             after,
             idle,
             delivery,
+            misaddressed,
         } => CallError::TimedOut {
             tool,
             // The wait for a permit came out of the same limit.
             after: if idle { after } else { limit },
             idle,
             delivery,
+            misaddressed,
         },
         RequestError::Congested { .. }
         | RequestError::NoRoom { .. }

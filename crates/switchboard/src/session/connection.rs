@@ -4,7 +4,7 @@
 //! decode them themselves. Invariant: the reading task never waits for anything but the server.
 
 use std::pin::pin;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -59,6 +59,8 @@ pub(crate) struct Connection {
     /// Tells the task that keeps time that it has to look earlier than it meant to.
     pub(super) sooner: Notify,
     pub(super) next_id: AtomicU64,
+    /// How many answers named no request in a way that we name them.
+    pub(super) misaddressed: AtomicU64,
     pub(super) life: Life,
     hello: OnceLock<ServerHello>,
     pub(super) inbound: Inbound,
@@ -100,6 +102,7 @@ impl Connection {
             table: Mutex::default(),
             sooner: Notify::new(),
             next_id: AtomicU64::new(1),
+            misaddressed: AtomicU64::new(0),
             life: Life::new(),
             hello: OnceLock::new(),
             inbound: Inbound::new(tasks.clone(), context.limits.inbound_requests),
@@ -462,11 +465,14 @@ impl Connection {
         let mut table = lock(&self.table);
         let pending = match (id, &reply) {
             (AnswerId::Ours(id), _) => table.take(id),
-            (AnswerId::Null, Reply::Error(_)) => table.take_handshake(),
+            (AnswerId::Null, Reply::Error(_)) => table.take_only(),
             (AnswerId::Null | AnswerId::Foreign, _) => None,
         };
         drop(table);
         let Some(pending) = pending else {
+            if !matches!(id, AnswerId::Ours(_)) {
+                self.misaddressed.fetch_add(1, Ordering::Relaxed);
+            }
             tracing::debug!(server = %self.context.server, ?id, "answer to no request");
             return false;
         };

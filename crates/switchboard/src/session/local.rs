@@ -74,6 +74,7 @@ impl LocalSession {
                 after: expired.after,
                 idle: expired.idle,
                 delivery: Delivery::Unknown,
+                misaddressed: false,
             }),
         }
     }

@@ -108,6 +108,7 @@ impl Connection {
             skipped: 0,
             kind: ask.kind,
             wait,
+            misaddressed_before: self.misaddressed.load(Ordering::Relaxed),
         };
         let (alone, is_sooner) = {
             let mut table = lock(&self.table);
@@ -152,10 +153,12 @@ impl Sent<'_> {
                 after,
                 idle,
                 delivery,
+                misaddressed,
             }) => Err(RequestError::TimedOut {
                 after,
                 idle,
                 delivery,
+                misaddressed,
             }),
             Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),
             Err(_) => Err(RequestError::Lost {

@@ -27,6 +27,8 @@ pub(crate) enum Reply {
         after: Duration,
         idle: bool,
         delivery: Delivery,
+        /// Answers came meanwhile that name none of our requests.
+        misaddressed: bool,
     },
     /// The session ended first.
     Lost {
@@ -42,13 +44,15 @@ pub(super) struct Pending {
     pub(super) skipped: u64,
     pub(super) kind: Kind,
     pub(super) wait: Wait,
+    /// How many answers named none of our requests before it was made.
+    pub(super) misaddressed_before: u64,
 }
 
 /// What sort of request it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Ordinary,
-    /// Must not be cancelled, and is ended by an error that names no request.
+    /// Must not be cancelled.
     Handshake,
     /// Stays open as long as the session: nobody is kept waiting by it.
     Standing,
@@ -137,14 +141,14 @@ impl Table {
         (overdue, self.alarm)
     }
 
-    /// The one handshake request under way: what an error without an id can only mean.
-    pub(super) fn take_handshake(&mut self) -> Option<Pending> {
-        let mut handshakes = self
+    /// The one request that is waited for: what an error without an id can only mean.
+    pub(super) fn take_only(&mut self) -> Option<Pending> {
+        let mut waiting = self
             .pending
             .iter()
-            .filter(|(_, pending)| pending.kind == Kind::Handshake)
+            .filter(|(_, pending)| pending.kind != Kind::Standing)
             .map(|(id, _)| *id);
-        match (handshakes.next(), handshakes.next()) {
+        match (waiting.next(), waiting.next()) {
             (Some(id), None) => self.take(id),
             _ => None,
         }

@@ -5,6 +5,7 @@
 //! Invariant: it never goes off later than the time of any request in the table is up.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
@@ -43,6 +44,8 @@ impl Connection {
                     after,
                     idle,
                     delivery,
+                    misaddressed: self.misaddressed.load(Ordering::Relaxed)
+                        > pending.misaddressed_before,
                 });
             }
         }

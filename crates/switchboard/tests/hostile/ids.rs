@@ -2,7 +2,7 @@
 
 use switchboard_testkit::Step;
 
-use crate::table::{Row, legacy, right, text, timed_out};
+use crate::table::{Kind, Row, Sees, legacy, refused, right, text, timed_out};
 
 /// A wrong answer under this id.
 fn wrong(id: &str) -> Step {
@@ -19,6 +19,16 @@ fn only_wrong(id: &str) -> Row {
     Row::working([wrong(id)])
         .call_timeout(300)
         .sees(timed_out())
+}
+
+/// Whoever waits in vain is told that answers came, under ids that we did not give.
+fn only_foreign(id: &str) -> Row {
+    Row::working([wrong(id)])
+        .call_timeout(300)
+        .sees(Sees::Error(
+            Kind::TimedOut,
+            "under ids that are not those of our requests",
+        ))
 }
 
 rows! {
@@ -47,7 +57,12 @@ rows! {
     s23_null_id: "answers under no id, then under the right one" => wrong_first("null");
     s23_negative_id: "answers under the negative id, then under the right one" => wrong_first("-$ID");
     s23_padded_id: "answers under the id with a zero before it, then as it is" => wrong_first("0$ID");
-    s23_only_a_string_id: "answers only under the id as a string" => only_wrong(r#""$ID""#);
-    s23_only_a_float_id: "answers only under the id as a fraction" => only_wrong("$ID.0");
-    s23_only_a_null_id: "answers only under no id" => only_wrong("null");
+    s23_only_a_string_id: "answers only under the id as a string" => only_foreign(r#""$ID""#);
+    s23_only_a_float_id: "answers only under the id as a fraction" => only_foreign("$ID.0");
+    s23_only_a_null_id: "answers only under no id" => only_foreign("null");
+    s23_an_error_under_no_id: "refuses the one call that there is under no id" =>
+        Row::working([Step::raw(
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not understood"}}"#,
+        )])
+        .sees(refused("not understood"));
 }
