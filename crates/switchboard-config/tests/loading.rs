@@ -296,6 +296,25 @@ fn documents_of_the_wrong_shape_are_told() {
 }
 
 #[test]
+fn a_named_source_without_servers_is_told_and_an_empty_set_of_them_is_not() {
+    let inline = |text: &str| {
+        load_here(&Sources {
+            command_line: vec![Source::Inline(text.to_owned())],
+            ..Sources::default()
+        })
+    };
+    let missing = "no servers are read: `mcpServers` is missing";
+    for text in ["{}", "{ \"permissions\": [] }"] {
+        let loaded = inline(text);
+        let expected = (Severity::Warning, missing.to_owned(), (1, 1));
+        assert_eq!(told(&loaded), [expected]);
+        let hint = r#"write { "mcpServers": { "name": { "command": "…" } } }"#;
+        assert_eq!(loaded.diagnostics[0].hint.as_deref(), Some(hint));
+    }
+    assert_eq!(told(&inline("{ \"mcpServers\": {} }")), []);
+}
+
+#[test]
 fn comments_trailing_commas_and_a_byte_order_mark_are_read() {
     let folder = TempDir::new().unwrap();
     let text = "\u{feff}// all servers\n{ \"mcpServers\": { /* one */ \"a\": { \"command\": \"x\", }, }, }";

@@ -154,3 +154,41 @@ async fn what_was_typed_wrong_is_a_usage_error() {
         error: cannot write no/such/folder/trace: No such file or directory (os error 2)
         ");
 }
+
+#[tokio::test]
+async fn a_named_config_without_servers_says_how_to_write_some() {
+    let desk = Desk::empty();
+    assert_snapshot!(desk.run(&["list", "--mcp-config", "{}"]).await, @r#"
+        exit 3
+        --- stderr
+        warning: no servers are read: `mcpServers` is missing
+         --> <inline>:1:1
+          |
+        1 | {}
+          | ^^
+          = hint: write { "mcpServers": { "name": { "command": "…" } } }
+        error: no server could be loaded
+        "#);
+    let args = ["list", "--mcp-config", r#"{"mcpServers": {}}"#];
+    assert_eq!(desk.run(&args).await.code, 0);
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_utf8_is_told_as_such() {
+    let desk = Desk::empty();
+    desk.sandbox.write(
+        "latin.json",
+        b"{ \"mcpServers\": { \"a\": { \"cwd\": \"caf\xe9\" } } }",
+    );
+    assert_snapshot!(desk.run(&["list", "--mcp-config", "latin.json"]).await, @r#"
+        exit 3
+        --- stderr
+        error: the file is not valid UTF-8
+         --> latin.json:1:37
+          |
+        1 | { "mcpServers": { "a": { "cwd": "caf�" } } }
+          |  ^
+          = hint: save it as UTF-8
+        error: what --mcp-config names cannot be used
+        "#);
+}

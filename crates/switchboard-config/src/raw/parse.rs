@@ -341,7 +341,8 @@ impl Reader {
         Ok(RawValue { span, kind })
     }
 
-    /// `mcpServers` is missing. Silent when the file looks like something else altogether.
+    /// `mcpServers` is missing. Silent when the file looks like something else altogether, unless it was
+    /// named as one that has servers.
     fn report_missing(&mut self, root: &ast::Object<'_>) {
         let keys = || root.properties.iter().map(|prop| prop.name.as_str());
         let lookalike = keys()
@@ -361,6 +362,12 @@ impl Reader {
                 "no servers are read: `mcpServers` is missing",
                 Some(&hint),
                 Some(span_of(entry.name.range())),
+            );
+        } else if self.severity == Severity::Error {
+            self.warn(
+                "no servers are read: `mcpServers` is missing",
+                Some(EXAMPLE),
+                Some(span_of(root.range())),
             );
         }
     }
