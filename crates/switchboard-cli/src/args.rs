@@ -216,7 +216,7 @@ pub(crate) struct NoArgs {}
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Exit with 4 when a server failed
+    /// Exit with 4 when a server failed or its tools could not be listed
     #[arg(long)]
     pub(crate) exit_status: bool,
     /// Stay, and show whatever changes until Ctrl-C

@@ -3,7 +3,7 @@
 mod watch;
 
 use switchboard::content::sanitize;
-use switchboard::{ConnectionStatus, Inspection};
+use switchboard::{ConnectionStatus, Inspection, ServerStatus};
 use switchboard_config::{Admission, ServerEntry, Waiting};
 
 use super::{on_host, settle};
@@ -59,14 +59,22 @@ pub(crate) async fn run(
         let inspected = inspect_all(host, &servers);
         let result = render(&inspected, &servers, &context.screen);
         context.screen.print(&result)?;
-        let failed =
-            |(_, server): &(_, Inspection)| server.status.status == ConnectionStatus::Failed;
-        if args.exit_status && inspected.iter().any(failed) {
+        let mut all = inspected.iter().map(|(_, server)| &server.status);
+        if args.exit_status && all.any(has_failed) {
             return Ok(Exit::Unavailable);
         }
         Ok(Exit::Ok)
     })
     .await
+}
+
+/// Whether a server is of no use: it is not there, or what it offers could not be listed.
+fn has_failed(server: &ServerStatus) -> bool {
+    match server.status {
+        ConnectionStatus::Failed => true,
+        ConnectionStatus::Connected => server.error.is_some(),
+        _ => false,
+    }
 }
 
 fn inspect_all<'a>(

@@ -152,6 +152,14 @@ async fn exit_status_tells_of_a_failed_server_when_asked_to() {
 }
 
 #[tokio::test]
+async fn exit_status_counts_a_server_whose_tools_could_not_be_listed() {
+    let mute = Script::legacy().on("tools/list", [Step::error(-32603, "database is locked")]);
+    let desk = Desk::with([("good", polite().into()), ("mute", mute.into())]);
+    assert_eq!(desk.run(&["list"]).await.code, 0);
+    assert_eq!(desk.run(&["list", "--exit-status"]).await.code, 4);
+}
+
+#[tokio::test]
 async fn a_failed_server_in_detail() {
     let desk = Desk::with([
         (
