@@ -30,7 +30,7 @@ Examples:
 Exit codes:
   0 ok   1 internal   2 usage   3 config   4 server unavailable or untrusted
   5 login needed   6 denied   7 the tool or server answered with an error
-  8 timeout   9 outcome unknown   130 interrupted";
+  8 timeout   9 outcome unknown   130 interrupted   141 nobody reads the result";
 
 const CALL_EXAMPLES: &str = "\
 Arguments:

@@ -29,6 +29,8 @@ pub(crate) enum Exit {
     TimedOut = 8,
     OutcomeUnknown = 9,
     Interrupted = 130,
+    /// What a shell shows of a program that a closed pipe ended.
+    Unread = 141,
 }
 
 impl From<Exit> for ExitCode {
@@ -57,6 +59,8 @@ pub(crate) enum Kind {
     OutcomeUnknown,
     NotSent,
     Interrupted,
+    /// Whoever should read the result has gone.
+    Unread,
 }
 
 impl Kind {
@@ -74,6 +78,7 @@ impl Kind {
             Self::TimedOut => Exit::TimedOut,
             Self::OutcomeUnknown => Exit::OutcomeUnknown,
             Self::Interrupted => Exit::Interrupted,
+            Self::Unread => Exit::Unread,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What people and programs see.
 //!
 //! Results go to stdout, everything else to stderr. Invariant: text that did not come from us is
-//! cleaned before a terminal sees it, and a reader who hangs up is no error.
+//! cleaned before a terminal sees it, and a reader who hangs up is told by the exit code alone.
 
 pub(crate) mod json;
 pub(crate) mod live;
@@ -67,13 +67,19 @@ impl Screen {
         self.columns.map(|columns| columns.min(PROSE_COLUMNS))
     }
 
-    /// Prints a result; a line end is added where there is none.
+    /// Prints a result; a line end is added where there is none. Of an empty one nothing is printed.
     #[expect(
         clippy::unused_self,
         reason = "results go to the screen, wherever that is"
     )]
     pub(crate) fn print(&self, result: &str) -> Result<(), Failure> {
-        print(result).map(drop)
+        if result.is_empty() {
+            return Ok(());
+        }
+        match print(result)? {
+            Reader::Present => Ok(()),
+            Reader::Gone => Err(Failure::new(Kind::Unread, "nobody reads the result")),
+        }
     }
 
     /// Says something besides results.
@@ -111,6 +117,10 @@ impl Screen {
     /// Tells why there is no result.
     pub(crate) fn fail(&self, failure: &Failure) {
         let parts = failure.parts();
+        if parts.kind == Kind::Unread {
+            // As other programs do in a pipe whose reader had enough.
+            return;
+        }
         if self.is_json() {
             // If stdout is gone as well there is nobody left to tell.
             let _ = self.print(&json::failure(failure));

@@ -168,7 +168,11 @@ fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {
     if screen.is_json() {
         screen.print(&json::pretty(&json::Answer::new(output, whole)))?;
     } else {
-        screen.print(&output.to_text())?;
+        let text = output.to_text();
+        screen.print(&text)?;
+        if text.is_empty() {
+            screen.say("note: the result is empty");
+        }
         for note in &output.notes {
             screen.say(&format!("note: {}", sanitize(note)));
         }

@@ -1,8 +1,10 @@
 //! `call`: what comes back, and what does not.
 
+use std::process::Stdio;
+
 use insta::assert_snapshot;
 use serde_json::json;
-use switchboard_testkit::{Script, Step, read_record};
+use switchboard_testkit::{Script, Step, assert_no_process_left, read_record};
 
 use crate::support::{Desk, entry, polite};
 
@@ -163,4 +165,43 @@ async fn the_era_that_worked_is_remembered() {
     assert_eq!(probes.count(), 1, "the second start does not probe");
     let folder = desk.sandbox.state_home().join("switchboard/servers");
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn an_empty_result_prints_nothing_and_is_told() {
+    let script = Script::legacy()
+        .tool("t")
+        .on("tools/call t", [Step::Reply(json!({"content": []}))]);
+    let desk = Desk::with([("ant", script.into())]);
+    let output = desk
+        .command(&["call", "mcp__ant__t", "--yes"])
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"");
+    assert_snapshot!(desk.ran(&output), @"
+        exit 0
+        --- stderr
+        note: the result is empty
+        ");
+    let quiet = desk.run(&["call", "mcp__ant__t", "--yes", "--quiet"]).await;
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn a_result_that_nobody_reads_is_not_taken_for_a_success() {
+    let desk = Desk::with([("ant", polite().into())]);
+    for args in [
+        &["call", "mcp__ant__echo", "message=x", "--yes"][..],
+        &["call", "mcp__ant__echo", "message=x", "--yes", "--json"],
+        &["list"],
+    ] {
+        let mut command = desk.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let ran = desk.ran(&output);
+        assert_eq!((ran.code, ran.stderr.as_str()), (141, ""), "{ran}");
+    }
+    assert_no_process_left(desk.sandbox.tag()).await;
 }
