@@ -33,7 +33,10 @@ impl fmt::Display for Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Origin {
     /// The file; `None` for inline JSON and for entries made in code.
-    #[serde(serialize_with = "serialize_path")]
+    #[serde(
+        serialize_with = "serialize_path",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub file: Option<PathBuf>,
     /// The line, counted from 1; 0 when the source as a whole is meant.
     pub line: u32,
@@ -82,6 +85,7 @@ impl fmt::Display for Origin {
 /// The source line that a diagnostic points into, fit to be printed: literal secrets are starred out,
 /// control characters are blanks, and a very long line is cut to the part around the mark.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Snippet {
     /// The text to show.
     pub line_text: String,
@@ -100,12 +104,16 @@ pub struct Diagnostic {
     /// What is wrong, as a lower-case fragment.
     pub message: String,
     /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Where it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// The source line it points into.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub snippet: Option<Snippet>,
     /// The server whose entry it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerName>,
 }
 

@@ -229,11 +229,10 @@ fn what_is_found_can_be_told_as_json() {
         serde_json::json!([{
             "severity": "error",
             "message": "`command` is empty",
-            "hint": null,
-            "origin": { "file": null, "line": 1, "column": 37 },
+            "origin": { "line": 1, "column": 37 },
             "snippet": {
-                "line_text": r#"{ "mcpServers": { "a": { "command": "" } } }"#,
-                "start_column": 37,
+                "lineText": r#"{ "mcpServers": { "a": { "command": "" } } }"#,
+                "startColumn": 37,
                 "len": 2
             },
             "server": "a"
