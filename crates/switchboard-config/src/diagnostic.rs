@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::server::ServerName;
 
@@ -145,8 +146,13 @@ fn write_snippet(
     line: u32,
     gutter: usize,
 ) -> fmt::Result {
+    // Counted in letters, shown in columns: some letters take two of them, and marks on letters none.
+    let columns = |text: String| text.width();
+    let letters = snippet.line_text.chars();
     let before = snippet.start_column.saturating_sub(1) as usize;
-    let marks = "^".repeat(snippet.len as usize);
+    let marked = letters.clone().skip(before).take(snippet.len as usize);
+    let marks = "^".repeat(columns(marked.collect()).max(1));
+    let before = columns(letters.take(before).collect());
     write!(f, "\n{:gutter$} |", "")?;
     write!(f, "\n{line:gutter$} | {}", snippet.line_text)?;
     write!(f, "\n{:gutter$} | {:before$}{marks}", "", "")
