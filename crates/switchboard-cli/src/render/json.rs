@@ -1,25 +1,7 @@
 //! The same as data: what `--json` prints.
 //!
-//! | command | prints |
-//! |---|---|
-//! | `list` | `{"servers": [server…], "diagnostics": [finding…]}` |
-//! | `list --watch` | the same on one line, and another line whenever it changes |
-//! | `get` | one server |
-//! | `tools` | `[tool…]` |
-//! | `describe` | one tool |
-//! | `call` | `{"content": [block…], "structuredContent"?, "isError", "notes", "whole"?}` |
-//! | `doctor` | `{"servers": [{"name", "ok", "chain": [link…], "hint"?, "stderr"?}…], "surroundings": […], "diagnostics": […]}` |
-//! | `why` | `{"tool", "server", "ok", "chain": [link…], "hint"?}` |
-//! | `add`, `add-json` | `{"name", "scope", "origin", "config", "replaced", "approved", "shadowedBy"?, "shadows"?, "warnings"?}` |
-//! | `remove` | `{"name", "scope", "origin", "nowUsed"?}` |
-//! | `demo` | `{"steps": [{"step", "ok", "outcome", "elapsedMs"}…], "ok", "elapsedMs"}` |
-//! | any that fails | `{"error": {"kind", "message", "hint"?, "exitCode", "delivery"?}, "diagnostics"?}` |
-//!
-//! A *server* is `{"name", "status", "scope", "transport", "origin", "config", "generation",
-//! "connectTime"?, "hello"?, "serverInfo"?, "error"?, "detail"?, "tools"?, "notes"?, "stderr"?}`, times
-//! in milliseconds. A *tool* is `{"name", "server", "tool", "title"?, "description"?, "inputSchema",
-//! "outputSchema"?, "annotations"?, "available"}`. A *block* has a `type`: `text`, `image`, `audio` or
-//! `other`. `whole` is the file that holds a result which was cut.
+//! `docs/json.md` has every key, and the tests compare it with what is printed. Invariant: a key that
+//! has nothing to say is left out and never `null`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
