@@ -1,0 +1,83 @@
+//! How long loading takes: 500 servers from five files, one for each scope that has one and one of the
+//! command line.
+//!
+//! ```sh
+//! cargo run --release -p switchboard-config --example load_many
+//! ```
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, json};
+use switchboard_config::{Source, Sources, load};
+
+const LAYERS: usize = 5;
+const SERVERS_PER_LAYER: usize = 100;
+const ROUNDS: usize = 200;
+
+fn main() -> io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut files = Vec::new();
+    for layer in 0..LAYERS {
+        let path = folder.path().join(format!("{layer}.json"));
+        fs::write(&path, document(layer))?;
+        files.push(path);
+    }
+    let file = |layer: usize| files.get(layer).cloned();
+    let sources = Sources {
+        managed: file(0),
+        command_line: file(1).into_iter().map(Source::File).collect(),
+        local: file(2),
+        project: file(3),
+        user: file(4),
+        strict: false,
+    };
+    let environment = HashMap::from([("TOKEN".to_owned(), "secret".to_owned())]);
+    let mut times: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let begun = Instant::now();
+            let loaded = load(&sources, &environment);
+            let took = begun.elapsed();
+            assert_eq!(loaded.config.servers.len(), LAYERS * SERVERS_PER_LAYER);
+            assert!(loaded.diagnostics.is_empty());
+            took
+        })
+        .collect();
+    report(&mut times, folder.path())
+}
+
+/// Entries as people write them: a command, some arguments, a variable or two.
+fn document(layer: usize) -> String {
+    let entry = |number: usize| {
+        let name = format!("server-{layer}-{number}");
+        let entry = json!({
+            "command": "npx",
+            "args": ["-y", format!("@example/server-{number}@1.2.3"), "--root", "${ROOT:-/srv/data}"],
+            "env": { "TOKEN": "${TOKEN}", "LEVEL": "info" },
+            "timeout": 60_000,
+            "lazy": true,
+        });
+        (name, entry)
+    };
+    let servers: Map<_, _> = (0..SERVERS_PER_LAYER).map(entry).collect();
+    format!("{:#}", json!({ "mcpServers": servers }))
+}
+
+fn report(times: &mut [Duration], folder: &Path) -> io::Result<()> {
+    times.sort();
+    let bytes: u64 = fs::read_dir(folder)?
+        .map(|file| Ok::<_, io::Error>(file?.metadata()?.len()))
+        .sum::<Result<_, _>>()?;
+    let at = |part: usize| times.get(times.len() * part / 100).copied();
+    println!(
+        "{} servers from {LAYERS} files, {} KiB: median {:.2?}, slowest of {ROUNDS} {:.2?}",
+        LAYERS * SERVERS_PER_LAYER,
+        bytes / 1024,
+        at(50).unwrap_or_default(),
+        times.last().copied().unwrap_or_default(),
+    );
+    Ok(())
+}
