@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr. Invariant: text that did not come from us is
 //! cleaned before a terminal sees it, and a reader who hangs up is told by the exit code alone.
 
+pub(crate) mod finding;
 pub(crate) mod json;
 pub(crate) mod live;
 pub(crate) mod progress;
@@ -93,7 +94,7 @@ impl Screen {
     pub(crate) fn diagnose(&self, diagnostics: &[Diagnostic]) {
         for diagnostic in diagnostics {
             if self.talk != Talk::Quiet || diagnostic.severity == Severity::Error {
-                say_anyway(&diagnostic.to_string());
+                say_anyway(&finding::render(diagnostic, self.side_columns));
             }
         }
     }

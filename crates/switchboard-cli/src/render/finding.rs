@@ -1,0 +1,132 @@
+//! Findings about the config, made to fit a terminal.
+//!
+//! Words are wrapped, and of a long line the part around the mark is shown. Invariant: the mark stays
+//! below what it means.
+
+use switchboard_config::{Diagnostic, Snippet};
+
+use super::text::{cut, width, wrap};
+
+/// What stands before the line that is shown, besides its number.
+const MARGIN: usize = " | ".len();
+
+/// The finding as it is printed on so many columns; as it is, where nobody counts them.
+pub(crate) fn render(finding: &Diagnostic, columns: Option<usize>) -> String {
+    let Some(columns) = columns else {
+        return finding.to_string();
+    };
+    let mut finding = finding.clone();
+    let line = finding.origin.as_ref().map_or(0, |origin| origin.line);
+    let gutter = line.max(1).to_string().len();
+    let server = finding.server.as_ref();
+    let server = server.map(|server| format!("server `{server}`: "));
+    let label = format!("{}: {}", finding.severity, server.unwrap_or_default());
+    finding.message = hanging(&label, 2, &finding.message, columns);
+    let label = " ".repeat(gutter + " = hint: ".len());
+    finding.hint = finding
+        .hint
+        .map(|hint| hanging(&label, label.len(), &hint, columns));
+    finding.snippet = finding
+        .snippet
+        .map(|snippet| narrow(snippet, columns.saturating_sub(gutter + MARGIN)));
+    finding.to_string()
+}
+
+/// The lines of a text whose first one stands behind `label` and the others behind `indent` blanks.
+fn hanging(label: &str, indent: usize, text: &str, columns: usize) -> String {
+    // As long as the label, and without a blank at which it could be broken.
+    let stand_in = "x".repeat(width(label).saturating_sub(indent));
+    let room = columns.saturating_sub(indent).max(20);
+    let lines = wrap(&format!("{stand_in}{text}"), Some(room)).join(&format!("\n{:indent$}", ""));
+    match lines.strip_prefix(&stand_in) {
+        Some(lines) => lines.to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// The part of a line that fits, around the mark.
+fn narrow(snippet: Snippet, columns: usize) -> Snippet {
+    if width(&snippet.line_text) <= columns {
+        return snippet;
+    }
+    let letters: Vec<char> = snippet.line_text.chars().collect();
+    let mark = (snippet.start_column.saturating_sub(1) as usize).min(letters.len());
+    let columns_of = |from: usize, to: usize| {
+        let part: String = letters.iter().take(to).skip(from).collect();
+        width(&part)
+    };
+    let marked = columns_of(mark, mark + snippet.len as usize).min(columns / 2);
+    // As little as possible is left out before the mark, so that what is marked is seen.
+    let fits = |from: &usize| 1 + columns_of(*from, mark) + marked < columns;
+    let first = if columns_of(0, mark) + marked < columns {
+        0
+    } else {
+        (1..mark).find(fits).unwrap_or(mark)
+    };
+    let rest: String = letters.iter().skip(first).collect();
+    let dots = if first > 0 { "…" } else { "" };
+    let line_text = cut(&format!("{dots}{rest}"), columns).into_owned();
+    let start = mark - first + dots.chars().count();
+    let shown = line_text.chars().count().saturating_sub(start);
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    Snippet {
+        start_column: number(start + 1),
+        len: snippet.len.min(number(shown)).max(1),
+        line_text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use insta::assert_snapshot;
+    use switchboard_config::{Source, Sources, load};
+
+    use super::*;
+
+    fn rendered(text: &str, columns: usize) -> String {
+        let sources = Sources {
+            command_line: vec![Source::Inline(text.to_owned())],
+            ..Sources::default()
+        };
+        let findings = load(&sources, &HashMap::new()).diagnostics;
+        let lines = render(&findings[0], Some(columns));
+        assert!(lines.lines().all(|line| width(line) <= columns), "{lines}");
+        lines
+    }
+
+    const ENTRY: &str =
+        r#"{ "mcpServers": { "日本語": { "command": "${NOBODY_KNOWS}", "args": [] } } }"#;
+
+    #[test]
+    fn words_are_wrapped_and_the_mark_stays_below_what_it_means() {
+        assert_snapshot!(rendered(ENTRY, 40), @r#"
+        error: server `日本語`: variable
+          NOBODY_KNOWS is not set
+         --> <inline>:1:39
+          |
+        1 | …": { "command": "${NOBODY_KNOWS}",…
+          |                  ^^^^^^^^^^^^^^^^^
+          = hint: export NOBODY_KNOWS=… or write
+                  ${NOBODY_KNOWS:-default}
+        "#);
+    }
+
+    #[test]
+    fn every_width_has_its_mark() {
+        for columns in 40..100 {
+            let lines = rendered(ENTRY, columns);
+            let marks = lines.lines().find(|line| line.ends_with('^'));
+            let shown = lines.lines().find(|line| line.starts_with("1 | "));
+            let before = width(marks.unwrap().trim_end_matches('^'));
+            let at = |text: &str| {
+                shown
+                    .unwrap()
+                    .find(text)
+                    .map(|at| width(&shown.unwrap()[..at]))
+            };
+            assert_eq!(at("\"${"), Some(before), "{lines}");
+        }
+    }
+}
