@@ -217,11 +217,11 @@ fn a_very_long_line_is_cut_around_the_mark() {
 #[test]
 fn the_mark_stands_below_what_it_means_however_wide_the_letters_are() {
     assert_eq!(
-        rendered(r#"{ "日本語": 1, "été👩‍🔬": 2, "mcpServers": { "ｘ": "日本" } }"#),
+        rendered(r#"{ "日本語": 1, "x́té👩‍🔬": 2, "mcpServers": { "ｘ": "日本" } }"#),
         r#"error: server `ｘ`: expected an object, found a string
  --> <inline>:1:48
   |
-1 | { "日本語": 1, "été👩 🔬": 2, "mcpServers": { "ｘ": "日本" } }
+1 | { "日本語": 1, "x́té👩 🔬": 2, "mcpServers": { "ｘ": "日本" } }
   |                                                     ^^^^^^
   = hint: write { "command": "…" } or { "url": "…" }"#
     );

@@ -14,6 +14,9 @@ use crate::render::{Screen, json, text};
 use crate::schema::{Parameter, Schema};
 use crate::signals::Signals;
 
+/// Below this, explanations stand below the names and not beside them.
+const NARROW: usize = 60;
+
 pub(crate) async fn run(
     args: &DescribeArgs,
     context: &Context,
@@ -92,15 +95,23 @@ fn arguments(parameters: &[Parameter<'_>], screen: &Screen) -> String {
     if parameters.is_empty() {
         return format!("{heading}\n  none");
     }
+    let is_narrow = screen.columns.is_some_and(|columns| columns < NARROW);
     let mut table = Table::new(3, GiveWay::Wrap).indent(2);
     for parameter in parameters {
         let required = if parameter.required { "required" } else { "" };
-        table.row(vec![
+        let mut cells = vec![
             Cell::new(for_terminal(parameter.name)).paint(Paint::Bold),
             Cell::new(for_terminal(&parameter.kind)).paint(Paint::Cyan),
             Cell::new(required).paint(Paint::Yellow),
-            Cell::new(explanation(parameter)),
-        ]);
+        ];
+        let explanation = explanation(parameter);
+        if is_narrow {
+            table.row(cells);
+            table.text(text::block(&explanation, 6, screen.columns));
+        } else {
+            cells.push(Cell::new(explanation));
+            table.row(cells);
+        }
     }
     format!(
         "{heading}\n{}",

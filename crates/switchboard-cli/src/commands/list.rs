@@ -96,7 +96,8 @@ fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &
     if inspected.is_empty() {
         return NOTHING.to_owned();
     }
-    let mut table = Table::new(1, GiveWay::Cut);
+    // In a narrow terminal the name and the status are left; `get` has the rest.
+    let mut table = Table::new(1, GiveWay::Cut).dispensable(&[3, 2, 5, 4]);
     let heading = ["  STATUS", "SERVER", "SCOPE", "TRANSPORT", "TOOLS", "TIME"];
     table.row(
         heading

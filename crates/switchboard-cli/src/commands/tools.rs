@@ -137,19 +137,21 @@ fn render_group(tools: &[Arc<CatalogTool>], screen: &Screen) -> String {
     let is_narrow = screen
         .columns
         .is_some_and(|columns| columns < widest + 2 + LEAST_DESCRIPTION);
-    let mut table = Table::new(usize::from(!is_narrow), GiveWay::Cut);
+    let mut table = Table::new(1, GiveWay::Cut);
     for tool in tools {
-        let name = Cell::new(tool.wire_name.as_str()).paint(Paint::Bold);
+        let name = tool.wire_name.as_str();
         let description =
             text::first_line(tool.definition.description.as_deref().unwrap_or_default());
         if is_narrow {
-            table.row(vec![name]);
+            // Whole, whatever the room: it is there to be typed.
+            table.text(screen.style.paint(Paint::Bold, name));
             let room = screen.columns.unwrap_or_default().saturating_sub(4);
             table.text(match description.as_str() {
                 "" => String::new(),
                 description => format!("    {}", text::cut(description, room)),
             });
         } else {
+            let name = Cell::new(name).paint(Paint::Bold);
             table.row(vec![name, Cell::new(description)]);
         }
     }

@@ -1,7 +1,8 @@
 //! Aligned columns, and lines of text between the rows.
 //!
-//! One column may give way where a terminal is narrow: it is cut or wrapped. Invariant: a row takes no
-//! more columns than there are, as long as the other columns leave that one a little room.
+//! One column may give way where a terminal is narrow: it is cut or wrapped. Where that is not enough,
+//! columns that a reader can do without are left out. Invariant: a row takes no more columns than there
+//! are, as long as those that stay leave the one that gives way a little room.
 
 use super::style::{Paint, Style};
 use super::text::{cut, width, wrap};
@@ -11,6 +12,9 @@ const GAP: &str = "  ";
 
 /// What the column that gives way keeps.
 const LEAST: usize = 12;
+
+/// What it keeps as long as others can be left out instead.
+const PREFERRED: usize = 24;
 
 /// One field of a table.
 #[derive(Clone, Debug)]
@@ -62,7 +66,12 @@ pub(crate) struct Table {
     flexible: usize,
     how: GiveWay,
     indent: usize,
+    /// The columns that may be left out, the first one first.
+    dispensable: &'static [usize],
 }
+
+/// How wide each column is; `None`: it is left out.
+type Widths = Vec<Option<usize>>;
 
 impl Table {
     /// A table whose column `flexible` gives way.
@@ -72,7 +81,14 @@ impl Table {
             flexible,
             how,
             indent: 0,
+            dispensable: &[],
         }
+    }
+
+    /// Leaves out these columns, the first one first, where there is no room for them.
+    pub(crate) fn dispensable(mut self, columns: &'static [usize]) -> Self {
+        self.dispensable = columns;
+        self
     }
 
     pub(crate) fn indent(mut self, indent: usize) -> Self {
@@ -106,35 +122,54 @@ impl Table {
         out
     }
 
-    fn widths(&self, columns: Option<usize>) -> Vec<usize> {
+    fn widths(&self, columns: Option<usize>) -> Widths {
         let mut widths = Vec::new();
         for row in &self.rows {
             let Row::Cells(cells) = row else { continue };
-            widths.resize(widths.len().max(cells.len()), 0);
+            widths.resize(widths.len().max(cells.len()), Some(0));
             for (widest, cell) in widths.iter_mut().zip(cells) {
-                *widest = (*widest).max(width(&cell.text));
+                *widest = (*widest).max(Some(width(&cell.text)));
             }
         }
-        let gaps = GAP.len() * widths.len().saturating_sub(1);
-        let total = self.indent + gaps + widths.iter().sum::<usize>();
-        if let (Some(columns), Some(flexible)) = (columns, widths.get_mut(self.flexible)) {
-            let excess = total.saturating_sub(columns);
-            *flexible = flexible.saturating_sub(excess).max(LEAST.min(*flexible));
+        let Some(columns) = columns else {
+            return widths;
+        };
+        let flexible = widths.get(self.flexible).copied().flatten();
+        let beyond = |kept: usize| flexible.map_or(0, |natural| natural.saturating_sub(kept));
+        for dispensable in self.dispensable {
+            if self.total(&widths) - beyond(PREFERRED) <= columns {
+                break;
+            }
+            if let Some(width) = widths.get_mut(*dispensable) {
+                *width = None;
+            }
+        }
+        let excess = self.total(&widths).saturating_sub(columns);
+        if let Some(Some(flexible)) = widths.get_mut(self.flexible) {
+            *flexible -= excess.min(beyond(LEAST));
         }
         widths
     }
 
-    fn render_row(&self, cells: &[Cell], widths: &[usize], style: Style, out: &mut String) {
-        let fitted: Vec<Vec<String>> = cells
-            .iter()
-            .zip(widths)
-            .enumerate()
-            .map(|(column, (cell, room))| self.fit(column, &cell.text, *room))
+    /// The columns that a whole row takes.
+    fn total(&self, widths: &Widths) -> usize {
+        let shown = widths.iter().flatten();
+        let gaps = GAP.len() * shown.clone().count().saturating_sub(1);
+        self.indent + gaps + shown.sum::<usize>()
+    }
+
+    fn render_row(&self, cells: &[Cell], widths: &Widths, style: Style, out: &mut String) {
+        let shown = cells.iter().zip(widths).enumerate();
+        let fitted: Vec<(&Cell, usize, Vec<String>)> = shown
+            .filter_map(|(column, (cell, room))| {
+                let room = (*room)?;
+                Some((cell, room, self.fit(column, &cell.text, room)))
+            })
             .collect();
-        let height = fitted.iter().map(Vec::len).max().unwrap_or_default();
-        for line in 0..height {
+        let height = fitted.iter().map(|(_, _, lines)| lines.len()).max();
+        for line in 0..height.unwrap_or_default() {
             let mut blanks = self.indent;
-            for ((cell, lines), room) in cells.iter().zip(&fitted).zip(widths) {
+            for (cell, room, lines) in &fitted {
                 let text = lines.get(line).map_or("", String::as_str);
                 let padding = room.saturating_sub(width(text));
                 let (before, after) = if cell.is_number {
@@ -202,6 +237,38 @@ mod tests {
             table(GiveWay::Wrap).render(Some(26), Style::Plain),
             "  a     some words       7\n        here\nbetween\n  long                1234\n"
         );
+    }
+
+    #[test]
+    fn what_can_be_done_without_is_left_out_where_there_is_no_room() {
+        let mut table = Table::new(0, GiveWay::Cut).dispensable(&[2, 1]);
+        table.row(
+            ["a long name of a server", "project", "stdio", "7"]
+                .map(Cell::new)
+                .into(),
+        );
+        let lines = [40, 32, 26, 22, 12].map(|columns| table.render(Some(columns), Style::Plain));
+        assert_eq!(
+            lines,
+            [
+                "a long name of a server  project  7\n",
+                "a long name of a server  7\n",
+                "a long name of a server  7\n",
+                "a long name of a s…  7\n",
+                "a long name…  7\n",
+            ]
+        );
+    }
+
+    #[test]
+    fn wide_letters_and_marks_are_counted_as_they_are_seen() {
+        let mut table = Table::new(0, GiveWay::Cut);
+        for name in ["日本語", "e\u{301}tude", "👩‍🔬 lab", "plain"] {
+            table.row(vec![Cell::new(name), Cell::new("x")]);
+        }
+        let rendered = table.render(None, Style::Plain);
+        let before = |line: &str| width(line.trim_end_matches('x'));
+        assert_eq!(rendered.lines().map(before).collect::<Vec<_>>(), [8; 4]);
     }
 
     #[test]

@@ -32,16 +32,36 @@ pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut used = 0;
-    let fits = |letter: &char| {
-        used += letter.width().unwrap_or_default();
+    let fits = |cluster: &&str| {
+        used += width(cluster);
         used < columns
     };
-    let kept: String = text.chars().take_while(fits).collect();
+    let kept: String = clusters(text).take_while(fits).collect();
     Cow::Owned(format!("{}…", kept.trim_end()))
 }
 
-/// The lines of a text, broken between words where they are longer than so many columns. What has no
-/// blanks in it, an address for one, is left whole.
+/// What is seen as one letter each: a letter with the marks that stand on it, or several letters that
+/// are joined into one picture.
+fn clusters(text: &str) -> impl Iterator<Item = &str> {
+    const JOINER: char = '\u{200d}';
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut before = rest.chars().next()?;
+        let ends = |(at, letter): &(usize, char)| {
+            let is_joined = before == JOINER || letter.width().unwrap_or_default() == 0;
+            before = *letter;
+            *at > 0 && !is_joined
+        };
+        let end = rest.char_indices().find(ends);
+        let (cluster, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        rest = after;
+        Some(cluster)
+    })
+}
+
+/// The lines of a text, broken between words where they are longer than so many columns, and between
+/// letters where a script has no blanks between words. Anything else without blanks in it, an address
+/// for one, is left whole.
 pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
     let Some(columns) = columns else {
         return text.lines().map(str::to_owned).collect();
@@ -58,17 +78,38 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     let indent: String = line.chars().take_while(|letter| *letter == ' ').collect();
     let mut lines = Vec::new();
     let mut current = indent.clone();
-    for word in line.split_whitespace() {
+    for (gap, part) in line.split_whitespace().flat_map(parts_of_word) {
         let is_begun = current.len() > indent.len();
-        if is_begun && width(&current) + 1 + width(word) > columns {
+        if is_begun && width(&current) + gap.len() + width(&part) > columns {
             lines.push(std::mem::replace(&mut current, indent.clone()));
         } else if is_begun {
-            current.push(' ');
+            current.push_str(gap);
         }
-        current.push_str(word);
+        current.push_str(&part);
     }
     lines.push(current);
     lines
+}
+
+/// Where a word may be broken: around letters that are two columns wide. With each part comes what
+/// stands between it and the one before.
+fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
+    let mut parts: Vec<(&str, String)> = Vec::new();
+    let mut was_wide = false;
+    for cluster in clusters(word) {
+        let is_wide = width(cluster) > 1;
+        match parts.last_mut() {
+            None => parts.push((" ", cluster.to_owned())),
+            Some((_, part)) if !is_wide && !was_wide => part.push_str(cluster),
+            // Punctuation stays with what it follows.
+            Some((_, part)) if "、。，．！？）」』".contains(cluster) => {
+                part.push_str(cluster);
+            }
+            Some(_) => parts.push(("", cluster.to_owned())),
+        }
+        was_wide = is_wide;
+    }
+    parts
 }
 
 /// A block of text, clean, wrapped and indented.
@@ -136,6 +177,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_seen_as_one_letter_is_not_cut_apart() {
+        let family = "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}";
+        assert_eq!(cut(&format!("a{family}bcd"), 5), format!("a{family}b…"));
+        assert_eq!(cut(&format!("a{family}bcd"), 3), "a…");
+        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}…");
+        assert_eq!(cut("\u{2764}\u{fe0f}abc", 3), "\u{2764}\u{fe0f}…");
+        for columns in 1..8 {
+            let text = format!("{family}日本e\u{301}\u{2764}\u{fe0f}x");
+            assert!(width(&cut(&text, columns)) <= columns, "{columns}");
+        }
+    }
+
+    #[test]
     fn wrapping_keeps_lines_and_indentation_and_long_words() {
         assert_eq!(
             wrap("a bb ccc\n  dd ee", Some(5)),
@@ -148,6 +202,16 @@ mod tests {
         assert_eq!(wrap("a\n\nb", Some(5)), ["a", "", "b"]);
         assert_eq!(wrap("a b", None), ["a b"]);
         assert_eq!(wrap("a   b", Some(5)), ["a   b"]);
+    }
+
+    #[test]
+    fn scripts_without_blanks_are_wrapped_between_letters() {
+        assert_eq!(
+            wrap("日本語で書かれた説明。abc", Some(8)),
+            ["日本語で", "書かれた", "説明。", "abc"]
+        );
+        assert_eq!(wrap("use 日本語 here", Some(8)), ["use 日本", "語 here"]);
+        assert_eq!(wrap("  日本語", Some(6)), ["  日本", "  語"]);
     }
 
     #[test]
