@@ -212,6 +212,21 @@ async fn tools_are_as_documented() {
 }
 
 #[tokio::test]
+async fn chains_are_as_documented() {
+    let desk = Desk::with([
+        ("good", polite().into()),
+        (
+            "bad",
+            json!({"command": "no-such-program", "lazzy": 1}).into(),
+        ),
+    ]);
+    check_run("doctor", &desk.run(&["doctor", "--json"]).await);
+    for tool in ["mcp__good__add", "mcp__good__nothing", "mcp__bad__x"] {
+        check_run("why", &desk.run(&["why", tool, "--json"]).await);
+    }
+}
+
+#[tokio::test]
 async fn answers_are_as_documented() {
     let result = json!({
         "content": [
