@@ -271,14 +271,14 @@ pub(crate) struct DescribeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Look at this server only
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = completion::server_names())]
     pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
     /// The tool's name: `mcp__server__tool`
-    #[arg(value_name = "TOOL")]
+    #[arg(value_name = "TOOL", add = completion::tool_names())]
     pub(crate) tool: String,
 }
 
