@@ -198,5 +198,6 @@ pub const ENTRY_KEYS: &[Key] = &[
         Part::Every,
         Shape::Anything,
         "What holds for single tools. Still to come; not looked at yet.",
-    ),
+    )
+    .asks_again(),
 ];
