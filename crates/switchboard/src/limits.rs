@@ -27,7 +27,8 @@ pub struct Limits {
     pub json_depth: usize,
     /// How many JSON values may be built into a tree at once (checks against a schema).
     pub tree_nodes: usize,
-    /// How many bytes may wait for a server that does not read its input.
+    /// How many bytes may wait for a server that does not read its input. A call that does not fit
+    /// waits, within its time; one that never can is refused.
     pub outbox_bytes: usize,
     /// How many pages one listing may have.
     pub list_pages: usize,

@@ -84,7 +84,7 @@ pub(crate) enum RequestError {
     #[error("{end}")]
     Lost { delivery: Delivery, end: SessionEnd },
     #[error(
-        "no room for it among the requests that wait to be written, which may take {limit} bytes \
+        "it does not fit among the messages that wait to be written, which may take {limit} bytes \
          together (limit `outbox_bytes`)"
     )]
     Congested { limit: usize },

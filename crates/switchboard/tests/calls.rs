@@ -298,7 +298,7 @@ async fn a_server_that_does_not_read_costs_bounded_memory_and_stalls_nobody() {
         Script::legacy()
             .tool("work")
             .serial()
-            .on("tools/call work", [Step::Hang]),
+            .on("tools/call work", [Step::StopReading, Step::Hang]),
     );
     let host = permissive()
         .limits(limits)

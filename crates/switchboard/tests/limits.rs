@@ -9,6 +9,7 @@
 
 mod common;
 
+use std::future::IntoFuture as _;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -217,4 +218,36 @@ async fn an_answer_that_all_servers_together_have_no_room_for_fails_its_call_and
     );
     let echo = host.call("mcp__s__echo", json!({"message": "small"})).await;
     assert_eq!(echo.unwrap().to_text(), "small");
+}
+
+#[tokio::test]
+async fn large_calls_at_once_wait_for_room_and_all_of_them_are_made() {
+    let script = Script::legacy().tool("length");
+    let script = script.on("tools/call length", [Step::text("done")]);
+    let host = permissive()
+        .limits({
+            let mut limits = Limits::default();
+            limits.outbox_bytes = 5_000_000;
+            limits
+        })
+        .server(launch("s", child(&script, "waiting")))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let call = |bytes: usize| {
+        let load = json!({"load": "x".repeat(bytes)});
+        host.call("mcp__s__length", load).into_future()
+    };
+    let outcomes = futures_util::future::join_all((0..12).map(|_| call(2_000_000))).await;
+    for outcome in outcomes {
+        assert_eq!(outcome.unwrap().to_text(), "done");
+    }
+    // One that never fits is refused at once.
+    let error = call(5_000_000).await.unwrap_err();
+    assert!(
+        error.to_string().contains("limit `outbox_bytes`"),
+        "{error}"
+    );
+    assert_eq!(error.delivery(), Delivery::NotSent);
+    host.shutdown().await;
 }

@@ -155,7 +155,7 @@ impl Connection {
             meta: self.meta(None, None).unless_empty(),
         };
         self.request(Ask::plain(patience), |id| {
-            encode::request(id, "tools/list", params)
+            encode::request(id, "tools/list", &params)
         })
         .await
     }
@@ -168,7 +168,7 @@ impl Connection {
             progress: call.progress.clone(),
             ..Ask::plain(call.patience)
         };
-        self.request(ask, |id| {
+        self.request(ask, move |id| {
             let meta = self.meta(Some(id), call.trace);
             encode::call_tool(id, call.tool, call.arguments, &meta)
         })
@@ -180,15 +180,15 @@ impl Connection {
         version: ProtocolVersion,
         patience: Patience,
     ) -> Result<Answer, RequestError> {
-        let meta = Meta::new(Some(version), &self.context.client, None, None);
+        let params = encode::OnlyMeta {
+            meta: Meta::new(Some(version), &self.context.client, None, None),
+        };
         let ask = Ask {
             kind: Kind::Handshake,
             ..Ask::plain(patience)
         };
-        self.request(ask, |id| {
-            encode::request(id, "server/discover", encode::OnlyMeta { meta })
-        })
-        .await
+        self.request(ask, |id| encode::request(id, "server/discover", &params))
+            .await
     }
 
     /// `initialize`, with what the host offers to servers.
@@ -223,7 +223,7 @@ impl Connection {
             meta: self.meta(None, None),
         };
         let listening = self.request(ask, |id| {
-            encode::request(id, "subscriptions/listen", params)
+            encode::request(id, "subscriptions/listen", &params)
         });
         if let Err(error) = listening.await {
             tracing::debug!(server = %self.context.server, %error, "not told of changes");
@@ -250,7 +250,14 @@ impl Connection {
         line: Vec<u8>,
         alone: bool,
     ) -> Result<(), RequestError> {
-        self.tap(Direction::Sent, &line);
+        if self.context.tap.is_some() {
+            // Whoever has to wait is seen when their turn has come.
+            if !self.outbox.has_room(line.len()) {
+                let limit = self.outbox.limit();
+                return Err(RequestError::Congested { limit });
+            }
+            self.tap(Direction::Sent, &line);
+        }
         self.outbox
             .submit(id, line, alone)
             .map_err(|refused| match refused {

@@ -6,9 +6,10 @@
 use std::sync::atomic::Ordering;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::connection::Connection;
-use super::life::Patience;
+use super::life::{Expired, Look, Patience};
 use super::table::{Kind, Pending, Reply};
 use super::{Delivery, RequestError, SessionEnd};
 use crate::mcp::Progress;
@@ -41,9 +42,9 @@ struct OpenRequest<'a> {
 
 impl OpenRequest<'_> {
     /// The outbox did not take it: the server never hears of it.
-    fn was_not_sent(&mut self) {
+    fn was_not_sent(&mut self) -> Option<Pending> {
         self.is_open = false;
-        lock(&self.connection.table).take(self.id);
+        lock(&self.connection.table).take(self.id)
     }
 }
 
@@ -72,18 +73,53 @@ impl Connection {
     }
 
     /// Makes a request, and waits for its answer as long as `ask` has patience. It is sent before
-    /// the future is polled, so that what it was made of is no part of the future.
+    /// the future is polled, unless there is no room for it among those that wait to be written.
     pub(super) fn request(
         &self,
         ask: Ask,
-        encode: impl FnOnce(u64) -> Vec<u8>,
+        encode: impl Fn(u64) -> Vec<u8>,
     ) -> impl Future<Output = Result<Answer, RequestError>> {
-        let mut sent = self.send_request(ask, encode);
+        let mut sent = self.send_request(ask, &encode);
         // By reference, because what is moved inside a future takes its room twice.
         async move {
             match &mut sent {
-                Ok(sent) => sent.answer().await,
+                Ok(Attempt::Sent(sent)) => sent.answer().await,
+                Ok(Attempt::NoRoom { ask, size }) => {
+                    // It is made anew then: nothing is kept of those that wait.
+                    let ask = std::mem::replace(ask, Ask::plain(ask.patience));
+                    Box::pin(self.request_when_there_is_room(ask, *size, encode)).await
+                }
                 Err(error) => Err(error.clone()),
+            }
+        }
+    }
+
+    async fn request_when_there_is_room(
+        &self,
+        mut ask: Ask,
+        mut size: usize,
+        encode: impl Fn(u64) -> Vec<u8>,
+    ) -> Result<Answer, RequestError> {
+        let wait = ask.patience.start(&self.life);
+        loop {
+            let turn = tokio::select! {
+                biased;
+                expired = wait.run_out(&self.life) => return Err(never_sent(expired)),
+                turn = self.outbox.room_for(size) => turn,
+            };
+            // Those whose time is up make room, too, in the very moment in which it is up for others.
+            if let Look::Over(expired) = wait.look(&self.life, Instant::now()) {
+                return Err(never_sent(expired));
+            }
+            let attempt = self.send_request(ask, &encode)?;
+            drop(turn);
+            match attempt {
+                Attempt::Sent(mut sent) => return sent.answer().await,
+                // Somebody who did not have to wait was quicker.
+                Attempt::NoRoom {
+                    ask: back,
+                    size: now,
+                } => (ask, size) = (back, now),
             }
         }
     }
@@ -91,22 +127,28 @@ impl Connection {
     fn send_request(
         &self,
         ask: Ask,
-        encode: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Sent<'_>, RequestError> {
+        encode: impl Fn(u64) -> Vec<u8>,
+    ) -> Result<Attempt<'_>, RequestError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = encode(id);
+        let size = line.len();
         let limit = self.context.limits.message_bytes;
-        if line.len() > limit {
+        if size > limit {
             return Err(RequestError::TooLong { limit });
         }
-        let wait = ask.patience.start(&self.life);
+        let Ask {
+            kind,
+            patience,
+            progress,
+        } = ask;
+        let wait = patience.start(&self.life);
         let (reply, answer) = oneshot::channel();
         let end = wait.end(&self.life);
         let pending = Pending {
             reply,
-            progress: ask.progress,
+            progress,
             skipped: 0,
-            kind: ask.kind,
+            kind,
             wait,
             misaddressed_before: self.misaddressed.load(Ordering::Relaxed),
         };
@@ -127,12 +169,41 @@ impl Connection {
             id,
             is_open: true,
         };
-        if let Err(refused) = self.submit(Some(id), line, alone) {
-            open.was_not_sent();
-            return Err(refused);
+        let Err(refused) = self.submit(Some(id), line, alone) else {
+            return Ok(Attempt::Sent(Sent { open, answer }));
+        };
+        match (open.was_not_sent(), refused) {
+            (Some(pending), RequestError::Congested { limit }) if size <= limit => {
+                let progress = pending.progress;
+                let ask = Ask {
+                    kind,
+                    patience,
+                    progress,
+                };
+                Ok(Attempt::NoRoom { ask, size })
+            }
+            (_, refused) => Err(refused),
         }
-        Ok(Sent { open, answer })
     }
+}
+
+fn never_sent(Expired { after, idle }: Expired) -> RequestError {
+    RequestError::TimedOut {
+        after,
+        idle,
+        delivery: Delivery::NotSent,
+        misaddressed: false,
+    }
+}
+
+/// What came of the attempt to send a request.
+enum Attempt<'a> {
+    Sent(Sent<'a>),
+    /// There is no room for it yet; so many bytes are needed.
+    NoRoom {
+        ask: Ask,
+        size: usize,
+    },
 }
 
 /// A request that is under way.

@@ -27,6 +27,10 @@ pub(crate) struct Outbox {
     state: Mutex<State>,
     /// Tells the writing task that there is something to do.
     wake: Notify,
+    /// Tells whoever waits for room that there is more of it.
+    freed: Notify,
+    /// Held by the one who is next when there is room again.
+    next: tokio::sync::Mutex<()>,
     limit: usize,
     budget: Budget,
 }
@@ -87,6 +91,8 @@ impl Outbox {
         Self {
             state: Mutex::new(state),
             wake: Notify::new(),
+            freed: Notify::new(),
+            next: tokio::sync::Mutex::default(),
             limit,
             budget,
         }
@@ -104,7 +110,7 @@ impl Outbox {
         if let Some(error) = &state.broken {
             return Err(Refused::Broken(error.clone()));
         }
-        if state.queued_bytes + state.tail.len() + line.len() > self.limit {
+        if !state.has_room(line.len(), self.limit) {
             return Err(Refused::Full { limit: self.limit });
         }
         if alone && state.queue.is_empty() && state.tail.is_empty() && state.writer.is_some() {
@@ -121,6 +127,36 @@ impl Outbox {
             self.wake.notify_one();
         }
         Ok(())
+    }
+
+    /// Whether a line of this size would be taken, as far as room goes.
+    pub(crate) fn has_room(&self, size: usize) -> bool {
+        lock(&self.state).has_room(size, self.limit)
+    }
+
+    /// How long a single line may be.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Comes back when there is room for a line of this size, or when there is nothing to wait for.
+    /// Whoever waits holds the turn until they have submitted: who came first goes first.
+    pub(crate) async fn room_for(&self, size: usize) -> tokio::sync::MutexGuard<'_, ()> {
+        let turn = self.next.lock().await;
+        loop {
+            let mut freed = std::pin::pin!(self.freed.notified());
+            // From here on nothing is missed.
+            freed.as_mut().enable();
+            if self.is_worth_a_try(size) {
+                return turn;
+            }
+            freed.await;
+        }
+    }
+
+    fn is_worth_a_try(&self, size: usize) -> bool {
+        let state = lock(&self.state);
+        state.broken.is_some() || state.has_room(size, self.limit)
     }
 
     /// Writes the lines that wait, as far as that goes without waiting oneself. Others may bring more
@@ -153,6 +189,7 @@ impl Outbox {
         if !is_done {
             self.wake.notify_one();
         }
+        self.freed.notify_waiters();
     }
 
     fn queue(&self, state: &mut State, id: Option<u64>, line: Vec<u8>) -> Result<(), Refused> {
@@ -211,6 +248,7 @@ impl Outbox {
         if let Some(queued) = state.queue.remove(place) {
             state.queued_bytes -= queued.line.len();
         }
+        self.freed.notify_waiters();
         true
     }
 
@@ -250,6 +288,7 @@ impl Outbox {
         state.writer = None;
         drop(state);
         self.wake.notify_one();
+        self.freed.notify_waiters();
     }
 
     fn next_batch(&self) -> Next {
@@ -281,6 +320,7 @@ impl Outbox {
             batch.add(id, line);
             batch.held.extend(held);
         }
+        self.freed.notify_waiters();
         Next::Write(writer, batch)
     }
 
@@ -298,6 +338,7 @@ impl Outbox {
         state.writer = None;
         let waiting = state.queue.drain(..).filter_map(|queued| queued.id);
         let not_sent = failed.not_sent.into_iter().chain(waiting).collect();
+        self.freed.notify_waiters();
         Broken {
             error: failed.error,
             not_sent,
@@ -306,6 +347,10 @@ impl Outbox {
 }
 
 impl State {
+    fn has_room(&self, size: usize, limit: usize) -> bool {
+        self.queued_bytes + self.tail.len() + size <= limit
+    }
+
     fn has_work(&self) -> bool {
         !self.queue.is_empty() || !self.tail.is_empty() || self.is_unflushed
     }
