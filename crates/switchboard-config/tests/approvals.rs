@@ -188,7 +188,12 @@ fn every_change_of_what_runs_asks_again() {
                     assert!(desk.runs(&changed_entry), "`stdio` goes without saying");
                     continue;
                 }
-                assert!(!desk.runs(&changed_entry), "{key}: {changed}");
+                let asks = match desk.admit(&changed_entry) {
+                    Admission::AwaitingApproval { waiting, .. } => waiting == Waiting::Changed,
+                    Admission::Invalid(_) => true,
+                    Admission::Launch(_) | Admission::Refused(_) => false,
+                };
+                assert!(asks, "{key}: {changed}");
                 tried += 1;
             }
             // Changed back it is what was approved.
@@ -418,12 +423,7 @@ fn nothing_that_is_shown_or_kept_is_a_secret() {
         "auth": { "clientSecret": "literal4" }
     }));
     let shown = serde_json::to_value(entry.shown().unwrap()).unwrap();
-    let program = desk
-        .folder
-        .path()
-        .join("bin/server")
-        .canonicalize()
-        .unwrap();
+    let program = desk.folder.path().join("bin/server");
     assert_eq!(
         shown,
         json!({

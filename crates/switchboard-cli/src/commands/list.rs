@@ -146,7 +146,7 @@ fn how_to_approve(inspected: &[(&ServerEntry, Inspection)], servers: &Servers) -
         many => format!("{many} servers of this project are not approved and were not started."),
     };
     Some(format!(
-        "{what}\nTo look at them and approve: switchboard trust"
+        "{what}\nTo see what would run, and approve it: switchboard trust"
     ))
 }
 

@@ -54,10 +54,20 @@ pub(crate) async fn run(
         }
         return Ok(Exit::Ok);
     }
+    if !entries.is_empty() && !args.yes && !args.reject && !context.screen.can_ask {
+        for (index, entry) in entries.iter().enumerate() {
+            let is_first = index == 0;
+            if !is_first && !context.screen.is_json() {
+                context.screen.print("")?;
+            }
+            show(entry, &approvals, args, &context.screen)?;
+        }
+        return Err(nobody_to_ask(&entries, context));
+    }
     let mut decided = Vec::new();
     for entry in entries {
         show(entry, &approvals, args, &context.screen)?;
-        let decision = decide(entry, args, context, signals).await?;
+        let decision = decide(args, context, signals).await?;
         if let Some(verdict) = decision.verdict() {
             file.record(&[entry], verdict, SystemTime::now())
                 .map_err(|error| failure(&error, &file))?;
@@ -203,8 +213,15 @@ fn show(
     }
 }
 
+fn nobody_to_ask(entries: &[&ServerEntry], context: &Context) -> Failure {
+    let names: Vec<_> = entries.iter().map(|entry| entry.name().as_str()).collect();
+    let names = names.join(", ");
+    let message = format!("not approved: {names}; there is nobody to ask");
+    let again = context.again();
+    Failure::new(Kind::Untrusted, message).hint(format!("if that may run: {again} --yes"))
+}
+
 async fn decide(
-    entry: &ServerEntry,
     args: &TrustArgs,
     context: &Context,
     signals: &mut Signals,
@@ -214,14 +231,6 @@ async fn decide(
     }
     if args.reject {
         return Ok(Decision::Rejected);
-    }
-    if !context.screen.can_ask {
-        let message = format!(
-            "server {} is not approved: there is nobody to ask",
-            entry.name()
-        );
-        return Err(Failure::new(Kind::Untrusted, message)
-            .hint(format!("if it may run: {} --yes", context.again())));
     }
     let question = format!(
         "Approve it? {} ",

@@ -103,7 +103,7 @@ async fn a_projects_servers_wait_for_approval_and_are_not_started() {
             not approved
 
         2 servers of this project are not approved and were not started.
-        To look at them and approve: switchboard trust
+        To see what would run, and approve it: switchboard trust
         ");
     assert!(!desk.sandbox.project().join("started").exists());
     let ran = desk.finish(desk.untrusting(&["get", "one"])).await;

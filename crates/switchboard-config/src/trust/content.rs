@@ -4,7 +4,7 @@
 //! the same when they run, whatever else is written in them; and no secret stands in what is shown.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
@@ -300,8 +300,10 @@ fn show(
             ("type", ..) => Some(json!(kind_name(&config.transport))),
             ("cwd", _, Some(value)) => {
                 let cwd = filled_in(value, environment);
-                cwd.as_str()
-                    .map(|cwd| json!(root.join(cwd).to_string_lossy()))
+                cwd.as_str().map(|cwd| {
+                    let cwd: PathBuf = root.join(cwd).components().collect();
+                    json!(cwd.to_string_lossy())
+                })
             }
             (_, Weight::Expanded, value) => value.map(|value| filled_in(value, environment)),
             ("env" | "headers", _, value) => value.map(named_values),

@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// The file behind a command.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    /// Where it is, without links; `None` if there is no such program.
+    /// Where it is, in a project without links; `None` if there is no such program.
     pub(super) path: Option<PathBuf>,
     pub(super) place: Place,
 }
@@ -68,8 +68,12 @@ impl Program {
         } else {
             Place::Elsewhere
         };
+        let path = match place {
+            Place::Elsewhere => found,
+            _ => real,
+        };
         Self {
-            path: Some(real),
+            path: Some(path),
             place,
         }
     }

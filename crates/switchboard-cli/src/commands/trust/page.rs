@@ -12,7 +12,7 @@ use crate::render::text::{shell_word, width};
 use crate::render::{Screen, day};
 
 /// How far values stand in.
-const INDENT: usize = 16;
+const INDENT: usize = 20;
 /// A command line longer than this is shown with one word on each line.
 const LONG: usize = 76;
 
@@ -130,6 +130,10 @@ impl Page {
                 Some(value) => exact(&value.to_string()),
                 None => "nothing".to_owned(),
             };
+            if field == "programHash" {
+                self.field("", ["  the program, a file of this project".to_owned()]);
+                continue;
+            }
             let field = exact(&field);
             let (before, after) = (value(before), value(after));
             self.field("", [format!("  {field} was {before}, is {after}")]);
