@@ -396,6 +396,9 @@ impl Servers {
     pub(crate) fn diagnose(&self, screen: &Screen) {
         screen.diagnose(&self.loaded.diagnostics);
         screen.diagnose(&self.settings.diagnostics);
+        if !self.settings.closed.is_empty() {
+            screen.say("until the settings are mended, nothing can be called");
+        }
     }
 
     /// Everything that is wrong with the config.

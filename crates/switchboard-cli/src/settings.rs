@@ -2,6 +2,7 @@
 //!
 //! Invariant: settings that cannot be used become a deny of every MCP tool, which says what to mend.
 
+use std::path::Path;
 use std::time::Duration;
 
 use switchboard::mcp::Hint;
@@ -104,6 +105,26 @@ pub(crate) fn deadlines(settings: &Settings, typed: impl Fn(&str) -> Option<u64>
         *field = Duration::from_millis(settings.bound(key, typed(key), default));
     }
     deadlines
+}
+
+/// How the bound of this name, as the engine spells it, is raised; `None` where it cannot be.
+pub(crate) fn how_to_raise(bound: &str, file: &Path) -> Option<String> {
+    if bound == "json_depth" {
+        // By default as high as it gets.
+        return None;
+    }
+    let (mut limits, mut deadlines) = (Limits::default(), Deadlines::default());
+    let limits = limit_fields(&mut limits).map(|(key, _)| key);
+    let deadlines = deadline_fields(&mut deadlines).map(|(key, _)| key);
+    let is_meant = |key: &&&str| bound.split('_').collect::<String>() == key.to_ascii_lowercase();
+    let groups = [("limits", limits.as_slice()), ("deadlines", &deadlines)];
+    groups.iter().find_map(|(group, keys)| {
+        let key = keys.iter().find(is_meant)?;
+        let file = file.display();
+        Some(format!(
+            r#"raise it by "{group}": {{ "{key}": … }} in {file}"#
+        ))
+    })
 }
 
 fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 19] {

@@ -164,6 +164,8 @@ pub enum CallError {
         tool: ToolId,
         /// What happened.
         reason: String,
+        /// The limit that was crossed, where it was one: a field of [`Limits`](crate::Limits).
+        limit: Option<&'static str>,
     },
     /// The server answered with an error.
     #[error("server {} refused {}: {error}", .tool.server, .tool.tool)]
@@ -219,6 +221,18 @@ impl CallError {
                 self,
                 Self::Unavailable { .. } | Self::NotSent { .. } | Self::TimedOut { .. }
             )
+    }
+
+    /// The limit that was crossed, where it was one: a field of [`Limits`](crate::Limits) or
+    /// [`Deadlines`](crate::Deadlines).
+    pub fn limit(&self) -> Option<&'static str> {
+        match self {
+            Self::Unusable { problem, .. } => problem.limit(),
+            Self::NotSent { limit, .. } => *limit,
+            Self::TimedOut { idle: true, .. } => Some("idle"),
+            Self::TimedOut { .. } => Some("call"),
+            _ => None,
+        }
     }
 
     /// What to do about it, where that is known.

@@ -108,6 +108,18 @@ pub(crate) enum RequestError {
     },
 }
 
+impl RequestError {
+    /// The field of [`Limits`] that was crossed before anything was sent, if one was.
+    pub(crate) fn limit(&self) -> Option<&'static str> {
+        match self {
+            Self::Congested { .. } => Some("outbox_bytes"),
+            Self::NoRoom { .. } => Some("memory_bytes"),
+            Self::TooLong { .. } => Some("message_bytes"),
+            _ => None,
+        }
+    }
+}
+
 fn timeout_text(after: Duration, idle: bool) -> String {
     let after = legible(after);
     if idle {

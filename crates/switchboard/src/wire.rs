@@ -153,6 +153,17 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// The field of [`Limits`] that was crossed, if one was.
+    pub fn limit(&self) -> Option<&'static str> {
+        match self {
+            Self::TooLong { .. } => Some("message_bytes"),
+            Self::NoRoom { .. } => Some("memory_bytes"),
+            Self::TooManyNodes { .. } => Some("json_nodes"),
+            Self::TooDeep { .. } => Some("json_depth"),
+            Self::Malformed(_) => None,
+        }
+    }
+
     fn malformed(text: impl Into<String>) -> Self {
         Self::Malformed(text.into())
     }

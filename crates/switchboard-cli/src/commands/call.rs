@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Map, Value};
 use switchboard::content::sanitize;
 use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Denial, Event, Host, Output};
+use switchboard_config::Scope;
 
 use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
 use crate::always::shelves;
@@ -22,7 +23,7 @@ use crate::render::progress::{Line, tell};
 use crate::render::style::Paint;
 use crate::render::{Screen, json};
 use crate::schema::Schema;
-use crate::settings::why_closed;
+use crate::settings::{self, why_closed};
 use crate::signals::Signals;
 
 /// More than this is no set of arguments: the engine would not send it.
@@ -54,7 +55,7 @@ pub(crate) async fn run(
         let tool = find_tool(host, entry, &args.tool)?;
         let arguments = fit(given, &Schema::read(&tool.definition.input_schema))?;
         let outcome = make(host, &tool, Value::Object(arguments), screen, &is_under_way).await;
-        let output = outcome.map_err(|error| explain(error, &tool))?;
+        let output = outcome.map_err(|error| explain(error, &tool, context))?;
         show(&output, context)
     })
     .await;
@@ -145,7 +146,7 @@ async fn make(
     }
 }
 
-fn explain(error: CallError, tool: &CatalogTool) -> Failure {
+fn explain(error: CallError, tool: &CatalogTool, context: &Context) -> Failure {
     let hint = match &error {
         CallError::Denied {
             denial: Denial::NobodyToAsk,
@@ -154,9 +155,22 @@ fn explain(error: CallError, tool: &CatalogTool) -> Failure {
         CallError::InvalidArguments { .. } => {
             Some(format!("switchboard describe {}", tool.wire_name))
         }
-        _ => None,
+        error => how_to_raise(error, context),
     };
     Failure::from(error).hint_if_known(hint)
+}
+
+/// Which setting raises the limit that stood in the way.
+fn how_to_raise(error: &CallError, context: &Context) -> Option<String> {
+    let limit = error.limit()?;
+    let file = context.places().settings_file(Scope::User)?;
+    let hint = settings::how_to_raise(limit, &file)?;
+    Some(match error {
+        CallError::TimedOut { tool, .. } => {
+            format!("{hint}, or by \"timeout\" in the entry of {}", tool.server)
+        }
+        _ => hint,
+    })
 }
 
 fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {

@@ -159,7 +159,7 @@ fn decide(
     if left_out > 0 {
         let rules = count(left_out, "allow rule");
         notes.push(format!(
-            "{rules} of the project left out: they count while the project is trusted"
+            "left out, because the project is not trusted: {rules} of its settings"
         ));
     }
     Answer {

@@ -35,7 +35,7 @@ async fn a_tool_that_never_answers() {
     );
     assert!(
         ran.stderr
-            .ends_with("it may or may not have been carried out"),
+            .contains("it may or may not have been carried out\nhint: raise it by "),
         "{ran}"
     );
 }
@@ -75,11 +75,12 @@ async fn a_server_that_answers_twice() {
 
 #[tokio::test]
 async fn an_answer_that_is_too_long() {
-    assert_snapshot!(call([Step::ReplyOfSize(17 * 1024 * 1024)]).await, @"
+    assert_snapshot!(call([Step::ReplyOfSize(17 * 1024 * 1024)]).await, @r#"
         exit 7
         --- stderr
         error: the answer of t of server ant cannot be used: longer than 16777216 bytes (limit `message_bytes`; raise it to accept more)
-        ");
+        hint: raise it by "limits": { "messageBytes": … } in [sandbox]/home/.config/switchboard/settings.json
+        "#);
 }
 
 #[tokio::test]

@@ -384,13 +384,18 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
         | RequestError::NoRoom { .. }
         | RequestError::TooLong { .. } => CallError::NotSent {
             tool,
+            limit: error.limit(),
             reason: error.to_string(),
         },
         RequestError::Lost { delivery, end } => {
             let reason = found.server.reason_of_loss().await;
             let reason = reason.unwrap_or_else(|| end.to_string());
             match delivery {
-                Delivery::NotSent => CallError::NotSent { tool, reason },
+                Delivery::NotSent => CallError::NotSent {
+                    tool,
+                    reason,
+                    limit: None,
+                },
                 _ => CallError::OutcomeUnknown { tool, reason },
             }
         }

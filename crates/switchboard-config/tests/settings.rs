@@ -1,0 +1,404 @@
+//! Settings files: what they say, what is wrong with them, and what closes MCP.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed expectation fails the test that had it"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use switchboard_config::{
+    Folders, Places, Profile, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting, Scope,
+    ServerMatch, ServerPolicy, Settings, load_settings,
+};
+use tempfile::TempDir;
+
+/// For these tests whatever is not empty and has no `!` is valid.
+const GRAMMAR: RuleGrammar = RuleGrammar {
+    tool: check,
+    pattern: check,
+};
+
+fn check(text: &str) -> Result<(), String> {
+    if text.is_empty() || text.contains('!') {
+        return Err(format!("{text:?} is not valid"));
+    }
+    Ok(())
+}
+
+struct Home {
+    /// Removed on drop.
+    _folder: TempDir,
+    places: Places,
+}
+
+impl Home {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let project = root.join("home/project");
+        fs::create_dir_all(project.join(".git")).unwrap();
+        let folders = Folders {
+            home: root.join("home"),
+            config: root.join("home/.config/switchboard"),
+            state: root.join("home/.local/state/switchboard"),
+            managed: root.join("etc"),
+        };
+        let places = Places::find(&project, folders);
+        Self {
+            _folder: folder,
+            places,
+        }
+    }
+
+    fn file(&self, scope: Scope) -> PathBuf {
+        self.places.settings_file(scope).unwrap()
+    }
+
+    fn write(&self, scope: Scope, text: &str) -> PathBuf {
+        let path = self.file(scope);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn load(&self) -> Settings {
+        load_settings(&self.places, &GRAMMAR)
+    }
+}
+
+/// The settings when only this file is there.
+fn load(scope: Scope, text: &str) -> Settings {
+    let home = Home::new();
+    home.write(scope, text);
+    home.load()
+}
+
+fn told(settings: &Settings) -> Vec<String> {
+    let told = settings.diagnostics.iter();
+    told.map(|it| format!("{}: {}", it.severity, it.message))
+        .collect()
+}
+
+fn tools(settings: &Settings, project: ProjectRules) -> Vec<(&str, RuleAction, Scope)> {
+    let rules = settings.rules(project);
+    rules
+        .map(|rule| (rule.tool.as_str(), rule.action, rule.scope))
+        .collect()
+}
+
+#[test]
+fn without_files_nothing_is_settled_and_nothing_is_said() {
+    let settings = Home::new().load();
+    assert_eq!(settings.rules(ProjectRules::All).count(), 0);
+    assert!(settings.closed.is_empty() && settings.diagnostics.is_empty());
+    assert_eq!(settings.policy, ServerPolicy::default());
+}
+
+#[test]
+fn a_rule_is_read_with_its_place() {
+    let text = r#"{
+  // comments and trailing commas are fine
+  "$schema": "settings.schema.json",
+  "permissions": [
+    { "tool": "mcp__a", "pattern": "path=/srv/*", "action": "allow" },
+    { "tool": "mcp__b", "pattern": ["x=1", "y=2"], "hint": "destructive", "action": "deny", },
+  ],
+}"#;
+    let home = Home::new();
+    let path = home.write(Scope::User, text);
+    let settings = home.load();
+    assert_eq!(told(&settings), [""; 0]);
+    let rules: Vec<&RuleSetting> = settings.rules(ProjectRules::All).collect();
+    let [first, second] = rules.as_slice() else {
+        unreachable!("two rules")
+    };
+    assert_eq!(
+        (first.tool.as_str(), first.patterns.as_slice(), first.hint),
+        ("mcp__a", ["path=/srv/*".to_owned()].as_slice(), None)
+    );
+    assert_eq!(first.origin.to_string(), format!("{}:5:5", path.display()));
+    assert_eq!(second.patterns, ["x=1", "y=2"]);
+    assert_eq!(second.hint, Some(RuleHint::Destructive));
+    assert_eq!(
+        (second.action, second.scope, second.origin.line),
+        (RuleAction::Deny, Scope::User, 6)
+    );
+}
+
+#[test]
+fn scopes_are_read_in_order_and_a_project_grants_nothing_unless_trusted() {
+    use RuleAction::{Allow, Ask, Deny};
+    let home = Home::new();
+    for scope in [Scope::Project, Scope::User, Scope::Local, Scope::Managed] {
+        let rules = r#"{"permissions": [{"tool": "d", "action": "deny"}, {"tool": "k", "action": "ask"}, {"tool": "a", "action": "allow"}]}"#;
+        home.write(scope, rules);
+    }
+    let settings = home.load();
+    let of = |scope| [("d", Deny, scope), ("k", Ask, scope), ("a", Allow, scope)];
+    let scopes = [Scope::Managed, Scope::Local, Scope::User, Scope::Project];
+    let mut expected: Vec<_> = scopes.into_iter().flat_map(of).collect();
+    assert_eq!(tools(&settings, ProjectRules::All), expected);
+    expected.pop();
+    assert_eq!(tools(&settings, ProjectRules::Narrowing), expected);
+}
+
+#[test]
+fn whatever_is_wrong_with_a_rule_closes() {
+    let cases = [
+        ("", "error: the file is empty"),
+        ("[]", "error: expected an object"),
+        (
+            "{\"permissions\": ",
+            "error: not valid JSON: expected value after colon in object property",
+        ),
+        (
+            r#"{"permissions": {}}"#,
+            "error: `permissions` must be a list of rules, not an object",
+        ),
+        (
+            r#"{"permissions": ["x"]}"#,
+            "error: a rule must be an object, not a string",
+        ),
+        (
+            r#"{"permissions": [{"tool": "x"}]}"#,
+            "error: `action` is missing in this rule",
+        ),
+        (
+            r#"{"permissions": [{"action": "deny"}]}"#,
+            "error: `tool` is missing in this rule",
+        ),
+        (
+            r#"{"permissions": [{"tool": 1, "action": "deny"}]}"#,
+            "error: `tool` must be a string, not a number",
+        ),
+        (
+            r#"{"permissions": [{"tool": "x", "action": "denny"}]}"#,
+            "error: unknown `action`; did you mean `deny`?",
+        ),
+        (
+            r#"{"permissions": [{"tool": "!", "action": "deny"}]}"#,
+            "error: \"!\" is not valid",
+        ),
+        (
+            r#"{"permissions": [{"tool": "x", "pattern": "!", "action": "deny"}]}"#,
+            "error: \"!\" is not valid",
+        ),
+        (
+            r#"{"permissions": [{"tool": "x", "pattern": [], "action": "deny"}]}"#,
+            "error: `pattern` is empty",
+        ),
+        (
+            r#"{"permissions": [{"tool": "x", "pattern": {}, "action": "deny"}]}"#,
+            "error: `pattern` must be a string, not an object",
+        ),
+        (
+            r#"{"permissions": [{"tool": "x", "hint": "readonly", "action": "deny"}]}"#,
+            "error: unknown `hint`; did you mean `readOnly`?",
+        ),
+        (
+            r#"{"permissions": [{"tool": "x", "patern": "a=b", "action": "allow"}]}"#,
+            "error: unknown key `patern`; did you mean `pattern`?",
+        ),
+        (
+            r#"{"permissions": [{"tool": "x", "action": "deny", "action": "allow"}]}"#,
+            "error: the key `action` is written twice; the last one counts",
+        ),
+        (
+            r#"{"permissions": [], "permissions": []}"#,
+            "error: the key `permissions` is written twice; the last one counts",
+        ),
+        (
+            r#"{"permision": []}"#,
+            "error: unknown key `permision`; did you mean `permissions`?",
+        ),
+        (
+            r#"{"disabledServers": "x"}"#,
+            "error: `disabledServers` must be a list of names of servers, not a string",
+        ),
+    ];
+    for scope in [Scope::User, Scope::Project, Scope::Managed] {
+        for (text, problem) in cases {
+            let settings = load(scope, text);
+            assert_eq!(told(&settings), [problem], "{text}");
+            let closed: Vec<_> = settings.closed.iter().map(|it| it.scope).collect();
+            assert_eq!(closed, [scope], "{text}");
+            // Nor may any server be used that nobody can say anything about any more.
+            let shut = settings.policy.allowed.as_deref() == Some(&[]);
+            assert_eq!(shut, scope == Scope::Managed, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_closes() {
+    let unreadable: [fn(&Path); 3] = [
+        |path| fs::create_dir(path).unwrap(),
+        |path| std::os::unix::fs::symlink("nowhere", path).unwrap(),
+        |path| fs::write(path, vec![b' '; 2 * 1024 * 1024]).unwrap(),
+    ];
+    for make in unreadable {
+        let home = Home::new();
+        let path = home.file(Scope::User);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        make(&path);
+        let settings = home.load();
+        assert_eq!(settings.closed.len(), 1);
+        let problem = &settings.closed.first().unwrap().problem;
+        let origin = problem.origin.as_ref().unwrap();
+        assert_eq!(origin.file.as_deref(), Some(path.as_path()));
+        assert_eq!(problem.hint.as_deref(), Some("mend the file, or remove it"));
+    }
+}
+
+#[test]
+fn what_forbids_nothing_is_only_warned_about() {
+    let cases = [
+        (r#"{"colour": 1}"#, "warning: unknown key `colour`"),
+        (
+            r#"{"limit": {}}"#,
+            "warning: unknown key `limit`; did you mean `limits`?",
+        ),
+        (
+            r#"{"limits": 1}"#,
+            "warning: `limits` must be an object, not a number",
+        ),
+        (
+            r#"{"limits": {"messageByte": 1}}"#,
+            "warning: unknown key `messageByte`; did you mean `messageBytes`?",
+        ),
+        (
+            r#"{"limits": {"messageBytes": 0}}"#,
+            "warning: `messageBytes` must be a whole number from 1 to 1099511627776; the default holds",
+        ),
+        (
+            r#"{"deadlines": {"call": "1s"}}"#,
+            "warning: `call` must be a whole number from 1 to 86400000; the default holds",
+        ),
+        (
+            r#"{"profile": "server"}"#,
+            "warning: `profile` counts in the administrator's file only and is ignored here",
+        ),
+    ];
+    for (text, problem) in cases {
+        let settings = load(Scope::User, text);
+        assert_eq!(told(&settings), [problem]);
+        assert!(settings.closed.is_empty(), "{text}");
+        assert_eq!(settings.policy, ServerPolicy::default());
+    }
+}
+
+#[test]
+fn a_bound_is_the_highest_word_and_a_project_may_only_lower_it() {
+    let with = |bounds: &[(Scope, u64)]| {
+        let home = Home::new();
+        for (scope, value) in bounds {
+            home.write(
+                *scope,
+                &format!(r#"{{"limits": {{"jsonNodes": {value}}}}}"#),
+            );
+        }
+        home.load()
+    };
+    let cases: [(&[(Scope, u64)], Option<u64>, u64); 8] = [
+        (&[], None, 50),
+        (&[], Some(60), 60),
+        (&[(Scope::User, 10)], None, 10),
+        (&[(Scope::User, 10)], Some(60), 60),
+        (&[(Scope::User, 10), (Scope::Local, 20)], None, 20),
+        (&[(Scope::Managed, 5), (Scope::Local, 20)], Some(60), 5),
+        (&[(Scope::Project, 100)], None, 50),
+        (&[(Scope::Project, 3), (Scope::Managed, 5)], Some(60), 3),
+    ];
+    for (bounds, typed, expected) in cases {
+        assert_eq!(
+            with(bounds).bound("jsonNodes", typed, 50),
+            expected,
+            "{bounds:?}"
+        );
+    }
+}
+
+#[test]
+fn the_word_of_the_organisation_is_read() {
+    let text = r#"{
+        "allowedServers": [{"name": "a"}, {"command": ["npx", "-y", "b"]}],
+        "deniedServers": [{"url": "https://*.example.com/*"}],
+        "managedServersOnly": true,
+        "profile": "server"
+    }"#;
+    let settings = load(Scope::Managed, text);
+    assert_eq!(told(&settings), [""; 0]);
+    let command = ["npx", "-y", "b"].map(str::to_owned).to_vec();
+    assert_eq!(
+        settings.policy,
+        ServerPolicy {
+            allowed: Some(vec![
+                ServerMatch::Name("a".to_owned()),
+                ServerMatch::Command(command),
+            ]),
+            denied: vec![ServerMatch::Url("https://*.example.com/*".to_owned())],
+            managed_only: true,
+            profile: Profile::Server,
+        }
+    );
+    for wrong in [
+        r#"{"deniedServers": ["a"]}"#,
+        r#"{"deniedServers": [{"name": "a", "url": "b"}]}"#,
+        r#"{"deniedServers": [{"command": []}]}"#,
+        r#"{"allowedServers": {"name": "a"}}"#,
+        r#"{"managedServersOnly": "yes"}"#,
+        r#"{"profile": "srv"}"#,
+        r#"{"deniedServer": []}"#,
+    ] {
+        let settings = load(Scope::Managed, wrong);
+        assert_eq!(settings.closed.len(), 1, "{wrong}");
+        assert_eq!(settings.policy.allowed.as_deref(), Some(&[][..]), "{wrong}");
+    }
+}
+
+#[test]
+fn switched_off_servers_are_told_with_their_place() {
+    let home = Home::new();
+    home.write(Scope::Local, "{\n  \"disabledServers\": [\"a\", \"b\"]\n}");
+    home.write(Scope::Project, r#"{"disabledServers": ["c"]}"#);
+    let settings = home.load();
+    let off: Vec<_> = settings
+        .disabled
+        .iter()
+        .map(|off| (off.name.as_str(), off.scope, off.origin.line))
+        .collect();
+    assert_eq!(
+        off,
+        [
+            ("a", Scope::Local, 2),
+            ("b", Scope::Local, 2),
+            ("c", Scope::Project, 1)
+        ]
+    );
+}
+
+#[test]
+fn a_finding_is_shown_with_a_caret_and_a_hint() {
+    let home = Home::new();
+    let path = home.write(
+        Scope::Project,
+        "{\n  \"permissions\": [\n    { \"tool\": \"x\", \"patern\": \"a=b\", \"action\": \"allow\" }\n  ]\n}\n",
+    );
+    let settings = home.load();
+    let shown: Vec<_> = settings
+        .diagnostics
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let expected = format!(
+        r#"error: unknown key `patern`; did you mean `pattern`?
+ --> {}:3:20
+  |
+3 |     {{ "tool": "x", "patern": "a=b", "action": "allow" }}
+  |                    ^^^^^^^^
+  = hint: a rule has tool, pattern, hint, action"#,
+        path.display()
+    );
+    assert_eq!(shown, [expected]);
+}
