@@ -4,10 +4,12 @@
 
 mod entry;
 
+use std::time::SystemTime;
+
 use serde::Serialize;
 use serde_json::Value;
 use switchboard_config::{
-    EditedFile, EntryProblem, Origin, Scope, ServerEntry, ServerName, WrittenEntry, check_server,
+    EditedFile, EntryProblem, Origin, Scope, ServerName, Verdict, WrittenEntry, check_server,
 };
 
 use super::scopes::{self, Held};
@@ -108,13 +110,14 @@ fn write(
     let origin = file.origin(&path);
     file.save()?;
     let held = scopes::with_server(name.as_str(), context);
+    let config = WrittenEntry::from_json(entry);
     let added = Added {
         name,
         scope,
         origin: origin.as_ref(),
-        config: WrittenEntry::from_json(entry),
+        config: config.clone(),
         replaced: before.is_some(),
-        approved: is_approved(&held, scope, context)?,
+        approved: is_approved(&held, scope, &config, context)?,
         wins: held.iter().find(|held| held.beats(scope)),
         covers: held
             .iter()
@@ -151,23 +154,28 @@ fn check(
     Ok(checked.warnings.into_iter().chain(strict).collect())
 }
 
-/// What the user typed here is consent to it. In the user's own scopes the scope says so.
-fn is_approved(held: &[Held], scope: Scope, context: &Context) -> Result<bool, Failure> {
-    let added = held.iter().find(|held| held.scope == scope);
-    match added {
-        Some(added) if scope == Scope::Project => record_approval(&added.entry, context),
-        _ => Ok(true),
+/// What the user typed here is consent to it. In the user's own scopes the scope says so; for the project
+/// it is recorded, if the file still says what was typed.
+fn is_approved(
+    held: &[Held],
+    scope: Scope,
+    typed: &WrittenEntry,
+    context: &Context,
+) -> Result<bool, Failure> {
+    if scope != Scope::Project {
+        return Ok(true);
     }
-}
-
-/// Records that the user approved an entry of the project, by having added it. Until approvals are kept
-/// nothing is recorded, and the entry waits as any other of the project.
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "writing the record can fail, once there is one"
-)]
-fn record_approval(_entry: &ServerEntry, _context: &Context) -> Result<bool, Failure> {
-    Ok(false)
+    let added = held.iter().find(|held| held.scope == scope);
+    match added.map(|held| &held.entry) {
+        // Without a hash there is nothing that could be approved: a variable is not set yet.
+        Some(entry) if entry.written() == typed && entry.content_hash().is_some() => {
+            let file = context.approvals_file();
+            file.record(&[entry], Verdict::Approved, SystemTime::now())
+                .map_err(|error| Failure::new(Kind::Config, error.to_string()))?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// What was done.
@@ -268,7 +276,7 @@ fn wording(added: &Added<'_>, context: &Context) -> String {
     let next = if added.approved {
         "switchboard list"
     } else {
-        "switchboard --trust-project list"
+        "switchboard trust"
     };
     lines.push(format!("Next: {}", style.paint(Paint::Cyan, next)));
     lines.join("\n")
