@@ -70,7 +70,7 @@ pub use settings::{
 };
 pub use trust::{
     Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Change, Consent, ContentHash,
-    LaunchSpec, Refusal, ServerEntry, Shown, Standing, Trust, Verdict, Waiting,
+    LaunchSpec, Refusal, Seal, ServerEntry, Shown, Standing, Trust, Verdict, Waiting,
 };
 pub use validate::{CheckedEntry, EntryProblem, check_server, parse_server};
 pub use watch::{Reading, Targets, Watched, Watcher};

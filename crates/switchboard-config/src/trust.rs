@@ -6,7 +6,9 @@
 
 mod approvals;
 mod content;
+mod hash;
 mod program;
+mod shown;
 mod store;
 
 use std::fs;
@@ -24,7 +26,9 @@ use crate::validate::EntryProblem;
 use crate::written::WrittenEntry;
 
 pub use approvals::{Approval, Approvals, Standing, Verdict};
-pub use content::{Change, ContentHash, Shown};
+pub use hash::ContentHash;
+pub use program::Seal;
+pub use shown::{Change, Shown};
 pub use store::{ApprovalsError, ApprovalsFile};
 
 pub(crate) use content::Content;
@@ -162,6 +166,10 @@ impl ServerEntry {
                 scope: self.scope,
                 origin: self.origin.clone(),
                 written: self.written.clone(),
+                seal: match (&self.content, consent) {
+                    (Some(content), Consent::Approved) => content.seal.clone(),
+                    _ => None,
+                },
                 consent,
             }),
             Err(Withheld::Waiting(waiting)) => Admission::AwaitingApproval {
@@ -370,6 +378,7 @@ pub struct LaunchSpec {
     written: WrittenEntry,
     consent: Consent,
     switched_off: Option<Origin>,
+    seal: Option<Seal>,
 }
 
 impl LaunchSpec {
@@ -390,6 +399,7 @@ impl LaunchSpec {
             origin: Origin::in_code(),
             written: WrittenEntry::from_config(&config),
             consent: Consent::Embedder,
+            seal: None,
             config,
             switched_off: None,
         }
@@ -428,6 +438,11 @@ impl LaunchSpec {
     /// By what act somebody consented to it.
     pub fn consent(&self) -> Consent {
         self.consent
+    }
+
+    /// What must still hold when the program is started, where the user approved a certain one.
+    pub fn seal(&self) -> Option<&Seal> {
+        self.seal.as_ref()
     }
 
     /// Whether both start the same server in the same way, wherever and however they are written.

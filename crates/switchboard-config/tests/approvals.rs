@@ -415,7 +415,7 @@ fn nothing_that_is_shown_or_kept_is_a_secret() {
     let desk = Desk::new();
     let entry = desk.entry(&json!({
         "command": "server",
-        "args": ["--token=${TOKEN}", "${HOME}/x", "${UNSET:-default}"],
+        "args": ["--token=${TOKEN}", "${HOME}/x", "${UNSET:-default}", "-k=ghp_0123456789abcdefABCD"],
         "env": {
             "API_TOKEN": "sk-literal", "B": "Bearer ${TOKEN}", "MY_SECRET": "${TOKEN:-literal2}",
             "apiKey": "sk-3", "LD_PRELOAD": "./evil.so", "KEYBOARD": "us"
@@ -430,7 +430,7 @@ fn nothing_that_is_shown_or_kept_is_a_secret() {
             "type": "stdio",
             "command": "server",
             "program": program,
-            "args": ["--token=${TOKEN}", "/home/ada/x", "default"],
+            "args": ["--token=${TOKEN}", "/home/ada/x", "default", "-k=***"],
             "env": {
                 "API_TOKEN": "***", "B": "Bearer ${TOKEN}", "MY_SECRET": "${TOKEN:-***}",
                 "apiKey": "***", "LD_PRELOAD": "./evil.so", "KEYBOARD": "us"
@@ -441,8 +441,24 @@ fn nothing_that_is_shown_or_kept_is_a_secret() {
     );
     desk.approve(&entry);
     let kept = fs::read_to_string(desk.file().path()).unwrap();
-    for secret in ["hush", "sk-", "literal"] {
+    for secret in ["hush", "sk-", "literal", "ghp_"] {
         assert!(!kept.contains(secret), "{kept}");
+    }
+}
+
+#[test]
+fn no_command_passes_for_a_secret() {
+    let desk = Desk::new();
+    let commands = [
+        "TOKEN=x touch marker",
+        "Authorization: touch marker",
+        ": -----BEGIN PRIVATE KEY\ntouch marker",
+        "token=$(touch marker)",
+    ];
+    for command in commands {
+        let entry = desk.entry(&json!({ "command": "sh", "args": ["--password", command] }));
+        let shown = entry.shown().unwrap().as_object();
+        assert_eq!(shown["args"], json!(["--password", command]));
     }
 }
 

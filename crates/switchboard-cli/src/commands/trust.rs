@@ -40,33 +40,25 @@ pub(crate) async fn run(
     // What cannot be read cannot be added to, and is better said before anybody is asked.
     let approvals = file.read().map_err(|error| failure(&error, &file))?;
     let entries = match &args.name {
-        Some(name) => vec![server_named(&servers, name)?],
+        Some(name) => {
+            let entry = server_named(&servers, name)?;
+            if let Some(word) = nothing_to_decide(entry, &approvals, args)? {
+                return say_so(entry, &word, &approvals, &context.screen);
+            }
+            vec![entry]
+        }
         None => waiting(&servers, &approvals),
     };
-    if let (Some(_), [entry]) = (&args.name, entries.as_slice())
-        && let Some(word) = nothing_to_decide(entry, &approvals, args)?
-    {
-        if context.screen.is_json() {
-            let decided = [Decided::new(entry, &approvals, Decision::Unchanged)];
-            print_decided(&decided, &context.screen)?;
-        } else {
-            context.screen.print(&word)?;
-        }
-        return Ok(Exit::Ok);
-    }
-    if !entries.is_empty() && !args.yes && !args.reject && !context.screen.can_ask {
+    let is_answered = args.yes || args.reject || context.screen.can_ask;
+    if !is_answered && !entries.is_empty() {
         for (index, entry) in entries.iter().enumerate() {
-            let is_first = index == 0;
-            if !is_first && !context.screen.is_json() {
-                context.screen.print("")?;
-            }
-            show(entry, &approvals, args, &context.screen)?;
+            show(index, entry, &approvals, args, &context.screen)?;
         }
         return Err(nobody_to_ask(&entries, context));
     }
     let mut decided = Vec::new();
-    for entry in entries {
-        show(entry, &approvals, args, &context.screen)?;
+    for (index, entry) in entries.into_iter().enumerate() {
+        show(index, entry, &approvals, args, &context.screen)?;
         let decision = decide(args, context, signals).await?;
         if let Some(verdict) = decision.verdict() {
             file.record(&[entry], verdict, SystemTime::now())
@@ -77,16 +69,37 @@ pub(crate) async fn run(
         }
         decided.push(Decided::new(entry, &approvals, decision));
     }
-    if context.screen.is_json() {
-        print_decided(&decided, &context.screen)?;
+    finish(&decided, &context.screen)
+}
+
+fn finish(decided: &[Decided<'_>], screen: &Screen) -> Result<Exit, Failure> {
+    if screen.is_json() {
+        print_decided(decided, screen)?;
     } else if decided.is_empty() {
-        context.screen.print("Nothing waits for approval here.")?;
+        screen.print("Nothing waits for approval here.")?;
     }
     let is_left = |decided: &Decided<'_>| decided.decision == Decision::Left;
-    Ok(match decided.iter().any(is_left) {
-        true => Exit::Unavailable,
-        false => Exit::Ok,
-    })
+    if decided.iter().any(is_left) {
+        Ok(Exit::Unavailable)
+    } else {
+        Ok(Exit::Ok)
+    }
+}
+
+/// There is nothing to decide.
+fn say_so(
+    entry: &ServerEntry,
+    word: &str,
+    approvals: &Approvals,
+    screen: &Screen,
+) -> Result<Exit, Failure> {
+    if screen.is_json() {
+        let decided = [Decided::new(entry, approvals, Decision::Unchanged)];
+        print_decided(&decided, screen)?;
+    } else {
+        screen.print(word)?;
+    }
+    Ok(Exit::Ok)
 }
 
 /// What became of an entry.
@@ -197,16 +210,19 @@ fn nothing_to_decide(
 
 /// Shows an entry: as the result, or beside it if that is to be data.
 fn show(
+    index: usize,
     entry: &ServerEntry,
     approvals: &Approvals,
     args: &TrustArgs,
     screen: &Screen,
 ) -> Result<(), Failure> {
     let is_asked = !args.yes && !args.reject;
+    let page = page::render(entry, approvals.standing(entry), screen);
+    let page = if index > 0 { format!("\n{page}") } else { page };
     match screen.is_json() {
-        false => screen.print(&page::render(entry, approvals.standing(entry), screen)),
+        false => screen.print(&page),
         true if is_asked && screen.can_ask => {
-            say_anyway(&page::render(entry, approvals.standing(entry), screen));
+            say_anyway(&page);
             Ok(())
         }
         true => Ok(()),

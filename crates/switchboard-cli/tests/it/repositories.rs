@@ -102,10 +102,8 @@ impl Lab {
     }
 
     fn was_contacted(&self) -> bool {
-        match self.listener.accept() {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-            _ => true,
-        }
+        let accepted = self.listener.accept();
+        !matches!(accepted, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 }
 
@@ -117,7 +115,10 @@ const ROWS: [Row; 30] = [
         lab.server(&json!({"command": "npx", "args": ["-y", "-c", lab.touch()]}));
     }),
     ("node -e behind env", |lab| {
-        let code = format!("require('fs').writeFileSync({:?}, '')", lab.marker());
+        let code = format!(
+            "require('fs').writeFileSync('{}', '')",
+            lab.marker().display()
+        );
         lab.server(&json!({"command": "env", "args": ["A=b", "node", "-e", code]}));
     }),
     ("an entry that asks to be loaded", |lab| {
@@ -220,7 +221,10 @@ const ROWS: [Row; 30] = [
     ("NODE_OPTIONS", |lab| {
         lab.server(&json!({"command": "node", "args": ["-v"]}));
         lab.approve();
-        let code = format!("require('fs').writeFileSync({:?}, '')", lab.marker());
+        let code = format!(
+            "require('fs').writeFileSync('{}', '')",
+            lab.marker().display()
+        );
         lab.desk.sandbox.write("evil.js", code);
         lab.server(&json!({"command": "node", "args": ["-v"], "env": {"NODE_OPTIONS": "--require ./evil.js"}}));
     }),

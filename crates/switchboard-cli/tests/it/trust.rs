@@ -15,7 +15,7 @@ async fn run(desk: &Desk, args: &[&str]) -> Ran {
     desk.finish(command).await
 }
 
-fn project_file(desk: &Desk, servers: Value) {
+fn project_file(desk: &Desk, servers: &Value) {
     let text = json!({ "mcpServers": servers }).to_string();
     desk.sandbox.write(".mcp.json", text);
 }
@@ -26,7 +26,7 @@ async fn what_would_run_is_shown_and_nothing_is_approved_without_an_answer() {
     desk.sandbox.write_executable("tools/run", "#!/bin/sh\n");
     project_file(
         &desk,
-        json!({
+        &json!({
             "mine": {
                 "command": "./tools/run",
                 "args": ["--root", "${HOME}", "two words", "--token=${GITHUB_TOKEN}"],
@@ -103,11 +103,11 @@ async fn an_approved_entry_runs_until_it_changes_and_says_what_changed() {
         ");
     assert_eq!(run(&desk, &call).await.code, 4);
 
-    project_file(&desk, json!({"ant": {"command": "true", "args": ["one"]}}));
+    project_file(&desk, &json!({"ant": {"command": "true", "args": ["one"]}}));
     run(&desk, &["trust", "--yes"]).await;
     project_file(
         &desk,
-        json!({"ant": {"command": "true", "args": ["two"], "cwd": "/"}}),
+        &json!({"ant": {"command": "true", "args": ["two"], "cwd": "/"}}),
     );
     assert_snapshot!(run(&desk, &["list"]).await, @"
         exit 0
@@ -126,7 +126,7 @@ async fn an_approved_entry_runs_until_it_changes_and_says_what_changed() {
         data["servers"][0]["changes"],
         json!([
             {"field": "args", "before": ["one"], "after": ["two"]},
-            {"field": "cwd", "before": null, "after": "/"},
+            {"field": "cwd", "after": "/"},
         ])
     );
     assert_eq!(data["servers"][0]["decision"], "approved");
@@ -161,7 +161,7 @@ async fn what_needs_no_approval_or_cannot_have_one_is_told() {
     let desk = Desk::empty();
     project_file(
         &desk,
-        json!({"bad": {"command": 5}, "good": {"command": "true"}}),
+        &json!({"bad": {"command": 5}, "good": {"command": "true"}}),
     );
     let mine = json!({"mcpServers": {"mine": {"command": "true"}}});
     desk.sandbox.write_home(".mcp.json", mine.to_string());

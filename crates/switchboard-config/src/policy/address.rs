@@ -4,6 +4,7 @@
 //! got around. Invariant: an [`Address`] is one that every reader takes for the same place; whatever is
 //! odd is none.
 
+use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A plain address: lower-case host without a dot at its end, a port, a path without `.` and `..`.
@@ -149,7 +150,10 @@ fn plain_path(path: &str) -> Option<String> {
             }
             // A slash, a backslash or a `%` in disguise: some see through it.
             b'/' | b'\\' | b'%' | 0..=31 => return None,
-            _ => plain.push_str(&format!("%{code:02X}")),
+            _ => {
+                // Writing to a string cannot fail.
+                let _ = write!(plain, "%{code:02X}");
+            }
         }
     }
     let climbs = plain.split('/').any(|part| matches!(part, "." | ".."));

@@ -122,6 +122,18 @@ pub(crate) fn in_text(text: &str) -> Vec<Range<usize>> {
     parts
 }
 
+/// The text with only those parts masked that are tokens beyond doubt and could be nothing else, no
+/// command for one: for those who are asked whether it may run.
+pub(crate) fn without_tokens(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let mut parts = known_tokens(text);
+    parts.retain(|part| {
+        let token = text.get(part.clone());
+        token.is_some_and(|token| token.chars().all(is_part))
+    });
+    masked(text, &parts)
+}
+
 /// The text with `parts` of it masked.
 pub(crate) fn masked(text: &str, parts: &[Range<usize>]) -> String {
     let mut masked = String::new();

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ServerEntry;
-use super::content::{ContentHash, Shown};
+use super::hash::ContentHash;
+use super::shown::Shown;
 use crate::server::ServerName;
 
 /// What the user said.

@@ -25,6 +25,41 @@ pub(super) struct Program {
     pub(super) place: Place,
 }
 
+/// The program that was there when an entry was approved.
+///
+/// A project can change its files at any time; whoever starts the program looks again right before.
+#[derive(Clone, Debug)]
+pub struct Seal {
+    program: Program,
+    stdio: StdioConfig,
+    root: PathBuf,
+    path: Option<String>,
+}
+
+impl Seal {
+    pub(super) fn of(
+        program: &Program,
+        stdio: &StdioConfig,
+        root: &Path,
+        environment: &dyn Environment,
+    ) -> Self {
+        Self {
+            program: program.clone(),
+            stdio: stdio.clone(),
+            root: root.to_owned(),
+            path: environment.variable("PATH"),
+        }
+    }
+
+    /// Whether the command still means what was approved. Reads the program if it is the project's.
+    pub fn holds(&self) -> bool {
+        let path = |name: &str| self.path.clone().filter(|_| name == "PATH");
+        let now = Program::find(&self.stdio, &self.root, &path);
+        let is_same_file = now.place == Place::Elsewhere || now.path == self.program.path;
+        now.place == self.program.place && is_same_file
+    }
+}
+
 /// Where a program lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::ServerEntry;
 use super::approvals::{Approval, Approvals, Verdict, is_about};
-use super::content::Shown;
+use super::shown::Shown;
 use crate::diagnostic::{Diagnostic, Origin, Severity};
 use crate::server::ServerName;
 
@@ -93,6 +93,12 @@ impl ApprovalsError {
     }
 }
 
+/// Read first: what another version means by its fields is not known here.
+#[derive(Deserialize)]
+struct Stamp {
+    version: u32,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Layout {
     version: u32,
@@ -150,7 +156,7 @@ impl ApprovalsFile {
         }
         let mut revoked = Vec::new();
         self.change(|records| {
-            revoked = records.extract_if(.., |record| is_meant(record)).collect()
+            revoked = records.extract_if(.., |record| is_meant(record)).collect();
         })?;
         Ok(revoked)
     }
@@ -277,11 +283,6 @@ fn parse(file: File) -> Result<Vec<Approval>, ApprovalsError> {
     if text.len() as u64 > MAX_BYTES {
         return broken("it is larger than 8 MiB");
     }
-    // What a later version means by its fields is not known here.
-    #[derive(Deserialize)]
-    struct Stamp {
-        version: u32,
-    }
     match serde_json::from_slice::<Stamp>(&text) {
         Ok(Stamp { version: VERSION }) => {}
         Ok(_) => return broken("another version of switchboard wrote it"),
@@ -305,7 +306,7 @@ fn is_private(metadata: &Metadata) -> bool {
     {
         use std::os::unix::fs::MetadataExt as _;
         let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
-        return is_own && metadata.mode() & 0o022 == 0;
+        is_own && metadata.mode() & 0o022 == 0
     }
     #[cfg(not(unix))]
     {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, ServerEntry,
+    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, ServerEntry,
     TransportConfig, secrets_in_arguments,
 };
 
@@ -54,6 +54,7 @@ pub(crate) struct Plot {
     memory_key: Option<String>,
     directory: Option<PathBuf>,
     predecessor: Option<Arc<ServerHandle>>,
+    seal: Option<Seal>,
 }
 
 impl Sites {
@@ -98,6 +99,7 @@ impl Sites {
             memory_key: memory_key(spec),
             directory: project_of(spec),
             predecessor: None,
+            seal: spec.seal().cloned(),
         }
     }
 
@@ -144,6 +146,7 @@ impl Sites {
             memory_key: None,
             directory: None,
             predecessor: None,
+            seal: None,
         }
     }
 
@@ -188,6 +191,7 @@ impl Plot {
             memory_key,
             directory,
             predecessor,
+            seal,
         } = self;
         let sites = &host.sites;
         let mut deadlines = host.deadlines.clone();
@@ -217,6 +221,7 @@ impl Plot {
             deadlines,
             variables: Arc::clone(&sites.variables),
             directory: directory.or_else(|| sites.directory.clone()),
+            seal,
             memory: Arc::clone(&sites.memory),
             memory_key,
             children: host.children.clone(),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_config::StdioConfig;
+use switchboard_config::{Seal, StdioConfig};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -66,6 +66,8 @@ pub(crate) struct Site {
     pub(crate) variables: Arc<Variables>,
     /// Where a child without a `cwd` of its own works.
     pub(crate) directory: Option<PathBuf>,
+    /// What the user approved, where that was a certain program.
+    pub(crate) seal: Option<Seal>,
     pub(crate) memory: Arc<dyn ServerMemory>,
     /// Under which key this server is remembered; servers made in code are not.
     pub(crate) memory_key: Option<String>,
@@ -190,6 +192,7 @@ impl ConnectError {
                 "it names {name}, which is set here but not passed on: write \
                  \"env\": {{\"{name}\": \"${{{name}}}\"}} or \"inheritEnv\": [\"{name}\"] into its entry"
             )),
+            Self::Spawn(SpawnError::Changed { .. }) => Some("switchboard trust".to_owned()),
             Self::TimedOut { .. } => Some(
                 "a slow start needs more time: `startupTimeout` in its entry, in milliseconds"
                     .to_owned(),
@@ -412,7 +415,8 @@ async fn open(site: &Site) -> Result<Live, ConnectError> {
     let (streams, process, stderr) = match &site.endpoint {
         Endpoint::Stdio(config) => {
             let home = site.directory.as_deref();
-            let started = stdio::start(config, &site.variables, home, &site.children).await?;
+            let seal = site.seal.clone();
+            let started = stdio::start(config, &site.variables, home, seal, &site.children).await?;
             let stderr = StderrTail::spawn(
                 started.stderr,
                 site.context.limits.stderr_tail_bytes,

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
+use switchboard_config::Seal;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
@@ -43,6 +44,8 @@ pub(crate) struct Launch {
     pub(crate) outer_mark: Option<String>,
     /// What leaves the child's group may stay.
     pub(crate) keeps_daemons: bool,
+    /// What must hold for it to be started.
+    pub(crate) seal: Option<Seal>,
 }
 
 impl Launch {
@@ -68,6 +71,8 @@ pub(crate) enum SpawnError {
     NoDirectory(PathBuf),
     #[error("{command} was not started: with the profile `server` no program is executed")]
     Barred { command: String },
+    #[error("{command} was not started: the program is no longer the one that was approved")]
+    Changed { command: String },
     #[error("{command} could not be started: {why}")]
     Other { command: String, why: String },
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use switchboard_config::StdioConfig;
+use switchboard_config::{Seal, StdioConfig};
 use tokio::process::ChildStderr;
 
 use super::children::Children;
@@ -24,6 +24,7 @@ pub(crate) async fn start(
     config: &StdioConfig,
     variables: &Variables,
     home: Option<&Path>,
+    seal: Option<Seal>,
     children: &Children,
 ) -> Result<Started, SpawnError> {
     let launch = Launch {
@@ -33,6 +34,7 @@ pub(crate) async fn start(
         env: environment::for_child(variables, config),
         outer_mark: variables.get(tag::VARIABLE).cloned(),
         keeps_daemons: config.keep_daemons,
+        seal,
     };
     let (process, pipes) = children.start(launch).await?;
     let streams = Streams {

@@ -42,9 +42,9 @@ pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, screen: &Scree
 pub(super) fn outcome(entry: &ServerEntry, decision: Decision) -> String {
     let name = exact(entry.name().as_str());
     match decision {
-        Decision::Approved => format!("✓ {name} is approved.\n"),
-        Decision::Rejected => format!("✗ {name} is rejected.\n"),
-        Decision::Left | Decision::Unchanged => format!("○ {name} is not approved.\n"),
+        Decision::Approved => format!("✓ {name} is approved."),
+        Decision::Rejected => format!("✗ {name} is rejected."),
+        Decision::Left | Decision::Unchanged => format!("○ {name} is not approved."),
     }
 }
 
@@ -71,7 +71,6 @@ struct Page {
 impl Page {
     fn entry_field(&mut self, key: &str, value: &Value, all: &serde_json::Map<String, Value>) {
         match (key, value) {
-            ("program", Value::Null) => self.warning("runs", "nothing: there is no such program"),
             ("program", _) => self.field("runs", lines(value)),
             ("programHash", _) => self.field("", ["a file of this project".to_owned()]),
             ("command", _) => {
@@ -85,6 +84,9 @@ impl Page {
                     self.field("command", words);
                 }
                 self.spelling("", value.as_str().unwrap_or_default());
+                if !all.contains_key("program") {
+                    self.warning("runs", "nothing: there is no such program");
+                }
             }
             // They stand behind the command.
             ("args", _) => {}

@@ -32,6 +32,7 @@ fn launch<const N: usize>(command: &str, args: [&str; N]) -> Launch {
         env: BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]),
         outer_mark: None,
         keeps_daemons: false,
+        seal: None,
     }
 }
 
