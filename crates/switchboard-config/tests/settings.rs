@@ -300,7 +300,9 @@ fn a_bound_is_the_highest_word_and_a_project_may_only_lower_it() {
         }
         home.load()
     };
-    let cases: [(&[(Scope, u64)], Option<u64>, u64); 8] = [
+    /// What the files say, what was typed, and what holds.
+    type Case<'a> = (&'a [(Scope, u64)], Option<u64>, u64);
+    let cases: [Case<'_>; 8] = [
         (&[], None, 50),
         (&[], Some(60), 60),
         (&[(Scope::User, 10)], None, 10),

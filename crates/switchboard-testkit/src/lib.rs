@@ -6,6 +6,7 @@
 //! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
 //! - [`PeakMemory`] and [`cpu_time`] say what the test itself has cost.
 //! - [`rounds`] says how often a heavy check repeats itself.
+//! - [`Terminal`] is a program's terminal, with somebody who types.
 //! - [`Sandbox`] is a fresh home and project for tests of a command-line program.
 //!
 //! It knows nothing of Switchboard itself, so that a mistake there cannot be shared here. The child
@@ -35,6 +36,7 @@ mod process;
 mod rounds;
 mod sandbox;
 mod script;
+mod terminal;
 
 pub use child::{count_lines, read_record, scripted_server};
 pub use cost::{PeakMemory, cpu_time};
@@ -46,3 +48,4 @@ pub use process::{
 pub use rounds::rounds;
 pub use sandbox::Sandbox;
 pub use script::{Cursors, Era, Grandchild, HexBytes, Script, ServerRequest, Step, tool};
+pub use terminal::Terminal;

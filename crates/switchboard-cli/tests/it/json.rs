@@ -227,6 +227,25 @@ async fn chains_are_as_documented() {
 }
 
 #[tokio::test]
+async fn rules_and_switches_are_as_documented() {
+    let desk = Desk::with([("good", polite().into())]);
+    let test = ["policy", "test", "mcp__good__add", "a=1", "b=2", "--json"];
+    check_run("policy test", &desk.run(&test).await);
+    let rules = r#"{"permissions": [
+        {"tool": "mcp__*", "action": "allow"},
+        {"tool": "mcp__good", "pattern": ["a=1", "*"], "action": "deny"}
+    ]}"#;
+    desk.sandbox.write(".switchboard/settings.json", rules);
+    check_run("policy test", &desk.run(&test).await);
+    check_run("policy test", &desk.finish(desk.untrusting(&test)).await);
+    desk.sandbox.write(".switchboard/settings.json", "{");
+    check_run("policy test", &desk.run(&test).await);
+    for switch in ["disable", "disable", "enable"] {
+        check_run("enable", &desk.run(&[switch, "good", "--json"]).await);
+    }
+}
+
+#[tokio::test]
 async fn answers_are_as_documented() {
     let result = json!({
         "content": [

@@ -5,7 +5,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use switchboard_testkit::{Sandbox, Script, TAG_VARIABLE, assert_no_process_left, scripted_server};
+use switchboard_testkit::{
+    Sandbox, Script, TAG_VARIABLE, Terminal, assert_no_process_left, scripted_server,
+};
 
 /// Everything here ends long before this; what does not has hung.
 const BOUND: Duration = Duration::from_secs(25);
@@ -38,6 +40,23 @@ impl Desk {
         let mut command = self.untrusting(args);
         command.arg("--trust-project");
         command
+    }
+
+    /// `switchboard --trust-project …`, with a person at the terminal.
+    pub(crate) fn at_terminal(&self, args: &[&str]) -> Terminal {
+        let mut command = self.sandbox.command("setsid");
+        command
+            .arg("--ctty")
+            .arg(env!("CARGO_BIN_EXE_switchboard"))
+            .args(args)
+            .arg("--trust-project")
+            .envs([("TERM", "xterm"), ("NO_COLOR", "1")]);
+        Terminal::start(&mut command)
+    }
+
+    /// Takes out what differs from run to run, of what was on a terminal's screen.
+    pub(crate) fn on_screen(&self, text: &str) -> String {
+        self.filter(text)
     }
 
     pub(crate) fn untrusting(&self, args: &[&str]) -> Command {

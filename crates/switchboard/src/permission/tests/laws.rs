@@ -85,8 +85,7 @@ mod reference {
             true => inside(value).iter().any(|value| somehow(pattern, value)),
             false => {
                 glob(pattern, &text(value))
-                    && !(is_wild && inside(value).iter().any(is_astray)
-                        || is_wild && keys_astray(value))
+                    && !(is_wild && (inside(value).iter().any(is_astray) || keys_astray(value)))
             }
         }
     }
@@ -146,8 +145,7 @@ mod reference {
         let mut out = PathBuf::new();
         for component in Path::new(path).components() {
             match (component, out.components().next_back()) {
-                (Component::CurDir, _) => {}
-                (Component::ParentDir, Some(Component::RootDir)) => {}
+                (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
                 (Component::ParentDir, Some(Component::Normal(_))) => drop(out.pop()),
                 (component, _) => out.push(component),
             }

@@ -1,0 +1,125 @@
+//! A terminal with somebody at the keyboard, for programs that ask.
+//!
+//! The program gets it as its controlling terminal, so that Ctrl-C is a signal as everywhere. Invariant:
+//! no wait is longer than [`PATIENCE`].
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// Everything here happens long before this; what does not has hung.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program at a terminal.
+#[derive(Debug)]
+pub struct Terminal {
+    child: Child,
+    keyboard: File,
+    screen: Arc<Screen>,
+}
+
+#[derive(Debug, Default)]
+struct Screen {
+    text: Mutex<Shown>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    text: String,
+    /// Nobody writes to the terminal any more.
+    ended: bool,
+}
+
+impl Terminal {
+    /// Starts a program at a new terminal. The command must lead to a new session that takes its stdin
+    /// as its terminal: `setsid --ctty PROGRAM`.
+    pub fn start(command: &mut Command) -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap();
+        let no_tty = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
+        let terminal = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(no_tty)
+            .open(name.to_str().unwrap())
+            .unwrap();
+        let child = command
+            .stdin(Stdio::from(terminal.try_clone().unwrap()))
+            .stdout(Stdio::from(terminal.try_clone().unwrap()))
+            .stderr(Stdio::from(terminal))
+            .spawn()
+            .unwrap();
+        // The command keeps its ends open otherwise, and the terminal would never be quiet.
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let keyboard = File::from(controller);
+        let screen = Arc::new(Screen::default());
+        let (reader, seen) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
+        std::thread::spawn(move || seen.follow(reader));
+        Self {
+            child,
+            keyboard,
+            screen,
+        }
+    }
+
+    /// Waits until this is on the screen, and answers with all that is.
+    pub fn wait_for(&self, text: &str) -> String {
+        self.screen
+            .wait(text, |shown| shown.text.contains(text) || shown.ended)
+    }
+
+    /// Types something, as it stands.
+    pub fn type_text(&mut self, text: &str) {
+        self.keyboard.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits for the program's end: its exit code, and all that was on the screen.
+    pub fn finish(mut self) -> (Option<i32>, String) {
+        let shown = self.screen.wait("the end", |shown| shown.ended);
+        let status = self.child.wait().unwrap();
+        (status.code(), shown)
+    }
+}
+
+impl Screen {
+    fn follow(&self, mut terminal: File) {
+        let mut bytes = [0; 4096];
+        // When the last program at it has ended, a terminal answers with an error.
+        while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+            let seen = bytes.get(..count).unwrap_or_default();
+            let seen = String::from_utf8_lossy(seen).replace('\r', "");
+            self.change(|shown| shown.text.push_str(&seen));
+        }
+        self.change(|shown| shown.ended = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Shown)) {
+        change(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, what: &str, is_so: impl Fn(&Shown) -> bool) -> String {
+        let began = Instant::now();
+        let mut shown = self.text.lock().unwrap();
+        while !is_so(&shown) {
+            let left = PATIENCE.checked_sub(began.elapsed());
+            let Some(left) = left else {
+                panic!("waited for {what:?}; on the screen is:\n{}", shown.text);
+            };
+            (shown, _) = self.changed.wait_timeout(shown, left).unwrap();
+        }
+        shown.text.clone()
+    }
+}
