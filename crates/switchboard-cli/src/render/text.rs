@@ -132,9 +132,12 @@ pub(crate) fn command_line(written: &WrittenEntry) -> String {
         .flatten();
     let words = object.get("command").into_iter().chain(args);
     // What is masked cannot be typed anyway.
-    let quote = |word: &str| match word.contains("***") {
-        true => word.to_owned(),
-        false => shell_word(word),
+    let quote = |word: &str| {
+        if word.contains("***") {
+            word.to_owned()
+        } else {
+            shell_word(word)
+        }
     };
     let words = words.filter_map(Value::as_str).map(quote);
     words.collect::<Vec<_>>().join(" ")
