@@ -288,6 +288,9 @@ fn what_forbids_nothing_is_only_warned_about() {
     }
 }
 
+/// What the files say, what was typed, and what holds.
+type Case<'a> = (&'a [(Scope, u64)], Option<u64>, u64);
+
 #[test]
 fn a_bound_is_the_highest_word_and_a_project_may_only_lower_it() {
     let with = |bounds: &[(Scope, u64)]| {
@@ -300,8 +303,6 @@ fn a_bound_is_the_highest_word_and_a_project_may_only_lower_it() {
         }
         home.load()
     };
-    /// What the files say, what was typed, and what holds.
-    type Case<'a> = (&'a [(Scope, u64)], Option<u64>, u64);
     let cases: [Case<'_>; 8] = [
         (&[], None, 50),
         (&[], Some(60), 60),
