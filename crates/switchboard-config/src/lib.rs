@@ -33,6 +33,7 @@ mod diagnostic;
 mod discover;
 mod edit;
 mod expand;
+pub mod import;
 mod keys;
 mod layer;
 mod load;

@@ -8,6 +8,7 @@ mod file;
 mod hide;
 mod parse;
 mod text;
+mod whole;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::server::ServerName;
 pub(crate) use file::{ReadError, read as read_file};
 pub(crate) use parse::{decode_file, parse_text, span_of};
 pub(crate) use text::{SourceText, Span};
+pub(crate) use whole::{Syntax, Whole};
 
 /// Further findings about one source are counted, not kept.
 const MAX_FINDINGS: usize = 100;
@@ -194,7 +196,8 @@ impl RawDocument {
 
     fn from_bytes(file: Option<&Path>, bytes: &[u8], scope: Scope) -> Self {
         if bytes.len() > file::MAX_BYTES {
-            let error = file::ReadError::TooLarge;
+            let limit = file::MAX_BYTES;
+            let error = file::ReadError::TooLarge { limit };
             return Self::unreadable(file, &error.to_string(), error.hint(), scope);
         }
         parse::parse(file, bytes, scope.severity_of_failure())

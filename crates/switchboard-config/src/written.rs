@@ -133,7 +133,7 @@ fn put_settings(put: &mut impl FnMut(&str, Option<Json>), config: &ServerConfig)
     }
 }
 
-fn to_json(value: &RawValue) -> Json {
+pub(crate) fn to_json(value: &RawValue) -> Json {
     map_leaves(value, &|leaf| match &leaf.kind {
         RawKind::Bool(flag) => Json::Bool(*flag),
         RawKind::Number(digits) => digits.parse().map_or_else(|_| json!(digits), Json::Number),

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// The largest source that is read.
+/// The largest source that servers are loaded from.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 
 /// Why a file could not be read.
@@ -19,8 +19,8 @@ pub(crate) enum ReadError {
     Missing,
     #[error("this is {0}, not a file")]
     NotRegular(&'static str),
-    #[error("the file is larger than {} KiB", MAX_BYTES / 1024)]
-    TooLarge,
+    #[error("the file is larger than {} KiB", .limit / 1024)]
+    TooLarge { limit: usize },
     #[error("cannot read the file: {0}")]
     Io(#[source] io::Error),
 }
@@ -42,21 +42,26 @@ impl ReadError {
                 Some("give the path of a file, or the JSON text itself in quotes")
             }
             Self::Missing | Self::NotRegular(_) => Some("give the path of a file"),
-            Self::TooLarge | Self::Io(_) => None,
+            Self::TooLarge { .. } | Self::Io(_) => None,
         }
     }
 }
 
 /// The whole content of the file at `path`.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
+    read_up_to(path, MAX_BYTES)
+}
+
+/// The same of a file that may be of another size.
+pub(crate) fn read_up_to(path: &Path, limit: usize) -> Result<Vec<u8>, ReadError> {
     // Opening a pipe waits for its other end, so what it is must be known before.
     refuse_irregular(&fs::metadata(path)?)?;
     let file = File::open(path)?;
     refuse_irregular(&file.metadata()?)?;
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > MAX_BYTES {
-        return Err(ReadError::TooLarge);
+    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > limit {
+        return Err(ReadError::TooLarge { limit });
     }
     Ok(bytes)
 }

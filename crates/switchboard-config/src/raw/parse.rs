@@ -15,7 +15,7 @@ use crate::keys;
 use crate::server::ServerName;
 
 /// How deep values may nest inside `mcpServers`.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 /// Further servers in one source are not read.
 const MAX_SERVERS: usize = 1000;
 
@@ -24,7 +24,7 @@ const SERVERS: &str = "mcpServers";
 const EXAMPLE: &str = r#"write { "mcpServers": { "name": { "command": "…" } } }"#;
 
 /// JSON as it is, with comments and trailing commas and nothing else besides.
-const OPTIONS: ParseOptions = ParseOptions {
+pub(super) const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
     allow_loose_object_property_names: false,
@@ -95,7 +95,12 @@ pub(super) fn parse_object(
 }
 
 /// A document that is not JSON.
-fn broken(file: Option<&Path>, text: &str, error: &ParseError, severity: Severity) -> RawDocument {
+pub(super) fn broken(
+    file: Option<&Path>,
+    text: &str,
+    error: &ParseError,
+    severity: Severity,
+) -> RawDocument {
     let mut reader = Reader {
         severity,
         twice: severity,
@@ -141,12 +146,12 @@ fn only_finding(document: &RawDocument) -> Box<Diagnostic> {
 
 /// Why bytes are not text.
 #[derive(Clone, Copy)]
-enum Undecodable {
+pub(super) enum Undecodable {
     Utf16,
     InvalidUtf8 { at: usize },
 }
 
-fn decode(bytes: &[u8]) -> Result<&str, Undecodable> {
+pub(super) fn decode(bytes: &[u8]) -> Result<&str, Undecodable> {
     let looks_utf16 = matches!(
         bytes,
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, ..] | [_, 0, ..]
@@ -160,7 +165,7 @@ fn decode(bytes: &[u8]) -> Result<&str, Undecodable> {
     })
 }
 
-fn undecodable(
+pub(super) fn undecodable(
     file: Option<&Path>,
     bytes: &[u8],
     problem: Undecodable,
@@ -422,8 +427,8 @@ impl Reader {
 
 /// The members of an object, each key once: a later value takes the place of an earlier one.
 #[derive(Default)]
-struct Members {
-    list: Vec<RawMember>,
+pub(super) struct Members {
+    pub(super) list: Vec<RawMember>,
     places: HashMap<String, usize>,
 }
 
@@ -432,7 +437,7 @@ impl Members {
         self.places.contains_key(&member.key)
     }
 
-    fn push(&mut self, member: RawMember) {
+    pub(super) fn push(&mut self, member: RawMember) {
         let place = self.places.get(&member.key);
         if let Some(earlier) = place.and_then(|place| self.list.get_mut(*place)) {
             *earlier = member;

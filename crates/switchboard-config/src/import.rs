@@ -1,0 +1,432 @@
+//! Servers that are written down for other programs, translated into entries of ours.
+//!
+//! For each client there is a table of its files, of its keys and of how it spells variables. Files are
+//! read and nothing is run, and nothing is written either: [`plan`] says what there is to add, and
+//! somebody else adds it. Invariant: what an entry says there is said in the entry that comes out, in
+//! one of its notes, or in the reason why none comes out.
+
+mod agents;
+mod claude;
+mod dialect;
+mod editors;
+mod entry;
+mod name;
+mod plan;
+mod shown;
+mod variables;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value as Json};
+use thiserror::Error;
+
+use crate::diagnostic::{Diagnostic, Origin};
+use crate::expand::Environment;
+use crate::keys::nearest;
+use crate::layer::Scope;
+use crate::raw::{RawKind, RawValue, Whole};
+use crate::server::ServerName;
+use crate::validate::EntryProblem;
+use crate::written::WrittenEntry;
+
+use dialect::{Base, Dialect, File, Section};
+
+pub use plan::{Existing, Planned, Verdict, plan};
+
+/// A program that has MCP servers written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Client {
+    /// The command line of Anthropic.
+    ClaudeCode,
+    /// The desktop program of Anthropic.
+    ClaudeDesktop,
+    /// The editor.
+    Cursor,
+    /// Visual Studio Code.
+    VsCode,
+    /// The editor.
+    Windsurf,
+    /// The command line of `OpenAI`.
+    Codex,
+    /// The command line of Google.
+    GeminiCli,
+    /// The editor.
+    Zed,
+    /// The command line.
+    Opencode,
+}
+
+impl Client {
+    /// All of them, in the order in which they are looked at.
+    pub const ALL: [Self; 9] = [
+        Self::ClaudeCode,
+        Self::ClaudeDesktop,
+        Self::Cursor,
+        Self::VsCode,
+        Self::Windsurf,
+        Self::Codex,
+        Self::GeminiCli,
+        Self::Zed,
+        Self::Opencode,
+    ];
+
+    /// The name that is typed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::ClaudeDesktop => "claude-desktop",
+            Self::Cursor => "cursor",
+            Self::VsCode => "vscode",
+            Self::Windsurf => "windsurf",
+            Self::Codex => "codex",
+            Self::GeminiCli => "gemini",
+            Self::Zed => "zed",
+            Self::Opencode => "opencode",
+        }
+    }
+
+    /// The name that people know it by.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "Claude Code",
+            Self::ClaudeDesktop => "Claude Desktop",
+            Self::Cursor => "Cursor",
+            Self::VsCode => "VS Code",
+            Self::Windsurf => "Windsurf",
+            Self::Codex => "Codex",
+            Self::GeminiCli => "Gemini CLI",
+            Self::Zed => "Zed",
+            Self::Opencode => "opencode",
+        }
+    }
+
+    /// The client whose file this looks like by its name and that of its folder.
+    pub fn of_file(path: &Path) -> Option<Self> {
+        let named = |client: &Self| client.dialect().files.iter().any(|file| file.fits(path));
+        Self::ALL.into_iter().find(named)
+    }
+
+    fn dialect(self) -> &'static Dialect {
+        match self {
+            Self::ClaudeCode => &claude::CODE,
+            Self::ClaudeDesktop => &claude::DESKTOP,
+            Self::Cursor => &editors::CURSOR,
+            Self::VsCode => &editors::VSCODE,
+            Self::Windsurf => &editors::WINDSURF,
+            Self::Zed => &editors::ZED,
+            Self::Codex => &agents::CODEX,
+            Self::GeminiCli => &agents::GEMINI,
+            Self::Opencode => &agents::OPENCODE,
+        }
+    }
+}
+
+/// A text names no client.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", self.words())]
+pub struct UnknownClient {
+    /// The one that was probably meant.
+    pub nearest: Option<&'static str>,
+}
+
+impl UnknownClient {
+    fn words(&self) -> String {
+        let names = Client::ALL.map(Client::as_str).join(", ");
+        match self.nearest {
+            Some(nearest) => format!("did you mean {nearest}? There are {names}"),
+            None => format!("there are {names}"),
+        }
+    }
+}
+
+impl FromStr for Client {
+    type Err = UnknownClient;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|client| client.as_str() == text || client.title() == text);
+        found.ok_or_else(|| UnknownClient {
+            nearest: nearest(text, &Self::ALL.map(Self::as_str)),
+        })
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.title())
+    }
+}
+
+impl Serialize for Client {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// The kinds of systems that programs keep their files in different places on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Platform {
+    /// Linux, and whatever else has XDG folders.
+    Linux,
+    /// macOS.
+    MacOs,
+    /// Windows.
+    Windows,
+}
+
+impl Platform {
+    /// The one that this was built for.
+    pub fn current() -> Self {
+        if cfg!(target_os = "macos") {
+            Self::MacOs
+        } else if cfg!(windows) {
+            Self::Windows
+        } else {
+            Self::Linux
+        }
+    }
+}
+
+/// Where files of other programs are looked for.
+#[derive(Clone, Copy)]
+pub struct Whereabouts<'a> {
+    /// What kind of system this is.
+    pub platform: Platform,
+    /// The home folder.
+    pub home: &'a Path,
+    /// The root of the project, or the folder that somebody works in where there is none.
+    pub here: &'a Path,
+    /// The variables that move files elsewhere, and those that entries refer to.
+    pub environment: &'a dyn Environment,
+    /// The scope that everything is wanted in; otherwise what belongs to a project becomes
+    /// [`Scope::Local`] and everything else [`Scope::User`].
+    pub scope: Option<Scope>,
+}
+
+impl fmt::Debug for Whereabouts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Whereabouts")
+            .field("platform", &self.platform)
+            .field("home", &self.home)
+            .field("here", &self.here)
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Whereabouts<'_> {
+    fn folder(&self, base: Base) -> PathBuf {
+        let named = |variable: &str, otherwise: &str| {
+            let value = self.environment.variable(variable);
+            let value = value.filter(|path| !path.is_empty());
+            value.map_or_else(|| self.home.join(otherwise), PathBuf::from)
+        };
+        match base {
+            Base::Home => self.home.to_owned(),
+            Base::Project => self.here.to_owned(),
+            Base::Named {
+                variable,
+                otherwise,
+            } => named(variable, otherwise),
+            Base::Xdg => named("XDG_CONFIG_HOME", ".config"),
+            Base::Applications => match self.platform {
+                Platform::Linux => named("XDG_CONFIG_HOME", ".config"),
+                Platform::MacOs => self.home.join("Library/Application Support"),
+                Platform::Windows => named("APPDATA", "AppData/Roaming"),
+            },
+        }
+    }
+}
+
+/// Who decided what stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Authorship {
+    /// The user: it lies outside of the project.
+    User,
+    /// Whoever wrote the project.
+    Project,
+}
+
+/// One server of another program.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Found {
+    /// What it is called here.
+    pub name: ServerName,
+    /// The scope it belongs in.
+    pub scope: Scope,
+    /// Where it is written down.
+    pub origin: Origin,
+    /// What differs here from there, and what is to be done about it.
+    pub notes: Vec<String>,
+    /// Why it is of no use here.
+    pub problem: Option<EntryProblem>,
+    entry: Map<String, Json>,
+}
+
+impl Found {
+    /// The entry as it is to be written. It may hold secrets.
+    pub fn entry(&self) -> &Map<String, Json> {
+        &self.entry
+    }
+
+    /// The entry as it may be shown: what is, or looks like, a secret is masked.
+    pub fn shown(&self) -> WrittenEntry {
+        shown::masked(&self.entry)
+    }
+}
+
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Found")
+            .field("name", &self.name)
+            .field("scope", &self.scope)
+            .field("origin", &self.origin)
+            .field("notes", &self.notes)
+            .field("problem", &self.problem)
+            .field("entry", &self.shown())
+            .finish()
+    }
+}
+
+/// A file of another program, and the servers in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForeignFile {
+    /// Whose it is.
+    pub client: Client,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Who decided what it says.
+    pub authorship: Authorship,
+    /// Its servers, in their order.
+    pub found: Vec<Found>,
+    /// What is to be said of the file as a whole.
+    pub notes: Vec<String>,
+}
+
+/// What other programs have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// The files that there are.
+    pub files: Vec<ForeignFile>,
+    /// What is wrong with some of them.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads the files of `clients`. Those that are missing are passed over in silence.
+pub fn import(clients: &[Client], whereabouts: &Whereabouts<'_>) -> Imported {
+    let mut imported = Imported::default();
+    for client in clients {
+        for file in client.dialect().files_on(whereabouts.platform) {
+            let path = whereabouts.folder(file.base).join(file.path);
+            imported.read(*client, &path, file.authorship(), whereabouts);
+        }
+    }
+    imported
+}
+
+/// Reads one file of `client` that somebody named. `None`: there is no such file.
+pub fn import_file(client: Client, path: &Path, whereabouts: &Whereabouts<'_>) -> Option<Imported> {
+    let mut imported = Imported::default();
+    let files = client.dialect().files.iter();
+    let authorship = files
+        .filter(|file| file.fits(path))
+        .map(File::authorship)
+        // Several clients have files of the same name in both places: what lies in the project is its.
+        .find(|authorship| {
+            (*authorship == Authorship::Project) == path.starts_with(whereabouts.here)
+        });
+    let authorship = authorship.unwrap_or(Authorship::User);
+    imported
+        .read(client, path, authorship, whereabouts)
+        .then_some(imported)
+}
+
+impl Imported {
+    /// False: there is no such file.
+    fn read(
+        &mut self,
+        client: Client,
+        path: &Path,
+        authorship: Authorship,
+        whereabouts: &Whereabouts<'_>,
+    ) -> bool {
+        let dialect = client.dialect();
+        let Some(mut whole) = Whole::read(path, dialect.syntax) else {
+            return false;
+        };
+        let mut file = ForeignFile {
+            client,
+            path: path.to_owned(),
+            authorship,
+            found: Vec::new(),
+            notes: Vec::new(),
+        };
+        if let Some(root) = whole.root.take() {
+            let mut sections = Vec::new();
+            (dialect.sections)(&root, whereabouts, &mut sections, &mut file.notes);
+            for section in &sections {
+                file.take_section(section, &root, &mut whole, whereabouts);
+            }
+        }
+        self.diagnostics.extend(whole.diagnostics());
+        self.files.push(file);
+        true
+    }
+}
+
+impl ForeignFile {
+    fn take_section(
+        &mut self,
+        section: &Section<'_>,
+        root: &RawValue,
+        whole: &mut Whole,
+        whereabouts: &Whereabouts<'_>,
+    ) {
+        let servers = section.servers;
+        if !matches!(servers.value.kind, RawKind::Object(_)) {
+            let message = format!("`{}` must be an object", servers.key);
+            let hint = "no servers are taken from it";
+            return whole.warn(message, hint, servers.value.span);
+        }
+        let belongs_to_project = section.is_of_project || self.authorship == Authorship::Project;
+        let scope = whereabouts.scope.unwrap_or(if belongs_to_project {
+            Scope::Local
+        } else {
+            Scope::User
+        });
+        let before = self.found.len();
+        for member in servers.value.members() {
+            let beside = self.found.get(before..).unwrap_or_default();
+            let Some((name, renamed)) = name::choose(&member.key, self.client, beside) else {
+                continue;
+            };
+            let job = entry::Job {
+                client: self.client,
+                name: &name,
+                root,
+                whereabouts,
+                scope,
+                belongs_to_project,
+                is_disabled: section.disabled.contains(&member.key),
+            };
+            let mut translated = entry::translate(&member.value, &job);
+            translated.notes.splice(0..0, renamed);
+            self.found.push(Found {
+                scope,
+                origin: whole.origin(member.key_span),
+                notes: translated.notes,
+                problem: translated.problem,
+                entry: translated.entry,
+                name,
+            });
+        }
+    }
+}

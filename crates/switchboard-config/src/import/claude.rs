@@ -1,0 +1,103 @@
+//! The programs of Anthropic: Claude Code and Claude Desktop.
+
+use std::fs;
+use std::path::Path;
+
+use super::Whereabouts;
+use super::dialect::{Base, Dialect, File, Key, Notation, Remote, Section, Unit};
+use crate::diagnostic::printable;
+use crate::raw::{RawKind, RawMember, RawValue, Syntax};
+
+/// Its `.mcp.json` needs no translation: it is read as it is.
+pub(super) static CODE: Dialect = Dialect {
+    files: &[File::new(
+        Base::Named {
+            variable: "CLAUDE_CONFIG_DIR",
+            otherwise: "",
+        },
+        ".claude.json",
+    )],
+    syntax: Syntax::Json,
+    sections: code_sections,
+    keys: &[
+        ("timeout", Key::CallTimeout(Unit::Milliseconds)),
+        ("request_timeout_ms", Key::CallTimeout(Unit::Milliseconds)),
+        ("headersHelper", Key::Same),
+        ("oauth", Key::Same),
+        ("auth", Key::Same),
+        ("alwaysLoad", Key::Same),
+        ("tools", Key::Same),
+        ("id", Key::Same),
+        ("name", Key::Same),
+    ],
+    notation: Notation::Ours,
+    url: Remote::Negotiated,
+};
+
+pub(super) static DESKTOP: Dialect = Dialect {
+    files: &[File::new(
+        Base::Applications,
+        "Claude/claude_desktop_config.json",
+    )],
+    syntax: Syntax::Json,
+    sections: |root, _, sections, _| {
+        sections.extend(root.member("mcpServers").map(Section::of));
+    },
+    keys: &[],
+    notation: Notation::None,
+    url: Remote::Negotiated,
+};
+
+/// Its own servers, and those that it keeps for the project at hand.
+fn code_sections<'a>(
+    root: &'a RawValue,
+    whereabouts: &Whereabouts<'_>,
+    sections: &mut Vec<Section<'a>>,
+    notes: &mut Vec<String>,
+) {
+    sections.extend(root.member("mcpServers").map(Section::of));
+    let projects = root.member("projects").map(|projects| &projects.value);
+    let mut elsewhere = Vec::new();
+    for project in projects.into_iter().flat_map(RawValue::members) {
+        let Some(servers) = project.value.member("mcpServers") else {
+            continue;
+        };
+        if servers.value.members().is_empty() {
+            continue;
+        }
+        if is_same(Path::new(&project.key), whereabouts.here) {
+            sections.push(Section {
+                servers,
+                is_of_project: true,
+                disabled: names(project.value.member("disabledMcpServers")),
+            });
+        } else {
+            elsewhere.push(project.key.as_str());
+        }
+    }
+    if let Some(first) = elsewhere.first() {
+        notes.push(format!(
+            "the servers of {} are left out: import them there, first in {}",
+            match elsewhere.len() {
+                1 => "another project".to_owned(),
+                number => format!("{number} other projects"),
+            },
+            printable(first)
+        ));
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other || fs::canonicalize(one).is_ok_and(|one| Some(one) == fs::canonicalize(other).ok())
+}
+
+fn names(list: Option<&RawMember>) -> Vec<String> {
+    let Some(RawKind::List(items)) = list.map(|list| &list.value.kind) else {
+        return Vec::new();
+    };
+    let names = items.iter().filter_map(|item| match &item.kind {
+        RawKind::Text(name) => Some(name.clone()),
+        _ => None,
+    });
+    names.collect()
+}
