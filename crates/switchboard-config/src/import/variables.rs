@@ -137,7 +137,8 @@ impl Speller<'_> {
 
     /// A reference that is spelled as ours are, whether or not the client knows such.
     fn plain(&mut self, name: &str, inside: &str, place: Place) -> String {
-        let written = format!("${{{inside}}}");
+        // Without its default, which may be a secret.
+        let shown = format!("${{{name}}}");
         let is_filled_in = match self.notation {
             Notation::Ours | Notation::Shell => {
                 self.whereabouts.environment.variable(name).is_some()
@@ -147,17 +148,17 @@ impl Speller<'_> {
         if place == Place::Argument && self.own.contains(name) && !is_filled_in {
             // The server gets the variable and fills it in by itself.
             self.note(format!(
-                "the server itself fills in {written}; ${{DOLLAR:-$}} keeps that from happening earlier"
+                "the server itself fills in {shown}; ${{DOLLAR:-$}} keeps that from happening earlier"
             ));
             return format!("${{DOLLAR:-$}}{{{inside}}}");
         }
         if !matches!(self.notation, Notation::Ours | Notation::Shell) {
             let client = self.client;
             self.note(format!(
-                "{written} is filled in here; {client} hands it over as it stands"
+                "{shown} is filled in here; {client} hands it over as it stands"
             ));
         }
-        written
+        format!("${{{inside}}}")
     }
 
     fn predefined(&mut self, word: &str) -> Option<String> {

@@ -38,15 +38,14 @@ pub(crate) struct Whole {
 impl Whole {
     /// Reads the file at `path`. `None`: there is none.
     pub(crate) fn read(path: &Path, syntax: Syntax) -> Option<Self> {
-        let read = match file::read_up_to(path, MAX_BYTES) {
+        let (document, root) = match file::read_up_to(path, MAX_BYTES) {
             Ok(bytes) => read_root(path, &bytes, syntax),
             Err(file::ReadError::Missing) => return None,
             // A file that merely lies around is not in the way.
-            Err(error) => Err(RawDocument::unreadable(Some(path), &error, Scope::User)),
-        };
-        let (document, root) = match read {
-            Ok((document, root)) => (document, root),
-            Err(document) => (document, None),
+            Err(error) => (
+                RawDocument::unreadable(Some(path), &error, Scope::User),
+                None,
+            ),
         };
         Some(Self {
             document,
@@ -78,27 +77,32 @@ impl Whole {
     }
 }
 
-/// The file without its servers, and the value that it holds; or the file and what is wrong with it.
-fn read_root(
-    path: &Path,
-    bytes: &[u8],
-    syntax: Syntax,
-) -> Result<(RawDocument, Option<RawValue>), RawDocument> {
-    let text = parse::decode(bytes)
-        .map_err(|problem| parse::undecodable(Some(path), bytes, problem, Severity::Warning))?;
-    let root = match syntax {
-        Syntax::Json => parse_to_ast(text, &CollectOptions::default(), &OPTIONS)
-            .map_err(|error| parse::broken(Some(path), text, &error, Severity::Warning))?
-            .value
-            .map(|root| from_json(&root, 0)),
-        Syntax::Toml => {
-            let root = DeTable::parse(text).map_err(|error| broken_toml(path, text, &error))?;
-            let kind = from_table(root.get_ref(), 0);
-            let span = Span::default();
-            Some(RawValue { span, kind })
+/// The file, with what is wrong with it, and the value that it holds.
+fn read_root(path: &Path, bytes: &[u8], syntax: Syntax) -> (RawDocument, Option<RawValue>) {
+    let text = match parse::decode(bytes) {
+        Ok(text) => text,
+        Err(problem) => {
+            let document = parse::undecodable(Some(path), bytes, problem, Severity::Warning);
+            return (document, None);
         }
     };
-    Ok((document(path, text, Vec::new()), root))
+    let root = match syntax {
+        Syntax::Json => match parse_to_ast(text, &CollectOptions::default(), &OPTIONS) {
+            Ok(parsed) => parsed.value.map(|root| from_json(&root, 0)),
+            Err(error) => {
+                let document = parse::broken(Some(path), text, &error, Severity::Warning);
+                return (document, None);
+            }
+        },
+        Syntax::Toml => match DeTable::parse(text) {
+            Ok(root) => Some(RawValue {
+                span: Span::default(),
+                kind: from_table(root.get_ref(), 0),
+            }),
+            Err(error) => return (broken_toml(path, text, &error), None),
+        },
+    };
+    (document(path, text, Vec::new()), root)
 }
 
 fn document(path: &Path, text: &str, findings: Vec<Finding>) -> RawDocument {

@@ -1,0 +1,275 @@
+//! Files that are broken, missing or named, names, secrets, limits, and the plan.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use switchboard_config::Sources;
+use switchboard_config::import::{
+    Client, Existing, Imported, Platform, Verdict, import, import_file, plan,
+};
+
+use crate::support::{Desk, entries, entry};
+
+#[test]
+fn a_broken_file_is_told_about_and_the_rest_goes_on() {
+    let desk = Desk::new();
+    desk.write(
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {"a": {"env": {"T": "hush-hush"} "x": 1}}}"#,
+    );
+    desk.write(
+        ".codex/config.toml",
+        "[mcp_servers.a]\ncommand = \"hush-hush\nargs = 1",
+    );
+    desk.write(".gemini/settings.json", r#"{"mcpServers": ["hush-hush"]}"#);
+    desk.write(".claude.json", b"\xff\xfe{\0}\0");
+    fs::create_dir_all(desk.home.path().join(".config/zed/settings.json")).unwrap();
+    desk.write(
+        ".codeium/windsurf/mcp_config.json",
+        r#"{"mcpServers": {"bad": "hush-hush", "": {"command": 7}, "good": {"command": "good"}}}"#,
+    );
+    let imported = desk.with(|whereabouts| import(&Client::ALL, whereabouts));
+    let told: Vec<_> = imported
+        .diagnostics
+        .iter()
+        .map(|told| {
+            let origin = told.origin.as_ref().unwrap();
+            (told.message.as_str(), origin.line, origin.column)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("the file is written in UTF-16", 0, 0),
+            ("not valid JSON: expected comma", 1, 48),
+            ("not valid TOML: invalid basic string, expected `\"`", 2, 21),
+            ("`mcpServers` must be an object", 1, 16),
+            ("this is a folder, not a file", 0, 0),
+        ]
+    );
+    let shown: String = imported
+        .diagnostics
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(!shown.contains("hush"), "{shown}");
+    let found: Vec<_> = imported.files.iter().flat_map(|file| &file.found).collect();
+    let problems: Vec<_> = found
+        .iter()
+        .map(|found| {
+            let problem = found.problem.as_ref().map(ToString::to_string);
+            (found.name.as_str(), problem.unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(
+        problems,
+        [
+            ("bad", "expected an object, found a string".to_owned()),
+            (
+                "windsurf",
+                "`command` must be a string, not a number".to_owned()
+            ),
+            ("good", String::new()),
+        ]
+    );
+    assert_eq!(
+        found[1].notes,
+        ["it is called windsurf here: the name it has there cannot be used"]
+    );
+}
+
+#[test]
+fn missing_files_are_passed_over_in_silence() {
+    let desk = Desk::new();
+    let imported = desk.with(|whereabouts| import(&Client::ALL, whereabouts));
+    assert_eq!(imported, Imported::default());
+    let path = desk.home.path().join("none.json");
+    let named = desk.with(|whereabouts| import_file(Client::Cursor, &path, whereabouts));
+    assert_eq!(named, None);
+}
+
+#[test]
+fn names_that_cannot_be_used_are_replaced() {
+    let desk = Desk::new();
+    let text = "{\"mcpServers\": {\"a\\u0007b\": {\"command\": \"1\"}, \"a b\": {\"command\": \"2\"}, \
+                \"a\\u200bb\": {\"command\": \"3\"}, \"with spaces is fine\": {\"command\": \"4\"}}}";
+    desk.write(".cursor/mcp.json", text);
+    let imported = desk.import(Client::Cursor);
+    let names: Vec<_> = entries(&imported)
+        .into_iter()
+        .map(|(name, _, entry)| (name, entry["command"].clone()))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("a b".to_owned(), json!("1")),
+            ("a b-2".to_owned(), json!("2")),
+            ("a b-3".to_owned(), json!("3")),
+            ("with spaces is fine".to_owned(), json!("4")),
+        ]
+    );
+}
+
+#[test]
+fn secrets_are_masked_wherever_people_keep_them() {
+    let desk = Desk::new();
+    let text = r#"{"mcpServers": {
+      "args": { "command": "npx", "env": { "KEY": "hush" },
+        "args": ["--api-key", "hush", "--token=hush", "--header", "Authorization: Bearer hush", "-H", "X-Api-Key:hush",
+                 "postgres://me:hush@db.example/x", "https://a.example/?key=hush", "TOKEN=hush",
+                 "--keep", "this", "--token", "${TOKEN}", "--secret=${S:-hush}"] },
+      "url": { "url": "https://me:hush@a.example/mcp?api_key=hush", "headers": { "A": "hush" } }
+    }}"#;
+    desk.write(".cursor/mcp.json", text);
+    let imported = desk.import(Client::Cursor);
+    let found = &imported.files[0].found;
+    let shown = serde_json::to_value(found[0].shown()).unwrap();
+    assert_eq!(
+        shown["args"],
+        json!([
+            "--api-key",
+            "***",
+            "--token=***",
+            "--header",
+            "***",
+            "-H",
+            "***",
+            "postgres://***@db.example/x",
+            "https://a.example/?***",
+            "TOKEN=***",
+            "--keep",
+            "this",
+            "--token",
+            "${TOKEN}",
+            "--secret=***"
+        ])
+    );
+    let shown = serde_json::to_value(found[1].shown()).unwrap();
+    assert_eq!(shown["url"], json!("https://***@a.example/mcp?***"));
+    assert!(!format!("{imported:?}").contains("hush"));
+    // What is written is what was there.
+    assert_eq!(entry(&found[0])["args"][1], json!("hush"));
+}
+
+#[test]
+fn windows_paths_and_homes_survive() {
+    let mut desk = Desk::new().set("USERPROFILE", r"C:\Users\me");
+    desk.platform = Platform::Windows;
+    let text = r#"{"servers": {"a": {
+      "command": "~\\bin\\a.exe", "args": ["C:\\Program Files\\x", "${userHome}${/}y"], "cwd": "D:\\work"
+    }}}"#;
+    desk.write("work/.vscode/mcp.json", text);
+    let found = desk.only(Client::VsCode);
+    assert_eq!(
+        entry(&found),
+        json!({
+            "command": r"${USERPROFILE}\bin\a.exe",
+            "args": [r"C:\Program Files\x", r"${USERPROFILE}\y"],
+            "cwd": r"D:\work"
+        })
+    );
+}
+
+#[test]
+fn limits_that_make_no_sense_are_cut_or_left_out() {
+    let desk = Desk::new();
+    let text = r#"{"mcpServers": {
+      "short": {"command": "a", "timeout": 500}, "long": {"command": "a", "timeout": 100000000},
+      "words": {"command": "a", "timeout": "soon"}
+    }}"#;
+    desk.write(".claude.json", text);
+    let imported = desk.import(Client::ClaudeCode);
+    let found = &imported.files[0].found;
+    assert_eq!(entry(&found[0]), json!({"command": "a"}));
+    assert_eq!(
+        found[0].notes,
+        ["`timeout` is left out: it is too short to mean anything"]
+    );
+    assert_eq!(entry(&found[1])["timeout"], json!(86_400_000));
+    assert_eq!(found[1].notes, ["`timeout` is cut to a day"]);
+    assert!(found[2].problem.is_some());
+}
+
+#[test]
+fn a_named_file_is_known_by_its_name() {
+    for (path, client) in [
+        ("/a/.claude.json", Some(Client::ClaudeCode)),
+        (
+            "/a/Claude/claude_desktop_config.json",
+            Some(Client::ClaudeDesktop),
+        ),
+        ("/b/.cursor/mcp.json", Some(Client::Cursor)),
+        ("/b/.vscode/mcp.json", Some(Client::VsCode)),
+        ("/c/.codex/config.toml", Some(Client::Codex)),
+        ("/c/.gemini/settings.json", Some(Client::GeminiCli)),
+        ("/d/zed/settings.json", Some(Client::Zed)),
+        ("/d/opencode.jsonc", Some(Client::Opencode)),
+        ("/e/settings.json", None),
+    ] {
+        assert_eq!(Client::of_file(Path::new(path)), client, "{path}");
+    }
+    assert_eq!("vscode".parse(), Ok(Client::VsCode));
+    let unknown = "curser".parse::<Client>().unwrap_err();
+    assert_eq!(unknown.nearest, Some("cursor"));
+}
+
+#[test]
+fn the_plan_adds_what_is_new_and_leaves_everything_else_alone() {
+    let desk = Desk::new();
+    let text = r#"{"mcpServers": {
+      "new": {"command": "new"}, "same": {"command": "same", "args": []}, "other": {"command": "other"},
+      "shadowed": {"command": "mine"}, "bad": {}
+    }}"#;
+    desk.write(".cursor/mcp.json", text);
+    desk.write(
+        ".codeium/windsurf/mcp_config.json",
+        r#"{"mcpServers": {"new": {"command": "new"}}}"#,
+    );
+    let user = desk.write(
+        ".mcp.json",
+        r#"{"mcpServers": {"same": {"type": "stdio", "command": "same"}, "other": {"command": "different"}}}"#,
+    );
+    let project = desk.write(
+        "work/.mcp.json",
+        r#"{"mcpServers": {"shadowed": {"command": "theirs"}}}"#,
+    );
+    let imported = desk.with(|whereabouts| import(&Client::ALL, whereabouts));
+    let sources = Sources {
+        user: Some(user),
+        project: Some(project),
+        ..Sources::default()
+    };
+    let existing = Existing::read(&sources);
+    let planned = plan(&imported, &existing);
+    let verdicts: Vec<_> = planned
+        .iter()
+        .map(|planned| {
+            let verdict = match &planned.verdict {
+                Verdict::Add { beside: None } => "add".to_owned(),
+                Verdict::Add {
+                    beside: Some((scope, origin)),
+                } => format!("add beside {scope}:{}", origin.line),
+                Verdict::Same { scope, .. } => format!("same in {scope}"),
+                Verdict::Conflict { origin } => format!("conflict in line {}", origin.line),
+                Verdict::Taken { by, is_same } => format!("taken by {by}, same: {is_same}"),
+                Verdict::Unusable(problem) => problem.to_string(),
+                _ => String::new(),
+            };
+            (planned.found.name.as_str(), verdict)
+        })
+        .collect();
+    assert_eq!(
+        verdicts,
+        [
+            ("new", "add".to_owned()),
+            ("same", "same in user".to_owned()),
+            ("other", "conflict in line 1".to_owned()),
+            ("shadowed", "add beside project:1".to_owned()),
+            ("bad", "neither `command` nor `url` is given".to_owned()),
+            ("new", "taken by Cursor, same: true".to_owned()),
+        ]
+    );
+    // The same again finds the same.
+    assert_eq!(plan(&imported, &existing), planned);
+}
