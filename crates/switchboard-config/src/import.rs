@@ -12,7 +12,6 @@ mod editors;
 mod entry;
 mod name;
 mod plan;
-mod shown;
 mod variables;
 
 use std::fmt;
@@ -278,7 +277,7 @@ impl Found {
 
     /// The entry as it may be shown: what is, or looks like, a secret is masked.
     pub fn shown(&self) -> WrittenEntry {
-        shown::masked(&self.entry)
+        WrittenEntry::from_raw(&RawValue::from_json(&Json::Object(self.entry.clone())))
     }
 }
 

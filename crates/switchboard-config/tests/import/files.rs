@@ -132,11 +132,11 @@ fn secrets_are_masked_wherever_people_keep_them() {
             "***",
             "--token=***",
             "--header",
-            "***",
+            "Authorization: Bearer ***",
             "-H",
-            "***",
-            "postgres://***@db.example/x",
-            "https://a.example/?***",
+            "X-Api-Key:***",
+            "postgres://me:***@db.example/x",
+            "https://a.example/?key=***",
             "TOKEN=***",
             "--keep",
             "this",
@@ -146,7 +146,10 @@ fn secrets_are_masked_wherever_people_keep_them() {
         ])
     );
     let shown = serde_json::to_value(found[1].shown()).unwrap();
-    assert_eq!(shown["url"], json!("https://***@a.example/mcp?***"));
+    assert_eq!(
+        shown["url"],
+        json!("https://me:***@a.example/mcp?api_key=***")
+    );
     assert!(!format!("{imported:?}").contains("hush"));
     // What is written is what was there.
     assert_eq!(entry(&found[0])["args"][1], json!("hush"));
