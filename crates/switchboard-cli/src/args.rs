@@ -5,6 +5,7 @@
 //! it a `--deny`.
 
 mod edit;
+mod import;
 mod rules;
 
 use std::path::PathBuf;
@@ -13,7 +14,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::completion;
 
-pub(crate) use edit::{AddArgs, AddJsonArgs, RemoveArgs, Target, Transport};
+pub(crate) use edit::{AddArgs, AddJsonArgs, OwnScope, RemoveArgs, Target, Transport};
+pub(crate) use import::ImportArgs;
 pub(crate) use rules::RuleArgs;
 
 const EXAMPLES: &str = "\
@@ -116,6 +118,9 @@ enum Command {
     /// Look into what may be called
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Take over the servers of other programs
+    #[command(after_help = import::EXAMPLES)]
+    Import(With<ImportArgs>),
     /// See it work: two servers, a few calls, a crash and a recovery
     Demo(With<NoArgs>),
     /// Print a script that teaches a shell to complete
@@ -206,6 +211,7 @@ pub(crate) enum Task {
     Enable(GetArgs),
     Disable(GetArgs),
     PolicyTest(PolicyTestArgs),
+    Import(ImportArgs),
     Demo,
     DemoServer,
     Page(Page),
@@ -378,6 +384,7 @@ impl Cli {
             Command::Enable(with) => (Task::Enable(with.own), with.global),
             Command::Disable(with) => (Task::Disable(with.own), with.global),
             Command::Policy(PolicyCommand::Test(with)) => (Task::PolicyTest(with.own), with.global),
+            Command::Import(with) => (Task::Import(with.own), with.global),
             Command::Demo(with) => (Task::Demo, with.global),
             Command::DemoServer => (Task::DemoServer, GlobalArgs::default()),
             Command::Completions { shell } => {

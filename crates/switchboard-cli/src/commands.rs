@@ -9,6 +9,7 @@ pub(crate) mod demo_server;
 pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod get;
+pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod page;
 pub(crate) mod policy;
@@ -55,6 +56,7 @@ pub(crate) async fn run(
         Task::Enable(args) => switch::enable(&args, context),
         Task::Disable(args) => switch::disable(&args, context),
         Task::PolicyTest(args) => policy::test(args, context, signals).await,
+        Task::Import(args) => import::run(&args, context, signals).await,
         Task::Demo => demo::run(context, signals).await,
         Task::DemoServer => Ok(Exit::Ok),
         Task::Page(page) => page::run(&page, &context.screen),

@@ -15,6 +15,7 @@ use switchboard::permission::{Policy, Rule};
 use switchboard::{
     Deadlines, Host, HostBuilder, Interaction, Limits, ServerMemory as _, memory_key,
 };
+use switchboard_config::import::{Platform, Whereabouts};
 use switchboard_config::{
     Admission, Approvals, ApprovalsFile, Diagnostic, Folders, HostConfig, Loaded, Places,
     ProjectRules, Reading, Scope, ServerEntry, Settings, Severity, Source, Sources, Targets, Trust,
@@ -166,6 +167,32 @@ impl Context {
 
     fn environment(&self) -> HashMap<String, String> {
         self.variables.clone().into_iter().collect()
+    }
+
+    /// Looks at the files of other programs. `scope`: the one that everything is wanted in.
+    pub(crate) fn with_whereabouts<T>(
+        &self,
+        scope: Option<Scope>,
+        look: impl FnOnce(&Whereabouts<'_>) -> T,
+    ) -> T {
+        let places = self.places();
+        look(&Whereabouts {
+            platform: Platform::current(),
+            home: &self.folders.home,
+            here: places.project().unwrap_or(&self.directory),
+            environment: &|name: &str| self.variables.get(name).cloned(),
+            scope,
+        })
+    }
+
+    /// A path that was typed, from the root on.
+    pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
+        self.directory.join(path)
+    }
+
+    /// Whether `--trust-project` was given.
+    pub(crate) fn trusts_project(&self) -> bool {
+        self.flags.trust_project
     }
 
     /// Reads the config. What is wrong with it is told at once only if nothing is left of it.

@@ -15,6 +15,7 @@ mod plan;
 mod variables;
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -322,8 +323,11 @@ pub struct Imported {
 /// Reads the files of `clients`. Those that are missing are passed over in silence.
 pub fn import(clients: &[Client], whereabouts: &Whereabouts<'_>) -> Imported {
     let mut imported = Imported::default();
+    // The home folder is no project: what lies there is the user's.
+    let is_home = is_same_place(whereabouts.here, whereabouts.home);
     for client in clients {
-        for file in client.dialect().files_on(whereabouts.platform) {
+        let files = client.dialect().files_on(whereabouts.platform);
+        for file in files.filter(|file| !(is_home && file.authorship() == Authorship::Project)) {
             let path = whereabouts.folder(file.base).join(file.path);
             imported.read(*client, &path, file.authorship(), whereabouts);
         }
@@ -346,6 +350,10 @@ pub fn import_file(client: Client, path: &Path, whereabouts: &Whereabouts<'_>) -
     imported
         .read(client, path, authorship, whereabouts)
         .then_some(imported)
+}
+
+fn is_same_place(one: &Path, other: &Path) -> bool {
+    one == other || fs::canonicalize(one).is_ok_and(|one| Some(one) == fs::canonicalize(other).ok())
 }
 
 impl Imported {

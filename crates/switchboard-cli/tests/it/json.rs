@@ -299,3 +299,23 @@ async fn failures_are_as_documented() {
 async fn the_demo_is_as_documented() {
     check_run("demo", &Desk::empty().run(&["demo", "--json"]).await);
 }
+
+#[tokio::test]
+async fn imports_are_as_documented() {
+    let desk = Desk::empty();
+    let servers = json!({
+        "new": {"command": "new", "description": "a note"},
+        "same": {"command": "same"},
+        "other": {"command": "other"},
+        "useless": {"type": "ws", "url": "wss://x.example"},
+    });
+    for file in [".cursor/mcp.json", ".codeium/windsurf/mcp_config.json"] {
+        desk.sandbox
+            .write_home(file, json!({"mcpServers": servers}).to_string());
+    }
+    desk.sandbox.write_home(".gemini/settings.json", "{");
+    let existing = json!({"same": {"command": "same"}, "other": {"command": "another"}});
+    desk.sandbox
+        .write_home(".mcp.json", json!({"mcpServers": existing}).to_string());
+    check_run("import", &desk.run(&["import", "--yes", "--json"]).await);
+}

@@ -1,10 +1,9 @@
 //! The programs of Anthropic: Claude Code and Claude Desktop.
 
-use std::fs;
 use std::path::Path;
 
-use super::Whereabouts;
 use super::dialect::{Base, Dialect, File, Key, Notation, Remote, Section, Unit};
+use super::{Whereabouts, is_same_place};
 use crate::diagnostic::printable;
 use crate::raw::{RawKind, RawMember, RawValue, Syntax};
 
@@ -65,7 +64,7 @@ fn code_sections<'a>(
         if servers.value.members().is_empty() {
             continue;
         }
-        if is_same(Path::new(&project.key), whereabouts.here) {
+        if is_same_place(Path::new(&project.key), whereabouts.here) {
             sections.push(Section {
                 servers,
                 is_of_project: true,
@@ -85,10 +84,6 @@ fn code_sections<'a>(
             printable(first)
         ));
     }
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    one == other || fs::canonicalize(one).is_ok_and(|one| Some(one) == fs::canonicalize(other).ok())
 }
 
 fn names(list: Option<&RawMember>) -> Vec<String> {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value as Json};
 
 use super::{Authorship, Client, Found, Imported};
 use crate::diagnostic::Origin;
-use crate::layer::{Scope, Source, Sources};
-use crate::raw::RawDocument;
+use crate::layer::{Scope, Sources};
+use crate::raw::{FileContent, RawDocument};
 use crate::validate::EntryProblem;
 use crate::written::to_json;
 
@@ -93,8 +93,9 @@ impl Existing {
         ];
         let mut existing = Self::default();
         for (path, scope) in files {
-            let source = path.clone().map(Source::File);
-            let document = source.and_then(|source| RawDocument::read(&source, scope));
+            let document = path
+                .as_deref()
+                .and_then(|path| RawDocument::of_file(path, &FileContent::read(path), scope));
             let Some(document) = document else { continue };
             let entries = document.servers.iter().map(|member| Entry {
                 scope,

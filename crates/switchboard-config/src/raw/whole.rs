@@ -43,7 +43,7 @@ impl Whole {
             Err(file::ReadError::Missing) => return None,
             // A file that merely lies around is not in the way.
             Err(error) => (
-                RawDocument::unreadable(Some(path), &error, Scope::User),
+                RawDocument::unreadable(Some(path), &error.to_string(), error.hint(), Scope::User),
                 None,
             ),
         };
@@ -109,6 +109,7 @@ fn document(path: &Path, text: &str, findings: Vec<Finding>) -> RawDocument {
     RawDocument {
         text: SourceText::new(Some(path), text.to_owned()),
         servers: Vec::new(),
+        is_broken: !findings.is_empty(),
         findings,
     }
 }
