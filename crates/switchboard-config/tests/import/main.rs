@@ -3,7 +3,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "helpers of tests fail loudly when the test itself is wrong"
 )]
 
