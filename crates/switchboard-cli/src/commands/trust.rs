@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use switchboard_config::{
     Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Change, ContentHash, Origin,
-    Scope, ServerEntry, Shown, Standing, Trust, Verdict,
+    Refusal, Scope, ServerEntry, Shown, Standing, Trust, Verdict,
 };
 
 use super::server_named;
@@ -42,7 +42,7 @@ pub(crate) async fn run(
     let entries = match &args.name {
         Some(name) => {
             let entry = server_named(&servers, name)?;
-            if let Some(word) = nothing_to_decide(entry, &approvals, args)? {
+            if let Some(word) = nothing_to_decide(entry, &servers, &approvals, args)? {
                 return say_so(entry, &word, &approvals, &context.screen);
             }
             vec![entry]
@@ -178,6 +178,7 @@ fn waiting<'a>(servers: &'a Servers, approvals: &Approvals) -> Vec<&'a ServerEnt
 /// Says so if there is nothing to be asked about an entry; an error if nothing can come of it.
 fn nothing_to_decide(
     entry: &ServerEntry,
+    servers: &Servers,
     approvals: &Approvals,
     args: &TrustArgs,
 ) -> Result<Option<String>, Failure> {
@@ -194,6 +195,10 @@ fn nothing_to_decide(
             entry.origin()
         );
         return Err(Failure::new(Kind::Config, message).hint_if_known(problem.hint.clone()));
+    }
+    if let Admission::Refused(refusal @ Refusal::ByPolicy(_)) = entry.admit(&servers.trust) {
+        let message = format!("server {name} cannot be approved: {refusal}");
+        return Err(Failure::new(Kind::Untrusted, message).hint(refusal.hint()));
     }
     Ok(match approvals.standing(entry) {
         Standing::Approved(record) if !args.reject => Some(format!(

@@ -182,6 +182,27 @@ async fn what_needs_no_approval_or_cannot_have_one_is_told() {
 }
 
 #[tokio::test]
+async fn what_the_administrator_forbids_is_not_asked_about() {
+    let desk = Desk::with([("ant", polite().on_start([Step::count("started")]).into())]);
+    assert_eq!(run(&desk, &["trust", "ant", "--yes"]).await.code, 0);
+    let settings = desk.sandbox.root().join("etc/managed-settings.json");
+    let denied = json!({"deniedServers": [{"name": "ant"}]});
+    desk.sandbox.write(settings, denied.to_string());
+    assert_snapshot!(run(&desk, &["trust", "ant"]).await, @r#"
+        exit 4
+        --- stderr
+        error: server ant cannot be approved: not allowed by the administrator: the name "ant" is denied
+        hint: ask whoever administers this machine (managed-settings.json)
+        "#);
+    assert_eq!(
+        run(&desk, &["trust"]).await.stdout,
+        "Nothing waits for approval here."
+    );
+    assert_eq!(desk.run(&["get", "ant"]).await.code, 4);
+    assert!(!desk.sandbox.project().join("started").exists());
+}
+
+#[tokio::test]
 async fn a_broken_file_of_approvals_approves_nothing_and_is_left_alone() {
     let desk = Desk::with([("ant", polite().into())]);
     run(&desk, &["trust", "--yes"]).await;
