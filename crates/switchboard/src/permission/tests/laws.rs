@@ -190,6 +190,7 @@ fn a_condition() -> impl Strategy<Value = String> {
     let glob = prop_oneof![
         "[x/.*?1]{0,4}",
         Just("/x/*".to_owned()),
+        "/x|/x/x|x/x",
         Just("*x*".to_owned()),
         Just("true".to_owned()),
         Just("1".to_owned()),
@@ -208,6 +209,7 @@ fn a_value() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         "[x/.]{0,5}",
         "(/|\\./|\\.\\./|%2e%2E/|x/|//){1,4}x?",
+        "/(\\./|/|x/\\.\\./|\\.%2e/){1,2}x(/x)?",
         Just("x\0".to_owned()),
         Just(r"x\..\x".to_owned()),
     ];
