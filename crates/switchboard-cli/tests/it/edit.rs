@@ -167,7 +167,7 @@ async fn the_file_of_the_project_keeps_its_comments_and_its_order() {
     Added c to the project scope
       file  [sandbox]/project/.mcp.json:6
       command  c x
-    Next: switchboard --trust-project list
+    Next: switchboard list
     ");
     let added =
         "\t\t\"c\": {\n\t\t\t\"command\": \"c\",\n\t\t\t\"args\": [\"x\"]\n\t\t},\n\t},\n}\n";
@@ -355,7 +355,7 @@ async fn secrets_in_the_file_of_a_project_are_warned_about() {
       file  [sandbox]/project/.mcp.json:3
       command  hub --token ***
       env  API_KEY=***, LEVEL=***, PIN=***
-    Next: switchboard --trust-project list
+    Next: switchboard list
     --- stderr
     warning: `API_KEY` in `env` looks like a secret, and everybody who has the project can read it
     hint: write "${API_KEY}" instead, and set the variable outside of the project

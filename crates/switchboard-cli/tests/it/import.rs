@@ -105,7 +105,7 @@ async fn everything_is_shown_before_anything_is_done_and_no_secret_with_it() {
               to replace it, first: switchboard remove taken -s user
 
         Codex  [sandbox]/home/.codex/config.toml
-          + add  docs  docs-mcp --api-key '***'
+          + add  docs  docs-mcp --api-key ***
               into the user scope
               note: `enabled_tools` is left out: write permission rules for its tools instead
 

@@ -20,6 +20,7 @@ fn a_command_sees_the_sandbox_and_nothing_else() {
     let expected = BTreeMap::from([
         ("HOME", below("home")),
         ("LANG", "C.UTF-8".to_owned()),
+        ("SWITCHBOARD_TEST_MANAGED", below("etc")),
         ("SWITCHBOARD_TEST_TAG", sandbox.tag().to_owned()),
         ("TMPDIR", below("tmp")),
         ("TZ", "UTC".to_owned()),

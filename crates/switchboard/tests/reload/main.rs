@@ -123,7 +123,7 @@ async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
         applied(&host.apply(files.config(), &Trust::none()).await),
         json!({
             "added": [], "removed": [], "kept": ["same", "gone", "changed"],
-            "waiting": {}, "invalid": {}, "errors": {},
+            "waiting": {}, "refused": {}, "invalid": {}, "errors": {},
         })
     );
     assert_eq!(host.catalog().revision(), revision);
@@ -141,7 +141,7 @@ async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
             "removed": ["gone", "changed"],
             "kept": ["same"],
             "waiting": {},
-            "invalid": {"bad": "`command` must be a string, not a number"},
+            "refused": {}, "invalid": {"bad": "`command` must be a string, not a number"},
             "errors": {},
         })
     );
@@ -200,7 +200,7 @@ async fn an_entry_that_still_cannot_run_says_why_it_cannot_now() {
         applied(&host.apply(config, &Trust::none()).await),
         json!({
             "added": [], "removed": [], "kept": ["bad"], "waiting": {},
-            "invalid": {"bad": "both `command` and `url` are given"}, "errors": {},
+            "refused": {}, "invalid": {"bad": "both `command` and `url` are given"}, "errors": {},
         })
     );
     let status = host.server_status("bad").unwrap();
@@ -236,7 +236,7 @@ async fn what_was_set_in_code_is_left_alone_and_keeps_its_name() {
     assert_eq!(
         applied(&outcome),
         json!({
-            "added": ["new"], "removed": ["a"], "kept": ["b"], "waiting": {}, "invalid": {},
+            "added": ["new"], "removed": ["a"], "kept": ["b"], "waiting": {}, "refused": {}, "invalid": {},
             "errors": {
                 "calc": "there is a server calc already",
                 "d": "there is a server d already",
