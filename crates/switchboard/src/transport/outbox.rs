@@ -21,7 +21,7 @@ pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 /// How many bytes are written together at most.
 const BATCH_BYTES: usize = 256 * 1024;
 /// Whoever brings the line that makes it so many writes them all.
-const COMPANY: usize = 32;
+const COMPANY: usize = 24;
 
 pub(crate) struct Outbox {
     state: Mutex<State>,
