@@ -131,6 +131,7 @@ async fn what_comes_with_a_project_is_not_taken_by_yes_alone() {
     );
     let ran = desk.finish(desk.untrusting(&["import", "--yes"])).await;
     assert!(ran.stdout.contains("(comes with this project)"), "{ran}");
+    assert!(ran.stdout.contains("runs in [sandbox]/project"), "{ran}");
     assert!(!ran.stdout.contains("Added"), "{ran}");
     assert!(
         ran.stderr

@@ -128,6 +128,10 @@ fn details(server: &Planned<'_>, screen: &Screen) -> String {
                     lines.push(format!("{key}: {members}"));
                 }
             }
+            let text = |key: &str| shown.as_object().get(key).and_then(Value::as_str);
+            lines
+                .extend(text("headersHelper").map(|helper| format!("headers come from: {helper}")));
+            lines.extend(text("cwd").map(|folder| format!("runs in {folder}")));
             lines.push(format!("into the {} scope", server.found.scope));
             if let Some((scope, origin)) = beside {
                 lines.push(shadow(server.found.scope, *scope, &file_and_line(origin)));
