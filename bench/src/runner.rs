@@ -89,15 +89,19 @@ impl Runner {
             .arg(format!("--callgrind-out-file={}", profile.display()))
             .arg(this_program())
             .args([DO, client.name(), &encode(&Job::Calls(work.clone()))])
-            .output()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .map_err(|_| NoValgrind)?;
+        let pid = worker.id();
+        let worker = worker.wait_with_output().expect("it was started");
         let said = String::from_utf8_lossy(&worker.stderr);
         assert!(worker.status.success(), "{said}");
         // The last line of a worker is its figures: it did the calls, and all of them.
         let printed = String::from_utf8_lossy(&worker.stdout);
         let figures = figures(printed.lines().last().unwrap_or_default());
         assert_eq!(figures.of("calls") as usize, work.calls);
-        Ok(collected(&said))
+        Ok(collected(&said, pid))
     }
 
     /// Children inherit the cores of the thread that starts them.
@@ -122,9 +126,11 @@ fn figures(line: &str) -> Figures {
     serde_json::from_str(line).expect("a worker ends with its figures")
 }
 
-/// `==1234== Collected : 123456`
-fn collected(said: &str) -> f64 {
+/// `==1234== Collected : 123456`. A child says so, too, until it has become the server.
+fn collected(said: &str, pid: u32) -> f64 {
+    let own = format!("=={pid}==");
     said.lines()
+        .filter(|line| line.starts_with(&own))
         .find_map(|line| line.split("Collected :").nth(1)?.trim().parse().ok())
         .expect("callgrind says what it collected")
 }
