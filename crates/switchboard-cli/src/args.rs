@@ -16,7 +16,7 @@ use crate::completion;
 
 pub(crate) use edit::{AddArgs, AddJsonArgs, OwnScope, RemoveArgs, Target, Transport};
 pub(crate) use import::ImportArgs;
-pub(crate) use rules::RuleArgs;
+pub(crate) use rules::{RuleArg, RuleArgs};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -178,7 +178,13 @@ fn server_of_tool<'a>(servers: &'a Servers, tool: &str) -> Result<&'a ServerEntr
             Kind::UnknownServer,
             format!("there is no tool {tool}: no server is called {part:?}"),
         );
-        match nearest(part, &parts) {
+        // The raw name of a server, or its spelling without what tells it from others.
+        let is_meant = |(entry, spelled): &(&ServerEntry, &&str)| {
+            entry.name().as_str() == part || spelled.rsplit_once('_').is_some_and(|it| it.0 == part)
+        };
+        let meant = entries.iter().zip(&parts).find(is_meant);
+        let meant = meant.map(|(_, spelled)| *spelled);
+        match meant.or_else(|| nearest(part, &parts)) {
             Some(nearest) => failure.hint(format!("did you mean mcp__{nearest}__{rest}?")),
             None => failure.hint("switchboard tools shows which there are"),
         }

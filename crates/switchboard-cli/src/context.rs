@@ -22,7 +22,7 @@ use switchboard_config::{
     Watcher, load, load_settings, managed_folder,
 };
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, RuleArg};
 use crate::custody::Custody;
 use crate::failure::{Failure, Kind};
 use crate::memory::FileMemory;
@@ -67,8 +67,13 @@ pub(crate) struct Servers {
 impl Context {
     pub(crate) fn new(flags: GlobalArgs, surroundings: Surroundings) -> Result<Self, Failure> {
         let rules = flags.rules.0.iter().map(|rule| {
-            Rule::new(rule.action, &rule.pattern)
-                .map_err(|error| Failure::usage(format!("--{}: {error}", rule.action)))
+            let RuleArg { action, pattern } = rule;
+            if !pattern.starts_with("mcp__") && !pattern.contains(['*', '?', '[']) {
+                let message = format!("--{action} {pattern}: no tool of a server is called so");
+                return Err(Failure::usage(message).hint(format!("--{action} mcp__{pattern}")));
+            }
+            Rule::new(*action, pattern)
+                .map_err(|error| Failure::usage(format!("--{action}: {error}")))
         });
         let rules = rules.collect::<Result<_, _>>()?;
         let trace = flags.trace.as_deref().map(|path| {

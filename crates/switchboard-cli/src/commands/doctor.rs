@@ -67,7 +67,7 @@ pub(crate) async fn run(
             .collect();
         let examination = Examination {
             servers: examined,
-            surroundings: surroundings::look(&entries, &servers.loaded, &catalog, context),
+            surroundings: surroundings::look(&entries, &servers, &catalog, context),
             diagnostics: servers.diagnostics(),
         };
         context
@@ -182,12 +182,14 @@ fn by_hand(spec: &LaunchSpec) -> Option<String> {
 
 impl Examination<'_> {
     fn exit(&self) -> Exit {
-        let is_well = self.servers.iter().all(|server| server.ok)
-            && self
-                .surroundings
-                .iter()
-                .all(|finding| finding.outcome != Outcome::Failed);
+        let is_well = self.servers.iter().all(|server| server.ok) && self.ills_around() == 0;
         if is_well { Exit::Ok } else { Exit::Unavailable }
+    }
+
+    /// How many things around the servers are broken.
+    fn ills_around(&self) -> usize {
+        let is_ill = |finding: &&Finding| finding.outcome == Outcome::Failed;
+        self.surroundings.iter().filter(is_ill).count()
     }
 }
 
@@ -229,10 +231,21 @@ fn render_server(server: &Examined, screen: &Screen) -> String {
 
 fn summary(examination: &Examination<'_>) -> String {
     let servers = &examination.servers;
-    let well = servers.iter().filter(|server| server.ok).count();
-    match (servers.len(), servers.len() - well) {
-        (0, _) => "No servers are configured.".to_owned(),
-        (all, 0) => format!("{}: all is well.", count(all, "server")),
-        (all, ill) => format!("{}: {ill} cannot be used.", count(all, "server")),
+    let ill = servers.iter().filter(|server| !server.ok).count();
+    let around = examination.ills_around();
+    let mut ills = Vec::new();
+    if ill > 0 {
+        ills.push(format!("{ill} cannot be used"));
+    }
+    if around > 0 {
+        ills.push(format!(
+            "{} around them to be mended",
+            count(around, "thing")
+        ));
+    }
+    match servers.len() {
+        0 if ills.is_empty() => "No servers are configured.".to_owned(),
+        all if ills.is_empty() => format!("{}: all is well.", count(all, "server")),
+        all => format!("{}: {}.", count(all, "server"), ills.join(", ")),
     }
 }

@@ -25,6 +25,9 @@ struct Answer {
     server: String,
     /// Whether a model can call it, if need be after a question.
     ok: bool,
+    /// The server is fine and has no such tool.
+    #[serde(skip)]
+    is_unknown: bool,
     chain: Chain,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -51,10 +54,12 @@ pub(crate) async fn run(
             .map_err(|error| Failure::internal(error.to_string()))?;
         let answer = answer(&args.tool, host, entry, &server, &servers, context);
         context.screen.print(&render(&answer, &context.screen))?;
-        Ok(if answer.ok {
-            Exit::Ok
-        } else {
-            Exit::Unavailable
+        Ok(match answer {
+            Answer { ok: true, .. } => Exit::Ok,
+            Answer {
+                is_unknown: true, ..
+            } => Exit::Usage,
+            _ => Exit::Unavailable,
         })
     })
     .await
@@ -75,8 +80,9 @@ fn answer(
         Admission::Refused(refusal) => Some(refusal.hint()),
         Admission::Launch(_) => server.status.detail.clone(),
     }
-    .filter(|_| chain.is_broken());
+    .filter(|_| chain.is_broken() && !entry.is_disabled());
     let catalog = host.catalog();
+    let is_unknown = !chain.is_broken() && catalog.find(name).is_none();
     match catalog.find(name) {
         Some(tool) => {
             chain.link(Step::Name, Outcome::Ok, spelling(tool));
@@ -109,6 +115,7 @@ fn answer(
         tool: name.to_owned(),
         server: entry.name().to_string(),
         ok: !chain.is_broken(),
+        is_unknown,
         hint,
         chain,
     }

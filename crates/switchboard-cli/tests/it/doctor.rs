@@ -144,6 +144,43 @@ async fn why_not_is_answered_too() {
     assert_eq!(broken(&ran.json()).0, "permission");
 
     let ran = desk.run(&["why", "mcp__calc__adds", "--json"]).await;
+    assert_eq!(ran.code, 2, "{ran}");
     assert_eq!(broken(&ran.json()).0, "name");
     assert_eq!(ran.json()["hint"], "did you mean mcp__calc__add?");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_something_to_be_mended() {
+    let desk = Desk::with([("calc", polite().into())]);
+    desk.sandbox
+        .write(".switchboard/settings.json", r#"{"permissions": 1}"#);
+    let ran = desk.run(&["doctor"]).await;
+    assert_eq!(ran.code, 4, "{ran}");
+    assert!(ran.stdout.contains("nothing can be called"), "{ran}");
+    assert!(!ran.stdout.contains("all is well"), "{ran}");
+
+    let own = desk.sandbox.home().join(".mcp.json");
+    desk.sandbox.write(".switchboard/settings.json", "{}");
+    std::fs::write(own, "{").unwrap();
+    let ran = desk.run(&["doctor"]).await;
+    assert_eq!(ran.code, 4, "{ran}");
+    assert!(ran.stdout.contains("1 thing around them"), "{ran}");
+}
+
+#[tokio::test]
+async fn a_name_that_is_spelled_otherwise_is_found() {
+    let desk = Desk::with([("my server", polite().into())]);
+    let ran = desk.run(&["why", "mcp__my server__add"]).await;
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("did you mean mcp__my_server_"), "{ran}");
+}
+
+#[tokio::test]
+async fn a_rule_that_fits_no_tool_is_refused() {
+    let desk = Desk::with([("calc", polite().into())]);
+    let ran = desk
+        .run(&["call", "--deny", "calc", "mcp__calc__add", "--yes"])
+        .await;
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("--deny mcp__calc"), "{ran}");
 }

@@ -90,7 +90,42 @@ impl StderrTail {
             .lines()
             .filter(|line| !line.trim().is_empty())
             .collect();
-        let first = lines.len().saturating_sub(SHOWN_LINES);
-        lines.get(first..).unwrap_or_default().join("\n")
+        let (before, last) = lines.split_at(lines.len().saturating_sub(SHOWN_LINES));
+        // Where a trace of calls follows, what went wrong stands before it.
+        let names_it = before.iter().rfind(|line| names_an_error(line));
+        let names_it = names_it.filter(|_| !last.iter().any(|line| names_an_error(line)));
+        let shown: Vec<_> = names_it.into_iter().chain(last).copied().collect();
+        shown.join("\n")
+    }
+}
+
+/// Whether a line says what went wrong: `Error: …`, `TypeError: …`, `error: …`, `fatal: …`.
+fn names_an_error(line: &str) -> bool {
+    let word = line
+        .trim_start()
+        .split([':', ' '])
+        .next()
+        .unwrap_or_default();
+    let is_named = word.ends_with("Error") || word.ends_with("Exception");
+    is_named || matches!(word, "error" | "fatal" | "ERROR" | "FATAL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_went_wrong_is_shown_even_if_a_long_trace_follows() {
+        let trace = "    at some frame\n".repeat(20);
+        let said = format!("starting\nError: Cannot find module 'x'\n{trace}");
+        let tasks = TaskTracker::new();
+        let stop = CancellationToken::new();
+        let stream = std::io::Cursor::new(said.into_bytes());
+        let tail = StderrTail::spawn(stream, 64 * 1024, Redactor::default(), &tasks, stop);
+        tail.drained().await;
+        let shown = tail.last_lines();
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines.first(), Some(&"Error: Cannot find module 'x'"));
+        assert_eq!(lines.len(), SHOWN_LINES + 1);
     }
 }

@@ -7,11 +7,13 @@ use std::path::Path;
 use serde::Serialize;
 use switchboard::content::for_terminal;
 use switchboard::{Catalog, naming};
-use switchboard_config::{Admission, Loaded, Scope, ServerEntry, TransportConfig, Trust};
+use switchboard_config::{
+    Admission, Diagnostic, Loaded, Scope, ServerEntry, TransportConfig, Trust,
+};
 
 use super::schemas;
 use crate::chain::Outcome;
-use crate::context::Context;
+use crate::context::{Context, Servers};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, GiveWay, Table};
 use crate::render::{Screen, text};
@@ -43,17 +45,39 @@ impl Finding {
 
 pub(super) fn look(
     entries: &[ServerEntry],
-    loaded: &Loaded,
+    servers: &Servers,
     catalog: &Catalog,
     context: &Context,
 ) -> Vec<Finding> {
-    let mut findings = runners(entries, context);
+    let mut findings = files(servers);
+    findings.extend(runners(entries, context));
     findings.extend(proxies(context));
     findings.extend(certificates(context));
     findings.extend(clashes(entries));
-    findings.extend(shadows(entries, loaded));
+    findings.extend(shadows(entries, &servers.loaded));
     findings.extend(cost(catalog));
     findings
+}
+
+/// Files that cannot be used as a whole.
+fn files(servers: &Servers) -> Vec<Finding> {
+    let closed = servers.settings.closed.iter().map(|closed| {
+        let words = format!("nothing can be called: {}", told(&closed.problem));
+        Finding::new("settings", Outcome::Failed, words)
+    });
+    let diagnostics = servers.loaded.diagnostics.iter();
+    let broken = diagnostics
+        .filter(|diagnostic| diagnostic.server.is_none())
+        .map(|diagnostic| Finding::new("config", Outcome::Failed, told(diagnostic)));
+    closed.chain(broken).collect()
+}
+
+/// A finding about a file, on one line.
+fn told(diagnostic: &Diagnostic) -> String {
+    match &diagnostic.origin {
+        Some(origin) => format!("{} ({origin})", diagnostic.message),
+        None => diagnostic.message.clone(),
+    }
 }
 
 /// The programs that most servers need, and whether those that these servers need are there.
