@@ -219,7 +219,15 @@ impl RawDocument {
         }
     }
 
-    /// What was found, with the place of each finding in the text.
+    /// The first error that was found, whether or not there is room to show it.
+    pub(crate) fn first_error(&self) -> Option<Diagnostic> {
+        let mut findings = self.findings.iter();
+        let error = findings.find(|finding| finding.severity == Severity::Error)?;
+        Some(self.diagnostic(error))
+    }
+
+    /// What was found, with the place of each finding in the text. Where that is too much, errors are
+    /// shown before the rest.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
         let left_out = self.findings.len().saturating_sub(MAX_FINDINGS);
         let more = (left_out > 0).then(|| Finding {
@@ -229,8 +237,12 @@ impl RawDocument {
             span: None,
             server: None,
         });
-        self.findings
-            .iter()
+        let mut shown: Vec<&Finding> = self.findings.iter().collect();
+        if left_out > 0 {
+            shown.sort_by_key(|finding| finding.severity != Severity::Error);
+        }
+        shown
+            .into_iter()
             .take(MAX_FINDINGS)
             .chain(&more)
             .map(|finding| self.diagnostic(finding))

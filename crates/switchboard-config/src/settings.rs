@@ -10,7 +10,7 @@
 mod keys;
 mod read;
 
-use crate::diagnostic::{Diagnostic, Origin, Severity};
+use crate::diagnostic::{Diagnostic, Origin};
 use crate::layer::Scope;
 use crate::places::Places;
 use crate::policy::ServerPolicy;
@@ -186,15 +186,13 @@ impl Settings {
             let mut findings = reader.findings;
             document.findings.append(&mut findings);
         }
-        let diagnostics = document.diagnostics();
-        let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
-        if let Some(problem) = diagnostics.iter().find(is_error) {
-            let problem = problem.clone();
+        // By all that was found, not by what is shown of it.
+        if let Some(problem) = document.first_error() {
             self.closed.push(ClosedBy { scope, problem });
             if scope == Scope::Managed {
                 self.policy.allowed = Some(Vec::new());
             }
         }
-        self.diagnostics.extend(diagnostics);
+        self.diagnostics.extend(document.diagnostics());
     }
 }

@@ -405,3 +405,18 @@ fn a_finding_is_shown_with_a_caret_and_a_hint() {
     );
     assert_eq!(shown, [expected]);
 }
+
+#[test]
+fn an_error_among_a_hundred_warnings_closes_and_is_shown_first() {
+    let warnings: String = (0..150).map(|n| format!("\"zzzz{n}\": 1, ")).collect();
+    let text = format!(r#"{{{warnings} "permissions": [{{"tool": "!", "action": "deny"}}]}}"#);
+    for scope in [Scope::Managed, Scope::Local, Scope::User, Scope::Project] {
+        let settings = load(scope, &text);
+        assert_eq!(settings.closed.len(), 1, "{scope}");
+        assert!(told(&settings)[0].starts_with("error: "), "{scope}");
+        assert_eq!(settings.diagnostics.len(), 101);
+        if scope == Scope::Managed {
+            assert_eq!(settings.policy.allowed, Some(Vec::new()));
+        }
+    }
+}
