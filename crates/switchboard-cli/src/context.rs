@@ -162,6 +162,7 @@ impl Context {
                 others: settings
                     .into_iter()
                     .flatten()
+                    .chain(places.enclosing_settings_files())
                     .chain([places.approvals_file()])
                     .collect(),
                 sources: sources(&flags, &places),

@@ -13,11 +13,17 @@ use crate::layer::FILE_NAME;
 /// The search ends at `home`: neither the home folder nor anything above it is the project of a
 /// folder inside it.
 pub fn find_project_root(cwd: &Path, home: &Path) -> Option<PathBuf> {
+    find_project_roots(cwd, home).into_iter().next()
+}
+
+/// Every such folder, the nearest first: a project may lie inside another.
+pub(crate) fn find_project_roots(cwd: &Path, home: &Path) -> Vec<PathBuf> {
     let real_home = fs::canonicalize(home).ok();
     cwd.ancestors()
         .take_while(|folder| !is_home(folder, home, real_home.as_deref()))
-        .find(|folder| is_present(&folder.join(FILE_NAME)) || is_present(&folder.join(".git")))
+        .filter(|folder| is_present(&folder.join(FILE_NAME)) || is_present(&folder.join(".git")))
         .map(Path::to_path_buf)
+        .collect()
 }
 
 fn is_home(folder: &Path, home: &Path, real_home: Option<&Path>) -> bool {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::discover::find_project_root;
+use crate::discover::find_project_roots;
 use crate::layer::{FILE_NAME, Scope, Sources};
 
 /// How many bytes of a path's hash tell one project from another.
@@ -45,6 +45,8 @@ pub fn managed_folder() -> PathBuf {
 pub struct Places {
     folders: Folders,
     project: Option<PathBuf>,
+    /// The roots of the projects that the project lies in, the nearest first.
+    enclosing: Vec<PathBuf>,
     /// What the local scope belongs to: the project, or the folder itself where there is none.
     here: PathBuf,
 }
@@ -52,10 +54,12 @@ pub struct Places {
 impl Places {
     /// The places of somebody who works in `cwd`.
     pub fn find(cwd: &Path, folders: Folders) -> Self {
-        let project = find_project_root(cwd, &folders.home);
+        let mut roots = find_project_roots(cwd, &folders.home).into_iter();
+        let project = roots.next();
         Self {
             here: project.clone().unwrap_or_else(|| cwd.to_owned()),
             project,
+            enclosing: roots.collect(),
             folders,
         }
     }
@@ -69,7 +73,7 @@ impl Places {
     pub fn servers_file(&self, scope: Scope) -> Option<PathBuf> {
         match scope {
             Scope::Managed => Some(self.folders.managed.join("managed-mcp.json")),
-            Scope::Local => Some(self.local_folder().join("mcp.json")),
+            Scope::Local => Some(self.local_folder(&self.here).join("mcp.json")),
             Scope::Project => Some(self.project.as_ref()?.join(FILE_NAME)),
             Scope::User => Some(self.folders.home.join(FILE_NAME)),
             Scope::CommandLine | Scope::Dynamic | Scope::ClaudeAi => None,
@@ -90,11 +94,20 @@ impl Places {
     pub fn settings_file(&self, scope: Scope) -> Option<PathBuf> {
         match scope {
             Scope::Managed => Some(self.folders.managed.join("managed-settings.json")),
-            Scope::Local => Some(self.local_folder().join("settings.json")),
+            Scope::Local => Some(self.local_folder(&self.here).join("settings.json")),
             Scope::Project => Some(self.project.as_ref()?.join(".switchboard/settings.json")),
             Scope::User => Some(self.folders.config.join("settings.json")),
             Scope::CommandLine | Scope::Dynamic | Scope::ClaudeAi => None,
         }
+    }
+
+    /// The user's settings for the projects that this one lies in. What they take away counts here too:
+    /// else a `.mcp.json` in a subfolder would be enough to get rid of it.
+    pub fn enclosing_settings_files(&self) -> Vec<PathBuf> {
+        let roots = self.enclosing.iter();
+        roots
+            .map(|root| self.local_folder(root).join("settings.json"))
+            .collect()
     }
 
     /// The file that holds what the user approved.
@@ -113,9 +126,9 @@ impl Places {
         }
     }
 
-    /// What this user keeps for this project: one folder per path, named so that a person finds it.
-    fn local_folder(&self) -> PathBuf {
-        let real = fs::canonicalize(&self.here).unwrap_or_else(|_| self.here.clone());
+    /// What this user keeps for a project: one folder per path, named so that a person finds it.
+    fn local_folder(&self, project: &Path) -> PathBuf {
+        let real = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
         let digest = Sha256::digest(real.as_os_str().as_encoded_bytes());
         let title: String = real
             .file_name()

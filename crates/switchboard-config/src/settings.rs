@@ -3,12 +3,15 @@
 //!
 //! One `settings.json` for each of the scopes managed, local, user and project. Here it is read and put
 //! together; what a rule means is the engine's affair, which lends its grammar. A missing file is silent.
+//! Of the local settings of enclosing projects, what takes something away counts as well.
 //!
 //! Invariant: a file that is there and cannot be used, or that holds a rule which is not valid, closes
 //! MCP (see [`Settings::closed`]). It never counts as one that says nothing.
 
 mod keys;
 mod read;
+
+use std::path::Path;
 
 use crate::diagnostic::{Diagnostic, Origin};
 use crate::layer::Scope;
@@ -130,11 +133,13 @@ struct Bound {
 pub fn load_settings(places: &Places, grammar: &RuleGrammar) -> Settings {
     let mut settings = Settings::default();
     for scope in SCOPES {
-        let document = places
-            .settings_file(scope)
-            .and_then(|path| RawDocument::read_object(&path, EXAMPLE));
-        if let Some((document, root)) = document {
-            settings.add(scope, document, root.as_ref(), grammar);
+        if let Some(path) = places.settings_file(scope) {
+            settings.add_file(scope, &path, grammar);
+        }
+        if scope == Scope::Local {
+            for path in places.enclosing_settings_files() {
+                settings.add_narrowing(&path, grammar);
+            }
         }
     }
     settings
@@ -164,6 +169,25 @@ impl Settings {
             .or_else(|| said(Scope::User))
             .unwrap_or(default);
         said(Scope::Project).map_or(value, |most| value.min(most))
+    }
+
+    fn add_file(&mut self, scope: Scope, path: &Path, grammar: &RuleGrammar) {
+        if let Some((document, root)) = RawDocument::read_object(path, EXAMPLE) {
+            self.add(scope, document, root.as_ref(), grammar);
+        }
+    }
+
+    /// Takes in what the user's file for an enclosing project takes away: denies, asks, servers that are
+    /// off. What it grants, and its limits, are for that project alone.
+    fn add_narrowing(&mut self, path: &Path, grammar: &RuleGrammar) {
+        let mut enclosing = Self::default();
+        enclosing.add_file(Scope::Local, path, grammar);
+        let rules = enclosing.rules.into_iter();
+        self.rules
+            .extend(rules.filter(|rule| rule.action != RuleAction::Allow));
+        self.disabled.append(&mut enclosing.disabled);
+        self.closed.append(&mut enclosing.closed);
+        self.diagnostics.append(&mut enclosing.diagnostics);
     }
 
     /// Takes in what one file says.

@@ -29,6 +29,7 @@ fn check(text: &str) -> Result<(), String> {
 struct Home {
     /// Removed on drop.
     _folder: TempDir,
+    folders: Folders,
     places: Places,
 }
 
@@ -44,9 +45,10 @@ impl Home {
             state: root.join("home/.local/state/switchboard"),
             managed: root.join("etc"),
         };
-        let places = Places::find(&project, folders);
+        let places = Places::find(&project, folders.clone());
         Self {
             _folder: folder,
+            folders,
             places,
         }
     }
@@ -419,4 +421,36 @@ fn an_error_among_a_hundred_warnings_closes_and_is_shown_first() {
             assert_eq!(settings.policy.allowed, Some(Vec::new()));
         }
     }
+}
+
+#[test]
+fn a_project_inside_another_does_not_shed_what_the_user_took_away_there() {
+    let mut home = Home::new();
+    home.write(
+        Scope::Local,
+        r#"{"permissions": [{"tool": "d", "action": "deny"}, {"tool": "k", "action": "ask"},
+            {"tool": "a", "action": "allow"}], "disabledServers": ["off"], "limits": {"listPages": 3}}"#,
+    );
+    let outer = home.file(Scope::Local);
+    let inner = home.places.project().unwrap().join("vendor/inner");
+    fs::create_dir_all(&inner).unwrap();
+    std::os::unix::fs::symlink("nowhere", inner.join(".mcp.json")).unwrap();
+    home.places = Places::find(&inner, home.folders.clone());
+    assert_ne!(home.file(Scope::Local), outer);
+    home.write(
+        Scope::Local,
+        r#"{"permissions": [{"tool": "own", "action": "allow"}]}"#,
+    );
+    let settings = home.load();
+    let expected = [
+        ("own", RuleAction::Allow, Scope::Local),
+        ("d", RuleAction::Deny, Scope::Local),
+        ("k", RuleAction::Ask, Scope::Local),
+    ];
+    assert_eq!(tools(&settings, ProjectRules::All), expected);
+    assert_eq!(settings.disabled[0].name, "off");
+    assert_eq!(settings.bound("listPages", None, 9), 9);
+    // A file that cannot be used closes, as everywhere.
+    fs::write(outer, "{").unwrap();
+    assert_eq!(home.load().closed.len(), 1);
 }

@@ -1,11 +1,11 @@
 //! `enable NAME` and `disable NAME`: servers switched on and off for this project, in the user's own
 //! settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use switchboard_config::{EditedFile, Scope};
+use switchboard_config::{DisabledServer, EditedFile, Scope};
 
 use super::server_named;
 use crate::args::GetArgs;
@@ -30,7 +30,7 @@ struct Switched<'a> {
 pub(crate) fn disable(args: &GetArgs, context: &Context) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let name = args.name.as_str();
-    if !is_switched_off_here(&servers, name) {
+    if !is_switched_off_here(&servers, name, &local_settings(context)?) {
         server_named(&servers, name)?;
     }
     let mut file = EditedFile::open(&local_settings(context)?)?;
@@ -52,7 +52,7 @@ pub(crate) fn disable(args: &GetArgs, context: &Context) -> Result<Exit, Failure
 pub(crate) fn enable(args: &GetArgs, context: &Context) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let name = args.name.as_str();
-    let is_off_here = is_switched_off_here(&servers, name);
+    let is_off_here = is_switched_off_here(&servers, name, &local_settings(context)?);
     if !is_off_here {
         server_named(&servers, name)?;
     }
@@ -68,7 +68,7 @@ pub(crate) fn enable(args: &GetArgs, context: &Context) -> Result<Exit, Failure>
     }
     let path = file.path().to_owned();
     file.save()?;
-    if let Some(failure) = still_off(&servers, name) {
+    if let Some(failure) = still_off(&servers, name, &local_settings(context)?) {
         return Err(failure);
     }
     let switched = Switched {
@@ -92,15 +92,20 @@ fn local_settings(context: &Context) -> Result<PathBuf, Failure> {
     file.ok_or_else(|| Failure::internal("the local scope has no settings"))
 }
 
-fn is_switched_off_here(servers: &Servers, name: &str) -> bool {
+fn is_switched_off_here(servers: &Servers, name: &str, here: &Path) -> bool {
     let mut disabled = servers.settings.disabled.iter();
-    disabled.any(|off| off.scope == Scope::Local && off.name == name)
+    disabled.any(|off| is_of(off, here) && off.name == name)
+}
+
+/// Whether it stands in this file: the local settings of an enclosing project are another.
+fn is_of(off: &DisabledServer, file: &Path) -> bool {
+    off.scope == Scope::Local && off.origin.file.as_deref() == Some(file)
 }
 
 /// Somebody else's word that the server is off, which is not ours to take back.
-fn still_off(servers: &Servers, name: &str) -> Option<Failure> {
+fn still_off(servers: &Servers, name: &str, here: &Path) -> Option<Failure> {
     let mut disabled = servers.settings.disabled.iter();
-    let elsewhere = disabled.find(|off| off.scope != Scope::Local && off.name == name);
+    let elsewhere = disabled.find(|off| !is_of(off, here) && off.name == name);
     let entry = servers.loaded.config.server(name);
     let (who, origin) = if let Some(off) = elsewhere {
         (format!("the {} settings", off.scope), off.origin.clone())
