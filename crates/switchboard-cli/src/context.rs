@@ -18,8 +18,8 @@ use switchboard::{
 use switchboard_config::import::{Platform, Whereabouts};
 use switchboard_config::{
     Admission, Approvals, ApprovalsFile, Diagnostic, Folders, HostConfig, Loaded, Places,
-    ProjectRules, Reading, Scope, ServerEntry, Settings, Severity, Source, Sources, Targets, Trust,
-    Watcher, load, load_settings, managed_folder,
+    ProjectRules, Reading, Scope, ServerEntry, ServerName, Settings, Severity, Source, Sources,
+    Targets, Trust, Watcher, load, load_settings, managed_folder,
 };
 
 use crate::args::{GlobalArgs, RuleArg};
@@ -113,13 +113,6 @@ impl Context {
     /// What may be called without asking, and what may not.
     pub(crate) fn policy(&self, servers: &Servers) -> Policy {
         Policy::new(self.rules(servers))
-    }
-
-    /// How many rules of the project would grant something, and do not because it is not trusted.
-    pub(crate) fn project_allows_left_out(&self, servers: &Servers) -> usize {
-        let counted = servers.project_rules(self.flags.trust_project);
-        let all = servers.settings.rules(ProjectRules::All).count();
-        all - servers.settings.rules(counted).count()
     }
 
     /// What a server listed the last time.
@@ -242,10 +235,7 @@ impl Context {
 
     /// The rules of the command line and of the settings.
     pub(crate) fn rules(&self, servers: &Servers) -> Vec<Rule> {
-        let settled = settings::rules(
-            &servers.settings,
-            servers.project_rules(self.flags.trust_project),
-        );
+        let settled = settings::rules(&servers.settings, &servers.projects_own());
         self.rules.iter().cloned().chain(settled).collect()
     }
 
@@ -409,20 +399,25 @@ impl Servers {
         }
     }
 
-    /// Which rules of the project count. A project is trusted by `--trust-project`, or when everything
-    /// that it would start was approved; one that starts nothing was never asked about.
-    fn project_rules(&self, trusts_project: bool) -> ProjectRules {
+    /// The servers that the project's allow rules count for: those that its own file settles and that
+    /// may run, by approval or by `--trust-project`.
+    fn projects_own(&self) -> Vec<ServerName> {
         let entries = self.loaded.config.servers.iter();
-        let mut own = entries
-            .filter(|entry| entry.scope() == Scope::Project)
-            .peekable();
-        let is_admitted =
-            |entry: &ServerEntry| matches!(entry.admit(&self.trust), Admission::Launch(_));
-        if trusts_project || (own.peek().is_some() && own.all(is_admitted)) {
-            ProjectRules::All
-        } else {
-            ProjectRules::Narrowing
+        let own = entries.filter(|entry| self.is_projects_own(entry));
+        own.map(|entry| entry.name().clone()).collect()
+    }
+
+    fn is_projects_own(&self, entry: &ServerEntry) -> bool {
+        entry.scope() == Scope::Project && matches!(entry.admit(&self.trust), Admission::Launch(_))
+    }
+
+    /// How many rules of the project would grant something, and do not for this server.
+    pub(crate) fn project_allows_left_out(&self, entry: &ServerEntry) -> usize {
+        if self.is_projects_own(entry) {
+            return 0;
         }
+        let all = self.settings.rules(ProjectRules::All).count();
+        all - self.settings.rules(ProjectRules::Narrowing).count()
     }
 
     /// Tells everything that is wrong with the config.

@@ -9,7 +9,8 @@ use switchboard::mcp::Hint;
 use switchboard::permission::{Action, InvalidPattern, Rule, RuleScope};
 use switchboard::{Deadlines, Limits};
 use switchboard_config::{
-    ClosedBy, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting, Scope, Settings,
+    ClosedBy, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting, Scope, ServerName,
+    Settings,
 };
 
 /// What makes a rule valid.
@@ -27,10 +28,19 @@ pub(crate) const GRAMMAR: RuleGrammar = RuleGrammar {
 /// Every MCP tool.
 const EVERYTHING: &str = "mcp__*";
 
-/// The rules that count.
-pub(crate) fn rules(settings: &Settings, project: ProjectRules) -> Vec<Rule> {
+/// The rules that count. What the project allows does for its `own` servers that may run, and never for
+/// the user's: whoever approved a server of a clone said nothing of those.
+pub(crate) fn rules(settings: &Settings, own: &[ServerName]) -> Vec<Rule> {
     let closed = settings.closed.iter().map(closing_rule);
-    let written = settings.rules(project).map(written_rule);
+    let written = settings.rules(ProjectRules::All).map(|setting| {
+        let rule = written_rule(setting)?;
+        let grants = setting.scope == Scope::Project && setting.action == RuleAction::Allow;
+        Ok(if grants {
+            rule.for_servers(own.iter().cloned())
+        } else {
+            rule
+        })
+    });
     // A rule that the grammar let pass and the engine does not take has to close as well.
     let rules = closed.chain(written).collect::<Result<_, _>>();
     rules.unwrap_or_else(|error| {

@@ -16,11 +16,12 @@
 //! also counts when it fits the wire name, by its parts or as a whole: whatever spelling its author
 //! had before their eyes, it holds.
 //!
-//! A rule may be narrowed to a hint that the tool declares, and to the arguments of the call: what a
-//! condition on them looks like and when it holds is in `permission/argument.rs`.
+//! A rule may be narrowed to some servers by their names, to a hint that the tool declares, and to the
+//! arguments of the call: what a condition on them looks like and when it holds is in `permission/argument.rs`.
 //!
 //! Invariant: a deny that fits wins over everything, in whichever scope and place it stands.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use serde_json::{Map, Value};
 use switchboard_config::Origin;
 
 use crate::catalog::naming::{PREFIX, SEPARATOR, split_wire_name};
-use crate::id::{ToolId, WireName};
+use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{Hint, ToolAnnotations};
 
 mod argument;
@@ -121,6 +122,8 @@ pub struct Rule {
     pattern: Pattern,
     /// All of them have to hold.
     conditions: Vec<Condition>,
+    /// The only servers that it is about, if it is not about all.
+    servers: Option<Arc<BTreeSet<ServerName>>>,
     written: Arc<WrittenRule>,
     /// Its place among the rules of a policy.
     place: usize,
@@ -156,6 +159,7 @@ impl Rule {
         Ok(Self {
             pattern: Pattern::parse(tool)?,
             conditions: Vec::new(),
+            servers: None,
             written: Arc::new(WrittenRule {
                 action,
                 tool: tool.to_owned(),
@@ -192,6 +196,23 @@ impl Rule {
         self
     }
 
+    /// Narrows the rule to the tools of these servers, whatever else its pattern fits; local tools are
+    /// none of them. For rules of somebody who may speak for some servers only: what a project allows
+    /// counts for the project's own.
+    ///
+    /// ```
+    /// use switchboard::id::ServerName;
+    /// use switchboard::permission::{Action, Rule};
+    ///
+    /// let own = ServerName::new("files").unwrap();
+    /// let rule = Rule::new(Action::Allow, "mcp__*")?.for_servers([own]);
+    /// # Ok::<(), switchboard::permission::InvalidPattern>(())
+    /// ```
+    pub fn for_servers(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
+        self.servers = Some(Arc::new(servers.into_iter().collect()));
+        self
+    }
+
     /// Says in which scope the rule was written.
     pub fn scope(mut self, scope: RuleScope) -> Self {
         self.written_mut().scope = scope;
@@ -222,11 +243,15 @@ impl Rule {
         let narrows = self.action() != Action::Allow;
         let (fits, arguments) = match subject {
             Asked::Local { name, arguments } => (
-                self.written.hint.is_none() && self.pattern.fits_local(name, narrows),
+                self.servers.is_none()
+                    && self.written.hint.is_none()
+                    && self.pattern.fits_local(name, narrows),
                 *arguments,
             ),
             Asked::Tool { of, spelled } => (
-                self.hint_holds(of) && self.pattern.fits_tool(of, *spelled, narrows),
+                self.is_about(&of.tool.server)
+                    && self.hint_holds(of)
+                    && self.pattern.fits_tool(of, *spelled, narrows),
                 of.arguments,
             ),
         };
@@ -234,6 +259,11 @@ impl Rule {
             .conditions
             .iter()
             .all(|condition| condition.fits(arguments, narrows))
+    }
+
+    fn is_about(&self, server: &ServerName) -> bool {
+        let servers = self.servers.as_ref();
+        servers.is_none_or(|servers| servers.contains(server))
     }
 
     fn hint_holds(&self, subject: &Subject<'_>) -> bool {

@@ -12,7 +12,7 @@ use switchboard::id::{ToolId, WireName};
 use switchboard::mcp::{Json, Tool, ToolAnnotations};
 use switchboard::naming;
 use switchboard::permission::{Action, Decision, Reason, Subject, WrittenRule};
-use switchboard_config::{Admission, ServerEntry};
+use switchboard_config::{Admission, Scope, ServerEntry};
 
 use super::call::{fit, read_stdin};
 use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
@@ -155,11 +155,15 @@ fn decide(
     let decision = policy.decide(&subject);
     let fitting = policy.fitting(&subject);
     let mut notes: Vec<String> = known.note.into_iter().collect();
-    let left_out = context.project_allows_left_out(servers);
+    let left_out = servers.project_allows_left_out(entry);
     if left_out > 0 {
         let rules = count(left_out, "allow rule");
+        let why = match entry.scope() {
+            Scope::Project => "the server is not approved",
+            _ => "the server is not the project's own",
+        };
         notes.push(format!(
-            "left out, because the project is not trusted: {rules} of its settings"
+            "left out of the project, because {why}: {rules} of its settings"
         ));
     }
     Answer {

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, read_record};
 
-use crate::support::{Desk, Ran, entry, polite};
+use crate::support::{Desk, Entry, Ran, entry, polite};
 
 fn desk() -> Desk {
     Desk::with([("ant", polite().record("record").into())])
@@ -50,24 +50,39 @@ async fn a_rule_looks_at_what_would_be_sent() {
 }
 
 #[tokio::test]
-async fn a_project_narrows_always_and_grants_only_when_trusted() {
-    let desk = desk();
-    let config = desk.sandbox.read(".mcp.json");
+async fn a_project_narrows_always_and_grants_only_for_its_own_servers() {
+    let desk = Desk::with([("bee", polite().into())]);
+    let ant = Entry::from(polite().record("record")).on(&desk.sandbox);
+    let config = json!({"mcpServers": {"ant": ant}}).to_string();
     desk.sandbox.write_home(".mcp.json", &config);
-    desk.sandbox.write(".mcp.json", "{\"mcpServers\": {}}");
-    let grant = r#"{"permissions": [{"tool": "mcp__*", "action": "allow"}]}"#;
+    let grant = r#"{"permissions": [{"tool": "mcp__*", "action": "allow"}, {"tool": "*", "action": "allow"}]}"#;
     desk.sandbox.write(".switchboard/settings.json", grant);
-    let untrusting = async || {
-        desk.finish(desk.untrusting(&["call", "mcp__ant__echo", "message=hi"]))
-            .await
-    };
-    assert_eq!(untrusting().await.code, 6);
-    assert_eq!(echo(&desk, "hi").await.code, 0);
+    let run = async |args: &[&str]| desk.finish(desk.untrusting(args)).await;
+    let call = async |tool: &str| run(&["call", tool, "message=hi"]).await.code;
+    assert_eq!(call("mcp__ant__echo").await, 6);
+    // Neither for one run nor by approval does the project get a say about the user's server.
+    assert_eq!(echo(&desk, "hi").await.code, 6);
+    let ran = run(&["trust", "--yes"]).await;
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(call("mcp__bee__echo").await, 0);
+    assert_eq!(call("mcp__ant__echo").await, 6);
+    let ran = run(&["add", "-s", "project", "cat", "--", "true"]).await;
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(call("mcp__ant__echo").await, 6);
+    let ran = run(&["policy", "test", "mcp__ant__echo", "message=hi"]).await;
+    assert!(
+        ran.stdout.contains(
+            "left out of the project, because the server is not the project's own: 2 allow rules"
+        ),
+        "{ran}"
+    );
+    let ran = run(&["why", "mcp__ant__echo"]).await;
+    assert!(ran.stdout.contains("no rule fits"), "{ran}");
     let narrow = r#"{"permissions": [{"tool": "mcp__ant", "action": "deny"}]}"#;
     desk.sandbox.write(".switchboard/settings.json", narrow);
     settle(&desk, r#"{ "tool": "mcp__ant", "action": "allow" }"#);
-    assert_eq!(untrusting().await.code, 6);
-    assert_eq!(calls(&desk), 1);
+    assert_eq!(call("mcp__ant__echo").await, 6);
+    assert_eq!(calls(&desk), 0);
 }
 
 #[tokio::test]

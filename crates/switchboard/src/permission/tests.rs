@@ -1,6 +1,5 @@
 use super::*;
 use crate::catalog::naming::wire_name;
-use crate::id::ServerName;
 
 mod arguments;
 mod laws;
@@ -288,4 +287,21 @@ fn a_deny_for_a_server_with_two_underscores_in_its_name_holds() {
         let policy = Policy::new([allow("mcp__*"), deny(pattern)]);
         assert_eq!(target.decide(&policy).action, Action::Deny, "{pattern}");
     }
+}
+
+#[test]
+fn a_rule_for_some_servers_says_nothing_of_others() {
+    let own = || [ServerName::new("own").unwrap()];
+    for pattern in ["mcp__*", "*", "mcp__o*", "mcp__other"] {
+        let rule = allow(pattern).for_servers(own());
+        let fits = pattern != "mcp__other";
+        assert_eq!(decide([rule.clone()], "own", "t") == Action::Allow, fits);
+        assert_eq!(decide([rule], "other", "t"), Action::Ask, "{pattern}");
+    }
+    assert_eq!(
+        decide([allow("*").for_servers([])], "own", "t"),
+        Action::Ask
+    );
+    let local = Policy::new([allow("*").for_servers(own())]);
+    assert_eq!(local.decide_local("own", &Map::new()).action, Action::Ask);
 }

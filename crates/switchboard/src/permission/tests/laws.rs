@@ -33,6 +33,7 @@ mod reference {
     }
 
     fn fits(rule: &Rule, target: &Target) -> bool {
+        let written_for = &rule.servers;
         let rule = &rule.written;
         let believed = rule.hint.is_none_or(|hint| {
             target.annotations.declares(hint) && (rule.action != Action::Allow || target.trusted)
@@ -42,7 +43,9 @@ mod reference {
         let wire = wire_name(&id.server, &id.tool).to_string();
         let (server, tool) = wire[5..].split_once("__").unwrap();
         let narrows = rule.action != Action::Allow;
+        let servers = written_for.as_ref();
         believed
+            && servers.is_none_or(|servers| servers.iter().any(|server| *server == id.server))
             && patterns.all(|pattern| condition(pattern, target.arguments.as_ref(), narrows))
             && (fits_pair(&rule.tool, id.server.as_str(), id.tool.as_str())
                 || narrows && fits_pair(&rule.tool, server, tool)
@@ -268,16 +271,26 @@ fn a_rule() -> impl Strategy<Value = Rule> {
             Just(User),
             Just(Project)
         ],
+        prop::option::weighted(0.2, vec("[ab]{1,2}", 0..3)),
     )
-        .prop_filter_map("a pattern", |(action, tool, patterns, hint, scope)| {
-            let rule = Rule::new(action, &tool).ok()?.scope(scope);
-            let mut patterns = patterns.iter();
-            let rule = patterns.try_fold(rule, |rule, text| rule.pattern(text).ok())?;
-            Some(match hint {
-                Some(hint) => rule.hint(hint),
-                None => rule,
-            })
-        })
+        .prop_filter_map(
+            "a pattern",
+            |(action, tool, patterns, hint, scope, servers)| {
+                let rule = Rule::new(action, &tool).ok()?.scope(scope);
+                let rule = match servers {
+                    Some(names) => {
+                        rule.for_servers(names.iter().map(|name| ServerName::new(name).unwrap()))
+                    }
+                    None => rule,
+                };
+                let mut patterns = patterns.iter();
+                let rule = patterns.try_fold(rule, |rule, text| rule.pattern(text).ok())?;
+                Some(match hint {
+                    Some(hint) => rule.hint(hint),
+                    None => rule,
+                })
+            },
+        )
 }
 
 fn a_target() -> impl Strategy<Value = Target> {
