@@ -10,6 +10,8 @@ use switchboard::id::ToolId;
 use switchboard::permission::{Action, Decision, Reason, Rule, RuleScope};
 use switchboard_config::{EditError, EditedFile, Places, Scope};
 
+use crate::render::text::path;
+
 /// A place that such a rule can be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shelf {
@@ -59,8 +61,8 @@ impl Shelf {
         let line = file.text().lines().enumerate();
         let line = line.filter(|(_, line)| line.contains(&name)).last();
         let place = match line {
-            Some((before, _)) => format!("{}:{}", file.path().display(), before + 1),
-            None => file.path().display().to_string(),
+            Some((before, _)) => format!("{}:{}", path(file.path()), before + 1),
+            None => path(file.path()),
         };
         file.save()?;
         Ok(Written {

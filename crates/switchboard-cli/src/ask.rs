@@ -112,7 +112,9 @@ impl Form {
         let told = match shelf.allow(&self.pattern) {
             Ok(written) => format!(
                 "wrote {} to {} ({})\nto undo, take it out there\n",
-                written.rule, written.place, shelf.scope
+                for_terminal(&written.rule),
+                written.place,
+                shelf.scope
             ),
             // The yes was clear; that it could not be kept changes nothing about it.
             Err(error) => format!("this once, because no rule could be written: {error}\n"),

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::diagnostic::{Diagnostic, Origin};
+use crate::diagnostic::{Diagnostic, Origin, printable};
 use crate::raw::ReadError;
 use document::{Document, Missing};
 use store::Stored;
@@ -30,7 +30,7 @@ pub enum EditError {
     #[error("{} was not changed: {}", at(.0), .0.message)]
     Unusable(Box<Diagnostic>),
     /// It cannot be read.
-    #[error("cannot edit {}: {reason}", .file.display())]
+    #[error("cannot edit {}: {reason}", shown(.file))]
     Unreadable {
         /// The file.
         file: PathBuf,
@@ -38,19 +38,27 @@ pub enum EditError {
         reason: String,
     },
     /// Somebody else is editing it, or a file beside it, and does not come to an end.
-    #[error("cannot edit {}: another program is editing it", .file.display())]
+    #[error("cannot edit {}: another program is editing it", shown(.file))]
     Locked {
         /// The file.
         file: PathBuf,
     },
     /// Another program wrote to it while it was edited.
-    #[error("{} was not changed: another program changed it at the same time", .file.display())]
+    #[error("{} was not changed: another program changed it at the same time", shown(.file))]
     ChangedMeanwhile {
         /// The file.
         file: PathBuf,
     },
+    /// It is a link to somewhere else than it may lead to.
+    #[error("{} was not changed: it is a link that leads out of the project, to {}", shown(.file), shown(.target))]
+    LeadsOut {
+        /// The file.
+        file: PathBuf,
+        /// Where the link leads.
+        target: PathBuf,
+    },
     /// It cannot be written.
-    #[error("cannot write {}: {error}", .file.display())]
+    #[error("cannot write {}: {error}", shown(.file))]
     Unwritable {
         /// The file.
         file: PathBuf,
@@ -66,11 +74,14 @@ impl EditError {
         match self {
             Self::Unusable(diagnostic) => diagnostic.hint.clone(),
             Self::Unreadable { .. } => None,
+            Self::LeadsOut { .. } => {
+                Some("put a file in its place, or choose another scope".to_owned())
+            }
             Self::Locked { .. } => Some("wait until it has ended, and try again".to_owned()),
             Self::ChangedMeanwhile { .. } => Some("run the same command again".to_owned()),
             Self::Unwritable { file, error } => match error.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    Some(format!("make it writable: chmod u+w {}", file.display()))
+                    Some(format!("make it writable: chmod u+w {}", shown(file)))
                 }
                 _ => None,
             },
@@ -84,6 +95,11 @@ impl EditError {
             _ => None,
         }
     }
+}
+
+/// A folder may be called anything, and what it is called is not to act on a terminal.
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy())
 }
 
 fn at(diagnostic: &Diagnostic) -> String {
@@ -129,7 +145,16 @@ impl EditedFile {
     /// Opens the file at `path`; one that does not exist counts as an empty object. Its folder is made.
     /// Waits a few seconds while somebody else edits it.
     pub fn open(path: &Path) -> Result<Self, EditError> {
-        let stored = Stored::open(path)?;
+        Self::read(Stored::open(path, None)?)
+    }
+
+    /// As [`open`](Self::open), and fails if links lead from `path` to a file outside of the folder
+    /// `root`: whoever wrote a project does not choose which other file is changed.
+    pub fn open_within(path: &Path, root: &Path) -> Result<Self, EditError> {
+        Self::read(Stored::open(path, Some(root))?)
+    }
+
+    fn read(stored: Stored) -> Result<Self, EditError> {
         let document = Document::parse(stored.file(), stored.bytes())?;
         Ok(Self { stored, document })
     }

@@ -56,7 +56,7 @@ pub use edit::{EditError, EditedFile};
 pub use expand::{Environment, ExpandError, expand};
 pub use keys::nearest;
 pub use layer::{Scope, Source, Sources};
-pub use load::load;
+pub use load::{load, project_entry};
 pub use merge::{HostConfig, Loaded};
 pub use places::{Folders, Places, managed_folder};
 pub use policy::{Ban, Profile, ServerMatch, ServerPolicy};

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::Severity;
+use serde_json::Value as Json;
+
+use crate::diagnostic::{Origin, Severity};
 use crate::expand::Environment;
 use crate::layer::{Layer, Scope, Source, Sources};
 use crate::merge::{Loaded, merge};
-use crate::raw::{FileContent, Finding, RawDocument, RawMember};
+use crate::raw::{FileContent, Finding, RawDocument, RawMember, RawValue};
 use crate::server::ServerName;
 use crate::trust::{Content, ServerEntry};
 use crate::validate::{EntryContext, validate};
@@ -103,6 +105,33 @@ fn read_entry(
     };
     let entry = ServerEntry::new(name, scope, origin, written, validated.config);
     Some(entry.with_content(content))
+}
+
+/// The entry that `json` would be in the project's file at `file`, whatever that file holds. Consent to
+/// it is consent to `json`: its [`content_hash`](ServerEntry::content_hash) is that of an entry which
+/// was read from the file only if the same would run.
+pub fn project_entry(
+    name: &ServerName,
+    json: &Json,
+    file: &Path,
+    environment: &dyn Environment,
+) -> ServerEntry {
+    let raw = RawValue::from_json(json);
+    let base = file.parent();
+    let context = EntryContext {
+        name,
+        scope: Scope::Project,
+        base,
+        environment,
+    };
+    let config = validate(&raw, &context).config;
+    let content = match (&config, base) {
+        (Ok(config), Some(root)) => Some(Content::of(&raw, config, root, environment)),
+        _ => None,
+    };
+    let origin = Origin::of_whole(Some(file));
+    let written = WrittenEntry::from_raw(&raw);
+    ServerEntry::new(name.clone(), Scope::Project, origin, written, config).with_content(content)
 }
 
 /// What a relative `cwd` is relative to: a project means its own root.

@@ -9,7 +9,8 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde_json::Value;
 use switchboard_config::{
-    EditedFile, EntryProblem, Origin, Scope, ServerName, Verdict, WrittenEntry, check_server,
+    EntryProblem, Origin, Scope, ServerEntry, ServerName, Verdict, WrittenEntry, check_server,
+    project_entry,
 };
 
 use super::scopes::{self, Held};
@@ -98,10 +99,8 @@ fn write(
 ) -> Result<Exit, Failure> {
     let scope = Scope::from(target.scope);
     let path = ["mcpServers", name.as_str()];
-    let mut file = EditedFile::open(&scopes::file_of(scope, context)?)?;
-    if scope == Scope::Project {
-        file = file.readable_by_others();
-    }
+    let place = scopes::file_of(scope, context)?;
+    let mut file = scopes::open(scope, &place)?;
     let before = file.origin(&path);
     if let Some(origin) = before.as_ref().filter(|_| !target.force) {
         return Err(exists(name, scope, origin));
@@ -110,14 +109,15 @@ fn write(
     let origin = file.origin(&path);
     file.save()?;
     let held = scopes::with_server(name.as_str(), context);
-    let config = WrittenEntry::from_json(entry);
+    let environment = |variable: &str| context.variable(variable);
+    let typed = (scope == Scope::Project).then(|| project_entry(name, entry, &place, &environment));
     let added = Added {
         name,
         scope,
         origin: origin.as_ref(),
-        config: config.clone(),
+        config: WrittenEntry::from_json(entry),
         replaced: before.is_some(),
-        approved: is_approved(&held, scope, &config, context)?,
+        approved: is_approved(&held, typed.as_ref(), context)?,
         wins: held.iter().find(|held| held.beats(scope)),
         covers: held
             .iter()
@@ -155,27 +155,30 @@ fn check(
 }
 
 /// What the user typed here is consent to it. In the user's own scopes the scope says so; for the project
-/// it is recorded, if the file still says what was typed.
+/// it is recorded, if the file still says what was typed. Recorded is what was typed and never what was
+/// read: another program may have written to the file meanwhile.
 fn is_approved(
     held: &[Held],
-    scope: Scope,
-    typed: &WrittenEntry,
+    typed_for_project: Option<&ServerEntry>,
     context: &Context,
 ) -> Result<bool, Failure> {
-    if scope != Scope::Project {
+    let Some(typed) = typed_for_project else {
         return Ok(true);
+    };
+    let added = held.iter().find(|held| held.scope == typed.scope());
+    if !added.is_some_and(|held| runs_the_same(&held.entry, typed)) {
+        return Ok(false);
     }
-    let added = held.iter().find(|held| held.scope == scope);
-    match added.map(|held| &held.entry) {
-        // Without a hash there is nothing that could be approved: a variable is not set yet.
-        Some(entry) if entry.written() == typed && entry.content_hash().is_some() => {
-            let file = context.approvals_file();
-            file.record(&[entry], Verdict::Approved, SystemTime::now())
-                .map_err(|error| Failure::new(Kind::Config, error.to_string()))?;
-            Ok(true)
-        }
-        _ => Ok(false),
-    }
+    let file = context.approvals_file();
+    file.record(&[typed], Verdict::Approved, SystemTime::now())
+        .map_err(|error| Failure::new(Kind::Config, error.to_string()))?;
+    Ok(true)
+}
+
+/// Compared by content, because what is fit to be shown is alike with any secret. Without a hash there is
+/// nothing that could be approved: a variable is not set yet.
+fn runs_the_same(found: &ServerEntry, typed: &ServerEntry) -> bool {
+    typed.content_hash().is_some() && found.content_hash() == typed.content_hash()
 }
 
 /// What was done.
@@ -280,4 +283,42 @@ fn wording(added: &Added<'_>, context: &Context) -> String {
     };
     lines.push(format!("Next: {}", style.paint(Paint::Cyan, next)));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::json;
+    use switchboard_config::{Sources, load};
+
+    use super::*;
+
+    #[test]
+    fn an_entry_that_another_program_put_there_meanwhile_is_not_what_was_typed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(".mcp.json");
+        let name = ServerName::new("a").unwrap();
+        let typed = json!({"command": "srv", "args": ["--token", "mine"], "env": {"LIB": "/mine"}});
+        let environment = HashMap::new();
+        let typed_entry = project_entry(&name, &typed, &file, &environment);
+        let read = |entry: &Value| {
+            std::fs::write(&file, json!({"mcpServers": {"a": entry}}).to_string()).unwrap();
+            let sources = Sources {
+                project: Some(file.clone()),
+                ..Sources::default()
+            };
+            load(&sources, &environment).config.servers.remove(0)
+        };
+        assert!(runs_the_same(&read(&typed), &typed_entry));
+        for other in [
+            json!({"command": "srv", "args": ["--token", "other"], "env": {"LIB": "/mine"}}),
+            json!({"command": "srv", "args": ["--token", "mine"], "env": {"LIB": "/other"}}),
+        ] {
+            let found = read(&other);
+            // Fit to be shown they are the same, and that is why it is not enough.
+            assert_eq!(found.written(), typed_entry.written());
+            assert!(!runs_the_same(&found, &typed_entry));
+        }
+    }
 }

@@ -21,7 +21,7 @@ use crate::context::{Context, Servers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::progress::{Line, tell};
 use crate::render::style::Paint;
-use crate::render::{Screen, json};
+use crate::render::{Screen, json, text};
 use crate::schema::Schema;
 use crate::settings::{self, why_closed};
 use crate::signals::Signals;
@@ -191,7 +191,10 @@ fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {
             screen.say(&format!("note: {}", sanitize(note)));
         }
         if let Some(whole) = whole {
-            screen.say(&format!("note: the whole result is in {}", whole.display()));
+            screen.say(&format!(
+                "note: the whole result is in {}",
+                text::path(&whole)
+            ));
         }
     }
     if !output.is_error {

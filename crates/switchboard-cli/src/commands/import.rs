@@ -8,10 +8,10 @@ mod page;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use switchboard_config::Scope;
 use switchboard_config::import::{
     Authorship, Client, Existing, Imported, Planned, Verdict, import, import_file, plan,
 };
-use switchboard_config::{EditedFile, Scope};
 
 use super::scopes;
 use crate::args::ImportArgs;
@@ -169,10 +169,7 @@ fn write(wanted: &[&Planned<'_>], context: &Context) -> Result<Vec<Added>, Failu
         if of_scope.is_empty() {
             continue;
         }
-        let mut file = EditedFile::open(&scopes::file_of(scope, context)?)?;
-        if scope == Scope::Project {
-            file = file.readable_by_others();
-        }
+        let mut file = scopes::open(scope, &scopes::file_of(scope, context)?)?;
         let mut written = Vec::new();
         for planned in of_scope {
             let path = ["mcpServers", planned.found.name.as_str()];

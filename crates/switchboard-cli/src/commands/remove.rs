@@ -1,7 +1,7 @@
 //! `remove`: a server out of the file of a scope.
 
 use serde::Serialize;
-use switchboard_config::{EditedFile, Origin, Scope, nearest};
+use switchboard_config::{Origin, Scope, nearest};
 
 use super::scopes::{self, Held};
 use crate::args::RemoveArgs;
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure>
         None => the_only_scope(&args.name, &held, context)?,
     };
     let path = ["mcpServers", args.name.as_str()];
-    let mut file = EditedFile::open(&scopes::file_of(scope, context)?)?;
+    let mut file = scopes::open(scope, &scopes::file_of(scope, context)?)?;
     let origin = file.origin(&path);
     if !file.remove(&path)? {
         return Err(absent(&args.name, scope, &held, context));

@@ -1,12 +1,13 @@
 //! Which scopes have a server of some name, and where their files are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
-use switchboard_config::{Diagnostic, Origin, Scope, ServerEntry, Sources, load};
+use switchboard_config::{Diagnostic, EditedFile, Origin, Scope, ServerEntry, Sources, load};
 
 use crate::context::Context;
 use crate::failure::{Failure, Kind};
+use crate::render::text;
 
 /// From the one that wins over all others to the one that wins over none.
 const SCOPES: [Scope; 4] = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
@@ -94,10 +95,18 @@ pub(super) fn file_of(scope: Scope, context: &Context) -> Result<PathBuf, Failur
         })
 }
 
+/// Opens the file of a scope for an edit. A project's file is for others to read, and lies in the project.
+pub(super) fn open(scope: Scope, file: &Path) -> Result<EditedFile, Failure> {
+    Ok(match (scope, file.parent()) {
+        (Scope::Project, Some(root)) => EditedFile::open_within(file, root)?.readable_by_others(),
+        _ => EditedFile::open(file)?,
+    })
+}
+
 /// `file:line`, for an editor to jump to.
 pub(super) fn file_and_line(origin: &Origin) -> String {
     match &origin.file {
-        Some(file) => format!("{}:{}", file.display(), origin.line),
+        Some(file) => format!("{}:{}", text::path(file), origin.line),
         None => origin.to_string(),
     }
 }

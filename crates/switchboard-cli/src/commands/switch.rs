@@ -12,7 +12,7 @@ use crate::args::GetArgs;
 use crate::context::{Context, Servers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::json;
-use crate::render::text::shell_word;
+use crate::render::text::{self, shell_word};
 
 const KEY: &[&str] = &["disabledServers"];
 
@@ -137,7 +137,7 @@ fn tell(switched: &Switched<'_>, context: &Context) -> Result<Exit, Failure> {
     }
     screen.print(&format!(
         "{server} is switched {state} in this project ({})",
-        file.display()
+        text::path(file)
     ))?;
     let opposite = if *enabled { "disable" } else { "enable" };
     screen.say(&format!(

@@ -1,6 +1,7 @@
 //! Text of others, made to fit: one line, a width, a shell.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use serde_json::Value;
 use switchboard::content::{for_terminal, sanitize};
@@ -120,6 +121,12 @@ pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String
     let lines = lines.iter().map(|line| format!("{blank}{line}"));
     let lines: Vec<_> = lines.map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+/// A path on one line. A folder may be called anything, and what it is called is not to act on a terminal.
+pub(crate) fn path(path: &Path) -> String {
+    let line = path.to_string_lossy().replace(['\n', '\r'], " ");
+    for_terminal(&line).into_owned()
 }
 
 /// The command as one would type it, variables as written.

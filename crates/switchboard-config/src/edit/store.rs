@@ -29,13 +29,18 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    pub(super) fn open(path: &Path) -> Result<Self, EditError> {
+    /// `within`: the folder that links must not lead out of.
+    pub(super) fn open(path: &Path, within: Option<&Path>) -> Result<Self, EditError> {
         let file = follow_links(path).map_err(|error| EditError::unwritable(path, error))?;
         let failed = |error| EditError::unwritable(&file, error);
-        let parent = match file.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let parent = folder_of(&file);
+        // Before anything is made there.
+        if file != path && within.is_some_and(|root| !is_within(parent, root)) {
+            return Err(EditError::LeadsOut {
+                file: path.to_path_buf(),
+                target: file,
+            });
+        }
         make_folder(parent).map_err(failed)?;
         let folder = File::open(parent).map_err(failed)?;
         if !lock(&folder).map_err(failed)? {
@@ -167,6 +172,21 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
         file = file.parent().unwrap_or(Path::new("")).join(target);
     }
     Err(io::Error::other("too many links lead from one to the next"))
+}
+
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Whether a folder is `root` or lies in it. One that does not exist lies nowhere.
+fn is_within(folder: &Path, root: &Path) -> bool {
+    let real = fs::canonicalize(folder)
+        .ok()
+        .zip(fs::canonicalize(root).ok());
+    real.is_some_and(|(folder, root)| folder.starts_with(root))
 }
 
 fn make_folder(folder: &Path) -> io::Result<()> {

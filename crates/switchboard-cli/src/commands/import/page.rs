@@ -183,7 +183,7 @@ pub(super) fn outcome(added: &[Added], screen: &Screen) -> String {
         let names = screen.style.paint(Paint::Bold, &names.join(", "));
         lines.push(format!(
             "Added {names} to the {scope} scope: {}",
-            first.file.display()
+            text::path(&first.file)
         ));
     }
     // What stands in the project's file is approved like everything else there.
