@@ -31,7 +31,7 @@ use crate::render::style::Style;
 use crate::render::text::shell_word;
 use crate::render::{Format, Screen, Talk};
 use crate::settings;
-use crate::trace::TraceFile;
+use crate::trace::{TraceFile, create_private};
 
 /// One listener, which looks at the state of things whenever it missed something. Room for events is
 /// made at the start, and more of it takes longer.
@@ -76,10 +76,9 @@ impl Context {
                 .map_err(|error| Failure::usage(format!("--{action}: {error}")))
         });
         let rules = rules.collect::<Result<_, _>>()?;
-        let trace = flags.trace.as_deref().map(|path| {
-            TraceFile::create(path).map(Arc::new).map_err(|error| {
-                Failure::usage(format!("cannot write {}: {error}", path.display()))
-            })
+        let trace = flags.trace.as_deref().map(|path| -> Result<_, Failure> {
+            let trace = create_private(path)?;
+            Ok(Arc::new(TraceFile::new(trace)))
         });
         let (folders, cache) = find_folders(&surroundings.variables)?;
         Ok(Self {
@@ -469,6 +468,13 @@ pub(crate) fn screen_size() -> Option<(usize, usize)> {
 fn find_folders(variables: &BTreeMap<String, String>) -> Result<(Folders, PathBuf), Failure> {
     let base = etcetera::base_strategy::choose_native_strategy()
         .map_err(|_| Failure::new(Kind::Config, "the home folder is not known").hint("set HOME"))?;
+    // Relative to wherever one happens to be: then a file that came with a project would be the user's own.
+    if !base.home_dir().is_absolute() {
+        let message = format!("the home folder {:?} is not absolute", base.home_dir());
+        return Err(
+            Failure::new(Kind::Config, message).hint("set HOME to a path that begins with /")
+        );
+    }
     let state = base.state_dir().unwrap_or_else(|| base.data_dir());
     let folders = Folders {
         home: base.home_dir().to_owned(),

@@ -31,7 +31,7 @@ pub(crate) fn start(verbosity: u8, file: Option<&Path>, style: Style) -> Result<
         .with_target(false)
         .without_time()
         .with_filter(on_stderr);
-    let file = file.map(open).transpose()?.map(|file| {
+    let file = file.map(create_private).transpose()?.map(|file| {
         let level = on_stderr.max(LevelFilter::DEBUG);
         fmt::layer()
             .with_writer(Mutex::new(file))
@@ -43,9 +43,4 @@ pub(crate) fn start(verbosity: u8, file: Option<&Path>, style: Style) -> Result<
         .with(file)
         .try_init();
     started.map_err(|error| Failure::internal(format!("cannot log: {error}")))
-}
-
-fn open(path: &Path) -> Result<std::fs::File, Failure> {
-    create_private(path)
-        .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
 }

@@ -11,24 +11,45 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use switchboard::id::ServerName;
 use switchboard::{Direction, WireTap};
 
-/// Opens a file that only its owner may read, and empties it.
-pub(crate) fn create_private(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
+use crate::failure::Failure;
+
+/// Opens a file that only its owner may read, and empties it. A link is not followed: whoever put it
+/// there would choose which file is emptied.
+pub(crate) fn create_private(path: &Path) -> Result<File, Failure> {
+    open_private(path).map_err(|error| {
+        let failed = |why: &str| Failure::usage(format!("cannot write {}: {why}", path.display()));
+        match Errno::from_io_error(&error) {
+            Some(Errno::LOOP) => failed("it is a link").hint("name the file itself"),
+            _ => failed(&error.to_string()),
+        }
+    })
+}
+
+fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    if !is_of_the_system(path) {
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    let file = options.open(path)?;
     // The file may have been there before; a terminal or a pipe is not ours to change.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)
+}
+
+/// `/dev/stderr` and `/proc/self/fd/3` are links too, and nobody else can put one there.
+fn is_of_the_system(path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    folder.is_some_and(|folder| folder == Path::new("/dev") || folder.starts_with("/proc"))
 }
 
 /// Writes what it sees to a file.
@@ -51,8 +72,8 @@ enum Message<'a> {
 }
 
 impl TraceFile {
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        create_private(path).map(|file| Self(Mutex::new(file)))
+    pub(crate) fn new(file: File) -> Self {
+        Self(Mutex::new(file))
     }
 }
 
@@ -134,7 +155,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
         std::fs::write(&path, "what was there before").unwrap();
-        let trace = TraceFile::create(&path).unwrap();
+        let trace = TraceFile::new(create_private(&path).unwrap());
         let server = ServerName::new("s").unwrap();
         trace.line(&server, Direction::Sent, r#"{"id": 1}"#);
         trace.line(&server, Direction::Received, "junk\u{1b}[2J");

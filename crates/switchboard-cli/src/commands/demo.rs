@@ -17,7 +17,7 @@ use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
 use super::on_host;
 use crate::args::DEMO_SERVER;
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Kind};
 use crate::render::{Screen, count, text, time};
 use crate::signals::Signals;
 use calculator::Calculator;
@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let screen = &context.screen;
-    let mut story = Story::begin(screen)?;
     let host = describe_host(context)?;
+    let mut story = Story::begin(screen)?;
     let seen = on_host(host, signals, context, async |host| {
         play(host, &mut story, screen).await
     })
@@ -52,6 +52,11 @@ pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit
 fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     let program = std::env::current_exe()?;
     let child = ServerConfig::stdio(program.to_string_lossy(), [DEMO_SERVER]);
+    // Nobody configured it, and yet it is a program that is started.
+    let profile = context.load_settings().policy.profile;
+    profile.check(&child).map_err(|ban| {
+        Failure::new(Kind::Denied, format!("there is no demo here: {ban}")).hint(ban.hint())
+    })?;
     let name = ServerName::new(CHILD).map_err(|error| Failure::internal(error.to_string()))?;
     let mut host = context
         .bare_host()

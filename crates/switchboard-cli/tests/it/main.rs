@@ -15,6 +15,7 @@ mod call;
 mod demo;
 mod doctor;
 mod edit;
+mod guards;
 mod import;
 mod json;
 mod list;
