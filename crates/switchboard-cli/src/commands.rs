@@ -94,7 +94,7 @@ async fn settle(host: &Host, screen: &Screen) {
     let settled = host.wait_for(Readiness::All);
     tokio::pin!(settled);
     loop {
-        line.say(&waiting_for(&host.status()));
+        line.say(&waiting_for(host));
         tokio::select! {
             biased;
             () = &mut settled => return,
@@ -103,13 +103,18 @@ async fn settle(host: &Host, screen: &Screen) {
     }
 }
 
-fn waiting_for(servers: &[ServerStatus]) -> String {
-    let is_pending = |server: &&ServerStatus| server.status == ConnectionStatus::Pending;
-    let pending: Vec<_> = servers
-        .iter()
-        .filter(is_pending)
-        .map(|server| server.name.as_str())
-        .collect();
+fn waiting_for(host: &Host) -> String {
+    let servers = host.status();
+    // Others are pending for want of an approval or a call, and nobody waits for them.
+    let is_starting = |name: &&str| {
+        host.inspect(name)
+            .is_ok_and(|server| server.phase == "starting")
+    };
+    let names = servers.iter().map(|server| server.name.as_str());
+    let pending: Vec<_> = names.filter(is_starting).collect();
+    if pending.is_empty() {
+        return String::new();
+    }
     let names = pending.join(", ");
     match servers.len() {
         1 => format!("starting {names}"),

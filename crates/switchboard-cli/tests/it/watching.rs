@@ -87,8 +87,7 @@ async fn servers_come_and_go_with_the_file_and_others_keep_their_process() {
     let desk = Desk::empty();
     write(&desk, &[("a", one)]);
     let watching = Watching::start(&desk, &["list", "--watch", "--json"]);
-    let first: Value = serde_json::from_str(&watching.next()).unwrap();
-    assert_eq!(states(&first), [("a", "connected")]);
+    watching.until(|state| states(state) == [("a", "connected")]);
     let pids = processes_with_tag(desk.sandbox.tag());
 
     write(&desk, &[("b", two), ("a", one)]);
@@ -146,6 +145,18 @@ async fn whoever_stops_reading_ends_it() {
     drop(lines);
     write(&desk, &[]);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_no_process_left(desk.sandbox.tag()).await;
+}
+
+#[tokio::test]
+async fn what_there_is_is_shown_at_once_however_long_a_server_takes() {
+    let mute = json!({"command": "sleep", "args": ["60"]});
+    let desk = Desk::with([("good", polite().into()), ("mute", mute.into())]);
+    let watching = Watching::start(&desk, &["list", "--watch", "--json"]);
+    let first: Value = serde_json::from_str(&watching.next()).unwrap();
+    assert_eq!(states(&first)[1], ("mute", "pending"));
+    watching.until(|state| states(state) == [("good", "connected"), ("mute", "pending")]);
+    assert_eq!(watching.interrupt(Signal::INT).0, 0);
     assert_no_process_left(desk.sandbox.tag()).await;
 }
 

@@ -10,7 +10,7 @@ use switchboard_config::{Diagnostic, Reading, ServerEntry};
 use tokio::sync::watch;
 
 use super::{data, inspect_all, render};
-use crate::commands::{on_host, settle};
+use crate::commands::on_host;
 use crate::context::{Context, Servers, screen_size};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::live::Live;
@@ -38,7 +38,6 @@ async fn follow(host: &Host, mut servers: Servers, context: &Context) -> Result<
     let _watcher = context.watch(move |reading| drop(tell.send(reading)))?;
     let mut events = host.events();
     let mut view = View::new(&context.screen);
-    settle(host, &context.screen).await;
     loop {
         let inspected = inspect_all(host, &servers);
         if view.show(&inspected, &servers)? == Reader::Gone {
