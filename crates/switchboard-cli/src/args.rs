@@ -14,7 +14,9 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::completion;
 
-pub(crate) use edit::{AddArgs, AddJsonArgs, OwnScope, RemoveArgs, Target, Transport};
+pub(crate) use edit::{
+    AddArgs, AddJsonArgs, OwnScope, RemoveArgs, Target, Transport, with_command_apart,
+};
 pub(crate) use import::ImportArgs;
 pub(crate) use rules::{RuleArg, RuleArgs};
 

@@ -23,6 +23,7 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::{Cli, GlobalArgs, Task};
 use context::{Context, Surroundings};
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
     completion::answer();
     let (task, flags) = match Cli::try_parse() {
         Ok(cli) => cli.into_task(),
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(error),
     };
     if matches!(task, Task::DemoServer) {
         return commands::demo_server::run();
@@ -64,8 +65,19 @@ fn main() -> ExitCode {
 
 /// What was typed is not understood (or asks for help): told as usual and, if data was asked for, as
 /// data too.
-fn refuse(error: &clap::Error) -> ExitCode {
-    let wants_json = std::env::args_os().any(|word| word == "--json");
+fn refuse(mut error: clap::Error) -> ExitCode {
+    let words: Vec<_> = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(line) = args::with_command_apart(&words)
+    {
+        // The usual advice, to put -- before the one word, makes no command of them.
+        let tip = format!("a command stands behind --: {line}").into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    let wants_json = words.iter().any(|word| word == "--json");
     if error.use_stderr() && wants_json {
         let failure = Failure::usage(error.to_string().trim_end().to_owned());
         println!("{}", render::json::failure(&failure));

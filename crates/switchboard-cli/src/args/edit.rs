@@ -3,6 +3,8 @@
 use clap::{Args, ValueEnum};
 use switchboard_config::Scope;
 
+use crate::render::text::shell_word;
+
 /// Both forms, because what clap makes of them is one that allows both at once.
 pub(crate) const ADD_USAGE: &str = "\
 switchboard add [OPTIONS] NAME URL
@@ -80,6 +82,21 @@ pub(crate) struct Target {
     /// Replace a server of the same name in that scope
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+/// What was meant by `add NAME npx -y foo`, where the command's own options are taken for ours.
+pub(crate) fn with_command_apart(words: &[String]) -> Option<String> {
+    let (first, rest) = words.split_first()?;
+    let (name, command) = rest.split_first()?;
+    let (program, _) = command.split_first()?;
+    let is_word = |word: &String| !word.starts_with('-');
+    let fits = first == "add" && is_word(name) && is_word(program) && !program.contains("://");
+    if !fits || command.iter().any(|word| word == "--") {
+        return None;
+    }
+    let command: Vec<_> = command.iter().map(|word| shell_word(word)).collect();
+    let name = shell_word(name);
+    Some(format!("switchboard add {name} -- {}", command.join(" ")))
 }
 
 #[derive(Debug, Args)]

@@ -129,6 +129,24 @@ fn shell_line(words: &[String]) -> String {
 }
 
 fn check_command(args: &AddArgs) -> Result<(), Failure> {
+    // A path may hold blanks; what is looked for on the PATH does not.
+    if let Some((program, rest)) = args.command.split_first()
+        && let Some((first, _)) = program.split_once(char::is_whitespace)
+        && !first.contains(['/', '\\'])
+    {
+        let rest: String = rest
+            .iter()
+            .map(|word| format!(" {}", shell_word(word)))
+            .collect();
+        let name = shell_word(&args.name);
+        return Err(Failure::usage(format!(
+            "{} is one word, and no program is called that",
+            shell_word(program)
+        ))
+        .hint(format!(
+            "write the words apart: switchboard add {name} -- {program}{rest}"
+        )));
+    }
     if !(args.header.is_empty() && args.header_from_stdin.is_empty()) {
         return Err(Failure::usage("a command is sent no headers")
             .hint("set variables for it with -e NAME=VALUE, before --"));

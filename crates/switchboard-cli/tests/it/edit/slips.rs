@@ -55,7 +55,7 @@ async fn what_is_no_url_is_shown_as_a_command_or_with_its_scheme() {
     --- stderr
     error: unexpected argument '-y' found
 
-      tip: to pass '-y' as a value, use '-- -y'
+      tip: a command stands behind --: switchboard add a -- npx -y foo
 
     Usage: switchboard add [OPTIONS] NAME URL
            switchboard add [OPTIONS] NAME -- COMMAND [ARG]...
@@ -242,4 +242,25 @@ async fn entries_given_as_json_are_checked_before_they_are_written() {
         servers_in(desk.local_file()),
         json!({ "a": entry, "b": entry })
     );
+}
+
+#[tokio::test]
+async fn a_command_in_one_word_is_taken_apart() {
+    let slips: [&[&str]; 2] = [
+        &["add", "a", "--", "npx -y foo"],
+        &["add", "a", "--", "npx -y", "foo bar"],
+    ];
+    assert_snapshot!(refusals(&slips).await, @r"
+    $ add a -- npx -y foo
+    exit 2
+    --- stderr
+    error: 'npx -y foo' is one word, and no program is called that
+    hint: write the words apart: switchboard add a -- npx -y foo
+
+    $ add a -- npx -y foo bar
+    exit 2
+    --- stderr
+    error: 'npx -y' is one word, and no program is called that
+    hint: write the words apart: switchboard add a -- npx -y 'foo bar'
+    ");
 }
