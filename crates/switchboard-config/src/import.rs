@@ -423,6 +423,7 @@ impl ForeignFile {
                 scope,
                 belongs_to_project,
                 is_disabled: section.disabled.contains(&member.key),
+                is_disabled_here: section.disabled_here.contains(&member.key),
             };
             let mut translated = entry::translate(&member.value, &job);
             translated.notes.splice(0..0, renamed);

@@ -8,10 +8,10 @@ mod page;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use switchboard_config::Scope;
 use switchboard_config::import::{
     Authorship, Client, Existing, Imported, Planned, Verdict, import, import_file, plan,
 };
+use switchboard_config::{EntryProblem, Scope, check_server};
 
 use super::scopes;
 use crate::args::ImportArgs;
@@ -42,6 +42,12 @@ pub(crate) async fn run(
     let planned = plan(&imported, &existing);
     if !screen.is_json() {
         screen.print(&page::render(&imported, &planned, screen))?;
+    }
+    for planned in &planned {
+        for problem in warnings(planned) {
+            let message = format!("{}: {}", planned.found.name, problem.message);
+            screen.warn(&message, problem.hint.as_deref());
+        }
     }
     let wanted = decide(&planned, args, context, signals).await?;
     let added = write(&wanted, context)?;
@@ -111,7 +117,17 @@ async fn decide<'a, 'p>(
         return Ok(new.into_iter().filter(is_wanted).collect());
     }
     if screen.is_json() || !screen.can_ask {
-        screen.say(&format!("to add what is new: {}", again(args, "--yes")));
+        let needs_more = with_project > 0 && args.file.is_none();
+        if !needs_more || with_project < new.len() {
+            screen.say(&format!("to add what is new: {}", again(args, "--yes")));
+        }
+        if needs_more {
+            let too = if with_project < new.len() { " too" } else { "" };
+            screen.say(&format!(
+                "to add what comes with this project{too}: {}",
+                again(args, "--trust-project --yes")
+            ));
+        }
         return Ok(Vec::new());
     }
     let warning = match with_project {
@@ -139,6 +155,19 @@ async fn decide<'a, 'p>(
 fn comes(number: usize) -> String {
     let verb = if number == 1 { "comes" } else { "come" };
     format!("{} {verb}", count(number, "server"))
+}
+
+/// What looks wrong with an entry that others are going to read, such as a secret in it.
+fn warnings(planned: &Planned<'_>) -> Vec<EntryProblem> {
+    let found = planned.found;
+    let is_shared = found.scope == Scope::Project;
+    if !is_shared || !matches!(planned.verdict, Verdict::Add { .. }) {
+        return Vec::new();
+    }
+    // A variable that is not set here may be set where the server is used; the notes name it.
+    let unset = |_: &str| Some("https://unset".to_owned());
+    let entry = Value::Object(found.entry().clone());
+    check_server(&found.name, &entry, found.scope, &unset).warnings
 }
 
 /// Whether it would run although only the project's authors have said what it is.

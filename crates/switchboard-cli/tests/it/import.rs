@@ -243,3 +243,92 @@ async fn nothing_to_import_is_no_error() {
             .starts_with("No servers of other programs were found.")
     );
 }
+
+#[tokio::test]
+async fn what_comes_with_a_project_is_shown_whole_and_with_the_command_that_takes_it() {
+    let desk = Desk::empty();
+    desk.sandbox.write(".mcp.json", "{}");
+    desk.sandbox.write(
+        ".codex/config.toml",
+        "[mcp_servers.theirs]\ncommand = \"tool\"\nargs = [\"--api-key\", \"two  blanks\"]\n\
+         env_vars = [\"AWS_SECRET\"]\nenv = { LD_PRELOAD = \"./evil.so\", HIDDEN = \"a\\u200bb\" }\n\
+         [mcp_servers.far]\nurl = \"https://far.example/mcp\"\nhttp_headers = { Authorization = \"Bearer theirs\" }\n",
+    );
+    let ran = desk.finish(desk.untrusting(&["import", "codex"])).await;
+    assert_snapshot!(ran, @r"
+    exit 0
+    --- stdout
+    Codex  [sandbox]/project/.codex/config.toml  (comes with this project)
+      + add  theirs
+          runs tool --api-key 'two  blanks'
+          env: LD_PRELOAD=./evil.so
+          env: HIDDEN=a\u{200b}b
+          runs in [sandbox]/project
+          inheritEnv: AWS_SECRET
+          into the local scope
+      + add  far
+          type: http
+          connects to https://far.example/mcp
+          headers: Authorization=Bearer theirs
+          into the local scope
+
+    2 servers to add.
+    --- stderr
+    to add what comes with this project: switchboard import codex --trust-project --yes
+    ");
+    let data = desk
+        .finish(desk.untrusting(&["import", "codex", "--json"]))
+        .await
+        .json();
+    let config = &data["files"][0]["servers"][0]["config"];
+    assert_eq!(config["env"]["LD_PRELOAD"], "./evil.so");
+    claude_code(&desk, vec![("mine", working(&desk))]);
+    let both = desk.finish(desk.untrusting(&["import"])).await;
+    assert!(
+        both.stderr.contains("new: switchboard import --yes"),
+        "{both}"
+    );
+    assert!(
+        both.stderr
+            .contains("this project too: switchboard import --trust-project --yes"),
+        "{both}"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_goes_into_the_shared_file_is_warned_about() {
+    let desk = Desk::empty();
+    desk.sandbox.write(".mcp.json", "{}");
+    let hub =
+        json!({"command": "hub", "env": {"API_TOKEN": "ghp_0123456789abcdefghij0123456789abcdef"}});
+    claude_code(&desk, vec![("hub", hub)]);
+    let args = ["import", "-s", "project", "--yes"];
+    let ran = desk.finish(desk.untrusting(&args)).await;
+    assert!(
+        ran.stderr
+            .contains("warning: hub: `API_TOKEN` in `env` looks like a secret"),
+        "{ran}"
+    );
+    assert!(ran.stdout.contains("Added hub"), "{ran}");
+}
+
+#[tokio::test]
+async fn what_is_switched_off_there_is_marked_or_told() {
+    let desk = Desk::empty();
+    desk.sandbox.write(".mcp.json", "{}");
+    let here = desk.sandbox.project().to_string_lossy().into_owned();
+    let file = json!({
+        "mcpServers": {"time": {"command": "time-mcp"}},
+        "projects": {here: {"disabledMcpServers": ["time"]}},
+    });
+    desk.sandbox.write_home(".claude.json", file.to_string());
+    let ran = desk.finish(desk.untrusting(&["import"])).await;
+    assert!(ran.stdout.contains("switchboard disable time"), "{ran}");
+    let ran = desk
+        .finish(desk.untrusting(&["import", "-s", "local"]))
+        .await;
+    assert!(
+        ran.stdout.contains("into the local scope, switched off"),
+        "{ran}"
+    );
+}

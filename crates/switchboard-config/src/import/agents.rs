@@ -1,7 +1,8 @@
 //! Agents of the command line: Codex, Gemini CLI and opencode.
 
 use super::Whereabouts;
-use super::dialect::{Base, Dialect, File, Key, Notation, RULES, Remote, Section, Unit};
+use super::dialect::{Base, Dialect, File, Key, Notation, RULES, Remote, Section, Unit, names};
+use crate::diagnostic::printable;
 use crate::raw::{RawValue, Syntax};
 
 pub(super) static CODEX: Dialect = Dialect {
@@ -57,9 +58,7 @@ pub(super) static GEMINI: Dialect = Dialect {
         File::new(Base::Project, ".gemini/settings.json"),
     ],
     syntax: Syntax::Json,
-    sections: |root, _, sections, _| {
-        sections.extend(root.member("mcpServers").map(Section::of));
-    },
+    sections: gemini_sections,
     keys: &[
         ("httpUrl", Key::UrlOf(Remote::Http)),
         ("timeout", Key::CallTimeout(Unit::Milliseconds)),
@@ -93,6 +92,37 @@ pub(super) static OPENCODE: Dialect = Dialect {
     notation: Notation::Braces,
     url: Remote::Negotiated,
 };
+
+/// Which of the servers are used, `mcp.allowed` and `mcp.excluded` say.
+fn gemini_sections<'a>(
+    root: &'a RawValue,
+    _: &Whereabouts<'_>,
+    sections: &mut Vec<Section<'a>>,
+    notes: &mut Vec<String>,
+) {
+    let Some(servers) = root.member("mcpServers") else {
+        return;
+    };
+    let mcp = root.member("mcp").map(|mcp| &mcp.value);
+    let list = |key: &str| mcp.and_then(|mcp| mcp.member(key));
+    let (allowed, excluded) = (list("allowed"), names(list("excluded")));
+    let is_off = |name: &String| {
+        excluded.contains(name) || (allowed.is_some() && !names(allowed).contains(name))
+    };
+    let keys = servers.value.members().iter().map(|server| &server.key);
+    let disabled: Vec<String> = keys.filter(|name| is_off(name)).cloned().collect();
+    if !disabled.is_empty() {
+        let listed: Vec<_> = disabled.iter().map(|name| printable(name)).collect();
+        notes.push(format!(
+            "switched off there by `mcp.allowed` or `mcp.excluded`, and so here: {}",
+            listed.join(", ")
+        ));
+    }
+    sections.push(Section {
+        disabled,
+        ..Section::of(servers)
+    });
+}
 
 /// Its first version has the servers in `mcp`, its second in `mcp.servers`.
 fn opencode_sections<'a>(

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::dialect::{Base, Dialect, File, Key, Notation, Remote, Section, Unit};
+use super::dialect::{Base, Dialect, File, Key, Notation, Remote, Section, Unit, names};
 use super::{Whereabouts, is_same_place};
 use crate::diagnostic::printable;
-use crate::raw::{RawKind, RawMember, RawValue, Syntax};
+use crate::raw::{RawMember, RawValue, Syntax};
 
 /// Its `.mcp.json` needs no translation: it is read as it is.
 pub(super) static CODE: Dialect = Dialect {
@@ -54,8 +54,15 @@ fn code_sections<'a>(
     sections: &mut Vec<Section<'a>>,
     notes: &mut Vec<String>,
 ) {
-    sections.extend(root.member("mcpServers").map(Section::of));
     let projects = root.member("projects").map(|projects| &projects.value);
+    let is_here = |project: &&RawMember| is_same_place(Path::new(&project.key), whereabouts.here);
+    let mut all = projects.into_iter().flat_map(RawValue::members);
+    let here = all.find(is_here);
+    let off = here.and_then(|project| project.value.member("disabledMcpServers"));
+    sections.extend(root.member("mcpServers").map(|servers| Section {
+        disabled_here: names(off),
+        ..Section::of(servers)
+    }));
     let mut elsewhere = Vec::new();
     for project in projects.into_iter().flat_map(RawValue::members) {
         let Some(servers) = project.value.member("mcpServers") else {
@@ -64,11 +71,11 @@ fn code_sections<'a>(
         if servers.value.members().is_empty() {
             continue;
         }
-        if is_same_place(Path::new(&project.key), whereabouts.here) {
+        if is_here(&project) {
             sections.push(Section {
-                servers,
                 is_of_project: true,
                 disabled: names(project.value.member("disabledMcpServers")),
+                ..Section::of(servers)
             });
         } else {
             elsewhere.push(project.key.as_str());
@@ -84,15 +91,4 @@ fn code_sections<'a>(
             printable(first)
         ));
     }
-}
-
-fn names(list: Option<&RawMember>) -> Vec<String> {
-    let Some(RawKind::List(items)) = list.map(|list| &list.value.kind) else {
-        return Vec::new();
-    };
-    let names = items.iter().filter_map(|item| match &item.kind {
-        RawKind::Text(name) => Some(name.clone()),
-        _ => None,
-    });
-    names.collect()
 }

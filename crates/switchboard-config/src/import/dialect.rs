@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Authorship, Platform, Whereabouts};
-use crate::raw::{RawMember, RawValue, Syntax};
+use crate::raw::{RawKind, RawMember, RawValue, Syntax};
 
 /// How one client writes its servers down.
 pub(super) struct Dialect {
@@ -106,6 +106,8 @@ pub(super) struct Section<'a> {
     pub(super) is_of_project: bool,
     /// The names of those that are switched off.
     pub(super) disabled: Vec<String>,
+    /// The names of those that are switched off in this project, and on elsewhere.
+    pub(super) disabled_here: Vec<String>,
 }
 
 impl<'a> Section<'a> {
@@ -114,8 +116,21 @@ impl<'a> Section<'a> {
             servers,
             is_of_project: false,
             disabled: Vec::new(),
+            disabled_here: Vec::new(),
         }
     }
+}
+
+/// The texts of a list.
+pub(super) fn names(list: Option<&RawMember>) -> Vec<String> {
+    let Some(RawKind::List(items)) = list.map(|list| &list.value.kind) else {
+        return Vec::new();
+    };
+    let names = items.iter().filter_map(|item| match &item.kind {
+        RawKind::Text(name) => Some(name.clone()),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// What a key of an entry means to its client.

@@ -36,6 +36,8 @@ pub(super) struct Job<'a> {
     pub(super) scope: Scope,
     pub(super) belongs_to_project: bool,
     pub(super) is_disabled: bool,
+    /// Switched off in this project alone.
+    pub(super) is_disabled_here: bool,
 }
 
 /// An entry of ours, and what is to be said of it.
@@ -342,8 +344,15 @@ impl<'a> Draft<'a> {
     }
 
     fn finish(mut self, job: &Job<'_>) -> Translated {
-        if job.is_disabled {
+        let is_off_here = job.is_disabled_here && !job.is_disabled;
+        if job.is_disabled || (is_off_here && job.scope == Scope::Local) {
             self.more.insert("disabled".to_owned(), json!(true));
+        } else if is_off_here {
+            let client = self.client;
+            self.speller.note(format!(
+                "{client} has it switched off in this project; to do that here too: switchboard disable {}",
+                job.name
+            ));
         }
         if job.belongs_to_project && self.command.is_some() && job.scope != Scope::Project {
             self.anchor(job.whereabouts.here);

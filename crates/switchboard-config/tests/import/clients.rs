@@ -505,3 +505,21 @@ fn opencode_has_lists_for_commands_and_two_layouts() {
         })
     );
 }
+
+#[test]
+fn what_gemini_does_not_use_comes_switched_off() {
+    let desk = Desk::new();
+    let text = r#"{ "mcp": { "allowed": ["a", "b"], "excluded": ["b"] },
+      "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" }, "c": { "command": "c" } } }"#;
+    desk.write(".gemini/settings.json", text);
+    let imported = desk.import(Client::GeminiCli);
+    let off: Vec<_> = entries(&imported)
+        .into_iter()
+        .map(|(_, _, entry)| entry["disabled"] == json!(true))
+        .collect();
+    assert_eq!(off, [false, true, true]);
+    assert_eq!(
+        imported.files[0].notes,
+        ["switched off there by `mcp.allowed` or `mcp.excluded`, and so here: b, c"]
+    );
+}

@@ -1,5 +1,7 @@
 //! What `import` shows: each file, each server in it, and what is to be done with it.
 
+mod foreign;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use switchboard::content::for_terminal;
@@ -104,6 +106,8 @@ fn what_it_is(server: &Planned<'_>) -> String {
             )
         }
         Verdict::Unusable(problem) => problem.message.clone(),
+        // It stands below, where nothing of it is cut or wrapped.
+        _ if server.authorship == Authorship::Project => String::new(),
         _ => {
             let shown = server.found.shown();
             for_terminal(&what_it_runs(&shown)).into_owned()
@@ -118,21 +122,18 @@ fn what_it_runs(shown: &WrittenEntry) -> String {
 
 /// What stands below a row.
 fn details(server: &Planned<'_>, screen: &Screen) -> String {
+    let mut whole = Vec::new();
     let mut lines = Vec::new();
     match &server.verdict {
         Verdict::Add { beside } => {
-            let shown = server.found.shown();
-            for key in ["env", "headers"] {
-                let members = members(&shown, key).replace('\n', ", ");
-                if !members.is_empty() {
-                    lines.push(format!("{key}: {members}"));
-                }
+            if server.authorship == Authorship::Project {
+                whole = foreign::everything(server.found.entry());
+            } else {
+                lines = masked(&server.found.shown());
             }
-            let text = |key: &str| shown.as_object().get(key).and_then(Value::as_str);
-            lines
-                .extend(text("headersHelper").map(|helper| format!("headers come from: {helper}")));
-            lines.extend(text("cwd").map(|folder| format!("runs in {folder}")));
-            lines.push(format!("into the {} scope", server.found.scope));
+            let is_off = server.found.entry().get("disabled") == Some(&Value::Bool(true));
+            let off = if is_off { ", switched off" } else { "" };
+            lines.push(format!("into the {} scope{off}", server.found.scope));
             if let Some((scope, origin)) = beside {
                 lines.push(shadow(server.found.scope, *scope, &file_and_line(origin)));
             }
@@ -156,11 +157,27 @@ fn details(server: &Planned<'_>, screen: &Screen) -> String {
                 .map(|note| format!("note: {note}")),
         );
     }
+    let whole = whole.iter().map(|line| format!("{:INDENT$}{line}", ""));
     let lines = lines
         .iter()
         .map(|line| block(line, INDENT, screen.prose_columns()));
     let lines = lines.map(|line| screen.style.paint(Paint::Dim, &line));
-    lines.collect::<Vec<_>>().join("\n")
+    whole.chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+/// What an entry of the user's own says besides what it runs, without the secrets in it.
+fn masked(shown: &WrittenEntry) -> Vec<String> {
+    let mut lines = Vec::new();
+    for key in ["env", "headers"] {
+        let members = members(shown, key).replace('\n', ", ");
+        if !members.is_empty() {
+            lines.push(format!("{key}: {members}"));
+        }
+    }
+    let text = |key: &str| shown.as_object().get(key).and_then(Value::as_str);
+    lines.extend(text("headersHelper").map(|helper| format!("headers come from: {helper}")));
+    lines.extend(text("cwd").map(|folder| format!("runs in {folder}")));
+    lines
 }
 
 /// Two scopes will have a server of the name: which one is used?
@@ -203,7 +220,7 @@ struct Server<'a> {
     action: &'static str,
     scope: Scope,
     origin: &'a switchboard_config::Origin,
-    config: WrittenEntry,
+    config: Value,
     notes: &'a [String],
     #[serde(skip_serializing_if = "Value::is_null")]
     existing: Value,
@@ -260,10 +277,19 @@ fn server<'a>(planned: &'a Planned<'_>) -> Server<'a> {
         action,
         scope: planned.found.scope,
         origin: &planned.found.origin,
-        config: planned.found.shown(),
+        config: config(planned),
         notes: &planned.found.notes,
         existing: existing.unwrap_or_default(),
         problem: problem.map(|problem| problem.message.as_str()),
         hint: problem.and_then(|problem| problem.hint.as_deref()),
     }
+}
+
+/// The entry as data. What the project's authors wrote is shown as it is: it is what would run.
+fn config(planned: &Planned<'_>) -> Value {
+    let mut shown = planned.found.shown().as_object().clone();
+    if planned.authorship == Authorship::Project {
+        shown.extend(planned.found.entry().clone());
+    }
+    Value::Object(shown)
 }
