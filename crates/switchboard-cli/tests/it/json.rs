@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
@@ -318,4 +320,44 @@ async fn imports_are_as_documented() {
     desk.sandbox
         .write_home(".mcp.json", json!({"mcpServers": existing}).to_string());
     check_run("import", &desk.run(&["import", "--yes", "--json"]).await);
+}
+
+#[tokio::test]
+async fn edits_are_as_documented() {
+    let desk = Desk::empty();
+    desk.sandbox.write(".mcp.json", "{}");
+    let secret = "API_TOKEN=ghp_0123456789abcdefghij0123456789abcdef";
+    let shared = [
+        "add", "a", "-s", "project", "-e", secret, "--json", "--", "x",
+    ];
+    check_run("add", &desk.finish(desk.untrusting(&shared)).await);
+    // It is used in place of the project's.
+    let own = ["add-json", "a", r#"{"command": "y"}"#, "--json"];
+    check_run("add", &desk.finish(desk.untrusting(&own)).await);
+    let user = ["add", "a", "-s", "user", "--json", "--", "z"];
+    check_run("add", &desk.finish(desk.untrusting(&user)).await);
+    for scope in ["local", "project", "user"] {
+        let remove = ["remove", "a", "-s", scope, "--json"];
+        check_run("remove", &desk.finish(desk.untrusting(&remove)).await);
+    }
+}
+
+#[tokio::test]
+async fn each_line_of_a_watch_is_as_documented() {
+    let desk = Desk::with([("good", polite().into())]);
+    let mut command = desk.command(&["list", "--watch", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    loop {
+        let line = lines.next().unwrap().unwrap();
+        let state: Value = serde_json::from_str(&line).unwrap();
+        check("list --watch", &state);
+        if state["servers"][0]["status"] == "connected" {
+            break;
+        }
+    }
+    // Nobody reads any more, and that ends it at the next change.
+    drop(lines);
+    desk.sandbox.write(".mcp.json", "{}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
