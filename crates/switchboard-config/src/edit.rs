@@ -21,6 +21,7 @@ use crate::diagnostic::{Diagnostic, Origin, printable};
 use crate::raw::ReadError;
 use document::{Document, Missing};
 use store::Stored;
+pub(crate) use store::{follow_links, try_lock};
 
 /// Why a file was not edited. It is as it was, whatever the reason.
 #[derive(Debug, Error)]

@@ -161,7 +161,7 @@ fn read(file: &Path) -> Result<Option<Vec<u8>>, EditError> {
 }
 
 /// The file that `path` means in the end, whether or not it exists: a link stays a link.
-fn follow_links(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut file = path.to_path_buf();
     for _ in 0..MAX_LINKS {
         let is_link = fs::symlink_metadata(&file).is_ok_and(|found| found.is_symlink());
@@ -214,7 +214,7 @@ fn lock(folder: &File) -> io::Result<bool> {
 }
 
 #[cfg(unix)]
-fn try_lock(folder: &File) -> io::Result<bool> {
+pub(crate) fn try_lock(folder: &File) -> io::Result<bool> {
     use rustix::fs::{FlockOperation, flock};
     use rustix::io::Errno;
 
@@ -230,6 +230,6 @@ fn try_lock(folder: &File) -> io::Result<bool> {
 }
 
 #[cfg(not(unix))]
-fn try_lock(_folder: &File) -> io::Result<bool> {
+pub(crate) fn try_lock(_folder: &File) -> io::Result<bool> {
     Ok(true)
 }

@@ -7,7 +7,7 @@
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -16,6 +16,7 @@ use super::ServerEntry;
 use super::approvals::{Approval, Approvals, Verdict, is_about};
 use super::shown::Shown;
 use crate::diagnostic::{Diagnostic, Origin, Severity};
+use crate::edit::{follow_links, try_lock};
 use crate::server::ServerName;
 
 /// The layout that is read and written.
@@ -24,6 +25,11 @@ const VERSION: u32 = 1;
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// What is shown of an entry is kept up to this length; it only serves to tell what changed.
 const MAX_SHOWN: usize = 32 * 1024;
+
+/// How long somebody else may write before we give up. It takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait before looking at the lock again.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Where the user's word is kept.
 #[derive(Clone, Debug)]
@@ -47,12 +53,15 @@ pub enum ApprovalsError {
     /// It could not be written.
     #[error("what you said could not be recorded: {0}")]
     Unwritable(#[source] io::Error),
+    /// Somebody else does not let go of it.
+    #[error("what you said could not be recorded: another process is writing to the file")]
+    Locked,
     /// There is no more room for it.
     #[error("there is no more room for what you approved")]
     Full,
     /// What the entry would run cannot be pinned down.
     #[error(
-        "server {0} cannot be approved for good: its program, a file of the project, cannot be read"
+        "server {0} cannot be approved for good: what its program holds cannot be told for sure"
     )]
     Unverifiable(ServerName),
     /// The entry needs no approval, or cannot have one.
@@ -67,6 +76,9 @@ impl ApprovalsError {
         match self {
             Self::Unreadable(_) | Self::Unwritable(_) => {
                 format!("see to it that you may read and write {path}")
+            }
+            Self::Locked => {
+                format!("try again; if that does not help, see who has {path}.lock open")
             }
             Self::Broken(_) => format!("move {path} away and approve again what you need"),
             Self::Open => format!("look through it, then: chmod 600 {path}"),
@@ -162,7 +174,9 @@ impl ApprovalsFile {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Approval>)) -> Result<Approvals, ApprovalsError> {
-        let _alone = self.lock().map_err(ApprovalsError::Unwritable)?;
+        // A link stays a link.
+        let target = follow_links(&self.path).map_err(ApprovalsError::Unwritable)?;
+        let _alone = lock(&target)?;
         let mut approvals = self.read()?;
         change(&mut approvals.records);
         let layout = Layout {
@@ -175,7 +189,7 @@ impl ApprovalsFile {
         if text.len() as u64 > MAX_BYTES {
             return Err(ApprovalsError::Full);
         }
-        self.write(&text).map_err(ApprovalsError::Unwritable)?;
+        write(&target, &text).map_err(ApprovalsError::Unwritable)?;
         approvals.records = layout.approvals;
         Ok(approvals)
     }
@@ -207,45 +221,55 @@ impl ApprovalsFile {
             Err(error) => Err(ApprovalsError::Unreadable(error)),
         }
     }
+}
 
-    /// Waits until nobody else changes the file, and keeps it so. The lock is a file of its own: the
-    /// one with the content is replaced.
-    fn lock(&self) -> io::Result<File> {
-        if let Some(folder) = self.path.parent() {
-            let mut builder = DirBuilder::new();
-            #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            builder.recursive(true).create(folder)?;
+/// Waits until nobody else changes the file, and keeps it so. The lock is a file of its own: the one
+/// with the content is replaced.
+fn lock(target: &Path) -> Result<File, ApprovalsError> {
+    let lock = open_lock(target).map_err(ApprovalsError::Unwritable)?;
+    let until = Instant::now() + PATIENCE;
+    while !try_lock(&lock).map_err(ApprovalsError::Unwritable)? {
+        if Instant::now() >= until {
+            return Err(ApprovalsError::Locked);
         }
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        let lock = private(&mut options).open(self.beside("lock"))?;
+        // Not a sleep of anybody's clock: this is called where one may block.
+        std::thread::park_timeout(PAUSE);
+    }
+    Ok(lock)
+}
+
+fn open_lock(target: &Path) -> io::Result<File> {
+    if let Some(folder) = target.parent() {
+        let mut builder = DirBuilder::new();
         #[cfg(unix)]
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
-        Ok(lock)
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(folder)?;
     }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    private(&mut options).open(beside(target, "lock"))
+}
 
-    /// Replaces the file. The lock is held.
-    fn write(&self, text: &[u8]) -> io::Result<()> {
-        let draft = self.beside("draft");
-        // Left by a process that was killed: the lock says that nobody is at work on it.
+/// Replaces the file. The lock is held.
+fn write(target: &Path, text: &[u8]) -> io::Result<()> {
+    let draft = beside(target, "draft");
+    // Left by a process that was killed: the lock says that nobody is at work on it.
+    fs::remove_file(&draft).ok();
+    let mut options = OpenOptions::new();
+    let mut file = private(options.write(true).create_new(true)).open(&draft)?;
+    let written = file.write_all(text).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| fs::rename(&draft, target));
+    if written.is_err() {
         fs::remove_file(&draft).ok();
-        let mut options = OpenOptions::new();
-        let mut file = private(options.write(true).create_new(true)).open(&draft)?;
-        let written = file.write_all(text).and_then(|()| file.sync_all());
-        let written = written.and_then(|()| fs::rename(&draft, &self.path));
-        if written.is_err() {
-            fs::remove_file(&draft).ok();
-        }
-        written
     }
+    written
+}
 
-    fn beside(&self, ending: &str) -> PathBuf {
-        let mut name = self.path.file_name().unwrap_or_default().to_owned();
-        name.push(".");
-        name.push(ending);
-        self.path.with_file_name(name)
-    }
+fn beside(target: &Path, ending: &str) -> PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(ending);
+    target.with_file_name(name)
 }
 
 fn approval(
