@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy as _;
-use switchboard::content::{DirectorySpill, SpillHandle};
+use switchboard::content::{DirectorySpill, SpillHandle, for_terminal};
 use switchboard::mcp::Tool;
 use switchboard::permission::{Policy, Rule};
 use switchboard::{
@@ -19,7 +19,7 @@ use switchboard_config::import::{Platform, Whereabouts};
 use switchboard_config::{
     Admission, Approvals, ApprovalsFile, Diagnostic, Folders, HostConfig, Loaded, Places,
     ProjectRules, Reading, Scope, ServerEntry, ServerName, Settings, Severity, Source, Sources,
-    Targets, Trust, Watcher, load, load_settings, managed_folder,
+    Targets, Trust, Watcher, load, load_names, load_settings, managed_folder,
 };
 
 use crate::args::{GlobalArgs, RuleArg};
@@ -470,7 +470,10 @@ fn find_folders(variables: &BTreeMap<String, String>) -> Result<(Folders, PathBu
         .map_err(|_| Failure::new(Kind::Config, "the home folder is not known").hint("set HOME"))?;
     // Relative to wherever one happens to be: then a file that came with a project would be the user's own.
     if !base.home_dir().is_absolute() {
-        let message = format!("the home folder {:?} is not absolute", base.home_dir());
+        let message = format!(
+            "the home folder {} is not absolute",
+            for_terminal(&base.home_dir().to_string_lossy())
+        );
         return Err(
             Failure::new(Kind::Config, message).hint("set HOME to a path that begins with /")
         );
@@ -527,7 +530,8 @@ impl Surroundings {
         let (folders, _) = find_folders(&self.variables).ok()?;
         let memory = FileMemory::new(folders.state.join("servers"));
         let places = Places::find(&std::env::current_dir().ok()?, folders);
-        Some((load_all(flags, &self.variables, &places), memory))
+        let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
+        Some((load_names(&sources(flags, &places), &environment), memory))
     }
 
     /// The words after the program's name.

@@ -56,7 +56,7 @@ pub use edit::{EditError, EditedFile};
 pub use expand::{Environment, ExpandError, expand};
 pub use keys::nearest;
 pub use layer::{Scope, Source, Sources};
-pub use load::{load, project_entry};
+pub use load::{load, load_names, project_entry};
 pub use merge::{HostConfig, Loaded};
 pub use places::{Folders, Places, managed_folder};
 pub use policy::{Ban, Profile, ServerMatch, ServerPolicy};
@@ -70,8 +70,8 @@ pub use settings::{
     RuleHint, RuleSetting, Settings, load_settings,
 };
 pub use trust::{
-    Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Change, Consent, ContentHash,
-    LaunchSpec, Refusal, Seal, ServerEntry, Shown, Standing, Trust, Verdict, Waiting,
+    Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Broken, Change, Consent,
+    ContentHash, LaunchSpec, Refusal, Seal, ServerEntry, Shown, Standing, Trust, Verdict, Waiting,
 };
 pub use validate::{CheckedEntry, EntryProblem, check_server, parse_server};
 pub use watch::{Reading, Targets, Watched, Watcher};

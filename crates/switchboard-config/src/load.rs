@@ -10,7 +10,7 @@ use crate::layer::{Layer, Scope, Source, Sources};
 use crate::merge::{Loaded, merge};
 use crate::raw::{FileContent, Finding, RawDocument, RawMember, RawValue};
 use crate::server::ServerName;
-use crate::trust::{Content, ServerEntry};
+use crate::trust::{Content, Digests, ServerEntry};
 use crate::validate::{EntryContext, validate};
 use crate::written::WrittenEntry;
 
@@ -24,11 +24,26 @@ pub fn load(sources: &Sources, environment: &dyn Environment) -> Loaded {
     load_from(sources, environment, FileContent::read)
 }
 
+/// As [`load`], for those who want to know the names in no time: no program is looked at, so of the
+/// project's entries none is approved.
+pub fn load_names(sources: &Sources, environment: &dyn Environment) -> Loaded {
+    load_with(sources, environment, FileContent::read, None)
+}
+
 /// As [`load`], with whoever knows what the files hold.
 pub(crate) fn load_from(
     sources: &Sources,
     environment: &dyn Environment,
     read: impl Fn(&Path) -> FileContent,
+) -> Loaded {
+    load_with(sources, environment, read, Some(&Digests::default()))
+}
+
+fn load_with(
+    sources: &Sources,
+    environment: &dyn Environment,
+    read: impl Fn(&Path) -> FileContent,
+    digests: Option<&Digests>,
 ) -> Loaded {
     let file = |path: &Option<PathBuf>, scope| Some((Source::File(path.clone()?), scope));
     let command_line = sources.command_line.iter().rev();
@@ -49,16 +64,21 @@ pub(crate) fn load_from(
                     Source::Inline(text) => RawDocument::inline(text, scope),
                     Source::File(path) => RawDocument::of_file(path, &read(path), scope)?,
                 };
-                Some(read_layer(document, scope, environment))
+                Some(read_layer(document, scope, environment, digests))
             }),
     )
 }
 
-fn read_layer(mut document: RawDocument, scope: Scope, environment: &dyn Environment) -> Layer {
+fn read_layer(
+    mut document: RawDocument,
+    scope: Scope,
+    environment: &dyn Environment,
+    digests: Option<&Digests>,
+) -> Layer {
     let servers = std::mem::take(&mut document.servers);
     let entries = servers
         .iter()
-        .filter_map(|member| read_entry(&mut document, member, scope, environment))
+        .filter_map(|member| read_entry(&mut document, member, scope, environment, digests))
         .collect();
     Layer {
         entries,
@@ -72,6 +92,7 @@ fn read_entry(
     member: &RawMember,
     scope: Scope,
     environment: &dyn Environment,
+    digests: Option<&Digests>,
 ) -> Option<ServerEntry> {
     let name = match ServerName::new(&member.key) {
         Ok(name) => name,
@@ -99,8 +120,11 @@ fn read_entry(
     document.findings.extend(validated.findings);
     let origin = document.text.origin(member.key_span);
     let written = WrittenEntry::from_raw(&member.value);
-    let content = match (&validated.config, base_of(document, scope)) {
-        (Ok(config), Some(root)) => Some(Content::of(&member.value, config, root, environment)),
+    let content = match (&validated.config, base_of(document, scope), digests) {
+        (Ok(config), Some(root), Some(digests)) => {
+            let raw = &member.value;
+            Some(Content::of(raw, config, root, environment, digests))
+        }
         _ => None,
     };
     let entry = ServerEntry::new(name, scope, origin, written, validated.config);
@@ -126,7 +150,13 @@ pub fn project_entry(
     };
     let config = validate(&raw, &context).config;
     let content = match (&config, base) {
-        (Ok(config), Some(root)) => Some(Content::of(&raw, config, root, environment)),
+        (Ok(config), Some(root)) => Some(Content::of(
+            &raw,
+            config,
+            root,
+            environment,
+            &Digests::default(),
+        )),
         _ => None,
     };
     let origin = Origin::of_whole(Some(file));

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod content;
+mod digest;
 mod hash;
 mod program;
 mod shown;
@@ -27,11 +28,12 @@ use crate::written::WrittenEntry;
 
 pub use approvals::{Approval, Approvals, Standing, Verdict};
 pub use hash::ContentHash;
-pub use program::Seal;
+pub use program::{Broken, Seal};
 pub use shown::{Change, Shown};
 pub use store::{ApprovalsError, ApprovalsFile};
 
 pub(crate) use content::Content;
+pub(crate) use digest::Digests;
 
 /// One configured server, valid or not, before anybody consented to it.
 #[derive(Clone, Debug)]
@@ -125,6 +127,12 @@ impl ServerEntry {
     /// What a person is to be shown before they consent; of valid entries of a project.
     pub fn shown(&self) -> Option<&Shown> {
         Some(&self.content.as_ref()?.shown)
+    }
+
+    /// The same with nothing masked that stands in the project's file: what looks like a secret may be
+    /// what runs. The values of the user's variables are no part of it. For eyes, not for keeping.
+    pub fn shown_in_full(&self) -> Option<&Shown> {
+        Some(&self.content.as_ref()?.in_full)
     }
 
     /// The hash of what consent to the entry would be about. `None`: it needs no consent, or its

@@ -65,7 +65,11 @@ fn folder() -> TempDir {
     folder
 }
 
-const PATH: &str = "bin:../elsewhere:/usr/bin:/bin";
+/// A folder of the project comes first, then one that is not the project's.
+fn path(folder: &TempDir) -> String {
+    let elsewhere = folder.path().join("elsewhere");
+    format!("bin:{}:/usr/bin:/bin", elsewhere.display())
+}
 
 async fn is_refused(host: &Host) {
     let error = host.reconnect("s").await.unwrap_err().to_string();
@@ -84,7 +88,7 @@ async fn a_program_of_the_project_that_changes_is_not_started_again() {
     let tag = unique_tag();
     let program = folder.path().join("project/bin/server");
     write_program(&program, "one");
-    let host = approved(&folder, "./bin/server", PATH, &tag).await;
+    let host = approved(&folder, "./bin/server", &path(&folder), &tag).await;
     host.reconnect("s").await.unwrap();
     write_program(&program, "two");
     is_refused(&host).await;
@@ -100,12 +104,29 @@ async fn a_program_that_gets_in_the_way_of_the_approved_one_is_not_started() {
     let folder = folder();
     let tag = unique_tag();
     write_program(&folder.path().join("elsewhere/server"), "one");
-    let host = approved(&folder, "server", PATH, &tag).await;
+    let host = approved(&folder, "server", &path(&folder), &tag).await;
     // An update of what does not belong to the project is nobody's affair.
     write_program(&folder.path().join("elsewhere/server"), "two");
     host.reconnect("s").await.unwrap();
     write_program(&folder.path().join("project/bin/server"), "shadow");
     is_refused(&host).await;
+    host.shutdown().await;
+    assert_no_process_left(&tag).await;
+}
+
+#[tokio::test]
+async fn nothing_is_searched_for_behind_the_approved_program() {
+    let folder = folder();
+    let tag = unique_tag();
+    // What the page shows, until nothing can execute it.
+    let decoy = folder.path().join("elsewhere/server");
+    write_program(&decoy, "one");
+    write_program(&folder.path().join("project/bin/server"), "evil");
+    let path = format!("{}:bin:/usr/bin:/bin", decoy.parent().unwrap().display());
+    let host = approved(&folder, "server", &path, &tag).await;
+    fs::write(&decoy, "#!/no/such/interpreter\n").unwrap();
+    let error = host.reconnect("s").await.unwrap_err().to_string();
+    assert!(error.contains("named in its first line"), "{error}");
     host.shutdown().await;
     assert_no_process_left(&tag).await;
 }

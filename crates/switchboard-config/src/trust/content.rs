@@ -4,9 +4,10 @@
 
 use std::path::Path;
 
+use super::digest::Digests;
 use super::hash::{ContentHash, hash};
 use super::program::{Program, Seal};
-use super::shown::{Shown, show};
+use super::shown::{Masks, Shown, show};
 use crate::expand::Environment;
 use crate::raw::RawValue;
 use crate::server::{RemoteKind, ServerConfig, TransportConfig};
@@ -57,6 +58,8 @@ pub(crate) struct Content {
     /// `None`: part of it cannot be read, so nothing can be said about whether it stays the same.
     pub(crate) hash: Option<ContentHash>,
     pub(crate) shown: Shown,
+    /// The same without masks over what the project wrote.
+    pub(crate) in_full: Shown,
     /// Of programs.
     pub(crate) seal: Option<Seal>,
 }
@@ -68,19 +71,23 @@ impl Content {
         config: &ServerConfig,
         root: &Path,
         environment: &dyn Environment,
+        digests: &Digests,
     ) -> Self {
         let (program, seal) = match &config.transport {
             TransportConfig::Stdio(stdio) => {
-                let program = Program::find(stdio, root, environment);
+                let program = Program::find(stdio, root, environment, digests);
                 let seal = Seal::of(&program, stdio, root, environment);
                 (Some(program), Some(seal))
             }
             _ => (None, None),
         };
+        let program = program.as_ref();
+        let show = |masks| show(raw, config, program, root, environment, masks);
         Self {
             seal,
-            hash: hash(raw, config, program.as_ref()),
-            shown: show(raw, config, program.as_ref(), root, environment),
+            hash: hash(raw, config, program),
+            shown: show(Masks::On),
+            in_full: show(Masks::Off),
         }
     }
 }

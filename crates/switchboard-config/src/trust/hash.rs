@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::content::{WEIGHTS, Weight, kind_name};
-use super::program::{Place, Program, hex};
+use super::digest::hex;
+use super::program::{Place, Program};
 use crate::raw::{RawKind, RawValue};
 use crate::server::{ServerConfig, TransportConfig};
 

@@ -4,18 +4,16 @@
 //! program but one of the project's. Invariant: a program that the project can change without changing
 //! its entry is never [`Place::Elsewhere`].
 
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
+use super::digest::Digests;
 use crate::expand::Environment;
 use crate::server::StdioConfig;
 
-/// The largest program whose content is looked at.
-const MAX_BYTES: u64 = 256 * 1024 * 1024;
+/// As many links are followed as the system would.
+const MAX_LINKS: usize = 40;
 
 /// The file behind a command.
 #[derive(Clone, Debug)]
@@ -23,6 +21,8 @@ pub(super) struct Program {
     /// Where it is, in a project without links; `None` if there is no such program.
     pub(super) path: Option<PathBuf>,
     pub(super) place: Place,
+    /// What to execute for it.
+    file: Option<PathBuf>,
 }
 
 /// The program that was there when an entry was approved.
@@ -35,6 +35,11 @@ pub struct Seal {
     root: PathBuf,
     path: Option<String>,
 }
+
+/// The seal of an entry is broken: its command means something else than what was approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the program is no longer the one that was approved")]
+pub struct Broken;
 
 impl Seal {
     pub(super) fn of(
@@ -51,12 +56,17 @@ impl Seal {
         }
     }
 
-    /// Whether the command still means what was approved. Reads the program if it is the project's.
-    pub fn holds(&self) -> bool {
+    /// The file to execute, and no other: a search of one's own might end elsewhere. `None` if the
+    /// `PATH` leads to no such program. Reads the program if it is the project's.
+    pub fn open(&self) -> Result<Option<PathBuf>, Broken> {
         let path = |name: &str| self.path.clone().filter(|_| name == "PATH");
-        let now = Program::find(&self.stdio, &self.root, &path);
+        let now = Program::find(&self.stdio, &self.root, &path, &Digests::default());
         let is_same_file = now.place == Place::Elsewhere || now.path == self.program.path;
-        now.place == self.program.place && is_same_file
+        if now.place == self.program.place && is_same_file {
+            Ok(now.file)
+        } else {
+            Err(Broken)
+        }
     }
 }
 
@@ -67,70 +77,185 @@ pub(super) enum Place {
     Elsewhere,
     /// Outside of the project, by a link in it.
     Linked,
-    /// In the project, with this content.
+    /// In the project or named from there, with this content.
     InProject(String),
-    /// In the project, and not there.
+    /// Not there, and may come to be at any time.
     Missing,
-    /// In the project, and its content cannot be told.
+    /// Its content cannot be told.
     Unreadable,
+}
+
+/// What a command leads to.
+enum Found {
+    File {
+        file: PathBuf,
+        /// Counted from the child's folder.
+        is_relative: bool,
+    },
+    /// Nothing at this place.
+    NotAt(PathBuf),
+    /// Nothing on the `PATH`.
+    Nowhere,
+    /// Something that is not the same for each process.
+    Fleeting(PathBuf),
 }
 
 impl Program {
     /// Finds the program of an entry of the project at `root`.
-    pub(super) fn find(stdio: &StdioConfig, root: &Path, environment: &dyn Environment) -> Self {
-        let folder = stdio.cwd.as_deref().unwrap_or(root);
-        let real_root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-        let is_inside = |path: &Path| path.starts_with(root) || path.starts_with(&real_root);
-        let Some(found) = find_file(stdio, folder, environment) else {
-            // A relative command may come to be at any time.
-            let is_relative = stdio.command.contains('/') && !stdio.command.starts_with('/');
-            let named = folder.join(&stdio.command);
-            let is_ours = is_relative || (stdio.command.starts_with('/') && is_inside(&named));
+    pub(super) fn find(
+        stdio: &StdioConfig,
+        root: &Path,
+        environment: &dyn Environment,
+        digests: &Digests,
+    ) -> Self {
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let folder = root.join(stdio.cwd.as_deref().unwrap_or(&root));
+        let (file, is_relative) = match find_file(stdio, &folder, environment) {
+            Found::File { file, is_relative } => (file, is_relative),
+            Found::NotAt(file) => return Self::without_path(Place::Missing, Some(file)),
+            Found::Nowhere => return Self::without_path(Place::Elsewhere, None),
+            Found::Fleeting(file) => {
+                return Self {
+                    path: Some(file.clone()),
+                    place: Place::Unreadable,
+                    file: Some(file),
+                };
+            }
+        };
+        let real_root = fs::canonicalize(&root).unwrap_or_else(|_| root.clone());
+        let repository = repository_of(&real_root);
+        let is_inside = |path: &Path| {
+            let mut roots = [&root, &real_root].into_iter().chain(&repository);
+            roots.any(|root| path.starts_with(root))
+        };
+        let Some(real) = resolve(&file) else {
             return Self {
-                path: None,
-                place: if is_ours {
-                    Place::Missing
-                } else {
-                    Place::Elsewhere
-                },
+                path: Some(file.clone()),
+                place: Place::Unreadable,
+                file: Some(file),
             };
         };
-        let real = fs::canonicalize(&found).unwrap_or_else(|_| found.clone());
-        let place = if is_inside(&real) {
-            content_of(&real).map_or(Place::Unreadable, Place::InProject)
-        } else if is_inside(&found) || !Path::new(&stdio.command).is_absolute() && is_path(stdio) {
+        let is_link_out = !is_inside(&real) && is_inside(&without_dots(&file));
+        let place = if is_link_out {
             Place::Linked
+        } else if is_relative || is_inside(&real) {
+            let digest = digests.of(&real);
+            digest.map_or(Place::Unreadable, Place::InProject)
         } else {
             Place::Elsewhere
         };
         let path = match place {
-            Place::Elsewhere => found,
+            Place::Elsewhere => file.clone(),
             _ => real,
         };
         Self {
             path: Some(path),
             place,
+            file: Some(file),
+        }
+    }
+
+    fn without_path(place: Place, file: Option<PathBuf>) -> Self {
+        Self {
+            path: None,
+            place,
+            file,
         }
     }
 }
 
-fn is_path(stdio: &StdioConfig) -> bool {
-    stdio.command.contains('/')
-}
-
-fn find_file(stdio: &StdioConfig, folder: &Path, environment: &dyn Environment) -> Option<PathBuf> {
-    if is_path(stdio) {
-        let named = folder.join(&stdio.command);
-        return named.is_file().then_some(named);
+fn find_file(stdio: &StdioConfig, folder: &Path, environment: &dyn Environment) -> Found {
+    if stdio.command.contains('/') {
+        let file = folder.join(&stdio.command);
+        return match file.is_file() {
+            _ if is_fleeting(&without_dots(&file)) => Found::Fleeting(file),
+            false => Found::NotAt(file),
+            true => Found::File {
+                file,
+                is_relative: !stdio.command.starts_with('/'),
+            },
+        };
     }
     let path = match stdio.env.get("PATH") {
-        Some(path) => path.expose().to_owned(),
-        None => environment.variable("PATH")?,
+        Some(path) => Some(path.expose().to_owned()),
+        None => environment.variable("PATH"),
     };
     // An empty or relative folder on the path means one below the child's own.
-    path.split(':')
-        .map(|place| folder.join(place).join(&stdio.command))
-        .find(|file| is_executable(file))
+    for place in path.iter().flat_map(|path| path.split(':')) {
+        let file = folder.join(place).join(&stdio.command);
+        // What lies there for the child need not lie there for us.
+        if is_fleeting(&without_dots(&file)) {
+            return Found::Fleeting(file);
+        }
+        if is_executable(&file) {
+            return Found::File {
+                file,
+                is_relative: !place.starts_with('/'),
+            };
+        }
+    }
+    Found::Nowhere
+}
+
+/// Whether each process sees something else at this path: `/proc/self/cwd` for one.
+fn is_fleeting(path: &Path) -> bool {
+    let is_device = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+    path.starts_with("/proc") || is_device
+}
+
+/// Where a path leads without links; `None` if that is not the same for each process, or nowhere.
+fn resolve(path: &Path) -> Option<PathBuf> {
+    let parts = |path: &Path| -> Vec<OsString> {
+        let parts = path.components().rev();
+        parts.map(|part| part.as_os_str().to_owned()).collect()
+    };
+    let mut ahead = parts(path);
+    let mut here = PathBuf::new();
+    let mut links = 0;
+    while let Some(part) = ahead.pop() {
+        if part == ".." {
+            here.pop();
+            continue;
+        }
+        let next = here.join(&part);
+        if is_fleeting(&next) && next != Path::new("/dev") {
+            return None;
+        }
+        let is_link = fs::symlink_metadata(&next).ok()?.is_symlink();
+        if !is_link {
+            here = next;
+            continue;
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return None;
+        }
+        ahead.extend(parts(&fs::read_link(&next).ok()?));
+    }
+    Some(here)
+}
+
+/// As it reads, whatever links there are.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// The repository that a project is a part of.
+fn repository_of(root: &Path) -> Option<PathBuf> {
+    let mut folders = root.ancestors();
+    folders
+        .find(|folder| folder.join(".git").exists())
+        .map(Path::to_owned)
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -145,34 +270,4 @@ fn is_executable(path: &Path) -> bool {
         }
     }
     metadata.is_file()
-}
-
-fn content_of(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    if file.metadata()?.len() > MAX_BYTES {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    let mut file = file.take(MAX_BYTES + 1);
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 64 * 1024];
-    let mut length = 0;
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(hex(&hash.finalize()));
-        }
-        length += read as u64;
-        if length > MAX_BYTES {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        hash.update(buffer.get(..read).unwrap_or_default());
-    }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

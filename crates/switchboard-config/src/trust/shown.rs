@@ -1,6 +1,7 @@
 //! What a person is shown of an entry before they consent to it.
 //!
-//! Invariants: every field that counts for the hash is shown; and no secret is.
+//! Invariants: every field that counts for the hash is shown; and no secret is. A literal of the
+//! project's file is none to a person who decides about it, and may be one in what is kept.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::expand::{Environment, Piece, pieces};
 use crate::raw::{RawKind, RawValue};
 use crate::secret::{MASK, is_named_like_a_secret, looks};
 use crate::server::ServerConfig;
-use crate::written::WrittenEntry;
+use crate::written::{WrittenEntry, to_json};
 
 /// Variables that hold no secret, so that a person may see what they stand for.
 const HARMLESS: [&str; 12] = [
@@ -84,12 +85,22 @@ impl Shown {
     }
 }
 
+/// Whether literals that look like secrets are masked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Masks {
+    /// For what is kept and for programs.
+    On,
+    /// For the person who decides.
+    Off,
+}
+
 pub(super) fn show(
     raw: &RawValue,
     config: &ServerConfig,
     program: Option<&Program>,
     root: &Path,
     environment: &dyn Environment,
+    masks: Masks,
 ) -> Shown {
     let written = WrittenEntry::from_raw(raw);
     let mut fields = Map::new();
@@ -99,14 +110,15 @@ pub(super) fn show(
             (_, Weight::None, _) => None,
             ("type", ..) => Some(json!(kind_name(&config.transport))),
             ("cwd", _, Some(value)) => {
-                let cwd = filled_in(value, environment);
+                let cwd = filled_in(value, environment, masks);
                 cwd.as_str().map(|cwd| {
                     let cwd: PathBuf = root.join(cwd).components().collect();
                     json!(cwd.to_string_lossy())
                 })
             }
-            (_, Weight::Expanded, value) => value.map(|value| filled_in(value, environment)),
-            ("env" | "headers", _, value) => value.map(named_values),
+            (_, Weight::Expanded, value) => value.map(|value| filled_in(value, environment, masks)),
+            ("env" | "headers", _, value) => value.map(|value| named_values(value, masks)),
+            ("headersHelper", _, value) if masks == Masks::Off => value.map(to_json),
             (_, Weight::AsWritten, _) => written.as_object().get(key).cloned(),
         };
         fields.extend(value.map(|value| (key.to_owned(), value)));
@@ -135,7 +147,7 @@ fn program_fields(program: &Program) -> Vec<(String, Json)> {
 
 /// What would be handed over, as far as it is no secret: what the user's own variables hold stays a
 /// reference to them.
-fn filled_in(value: &RawValue, environment: &dyn Environment) -> Json {
+fn filled_in(value: &RawValue, environment: &dyn Environment, masks: Masks) -> Json {
     let fill_in = |piece: Piece<'_>| match piece {
         Piece::Literal(literal) => literal.to_owned(),
         Piece::Reference { name, default, .. } => match environment.variable(name) {
@@ -147,12 +159,15 @@ fn filled_in(value: &RawValue, environment: &dyn Environment) -> Json {
     match &value.kind {
         RawKind::Text(text) => {
             let filled: String = pieces(text).map(fill_in).collect();
-            json!(looks::without_tokens(&filled))
+            match masks {
+                Masks::On => json!(looks::without_tokens(&filled)),
+                Masks::Off => json!(filled),
+            }
         }
         RawKind::Number(digits) => json!(digits),
         RawKind::List(items) => items
             .iter()
-            .map(|item| filled_in(item, environment))
+            .map(|item| filled_in(item, environment, masks))
             .collect(),
         _ => Json::Null,
     }
@@ -164,11 +179,12 @@ fn is_harmless(name: &str) -> bool {
 
 /// Variables or headers as written. Only what a name gives away as a secret is hidden: what is asked
 /// about may well be in a value, `LD_PRELOAD` for one.
-fn named_values(value: &RawValue) -> Json {
+fn named_values(value: &RawValue, masks: Masks) -> Json {
     let shown = value.members().iter().map(|member| {
-        let is_secret = is_named_like_a_secret(&member.key);
+        let is_secret = masks == Masks::On && is_named_like_a_secret(&member.key);
         let text = match &member.value.kind {
             RawKind::Text(text) if is_secret => pieces(text).map(|piece| masked(&piece)).collect(),
+            RawKind::Text(text) if masks == Masks::Off => text.clone(),
             RawKind::Text(text) => looks::without_tokens(text),
             _ if is_secret => MASK.to_owned(),
             RawKind::Number(digits) => digits.clone(),

@@ -120,10 +120,7 @@ impl Children {
     }
 
     fn start_here(self, mut launch: Launch) -> Result<(Process, Pipes), SpawnError> {
-        if launch.seal.as_ref().is_some_and(|seal| !seal.holds()) {
-            let command = launch.command;
-            return Err(SpawnError::Changed { command });
-        }
+        launch.settle()?;
         let _family = lock(&self.shared.family);
         let mark = self.next_mark(launch.keeps_daemons);
         let value = mark.inside(launch.outer_mark.as_deref());

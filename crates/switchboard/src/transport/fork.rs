@@ -4,7 +4,9 @@
 //! The two steps that are ours to take in the child keep the standard library from a cheaper way.
 //! Invariant: what comes to be cannot be told from a child of the other way.
 
+use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::Pid;
@@ -36,12 +38,15 @@ pub(super) fn start(launch: &Launch) -> io::Result<Spawned> {
 }
 
 fn command(launch: &Launch) -> Command {
+    let named = OsStr::new(&launch.command);
+    let program = launch.file.as_deref().map_or(named, Path::as_os_str);
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the place that makes children"
     )]
-    let mut command = Command::new(&launch.command);
+    let mut command = Command::new(program);
     command
+        .arg0(&launch.command)
         .args(&launch.args)
         .env_clear()
         .envs(&launch.env)

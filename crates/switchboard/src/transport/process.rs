@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use switchboard_config::Seal;
+use switchboard_config::{Broken, Seal};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
@@ -46,9 +46,33 @@ pub(crate) struct Launch {
     pub(crate) keeps_daemons: bool,
     /// What must hold for it to be started.
     pub(crate) seal: Option<Seal>,
+    /// The file that the command means, where that is settled: no other is searched for.
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl Launch {
+    /// Settles which file is executed, where a seal says it. What is searched for twice may be found
+    /// at two places.
+    pub(super) fn settle(&mut self) -> Result<(), SpawnError> {
+        let Some(seal) = &self.seal else {
+            return Ok(());
+        };
+        let command = || self.command.clone();
+        match seal.open() {
+            Ok(Some(file)) => self.file = Some(file),
+            Ok(None) => {
+                return Err(SpawnError::NotFound {
+                    command: command(),
+                    sought: Sought::of(self),
+                });
+            }
+            Err(Broken) => {
+                return Err(SpawnError::Changed { command: command() });
+            }
+        }
+        Ok(())
+    }
+
     /// The folder that the child works in, and that a relative command counts from.
     fn folder(&self) -> PathBuf {
         let ours = || std::env::current_dir().unwrap_or_default();
@@ -261,9 +285,11 @@ impl fmt::Display for Exit {
 
 fn spawn_error(error: &io::Error, launch: &Launch) -> SpawnError {
     let command = launch.command.clone();
-    let place = launch.folder().join(&command);
+    let is_settled = launch.file.is_some() || command.contains('/');
+    let named = || launch.folder().join(&command);
+    let place = launch.file.clone().unwrap_or_else(named);
     match error.kind() {
-        io::ErrorKind::NotFound if command.contains('/') && place.is_file() => {
+        io::ErrorKind::NotFound if is_settled && place.is_file() => {
             let why = "the program named in its first line is missing".to_owned();
             SpawnError::NotExecutable { command, why }
         }

@@ -35,6 +35,7 @@ pub(crate) async fn start(
         outer_mark: variables.get(tag::VARIABLE).cloned(),
         keeps_daemons: config.keep_daemons,
         seal,
+        file: None,
     };
     let (process, pipes) = children.start(launch).await?;
     let streams = Streams {

@@ -134,17 +134,16 @@ fn check_command(args: &AddArgs) -> Result<(), Failure> {
         && let Some((first, _)) = program.split_once(char::is_whitespace)
         && !first.contains(['/', '\\'])
     {
-        let rest: String = rest
-            .iter()
-            .map(|word| format!(" {}", shell_word(word)))
-            .collect();
+        let rest = rest.iter().map(|word| shell_word(word));
+        let words: Vec<_> = [program.clone()].into_iter().chain(rest).collect();
         let name = shell_word(&args.name);
         return Err(Failure::usage(format!(
             "{} is one word, and no program is called that",
             shell_word(program)
         ))
         .hint(format!(
-            "write the words apart: switchboard add {name} -- {program}{rest}"
+            "write the words apart: switchboard add {name} -- {}",
+            words.join(" ")
         )));
     }
     if !(args.header.is_empty() && args.header_from_stdin.is_empty()) {

@@ -33,6 +33,7 @@ fn launch<const N: usize>(command: &str, args: [&str; N]) -> Launch {
         outer_mark: None,
         keeps_daemons: false,
         seal: None,
+        file: None,
     }
 }
 

@@ -1,11 +1,12 @@
 //! The program that a child becomes: which file, with which arguments and variables.
 //!
 //! It is searched for as `execvp` does it, on the child's own `PATH` and from the child's own
-//! directory; which of the files it is, only the attempt to start them tells. Invariant: everything is
-//! made by [`Program::prepare`]; [`Program::begin`] only goes through it.
+//! directory, unless the launch says which file it is; which of the files it is, only the attempt to
+//! start them tells. Invariant: everything is made by [`Program::prepare`]; [`Program::begin`] only goes through it.
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
 
 use rustix::io::Errno;
@@ -36,8 +37,10 @@ impl Program {
     pub(super) fn prepare(launch: &Launch) -> io::Result<Self> {
         let command = launch.command.as_str();
         let path = launch.env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-        let files = files(command, path).into_iter().map(text);
-        let files: io::Result<_> = files.collect();
+        let files: io::Result<_> = match &launch.file {
+            Some(file) => text(file.as_os_str().as_bytes()).map(|file| vec![file]),
+            None => files(command, path).into_iter().map(text).collect(),
+        };
         let arguments = || launch.args.iter().map(String::as_str);
         let variables = launch.env.iter();
         let variables = variables.map(|(name, value)| format!("{name}={value}"));

@@ -1,0 +1,189 @@
+//! Which file a project's command means, and when its content counts.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail loudly when the test itself is wrong"
+)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+use switchboard_config::{
+    ApprovalsError, ApprovalsFile, HostConfig, ServerEntry, Sources, Standing, Verdict, load,
+    load_names,
+};
+use tempfile::TempDir;
+
+/// A repository with a project below it, and a folder beside both.
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::create_dir_all(folder.path().join("repository/.git")).unwrap();
+        fs::create_dir_all(folder.path().join("repository/project")).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn program(&self, path: &str, content: &str) -> PathBuf {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn sources(&self, servers: &Value) -> Sources {
+        let file = self.path("repository/project/.mcp.json");
+        fs::write(&file, json!({ "mcpServers": servers }).to_string()).unwrap();
+        Sources {
+            project: Some(file),
+            ..Sources::default()
+        }
+    }
+
+    fn config(&self, servers: &Value) -> HostConfig {
+        load(&self.sources(servers), &HashMap::new()).config
+    }
+
+    fn entry(&self, entry: &Value) -> ServerEntry {
+        let config = self.config(&json!({ "a": entry }));
+        config.server("a").unwrap().clone()
+    }
+
+    fn approve(&self, entry: &ServerEntry) -> Result<(), ApprovalsError> {
+        let file = ApprovalsFile::at(self.path("trust.json"));
+        file.record(&[entry], Verdict::Approved, SystemTime::now())
+            .map(|_| ())
+    }
+
+    fn is_approved(&self, entry: &ServerEntry) -> bool {
+        let approvals = ApprovalsFile::at(self.path("trust.json")).read().unwrap();
+        matches!(approvals.standing(entry), Standing::Approved(_))
+    }
+}
+
+#[test]
+fn a_program_that_is_named_from_the_project_or_lies_in_its_repository_is_pinned() {
+    let desk = Desk::new();
+    let inside = desk.path("repository/tools/run");
+    for (program, entry) in [
+        ("repository/run", json!({ "command": "../run" })),
+        (
+            "repository/bin/run",
+            json!({ "command": "run", "env": { "PATH": "../bin:/usr/bin" } }),
+        ),
+        ("beside/run", json!({ "command": "../../beside/run" })),
+        ("repository/tools/run", json!({ "command": inside })),
+    ] {
+        desk.program(program, "one");
+        desk.approve(&desk.entry(&entry)).unwrap();
+        assert!(desk.is_approved(&desk.entry(&entry)), "{entry}");
+        desk.program(program, "two");
+        assert!(!desk.is_approved(&desk.entry(&entry)), "{entry}");
+    }
+    let entry = json!({ "command": desk.program("beside/run", "one") });
+    desk.approve(&desk.entry(&entry)).unwrap();
+    desk.program("beside/run", "two");
+    assert!(desk.is_approved(&desk.entry(&entry)), "it is not theirs");
+}
+
+#[test]
+fn an_absolute_program_that_appears_asks_again() {
+    let desk = Desk::new();
+    let entry = json!({ "command": desk.path("beside/run") });
+    desk.approve(&desk.entry(&entry)).unwrap();
+    assert!(desk.is_approved(&desk.entry(&entry)));
+    desk.program("beside/run", "one");
+    assert!(!desk.is_approved(&desk.entry(&entry)));
+}
+
+#[test]
+fn what_each_process_sees_in_another_way_is_never_approved_for_good() {
+    let desk = Desk::new();
+    desk.program("repository/project/run", "one");
+    let link = desk.path("repository/project/link");
+    symlink("/proc/self/cwd", &link).unwrap();
+    for entry in [
+        json!({ "command": "/proc/self/cwd/run" }),
+        json!({ "command": "/usr/../proc/self/cwd/run" }),
+        json!({ "command": "/dev/fd/3" }),
+        json!({ "command": "run", "env": { "PATH": "/proc/self/cwd:/usr/bin" } }),
+        json!({ "command": "./link/Cargo.toml" }),
+    ] {
+        let outcome = desk.approve(&desk.entry(&entry));
+        let is_told = matches!(outcome, Err(ApprovalsError::Unverifiable(_)));
+        assert!(is_told, "{entry}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_large_program_is_read_once_and_all_of_them_only_so_far() {
+    let desk = Desk::new();
+    let large = |name: &str, length: u64| {
+        let path = desk.program(&format!("repository/project/{name}"), "");
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_len(length).unwrap();
+    };
+    large("run", 8 << 20);
+    let entries = (0..100).map(|index| (format!("s{index}"), json!({ "command": "./run" })));
+    let servers: Value = Value::Object(entries.collect());
+    let config = desk.config(&servers);
+    let hashes: Vec<_> = config
+        .servers
+        .iter()
+        .map(ServerEntry::content_hash)
+        .collect();
+    assert!(hashes.iter().all(Option::is_some), "read once");
+
+    for name in ["a", "b", "c"] {
+        large(name, 1 << 30);
+    }
+    let servers = json!({ "a": { "command": "./a" }, "run": { "command": "./run" } });
+    let config = desk.config(&servers);
+    let hash = |name| config.server(name).unwrap().content_hash().is_some();
+    assert_eq!((hash("a"), hash("run")), (false, true));
+
+    let names = load_names(&desk.sources(&servers), &HashMap::new()).config;
+    let entry = names.server("run").unwrap();
+    assert!(entry.content_hash().is_none() && entry.shown().is_none());
+}
+
+fn flock(path: &Path) -> fs::File {
+    let lock = fs::File::create(path).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    lock
+}
+
+#[test]
+fn somebody_who_keeps_the_lock_is_not_waited_for_without_end() {
+    let desk = Desk::new();
+    let _held = flock(&desk.path("trust.json.lock"));
+    let began = Instant::now();
+    let outcome = desk.approve(&desk.entry(&json!({ "command": "x" })));
+    assert!(
+        matches!(outcome, Err(ApprovalsError::Locked)),
+        "{outcome:?}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_link_to_the_file_of_approvals_stays_a_link() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("synced")).unwrap();
+    symlink("synced/kept.json", desk.path("trust.json")).unwrap();
+    let entry = desk.entry(&json!({ "command": "x" }));
+    desk.approve(&entry).unwrap();
+    assert!(desk.path("trust.json").is_symlink());
+    assert!(desk.path("synced/kept.json").is_file());
+    assert!(desk.is_approved(&entry));
+}
