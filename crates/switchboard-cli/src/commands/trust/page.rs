@@ -1,10 +1,11 @@
-//! What a person sees of an entry before they approve it: all that runs, untruncated.
+//! What a person sees of an entry before they approve it: all that runs, untruncated and unmasked.
+//! The text is the repository's; of the user's variables there are only references.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 use switchboard::content::for_terminal;
-use switchboard_config::{Approval, Change, ServerEntry, Standing, Verdict};
+use switchboard_config::{Approval, Change, ServerEntry, Shown, Standing, Verdict};
 
 use super::Decision;
 use crate::render::style::{Paint, Style};
@@ -27,7 +28,7 @@ pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, screen: &Scree
     page.text.push('\n');
     page.spelling("", entry.name().as_str());
     page.field("from", [exact(&entry.origin().to_string())]);
-    if let Some(shown) = entry.shown() {
+    if let Some(shown) = entry.shown_in_full() {
         for (key, value) in shown.as_object() {
             page.entry_field(key, value, shown.as_object());
         }
@@ -36,6 +37,30 @@ pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, screen: &Scree
         page.changes(before, entry);
     }
     page.text
+}
+
+/// What the question is about, in a line: whatever stands above it may have scrolled away, or was made
+/// to look like something else.
+pub(super) fn summary(entry: &ServerEntry) -> String {
+    let shown = entry.shown_in_full().map(Shown::as_object);
+    let text = |key: &str| Some(plain(shown?.get(key)?.as_str()?));
+    let does = text("program")
+        .map(|program| format!("runs {program}"))
+        .or_else(|| text("url").map(|url| format!("connects to {url}")))
+        .unwrap_or_else(|| "runs nothing: there is no such program".to_owned());
+    format!("{} {does}", plain(entry.name().as_str()))
+}
+
+/// Spelled out wherever it is beyond ASCII.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in exact(text).chars() {
+        match letter.is_ascii() {
+            true => plain.push(letter),
+            false => plain.extend(letter.escape_unicode()),
+        }
+    }
+    plain
 }
 
 /// What became of an entry, in a line.
@@ -48,12 +73,16 @@ pub(super) fn outcome(entry: &ServerEntry, decision: Decision) -> String {
     }
 }
 
-/// A text so that nothing in it is hidden: what a terminal would not show is spelled out.
+/// A text so that nothing in it is hidden: what a terminal would not show is spelled out, and so are
+/// blanks behind a blank, which could pass for the layout of the page.
 pub(super) fn exact(text: &str) -> String {
     let mut spelled = String::with_capacity(text.len());
+    let mut was_blank = false;
     for letter in text.chars() {
         let alone = letter.encode_utf8(&mut [0; 4]).to_owned();
-        if for_terminal(&alone) == alone {
+        let is_layout = letter.is_whitespace() && (letter != ' ' || was_blank);
+        was_blank = letter == ' ';
+        if for_terminal(&alone) == alone && !is_layout {
             spelled.push(letter);
         } else {
             // Writing to a string cannot fail.
@@ -83,7 +112,8 @@ impl Page {
                 } else {
                     self.field("command", words);
                 }
-                self.spelling("", value.as_str().unwrap_or_default());
+                self.spelling_of(value);
+                self.spelling_of(all.get("args").unwrap_or(&Value::Null));
                 if !all.contains_key("program") {
                     self.warning("runs", "nothing: there is no such program");
                 }
@@ -96,10 +126,31 @@ impl Page {
             }
             ("url", _) => {
                 self.field("connects to", lines(value));
-                self.spelling("", value.as_str().unwrap_or_default());
+                self.spelling_of(value);
             }
-            ("headersHelper", _) => self.field("runs, too", lines(value)),
-            (key, _) => self.field(key, lines(value)),
+            ("headersHelper", _) => {
+                self.field("runs, too", lines(value));
+                self.spelling_of(value);
+            }
+            (key, _) => {
+                self.field(key, lines(value));
+                self.spelling_of(value);
+            }
+        }
+    }
+
+    /// The same, of every text in a value.
+    fn spelling_of(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.spelling("", text),
+            Value::Array(items) => items.iter().for_each(|item| self.spelling_of(item)),
+            Value::Object(members) => {
+                for (name, value) in members {
+                    self.spelling("", name);
+                    self.spelling_of(value);
+                }
+            }
+            _ => {}
         }
     }
 
