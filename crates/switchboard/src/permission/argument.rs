@@ -13,10 +13,13 @@
 //! What fits depends on which way the rule goes:
 //!
 //! - An *allow* fits only the value as a whole. With a wildcard it does not fit where a path could lead
-//!   out of what the glob seems to say: a `..` between separators anywhere in the value, also written
-//!   with `%2e`, `%2f` or `%5c`, or a NUL character.
+//!   out of what the glob seems to say: a `..` between separators anywhere in the value, also with
+//!   percent codes or with characters in it that nobody sees; a NUL; percent codes that hide others or
+//!   are no UTF-8; letters that only look like a dot, a slash or a backslash.
 //! - A *deny* or an *ask* fits in any way it can: the value, anything inside it if it is a list or an
-//!   object, a path in it with `.`, `..` and doubled `/` worked out, a number such as `7.0` as `7`.
+//!   object, keys included, a number such as `7.0` as `7`; a text also without blanks around it, then
+//!   with its percent codes decoded, then with `\` as `/`, then without `file://`, and each of these
+//!   with `.`, `..` and doubled `/` worked out.
 //!
 //! A value that is too large to be looked at fits every deny and ask and no allow; so do arguments that
 //! are not known.
@@ -115,17 +118,32 @@ impl Condition {
     fn fits_somehow(&self, value: &Value) -> bool {
         self.glob.matches(&text_of(value))
             || match value {
-                Value::String(text) => {
-                    worked_out(text).is_some_and(|path| self.glob.matches(&path))
-                }
+                Value::String(text) => self.fits_disguised(text),
                 Value::Number(number) => number
                     .as_f64()
                     .filter(|number| number.fract() == 0.0)
                     .is_some_and(|number| self.glob.matches(&format!("{number:.0}"))),
                 Value::Array(items) => items.iter().any(|item| self.fits_somehow(item)),
-                Value::Object(members) => members.values().any(|member| self.fits_somehow(member)),
+                Value::Object(members) => members.iter().any(|(key, member)| {
+                    self.glob.matches(key) || self.fits_disguised(key) || self.fits_somehow(member)
+                }),
                 Value::Null | Value::Bool(_) => false,
             }
+    }
+
+    /// Whether what a text could be taken for fits. Each step is made on top of the one before.
+    fn fits_disguised(&self, text: &str) -> bool {
+        let trimmed = text.trim();
+        let decoded = decoded_once(trimmed);
+        let decoded = decoded.trim();
+        let slashed = decoded.replace('\\', "/");
+        let ways = [text, trimmed, decoded, &slashed, without_scheme(&slashed)];
+        ways.into_iter().enumerate().any(|(place, way)| {
+            let is_new = place == 0 || ways.get(place - 1) != Some(&way);
+            is_new
+                && (self.glob.matches(way)
+                    || worked_out(way).is_some_and(|path| self.glob.matches(&path)))
+        })
     }
 }
 
@@ -246,8 +264,86 @@ fn leads_astray(value: &Value) -> bool {
 fn path_leads_astray(text: &str) -> bool {
     // What may stand around a path inside a longer text, besides the separators themselves.
     let ends = |letter: char| letter.is_whitespace() || "/\\?#&;=:,|\"'`()<>".contains(letter);
-    let text = percent_decoded(text);
-    text.contains('\0') || text.split(ends).any(|segment| segment == "..")
+    let has_dots = |text: &str| text.split(ends).any(|segment| segment == "..");
+    let text = decoded_once(text);
+    text.contains(is_deceptive)
+        || has_percent_code(&text)
+        || has_dots(&text)
+        || text.contains(is_unseen) && has_dots(&text.replace(is_unseen, ""))
+}
+
+/// What ends a text early, what percent codes that are no UTF-8 become (overlong ones are none), and what
+/// some programs take for a dot, a slash or a backslash.
+fn is_deceptive(letter: char) -> bool {
+    matches!(
+        letter,
+        '\0' | '\u{fffd}'
+            | '\u{2024}'
+            | '\u{2025}'
+            | '\u{fe52}'
+            | '\u{ff0e}'
+            | '\u{2044}'
+            | '\u{2215}'
+            | '\u{ff0f}'
+            | '\u{fe68}'
+            | '\u{ff3c}'
+    )
+}
+
+/// What some programs leave out of a path.
+fn is_unseen(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}'
+        )
+}
+
+/// Where one is left after decoding, whoever decodes twice reads something else.
+fn has_percent_code(text: &str) -> bool {
+    let mut codes = text.as_bytes().windows(3);
+    codes.any(|code| code.first() == Some(&b'%') && percent_code(code).is_some())
+}
+
+/// The byte that a text stands for which begins with a percent code.
+fn percent_code(text: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = text else {
+        return None;
+    };
+    let digit = |letter: &u8| char::from(*letter).to_digit(16);
+    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+}
+
+/// The text with all percent codes decoded, once.
+fn decoded_once(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = percent_code(rest);
+        decoded.push(code.unwrap_or(*first));
+        rest = match code {
+            Some(_) => rest.get(3..).unwrap_or_default(),
+            None => after,
+        };
+    }
+    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
+}
+
+/// The path of a `file:` address; anything else as it is.
+fn without_scheme(text: &str) -> &str {
+    let scheme = text.get(..5);
+    if !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
+        return text;
+    }
+    let rest = text.get(5..).unwrap_or_default();
+    match rest.strip_prefix("//") {
+        // A host may stand before the path.
+        Some(rest) => rest.find('/').and_then(|at| rest.get(at..)).unwrap_or(rest),
+        None => rest,
+    }
 }
 
 /// The text with `%2e`, `%2f` and `%5c` as the characters that they stand for.

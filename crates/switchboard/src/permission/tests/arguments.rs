@@ -126,6 +126,19 @@ fn an_allow_is_not_led_astray_by_a_path() {
         "/srv/x?to=../y",
         "/srv/a ../b",
         "/srv/secret\0.txt",
+        "/srv/.\t./etc",
+        "/srv/.\n./etc",
+        "/srv/.%09./etc",
+        "/srv/.\u{200b}./etc",
+        "/srv/%252e%252e/etc",
+        "/srv/%25%32%65%252e/etc",
+        "/srv/..%00/etc",
+        "/srv/secret%00.txt",
+        "/srv/%c0%ae%c0%ae/etc",
+        "/srv/%C0%AF",
+        "/srv/\u{ff0e}\u{ff0e}/etc",
+        "/srv/%ef%bc%8e%ef%bc%8e/etc",
+        "/srv/..\u{ff0f}etc",
     ];
     for path in astray {
         let arguments = json!({ "path": path });
@@ -138,6 +151,9 @@ fn an_allow_is_not_led_astray_by_a_path() {
         "/srv/v1..v2",
         "/srv/100%",
         "/srv/%41",
+        "/srv/100%25",
+        "/srv/caf%C3%A9",
+        "/srv/two\nlines",
     ] {
         let arguments = json!({ "path": path });
         assert_eq!(fits("path=/srv/*", &arguments), BOTH, "{path:?}");
@@ -164,6 +180,18 @@ fn a_deny_fits_in_any_way_it_can() {
         json!("/srv/%2e%2e/etc/passwd"),
         json!(["/srv/a", "/etc/passwd"]),
         json!({"from": {"here": "/etc/passwd"}}),
+        json!({"/etc/passwd": true}),
+        json!([{"a": {"/srv/../etc/passwd": 1}}]),
+        json!(r"\etc\passwd"),
+        json!(r"/srv\..\..\etc/passwd"),
+        json!("file:///etc/passwd"),
+        json!("FILE://localhost/etc/passwd"),
+        json!("file:/etc/passwd"),
+        json!("/%65tc/passwd"),
+        json!("%2Fetc%2Fpasswd"),
+        json!("file:///srv/%2e%2e/%65tc/passwd"),
+        json!("  /etc/passwd\n"),
+        json!("%20/etc/passwd"),
     ];
     for path in cases {
         let arguments = json!({ "path": path });

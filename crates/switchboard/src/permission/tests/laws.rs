@@ -85,7 +85,11 @@ mod reference {
         let is_wild = pattern.contains(['*', '?']);
         match narrows {
             true if whole => glob(pattern, &text(value)),
-            true => inside(value).iter().any(|value| somehow(pattern, value)),
+            true => {
+                let keys = keys_inside(value).into_iter().map(Value::from);
+                let mut parts = inside(value).into_iter().chain(keys);
+                parts.any(|value| somehow(pattern, &value))
+            }
             false => {
                 glob(pattern, &text(value))
                     && !(is_wild && (inside(value).iter().any(is_astray) || keys_astray(value)))
@@ -126,15 +130,34 @@ mod reference {
     }
 
     fn somehow(pattern: &str, value: &Value) -> bool {
-        let path = value
-            .as_str()
-            .map(decoded)
-            .filter(|path| path.contains('/'));
-        let path = path.map(|path| worked_out(&path));
+        let texts: Vec<String> = value.as_str().map(readings).unwrap_or_default();
+        let paths = texts.iter().map(|text| decoded(text));
+        let paths = paths.filter(|path| path.contains('/'));
+        let paths: Vec<String> = paths.map(|path| worked_out(&path)).collect();
         let whole = value.as_f64().filter(|number| number.fract() == 0.0);
         let whole = whole.map(|number| format!("{number:.0}"));
-        let mut ways = [Some(text(value)), path, whole].into_iter().flatten();
+        let ways = [Some(text(value)), whole].into_iter().flatten();
+        let mut ways = ways.chain(texts).chain(paths);
         ways.any(|way| glob(pattern, &way))
+    }
+
+    /// What a text could be taken for.
+    fn readings(text: &str) -> Vec<String> {
+        let trimmed = text.trim().to_owned();
+        let plain = decoded_wholly(&trimmed).trim().to_owned();
+        let slashed = plain.replace('\\', "/");
+        let path = slashed
+            .strip_prefix("file://")
+            .unwrap_or(&slashed)
+            .to_owned();
+        vec![text.to_owned(), trimmed, plain, slashed, path]
+    }
+
+    /// For the codes that are made up below.
+    fn decoded_wholly(text: &str) -> String {
+        let text = decoded(text).replace("%78", "x").replace("%00", "\0");
+        let text = text.replace("%c0%ae", "\u{fffd}\u{fffd}");
+        text.replace("%252e", "%2e")
     }
 
     fn decoded(text: &str) -> String {
@@ -161,15 +184,25 @@ mod reference {
     }
 
     fn is_astray_text(text: &str) -> bool {
-        let text = decoded(text).replace(['\\', ' '], "/");
-        text.contains('\0') || format!("/{text}/").contains("/../")
+        let disguises = ["\0", "%00", "%252e", "%c0%ae", "\u{ff0e}"];
+        let has_dots = |text: &str| {
+            let text = text.replace(['\\', ' ', '\t'], "/").replace(':', "/");
+            format!("/{text}/").contains("/../")
+        };
+        let plain = decoded_wholly(text);
+        disguises.iter().any(|disguise| text.contains(disguise))
+            || has_dots(&plain)
+            || has_dots(&plain.replace('\t', ""))
     }
 
     fn keys_astray(value: &Value) -> bool {
-        inside(value).iter().any(|value| {
-            let mut keys = value.as_object().into_iter().flat_map(Map::keys);
-            keys.any(|key| is_astray_text(key))
-        })
+        keys_inside(value).iter().any(|key| is_astray_text(key))
+    }
+
+    fn keys_inside(value: &Value) -> Vec<String> {
+        let inside = inside(value);
+        let objects = inside.iter().filter_map(Value::as_object);
+        objects.flat_map(Map::keys).cloned().collect()
     }
 
     fn glob(pattern: &str, name: &str) -> bool {
@@ -215,6 +248,8 @@ fn a_value() -> impl Strategy<Value = Value> {
         "/(\\./|/|x/\\.\\./|\\.%2e/){1,2}x(/x)?",
         Just("x\0".to_owned()),
         Just(r"x\..\x".to_owned()),
+        "/x/(\\.\t\\.|\\.\\.%00|%252e%252e|%c0%ae%c0%ae|\u{ff0e}\u{ff0e})/x",
+        "(file://| |\t)?(/|\\\\)(%78|x|\\.\\.)(/|\\\\)x ?",
     ];
     let scalar = prop_oneof![
         4 => text.prop_map(Value::from),
@@ -222,7 +257,7 @@ fn a_value() -> impl Strategy<Value = Value> {
         1 => prop_oneof![Just(json!(true)), Just(json!(null))],
     ];
     scalar.prop_recursive(2, 6, 3, |inner| {
-        let key = prop_oneof![4 => "[ab]", 1 => Just("..".to_owned())];
+        let key = prop_oneof![4 => "[ab]", 1 => "\\.\\.|/x/x"];
         let members = vec((key, inner.clone()), 0..3);
         prop_oneof![
             vec(inner, 0..3).prop_map(Value::from),
