@@ -55,9 +55,10 @@ pub(super) fn summary(entry: &ServerEntry) -> String {
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for letter in exact(text).chars() {
-        match letter.is_ascii() {
-            true => plain.push(letter),
-            false => plain.extend(letter.escape_unicode()),
+        if letter.is_ascii() {
+            plain.push(letter);
+        } else {
+            plain.extend(letter.escape_unicode());
         }
     }
     plain
