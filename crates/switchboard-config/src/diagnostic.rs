@@ -165,6 +165,26 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
+/// `text` without what a person would not see, or take for a blank: none of it belongs into a name.
+pub(crate) fn visible(text: &str) -> String {
+    let blank = |c: char| if is_visible(c) { c } else { ' ' };
+    text.chars()
+        .map(blank)
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}
+
+/// False for what a font shows as nothing or as a blank, except for the blank itself.
+fn is_visible(c: char) -> bool {
+    let is_blank = c.is_whitespace() && c != ' ';
+    let is_empty = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1d159}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
+    is_printable(c) && !is_blank && !is_empty
+}
+
 /// False for control characters, and for the invisible ones that reorder or join what is around them.
 fn is_printable(c: char) -> bool {
     !(c.is_control()

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::discover::find_project_roots;
+use crate::diagnostic::{Diagnostic, Origin, Severity};
+use crate::discover::{find_project_roots, ignored_mark};
 use crate::layer::{FILE_NAME, Scope, Sources};
 
 /// How many bytes of a path's hash tell one project from another.
@@ -49,6 +50,8 @@ pub struct Places {
     enclosing: Vec<PathBuf>,
     /// What the local scope belongs to: the project, or the folder itself where there is none.
     here: PathBuf,
+    /// What would have made a project, were it not somebody else's.
+    ignored: Option<PathBuf>,
 }
 
 impl Places {
@@ -57,11 +60,26 @@ impl Places {
         let mut roots = find_project_roots(cwd, &folders.home).into_iter();
         let project = roots.next();
         Self {
+            ignored: ignored_mark(cwd, &folders.home),
             here: project.clone().unwrap_or_else(|| cwd.to_owned()),
             project,
             enclosing: roots.collect(),
             folders,
         }
+    }
+
+    /// What is to be said about how the project was looked for.
+    pub fn diagnostic(&self) -> Option<Diagnostic> {
+        let ignored = self.ignored.as_deref()?;
+        Some(Diagnostic {
+            severity: Severity::Warning,
+            message: "a project above this folder is ignored, because it belongs to another user"
+                .to_owned(),
+            hint: Some("if you trust them, work in that folder itself".to_owned()),
+            origin: Some(Origin::of_whole(Some(ignored))),
+            snippet: None,
+            server: None,
+        })
     }
 
     /// The root of the project, if `cwd` is in one.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::diagnostic::printable;
+use crate::diagnostic::visible;
 use crate::secret::Secret;
 
 /// The longest name a server may have, in characters.
@@ -39,17 +39,23 @@ pub enum InvalidServerName {
     /// It could not be shown without harm.
     #[error("a server's name must not hold control or invisible characters")]
     Unprintable,
+    /// Nobody could tell it from the same name without them.
+    #[error("a server's name must not begin or end with a blank")]
+    BlankAtEnd,
 }
 
 impl ServerName {
-    /// Checks `name`: not empty, at most 256 characters, none of them a control character.
+    /// Checks `name`: not empty, at most 256 characters, none of them a control character or one
+    /// that cannot be seen, and no blank at either end.
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidServerName> {
         let name = name.as_ref();
         if name.is_empty() {
             Err(InvalidServerName::Empty)
         } else if name.chars().count() > MAX_NAME_CHARS {
             Err(InvalidServerName::TooLong)
-        } else if printable(name) != name {
+        } else if name.starts_with(' ') || name.ends_with(' ') {
+            Err(InvalidServerName::BlankAtEnd)
+        } else if visible(name) != name {
             Err(InvalidServerName::Unprintable)
         } else {
             Ok(Self(Arc::from(name)))

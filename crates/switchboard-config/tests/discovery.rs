@@ -115,3 +115,56 @@ fn what_a_user_keeps_for_a_project_lies_outside_of_it_and_belongs_to_it_alone() 
     // Without a project it belongs to the folder itself.
     assert_ne!(local(""), local("other"));
 }
+
+#[cfg(unix)]
+#[test]
+fn what_a_stranger_put_into_a_folder_above_makes_no_project() {
+    use std::os::unix::fs::{MetadataExt as _, lchown};
+
+    const STRANGER: u32 = 54_321;
+    let home = Home::new();
+    // Only the administrator can give files away.
+    if fs::metadata(home.path("")).unwrap().uid() != 0 {
+        return;
+    }
+    let places = |cwd: &str| {
+        let folders = Folders {
+            home: home.path("nowhere"),
+            config: home.path("config"),
+            state: home.path("state"),
+            managed: home.path("managed"),
+        };
+        Places::find(&home.path(cwd), folders)
+    };
+    let give = |path: &str| lchown(home.path(path), Some(STRANGER), None).unwrap();
+    home.put(".mcp.json");
+    home.put("project/.mcp.json");
+    assert_eq!(places("project/src").diagnostic(), None);
+
+    // As in `/tmp`: the folder is the system's, and what lies in it is not.
+    give("project/.mcp.json");
+    let found = places("project/src/deep");
+    assert_eq!(found.project(), Some(home.path("").as_path()));
+    let told = found.diagnostic().unwrap().to_string();
+    assert!(told.contains("belongs to another user"), "{told}");
+    assert!(told.contains("project/.mcp.json"), "{told}");
+    // Whoever goes there means it.
+    assert_eq!(
+        places("project").project(),
+        Some(home.path("project").as_path())
+    );
+
+    fs::remove_file(home.path("project/.mcp.json")).unwrap();
+    home.put("project/.mcp.json");
+    give("project");
+    assert_eq!(
+        places("project/src").project(),
+        Some(home.path("").as_path())
+    );
+    // In a stranger's own folder they are none.
+    give("project/src");
+    assert_eq!(
+        places("project/src").project(),
+        Some(home.path("project").as_path())
+    );
+}

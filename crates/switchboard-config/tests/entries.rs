@@ -14,7 +14,8 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use switchboard_config::reference::servers_schema;
 use switchboard_config::{
-    EntryProblem, InheritEnv, RemoteKind, ServerConfig, ServerName, TransportConfig, parse_server,
+    EntryProblem, InheritEnv, InvalidServerName, RemoteKind, ServerConfig, ServerName,
+    TransportConfig, parse_server,
 };
 
 /// Whether the schema that editors use takes an entry.
@@ -336,5 +337,39 @@ fn names_of_servers_are_checked() {
         ),
     ] {
         assert_eq!(ServerName::new(&name).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn a_name_that_looks_like_another_is_none() {
+    for hidden in [
+        '\u{2800}',
+        '\u{3164}',
+        '\u{ffa0}',
+        '\u{115f}',
+        '\u{a0}',
+        '\u{3000}',
+        '\u{ad}',
+        '\u{fe0f}',
+        '\u{e0041}',
+        '\u{2003}',
+    ] {
+        for name in [
+            hidden.to_string(),
+            format!("a{hidden}"),
+            format!("a{hidden}b"),
+        ] {
+            assert_eq!(
+                ServerName::new(&name),
+                Err(InvalidServerName::Unprintable),
+                "{name:?}"
+            );
+        }
+    }
+    for name in ["a ", " a", " "] {
+        assert_eq!(ServerName::new(name), Err(InvalidServerName::BlankAtEnd));
+    }
+    for name in ["a b", "größe", "名前", "🚀", "a.b/c"] {
+        assert!(ServerName::new(name).is_ok(), "{name}");
     }
 }

@@ -1,7 +1,7 @@
 //! What a server of another program is called here.
 
 use super::{Client, Found};
-use crate::diagnostic::printable;
+use crate::diagnostic::visible;
 use crate::server::ServerName;
 
 /// The longest name that is made up.
@@ -18,7 +18,7 @@ pub(super) fn choose(
     if let Some(name) = ServerName::new(written).ok().filter(is_free) {
         return Some((name, None));
     }
-    let clean: String = printable(written).chars().take(MAX_CHARS).collect();
+    let clean: String = visible(written).chars().take(MAX_CHARS).collect();
     let clean = match clean.trim() {
         "" => client.as_str(),
         clean => clean,
