@@ -410,7 +410,8 @@ fn a_finding_is_shown_with_a_caret_and_a_hint() {
 
 #[test]
 fn an_error_among_a_hundred_warnings_closes_and_is_shown_first() {
-    let warnings: String = (0..150).map(|n| format!("\"zzzz{n}\": 1, ")).collect();
+    let warnings: Vec<_> = (0..150).map(|n| format!("\"zzzz{n}\": 1, ")).collect();
+    let warnings = warnings.concat();
     let text = format!(r#"{{{warnings} "permissions": [{{"tool": "!", "action": "deny"}}]}}"#);
     for scope in [Scope::Managed, Scope::Local, Scope::User, Scope::Project] {
         let settings = load(scope, &text);
