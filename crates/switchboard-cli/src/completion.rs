@@ -5,6 +5,8 @@
 //! word that no shell reads as anything but itself, because names come from files of others and are
 //! put into a command line.
 
+use std::path::{Path, PathBuf};
+
 use clap::CommandFactory as _;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
@@ -50,7 +52,7 @@ pub(crate) fn script(shell: Shell) -> Result<String, Failure> {
 /// Completes an argument that is the name of a server.
 pub(crate) fn server_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let names = |(servers, _): (Vec<ServerEntry>, _)| {
+        let names = |(servers, _, _): Configured| {
             let names = servers.iter().map(|entry| entry.name().to_string());
             names.collect::<Vec<_>>()
         };
@@ -61,19 +63,24 @@ pub(crate) fn server_names() -> ArgValueCandidates {
 /// Completes an argument that is the name of a tool.
 pub(crate) fn tool_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let names = |(servers, memory): (Vec<ServerEntry>, FileMemory)| {
-            let names = servers.iter().flat_map(|entry| tools_of(entry, &memory));
+        let names = |(servers, memory, directory): Configured| {
+            let names = servers
+                .iter()
+                .flat_map(|entry| tools_of(entry, &memory, &directory));
             names.collect::<Vec<_>>()
         };
         candidates(configured().map(names).unwrap_or_default())
     })
 }
 
-fn configured() -> Option<(Vec<ServerEntry>, FileMemory)> {
+/// The servers, what is remembered of them, and the folder one is in.
+type Configured = (Vec<ServerEntry>, FileMemory, PathBuf);
+
+fn configured() -> Option<Configured> {
     let surroundings = Surroundings::read();
     let flags = flags_of(surroundings.typed());
-    let (loaded, memory) = surroundings.peek(&flags)?;
-    Some((loaded.config.servers, memory))
+    let (loaded, memory, directory) = surroundings.peek(&flags)?;
+    Some((loaded.config.servers, memory, directory))
 }
 
 /// The flags that decide which servers there are, of a line that is not finished yet.
@@ -91,12 +98,12 @@ fn flags_of(typed: &[String]) -> GlobalArgs {
 }
 
 /// The tools that a server listed when it was last connected.
-fn tools_of(entry: &ServerEntry, memory: &FileMemory) -> Vec<String> {
+fn tools_of(entry: &ServerEntry, memory: &FileMemory, directory: &Path) -> Vec<String> {
     // Nothing is launched: that it could be says under which key it is remembered.
     let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
         return Vec::new();
     };
-    let tools = memory_key(&spec).and_then(|key| memory.tools(&key));
+    let tools = memory_key(&spec, Some(directory)).and_then(|key| memory.tools(&key));
     let name = |tool: &Tool| {
         naming::wire_name(entry.name(), &ToolName::from(tool.name.as_str())).to_string()
     };

@@ -120,7 +120,8 @@ impl Context {
         let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
             return Vec::new();
         };
-        let tools = memory_key(&spec).and_then(|key| self.memory().tools(&key));
+        let tools =
+            memory_key(&spec, Some(&self.directory)).and_then(|key| self.memory().tools(&key));
         tools.unwrap_or_default()
     }
 
@@ -221,6 +222,7 @@ impl Context {
             Trust::none()
         };
         let settings = self.load_settings();
+        loaded.diagnostics.extend(self.places().diagnostic());
         let trust = trust
             .with_approvals(self.approvals_for(&mut loaded))
             .with_policy(settings.policy.clone());
@@ -525,13 +527,16 @@ impl Surroundings {
         }
     }
 
-    /// What is configured, and what is remembered of it; nothing is said and nothing is begun.
-    pub(crate) fn peek(&self, flags: &GlobalArgs) -> Option<(Loaded, FileMemory)> {
+    /// What is configured, what is remembered of it, and the folder one is in; nothing is said and
+    /// nothing is begun.
+    pub(crate) fn peek(&self, flags: &GlobalArgs) -> Option<(Loaded, FileMemory, PathBuf)> {
         let (folders, _) = find_folders(&self.variables).ok()?;
         let memory = FileMemory::new(folders.state.join("servers"));
-        let places = Places::find(&std::env::current_dir().ok()?, folders);
+        let directory = std::env::current_dir().ok()?;
+        let places = Places::find(&directory, folders);
         let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
-        Some((load_names(&sources(flags, &places), &environment), memory))
+        let loaded = load_names(&sources(flags, &places), &environment);
+        Some((loaded, memory, directory))
     }
 
     /// The words after the program's name.

@@ -60,7 +60,7 @@ pub use load::{load, load_names, project_entry};
 pub use merge::{HostConfig, Loaded};
 pub use places::{Folders, Places, managed_folder};
 pub use policy::{Ban, Profile, ServerMatch, ServerPolicy};
-pub use secret::{Secret, secrets_in_arguments};
+pub use secret::{Secret, secrets_in_arguments, secrets_in_variable};
 pub use server::{
     InheritEnv, InvalidServerName, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig,
     ServerName, StdioConfig, TransportConfig,

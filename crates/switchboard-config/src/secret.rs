@@ -90,6 +90,21 @@ impl Serialize for Secret {
     }
 }
 
+/// What of a variable of the environment is to be hidden when a server that was given it repeats it: all
+/// of a value whose name or looks give it away, and what looks like a secret inside of it.
+pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
+    // They hold the folder one is in.
+    let is_folder = matches!(name, "PWD" | "OLDPWD");
+    let is_secret = is_named_like_a_secret(name) || looks::is_telling(name);
+    if is_folder || looks::is_harmless(value) {
+        return Vec::new();
+    }
+    let parts = looks::in_text(value);
+    let whole = (is_secret || !parts.is_empty()).then_some(value);
+    let parts = parts.into_iter().filter_map(|part| value.get(part));
+    whole.into_iter().chain(parts).map(Secret::from).collect()
+}
+
 /// The parts of a server's arguments that look like secrets, whoever wrote them there.
 pub fn secrets_in_arguments(arguments: &[String]) -> Vec<Secret> {
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -99,4 +114,36 @@ pub fn secrets_in_arguments(arguments: &[String]) -> Vec<Secret> {
         texts.map(Secret::from).collect::<Vec<_>>()
     });
     texts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_hidden_by_name_or_looks_and_harmless_ones_are_not() {
+        let hidden = |name, value| {
+            let secrets = secrets_in_variable(name, value);
+            secrets.iter().any(|secret| secret.expose() == value)
+        };
+        for (name, value) in [
+            ("AWS_SECRET_ACCESS_KEY", "correct-horse-battery"),
+            ("npm_config__authToken", "correct-horse-battery"),
+            ("SENTRY_DSN", "correct-horse-battery"),
+            ("WHATEVER", "ghp_0123456789abcdefghij"),
+            ("https_proxy", "http://me:correct-horse@proxy:8080"),
+        ] {
+            assert!(hidden(name, value), "{name}");
+        }
+        for (name, value) in [
+            ("PATH", "/usr/local/bin:/usr/bin"),
+            ("HOME", "/home/somebody"),
+            ("PWD", "/workspace"),
+            ("LANG", "en_GB.UTF-8"),
+            ("SSH_AUTH_SOCK", "/run/user/1000/keyring/ssh"),
+            ("npm_config_registry", "https://registry.npmjs.org/"),
+        ] {
+            assert!(!hidden(name, value), "{name}");
+        }
+    }
 }

@@ -167,7 +167,7 @@ fn is_password(words: &[String]) -> bool {
 }
 
 /// Whether what goes by this name is a secret.
-fn is_telling(name: &str) -> bool {
+pub(super) fn is_telling(name: &str) -> bool {
     let words = words_of(name);
     let tells = |word: &String| {
         TELLING.contains(&word.as_str()) || TELLING_ENDS.iter().any(|end| word.ends_with(end))
@@ -196,7 +196,7 @@ fn words_of(name: &str) -> Vec<String> {
 }
 
 /// Whether a value is plainly none, whatever it is called.
-fn is_harmless(value: &str) -> bool {
+pub(super) fn is_harmless(value: &str) -> bool {
     let value = without_scheme(value).trim();
     let is_switch = ["true", "false", "yes", "no", "on", "off", "none", "null"]
         .iter()

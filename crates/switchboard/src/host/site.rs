@@ -1,14 +1,14 @@
 //! From an entry to everything that its owner needs.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, ServerEntry,
-    TransportConfig, secrets_in_arguments,
+    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, Secret,
+    ServerEntry, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 
 use super::Shared;
@@ -23,7 +23,7 @@ use crate::server::state::{Failure, Phase};
 use crate::server::{Beginning, Described, Profile, ServerHandle};
 use crate::session::SessionContext;
 use crate::telemetry::{Redactor, WireTap};
-use crate::transport::environment::Variables;
+use crate::transport::environment::{Variables, is_inherited};
 
 /// What all servers of a host have in common.
 pub(crate) struct Sites {
@@ -96,7 +96,7 @@ impl Sites {
             phase,
             retries: self.retry_policy(config.reconnect.max_attempts),
             startup: within_reason(config.startup_timeout),
-            memory_key: memory_key(spec),
+            memory_key: memory_key(spec, self.directory.as_deref()),
             directory: project_of(spec),
             predecessor: None,
             seal: spec.seal().cloned(),
@@ -293,25 +293,62 @@ pub(super) fn project_of(spec: &LaunchSpec) -> Option<PathBuf> {
 }
 
 /// Masks what the entry gives its child: its `env`, what it names in `inheritEnv`, and what looks like
-/// a secret in its arguments.
+/// a secret in its arguments and in whatever else it inherits.
 fn redactor(endpoint: &Endpoint, ours: &Variables) -> Redactor {
     let Endpoint::Stdio(config) = endpoint else {
         return Redactor::default();
     };
     let own = config.env.values().map(|value| value.expose().to_owned());
-    let inherited = match &config.inherit_env {
+    let named = match &config.inherit_env {
         InheritEnv::Also(names) => names.as_slice(),
         _ => &[],
     };
-    let inherited = inherited.iter().filter_map(|name| ours.get(name).cloned());
+    let inherited = ours
+        .iter()
+        .filter(|(name, _)| is_inherited(name, &config.inherit_env));
+    let inherited = inherited.flat_map(|(name, value)| {
+        if named.contains(name) {
+            vec![Secret::from(value.as_str())]
+        } else {
+            secrets_in_variable(name, value)
+        }
+    });
     let given = secrets_in_arguments(&config.args).into_iter();
-    let given = given.map(|secret| secret.expose().to_owned());
-    Redactor::new(own.chain(inherited).chain(given))
+    let given = inherited.chain(given);
+    Redactor::new(own.chain(given.map(|secret| secret.expose().to_owned())))
+}
+
+/// Each variable with its value; a reference stays one, so that a rotated token is no other server.
+fn env_as_written<'a>(
+    spec: &'a LaunchSpec,
+    config: &'a StdioConfig,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let written = spec.written().as_object().get("env");
+    config.env.iter().map(move |(key, value)| {
+        let reference = written.and_then(|env| env.get(key)?.as_str());
+        // Anything else is masked there.
+        let reference = reference.filter(|text| text.starts_with("${"));
+        (key.as_str(), reference.unwrap_or_else(|| value.expose()))
+    })
+}
+
+/// The folder that an entry belongs to, or that decides which file its command is.
+fn home_of<'a>(
+    spec: &'a LaunchSpec,
+    config: &StdioConfig,
+    directory: Option<&'a Path>,
+) -> Option<&'a Path> {
+    let is_relative = config.command.contains('/') && !config.command.starts_with('/');
+    match spec.scope() {
+        Scope::Project | Scope::Local => spec.origin().file.as_deref().and_then(Path::parent),
+        _ => directory.filter(|_| is_relative),
+    }
 }
 
 /// The key under which a [`ServerMemory`](crate::ServerMemory) knows a server: another one whenever
-/// something else would be run. `None`: nothing is remembered of it.
-pub fn memory_key(spec: &LaunchSpec) -> Option<String> {
+/// something else would be run. `directory` is where the host works, as in
+/// [`HostBuilder::directory`](crate::HostBuilder::directory). `None`: nothing is remembered of it.
+pub fn memory_key(spec: &LaunchSpec, directory: Option<&Path>) -> Option<String> {
     let TransportConfig::Stdio(config) = &spec.config().transport else {
         return None;
     };
@@ -324,12 +361,14 @@ pub fn memory_key(spec: &LaunchSpec) -> Option<String> {
     add(&config.command);
     add(&config.args.len().to_string());
     config.args.iter().for_each(|arg| add(arg));
-    config.env.keys().for_each(|key| add(key));
-    add(&config
-        .cwd
-        .as_deref()
-        .map(std::path::Path::to_string_lossy)
-        .unwrap_or_default());
+    add(&config.env.len().to_string());
+    for (key, value) in env_as_written(spec, config) {
+        add(key);
+        add(value);
+    }
+    for folder in [config.cwd.as_deref(), home_of(spec, config, directory)] {
+        add(&folder.map(Path::to_string_lossy).unwrap_or_default());
+    }
     let digest = hash.finalize();
     let mut key = String::new();
     for byte in digest.iter().take(16) {
@@ -337,4 +376,71 @@ pub fn memory_key(spec: &LaunchSpec) -> Option<String> {
         let _ = write!(key, "{byte:02x}");
     }
     Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use switchboard_config::{Sources, Trust, load};
+
+    use super::*;
+
+    /// The key of the only server in the file of a project.
+    fn key(root: &Path, entry: &str, token: &str) -> String {
+        std::fs::create_dir_all(root).unwrap();
+        let file = root.join(".mcp.json");
+        std::fs::write(&file, format!(r#"{{"mcpServers":{{"n":{entry}}}}}"#)).unwrap();
+        let sources = Sources {
+            project: Some(file),
+            ..Sources::default()
+        };
+        let environment = HashMap::from([("TOKEN".to_owned(), token.to_owned())]);
+        let loaded = load(&sources, &environment);
+        let admitted = loaded.config.servers[0].admit(&Trust::project_for_this_run());
+        let Admission::Launch(spec) = admitted else {
+            panic!("{admitted:?}");
+        };
+        memory_key(&spec, Some(root)).unwrap()
+    }
+
+    #[test]
+    fn what_is_remembered_is_remembered_of_one_project_and_one_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+        let plain = r#"{"command":"./s","lazy":true}"#;
+        assert_eq!(key(&a, plain, ""), key(&a, plain, ""));
+        assert_ne!(key(&a, plain, ""), key(&b, plain, ""));
+        let with = |value: &str| format!(r#"{{"command":"./s","env":{{"X":"{value}"}}}}"#);
+        assert_ne!(key(&a, &with("one"), ""), key(&a, &with("two"), ""));
+        // A token that was rotated is no other server.
+        let token = with("${TOKEN}");
+        assert_eq!(key(&a, &token, "1"), key(&a, &token, "2"));
+    }
+
+    #[test]
+    fn what_a_server_inherits_is_masked_as_far_as_it_looks_secret() {
+        let mut config = StdioConfig::new("x");
+        let secret = "correct-horse-battery";
+        let names = [
+            "AWS_SECRET_ACCESS_KEY",
+            "npm_config__authToken",
+            "PATH",
+            "PLAIN",
+        ];
+        let redacted = |config: &StdioConfig, name: &str| {
+            let ours: Variables = names
+                .iter()
+                .map(|name| ((*name).to_owned(), format!("{name}-{secret}")))
+                .collect();
+            let redactor = redactor(&Endpoint::Stdio(config.clone()), &ours);
+            redactor.redact(&format!("{name}-{secret}")) == "***"
+        };
+        let hidden = |config: &StdioConfig| names.map(|name| redacted(config, name));
+        assert_eq!(hidden(&config), [false, true, false, false]);
+        config.inherit_env = InheritEnv::All;
+        assert_eq!(hidden(&config), [true, true, false, false]);
+        config.inherit_env = InheritEnv::Also(vec!["PLAIN".to_owned()]);
+        assert_eq!(hidden(&config), [false, true, false, true]);
+    }
 }

@@ -52,7 +52,7 @@ pub(crate) fn for_child(ours: &Variables, config: &StdioConfig) -> Variables {
         .collect()
 }
 
-fn is_inherited(name: &str, inherit: &InheritEnv) -> bool {
+pub(crate) fn is_inherited(name: &str, inherit: &InheritEnv) -> bool {
     match inherit {
         InheritEnv::All => true,
         InheritEnv::Also(names) if names.iter().any(|also| also == name) => true,
