@@ -17,7 +17,7 @@ use switchboard_config::{
 use crate::context::{Context, Servers};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, day, time};
+use crate::render::{Screen, day, text, time};
 
 /// What has to hold, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -159,6 +159,24 @@ impl Chain {
         !self.links.iter().all(holds)
     }
 
+    /// The one thing to do next, where the chain is broken. Whoever switched a server off needs none.
+    pub(crate) fn hint(
+        &self,
+        entry: &ServerEntry,
+        server: &Inspection,
+        servers: &Servers,
+    ) -> Option<String> {
+        if !self.is_broken() || entry.is_disabled() {
+            return None;
+        }
+        match entry.admit(&servers.trust) {
+            Admission::Invalid(problem) => problem.hint,
+            Admission::AwaitingApproval { hint, .. } => Some(hint),
+            Admission::Refused(refusal) => Some(refusal.hint()),
+            Admission::Launch(spec) => server.status.detail.clone().or_else(|| by_hand(&spec)),
+        }
+    }
+
     fn config(&mut self, entry: &ServerEntry, diagnostics: &[Diagnostic]) {
         let place = entry.origin().to_string();
         let noted = diagnostics.iter().find(|diagnostic| {
@@ -294,6 +312,17 @@ impl Link {
     fn is_silent(&self) -> bool {
         self.outcome == Outcome::NotReached && self.words.is_empty()
     }
+}
+
+/// How to start a server by hand, to see what it says.
+fn by_hand(spec: &LaunchSpec) -> Option<String> {
+    let TransportConfig::Stdio(_) = &spec.config().transport else {
+        return None;
+    };
+    Some(format!(
+        "to see for yourself: {}",
+        text::command_line(spec.written())
+    ))
 }
 
 /// By what act somebody consented, in words.

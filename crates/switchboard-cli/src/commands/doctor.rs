@@ -9,9 +9,7 @@ use serde_json::Map;
 use switchboard::content::for_terminal;
 use switchboard::permission::{Action, Subject};
 use switchboard::{Catalog, ConnectionStatus, Host, Inspection, naming};
-use switchboard_config::{
-    Admission, Diagnostic, LaunchSpec, ServerEntry, ServerName, TransportConfig,
-};
+use switchboard_config::{Diagnostic, ServerEntry, ServerName};
 
 use super::{on_host, settle};
 use crate::args::DoctorArgs;
@@ -100,7 +98,7 @@ fn examine(
     Some(Examined {
         name: entry.name().clone(),
         ok: !chain.is_broken() || is_disabled,
-        hint: hint(entry, &server, servers).filter(|_| chain.is_broken() && !is_disabled),
+        hint: chain.hint(entry, &server, servers),
         stderr: server.stderr.filter(|_| chain.is_broken()),
         chain,
     })
@@ -157,27 +155,6 @@ fn exposure(
         Outcome::Warning
     };
     (outcome, parts.join("; "))
-}
-
-/// The one thing to do next.
-fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<String> {
-    match entry.admit(&servers.trust) {
-        Admission::Invalid(problem) => problem.hint,
-        Admission::AwaitingApproval { hint, .. } => Some(hint),
-        Admission::Refused(refusal) => Some(refusal.hint()),
-        Admission::Launch(spec) => server.status.detail.clone().or_else(|| by_hand(&spec)),
-    }
-}
-
-/// How to start a server by hand, to see what it says.
-fn by_hand(spec: &LaunchSpec) -> Option<String> {
-    let TransportConfig::Stdio(_) = &spec.config().transport else {
-        return None;
-    };
-    Some(format!(
-        "to see for yourself: {}",
-        text::command_line(spec.written())
-    ))
 }
 
 impl Examination<'_> {

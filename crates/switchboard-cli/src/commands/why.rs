@@ -74,13 +74,7 @@ fn answer(
     context: &Context,
 ) -> Answer {
     let mut chain = Chain::of_server(entry, server, servers, context);
-    let mut hint = match entry.admit(&servers.trust) {
-        Admission::Invalid(problem) => problem.hint,
-        Admission::AwaitingApproval { hint, .. } => Some(hint),
-        Admission::Refused(refusal) => Some(refusal.hint()),
-        Admission::Launch(_) => server.status.detail.clone(),
-    }
-    .filter(|_| chain.is_broken() && !entry.is_disabled());
+    let mut hint = chain.hint(entry, server, servers);
     let catalog = host.catalog();
     let is_unknown = !chain.is_broken() && catalog.find(name).is_none();
     match catalog.find(name) {
