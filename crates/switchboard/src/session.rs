@@ -8,6 +8,7 @@ mod inbound;
 mod life;
 mod local;
 pub(crate) mod pace;
+mod peer;
 mod request;
 mod table;
 mod timekeeper;

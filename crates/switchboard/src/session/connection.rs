@@ -5,31 +5,31 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::inbound::{self, Inbound};
-use super::life::{Life, Patience};
+use super::life::Patience;
 use super::pace::Pace;
+use super::peer::{self, Peer, Voice};
 use super::request::Ask;
 use super::table::{Kind, Reply, Table};
-use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, aside, wait_for_end};
+use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, aside};
 use crate::budget::Held;
 use crate::limits::{Deadlines, LARGE, Limits};
-use crate::mcp::{Era, ProtocolVersion, ServerHello};
+use crate::mcp::{ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
 use crate::wire::encode::{self, Meta};
 use crate::wire::line::{LetGo, Line, Lines};
 use crate::wire::scan::place_in;
-use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, RequestId, decode};
+use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -41,8 +41,6 @@ const UNASKED_AT_ONCE: u32 = 1024 * 1024;
 const UNASKED_PER_SECOND: u32 = 4 * 1024 * 1024;
 /// After so much of it, in bytes, others get their turn.
 const UNASKED_IN_A_ROW: usize = 4 * 1024;
-/// How much of a half line or of a line that is no JSON is kept for an error message.
-const SHOWN_BYTES: usize = 200;
 
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
@@ -53,7 +51,7 @@ pub(crate) struct Streams {
 }
 
 pub(crate) struct Connection {
-    pub(super) context: SessionContext,
+    pub(super) peer: Peer,
     pub(super) outbox: Outbox,
     pub(super) table: Mutex<Table>,
     /// Tells the task that keeps time that it has to look earlier than it meant to.
@@ -61,18 +59,10 @@ pub(crate) struct Connection {
     pub(super) next_id: AtomicU64,
     /// How many answers named no request in a way that we name them.
     pub(super) misaddressed: AtomicU64,
-    pub(super) life: Life,
-    hello: OnceLock<ServerHello>,
-    pub(super) inbound: Inbound,
-    /// Holds one permit however many notices came: notices coalesce.
-    tools_changed: Notify,
     /// The last line that was no message: what a server printed where it should have spoken.
     noise: Mutex<Option<String>>,
     /// Cancelled when a message stood behind something else on its line, and so was lost.
     garbled: CancellationToken,
-    ended: watch::Sender<Option<SessionEnd>>,
-    /// Cancelled when the session is over.
-    pub(super) stop: CancellationToken,
     /// Cancelled when the server itself is gone.
     gone: CancellationToken,
 }
@@ -80,7 +70,7 @@ pub(crate) struct Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection")
-            .field("server", &self.context.server)
+            .field("server", &self.peer.context.server)
             .finish_non_exhaustive()
     }
 }
@@ -103,16 +93,10 @@ impl Connection {
             sooner: Notify::new(),
             next_id: AtomicU64::new(1),
             misaddressed: AtomicU64::new(0),
-            life: Life::new(),
-            hello: OnceLock::new(),
-            inbound: Inbound::new(tasks.clone(), context.limits.inbound_requests),
-            tools_changed: Notify::new(),
             noise: Mutex::default(),
             garbled: CancellationToken::new(),
-            ended: watch::Sender::new(None),
-            stop: gone.child_token(),
+            peer: Peer::new(context, tasks, gone.child_token()),
             gone,
-            context,
         });
         tasks.spawn(Arc::clone(&connection).read_all(streams.reader));
         tasks.spawn(Arc::clone(&connection).write_all());
@@ -121,28 +105,16 @@ impl Connection {
     }
 
     pub(super) fn limits(&self) -> &Limits {
-        &self.context.limits
+        &self.peer.context.limits
     }
 
     pub(crate) fn hello(&self) -> Option<&ServerHello> {
-        self.hello.get()
+        self.peer.hello()
     }
 
     /// Ends the handshake: from here on both sides speak this version.
     pub(crate) fn establish(&self, hello: ServerHello) {
-        let _ = self.hello.set(hello);
-    }
-
-    fn version(&self) -> Option<ProtocolVersion> {
-        self.hello.get().map(|hello| hello.version)
-    }
-
-    /// What requests carry along: who we are (modern), a token for progress, the trace.
-    fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> Meta<'a> {
-        let described = self
-            .version()
-            .filter(|version| version.era() == Era::Modern);
-        Meta::new(described, &self.context.client, token, trace)
+        self.peer.establish(hello);
     }
 
     pub(super) async fn list_tools(
@@ -152,7 +124,7 @@ impl Connection {
     ) -> Result<Answer, RequestError> {
         let params = encode::ListPage {
             cursor,
-            meta: self.meta(None, None).unless_empty(),
+            meta: self.peer.meta(None, None).unless_empty(),
         };
         self.request(Ask::plain(patience), |id| {
             encode::request(id, "tools/list", &params)
@@ -169,7 +141,7 @@ impl Connection {
             ..Ask::plain(call.patience)
         };
         self.request(ask, move |id| {
-            let meta = self.meta(Some(id), call.trace);
+            let meta = self.peer.meta(Some(id), call.trace);
             encode::call_tool(id, call.tool, call.arguments, &meta)
         })
     }
@@ -181,7 +153,7 @@ impl Connection {
         patience: Patience,
     ) -> Result<Answer, RequestError> {
         let params = encode::OnlyMeta {
-            meta: Meta::new(Some(version), &self.context.client, None, None),
+            meta: Meta::new(Some(version), &self.peer.context.client, None, None),
         };
         let ask = Ask {
             kind: Kind::Handshake,
@@ -197,13 +169,13 @@ impl Connection {
         version: ProtocolVersion,
         patience: Patience,
     ) -> Result<Answer, RequestError> {
-        let offers = self.context.interaction.offers();
+        let offers = self.peer.context.interaction.offers();
         let ask = Ask {
             kind: Kind::Handshake,
             ..Ask::plain(patience)
         };
         self.request(ask, |id| {
-            let params = encode::initialize(version, offers, &self.context.client);
+            let params = encode::initialize(version, offers, &self.peer.context.client);
             encode::request(id, "initialize", params)
         })
         .await
@@ -220,13 +192,13 @@ impl Connection {
             notifications: encode::Interests {
                 tools_list_changed: true,
             },
-            meta: self.meta(None, None),
+            meta: self.peer.meta(None, None),
         };
         let listening = self.request(ask, |id| {
             encode::request(id, "subscriptions/listen", &params)
         });
         if let Err(error) = listening.await {
-            tracing::debug!(server = %self.context.server, %error, "not told of changes");
+            tracing::debug!(server = %self.peer.context.server, %error, "not told of changes");
         }
     }
 
@@ -250,13 +222,13 @@ impl Connection {
         line: Vec<u8>,
         alone: bool,
     ) -> Result<(), RequestError> {
-        if self.context.tap.is_some() {
+        if self.peer.context.tap.is_some() {
             // Whoever has to wait is seen when their turn has come.
             if !self.outbox.has_room(line.len()) {
                 let limit = self.outbox.limit();
                 return Err(RequestError::Congested { limit });
             }
-            self.tap(Direction::Sent, &line);
+            self.peer.tap(Direction::Sent, &line);
         }
         self.outbox
             .submit(id, line, alone)
@@ -270,18 +242,10 @@ impl Connection {
             })
     }
 
-    fn tap(&self, direction: Direction, line: &[u8]) {
-        if let Some(tap) = &self.context.tap {
-            let text = String::from_utf8_lossy(line);
-            let text = self.context.redactor.redact(text.trim_end());
-            tap.line(&self.context.server, direction, &text);
-        }
-    }
-
     async fn write_all(self: Arc<Self>) {
         let broken = tokio::select! {
             biased;
-            () = self.stop.cancelled() => None,
+            () = self.peer.stop.cancelled() => None,
             broken = self.outbox.run() => broken,
         };
         self.outbox.close();
@@ -303,10 +267,13 @@ impl Connection {
     }
 
     async fn read_all(self: Arc<Self>, mut reader: Reader) {
-        let mut lines = Lines::new(self.context.limits.message_bytes, &self.context.budget);
+        let mut lines = Lines::new(
+            self.peer.context.limits.message_bytes,
+            &self.peer.context.budget,
+        );
         let mut unasked_pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
         let mut long_pace = Pace::new(LONG_PER_SECOND, LONG_AT_ONCE);
-        let mut stopped = pin!(self.stop.cancelled());
+        let mut stopped = pin!(self.peer.stop.cancelled());
         let end = loop {
             // Reading comes first because it is cheaper to ask for. A server that always has
             // something to say is no exception: the runtime makes it wait now and then.
@@ -331,7 +298,8 @@ impl Connection {
             let long = if lines.is_long() { count } else { 0 };
             let pause = unasked_pace.take(unasked).max(long_pace.take(long));
             if let Some(pause) = pause {
-                self.stop
+                self.peer
+                    .stop
                     .run_until_cancelled(tokio::time::sleep(pause))
                     .await;
             } else if lines.is_behind() {
@@ -354,11 +322,11 @@ impl Connection {
     /// Takes what a server said last without ending the line, if it is a whole message all the same.
     /// What it is otherwise is returned, to be shown.
     fn receive_last(self: &Arc<Self>, line: Bytes) -> Option<String> {
-        if let Received::Message(_) = wire::read(&line, &self.context.limits) {
+        if let Received::Message(_) = wire::read(&line, &self.peer.context.limits) {
             self.receive(line, &mut None);
             return None;
         }
-        Some(self.shown(&line))
+        Some(self.peer.shown(&line))
     }
 
     /// Takes the lines that are there, and says how many bytes of them answered nothing.
@@ -378,7 +346,7 @@ impl Connection {
             };
             match next {
                 Ok(Some(Line::Complete(line, held))) => {
-                    self.tap(Direction::Received, &line);
+                    self.peer.tap(Direction::Received, &line);
                     let size = line.len();
                     let was_asked = if size > LARGE {
                         let this = Arc::clone(self);
@@ -408,10 +376,10 @@ impl Connection {
     fn problem(&self, why: LetGo) -> Problem {
         match why {
             LetGo::TooLong => Problem::TooLong {
-                limit: self.context.limits.message_bytes,
+                limit: self.peer.context.limits.message_bytes,
             },
             LetGo::NoRoom => Problem::NoRoom {
-                limit: self.context.budget.limit(),
+                limit: self.peer.context.budget.limit(),
             },
         }
     }
@@ -419,7 +387,7 @@ impl Connection {
     /// Takes a line, and says whether it answers a request. The line's share of the budget goes to
     /// whoever is answered by it.
     fn receive(self: &Arc<Self>, mut line: Bytes, held: &mut Option<Held>) -> bool {
-        let (id, result, shape) = match wire::read(&line, &self.context.limits) {
+        let (id, result, shape) = match wire::read(&line, &self.peer.context.limits) {
             Received::Message(Message::Answer {
                 id,
                 outcome: Outcome::Result(result, shape),
@@ -429,14 +397,19 @@ impl Connection {
                 outcome: Outcome::Error(error),
             }) => return self.end_request(id, Reply::Error(error)),
             Received::Message(Message::Notification { method, params }) => {
-                self.notified(&method, params.unwrap_or_default());
+                self.peer
+                    .notified(&method, params.unwrap_or_default(), |id, note| {
+                        lock(&self.table).progress(id, note);
+                    });
                 return false;
             }
             Received::Message(Message::Request { id, method, params }) => {
-                self.asked(id, &method, params.unwrap_or(b"{}"));
+                peer::asked(self, id, &method, params.unwrap_or(b"{}"));
                 return false;
             }
-            Received::Batch(messages) if self.version() == Some(ProtocolVersion::V2025_03_26) => {
+            Received::Batch(messages)
+                if self.peer.version() == Some(ProtocolVersion::V2025_03_26) =>
+            {
                 let mut was_asked = false;
                 for message in messages {
                     was_asked |= self.receive(line.slice_ref(message), held);
@@ -455,19 +428,10 @@ impl Connection {
         self.end_request(id, Reply::Result(Answer::new(line, shape, held.take())))
     }
 
-    fn asked(self: &Arc<Self>, id: RequestId, method: &str, params: &[u8]) {
-        self.life.touch();
-        // Modern servers have no requests to make: what looks like one is not answered.
-        let version = self.version();
-        if version.is_none_or(|version| version.era() == Era::Legacy) {
-            self.inbound.take(self, id, method, params);
-        }
-    }
-
     /// Hands an answer to whoever waits for it, if somebody does.
     fn end_request(&self, id: AnswerId, mut reply: Reply) -> bool {
         if let Reply::Error(error) = &mut reply {
-            self.context.redactor.redact_error(error);
+            self.peer.context.redactor.redact_error(error);
         }
         let mut table = lock(&self.table);
         let pending = match (id, &reply) {
@@ -480,7 +444,7 @@ impl Connection {
             if !matches!(id, AnswerId::Ours(_)) {
                 self.misaddressed.fetch_add(1, Ordering::Relaxed);
             }
-            tracing::debug!(server = %self.context.server, ?id, "answer to no request");
+            tracing::debug!(server = %self.peer.context.server, ?id, "answer to no request");
             return false;
         };
         // A caller who has gone in this very moment takes no answer; that is fine.
@@ -490,43 +454,19 @@ impl Connection {
 
     fn reject(&self, id: Option<u64>, problem: Problem) -> bool {
         let Some(id) = id else {
-            tracing::debug!(server = %self.context.server, %problem, "message ignored");
+            tracing::debug!(server = %self.peer.context.server, %problem, "message ignored");
             return false;
         };
         self.end_request(AnswerId::Ours(id), Reply::Unusable(problem))
-    }
-
-    fn notified(&self, method: &str, params: &[u8]) {
-        self.life.touch();
-        match method {
-            "notifications/progress" => {
-                if let Some((id, note)) = decode::progress(params) {
-                    lock(&self.table).progress(id, note);
-                }
-            }
-            "notifications/tools/list_changed" => self.tools_changed.notify_one(),
-            "notifications/message" => inbound::log(&self.context, params),
-            "notifications/cancelled" => self.inbound.cancel(params),
-            _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
-        }
-    }
-
-    /// The beginning of what a server wrote, without its secrets.
-    fn shown(&self, bytes: &[u8]) -> String {
-        let bytes = bytes.trim_ascii();
-        // Masked before it is cut, so that no half of a secret is left at the end.
-        let some = bytes.get(..4 * SHOWN_BYTES).unwrap_or(bytes);
-        let text = self.context.redactor.redact(&String::from_utf8_lossy(some));
-        text.chars().take(SHOWN_BYTES).collect()
     }
 
     fn note_noise(&self, message: &[u8]) {
         if memchr::memmem::find(message, b"\"jsonrpc\"").is_some() {
             self.garbled.cancel();
         }
-        let text = self.shown(message);
+        let text = self.peer.shown(message);
         if !text.is_empty() {
-            tracing::debug!(server = %self.context.server, text, "not a message");
+            tracing::debug!(server = %self.peer.context.server, text, "not a message");
             *lock(&self.noise) = Some(text);
         }
     }
@@ -546,11 +486,11 @@ impl Connection {
     }
 
     pub(super) async fn tools_changed(&self) {
-        self.tools_changed.notified().await;
+        self.peer.tools_changed().await;
     }
 
     pub(crate) async fn ended(&self) -> SessionEnd {
-        wait_for_end(self.ended.subscribe()).await
+        self.peer.ended().await
     }
 
     /// Ends the session: whatever still waits is lost, and how is said to each.
@@ -568,13 +508,19 @@ impl Connection {
             });
         }
         self.outbox.close();
-        self.ended.send_if_modified(|ended| {
-            let first = ended.is_none();
-            if first {
-                *ended = Some(end);
-            }
-            first
-        });
-        self.stop.cancel();
+        self.peer.end(end);
+    }
+}
+
+impl Voice for Connection {
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn say(self: &Arc<Self>, line: Vec<u8>) {
+        // A server that asks but does not read gets no answer; that is its own doing.
+        if self.send(None, line).is_err() {
+            tracing::debug!(server = %self.peer.context.server, "answer could not be sent");
+        }
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::SessionContext;
-use super::connection::Connection;
+use super::peer::{Peer, Voice};
 use crate::event::Event;
 use crate::interact::ServerRequest;
 use crate::mcp::{ErrorObject, Json};
@@ -43,49 +43,6 @@ impl Inbound {
         }
     }
 
-    pub(super) fn take(
-        &self,
-        connection: &Arc<Connection>,
-        id: RequestId,
-        method: &str,
-        params: &[u8],
-    ) {
-        let offers = connection.context.interaction.offers();
-        let question = match method {
-            "ping" => return reply(connection, &id, Ok(&json!({}))),
-            "roots/list" if offers.roots => Question::Roots,
-            "sampling/createMessage" if offers.sampling => Question::Sample,
-            "elicitation/create" if offers.elicitation => Question::Elicit,
-            _ => {
-                let text = format!("{method} is not offered by this client");
-                let refusal = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, text);
-                return reply(connection, &id, Err(&refusal));
-            }
-        };
-        let Some(params) = std::str::from_utf8(params)
-            .ok()
-            .and_then(|text| Json::parse(text).ok())
-        else {
-            let refusal = ErrorObject::new(ErrorObject::INVALID_PARAMS, "params are not JSON");
-            return reply(connection, &id, Err(&refusal));
-        };
-        let Some(cancel) = self.admit(&id, &connection.stop) else {
-            let text = format!("more than {} requests at a time", self.most);
-            let refusal = ErrorObject::new(ErrorObject::INTERNAL, text);
-            return reply(connection, &id, Err(&refusal));
-        };
-        let connection = Arc::clone(connection);
-        self.tasks.spawn(async move {
-            let answer = cancel
-                .run_until_cancelled(ask(&connection, question, params))
-                .await;
-            connection.inbound.done(&id);
-            if let Some(answer) = answer {
-                reply(&connection, &id, answer.as_ref());
-            }
-        });
-    }
-
     fn admit(&self, id: &RequestId, stop: &CancellationToken) -> Option<CancellationToken> {
         let mut open = lock(&self.open);
         if open.len() >= self.most || open.contains_key(id.as_json()) {
@@ -108,6 +65,46 @@ impl Inbound {
             cancel.cancel();
         }
     }
+}
+
+/// Takes a request of the server.
+pub(super) fn take<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params: &[u8]) {
+    let peer = voice.peer();
+    let offers = peer.context.interaction.offers();
+    let question = match method {
+        "ping" => return reply(voice, &id, Ok(&json!({}))),
+        "roots/list" if offers.roots => Question::Roots,
+        "sampling/createMessage" if offers.sampling => Question::Sample,
+        "elicitation/create" if offers.elicitation => Question::Elicit,
+        _ => {
+            let text = format!("{method} is not offered by this client");
+            let refusal = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, text);
+            return reply(voice, &id, Err(&refusal));
+        }
+    };
+    let Some(params) = std::str::from_utf8(params)
+        .ok()
+        .and_then(|text| Json::parse(text).ok())
+    else {
+        let refusal = ErrorObject::new(ErrorObject::INVALID_PARAMS, "params are not JSON");
+        return reply(voice, &id, Err(&refusal));
+    };
+    let Some(cancel) = peer.inbound.admit(&id, &peer.stop) else {
+        let text = format!("more than {} requests at a time", peer.inbound.most);
+        let refusal = ErrorObject::new(ErrorObject::INTERNAL, text);
+        return reply(voice, &id, Err(&refusal));
+    };
+    let speaker = Arc::clone(voice);
+    peer.inbound.tasks.spawn(async move {
+        let peer = speaker.peer();
+        let answer = cancel
+            .run_until_cancelled(ask(peer, question, params))
+            .await;
+        peer.inbound.done(&id);
+        if let Some(answer) = answer {
+            reply(&speaker, &id, answer.as_ref());
+        }
+    });
 }
 
 /// Passes a log message of the server on, if there is anybody to hear it.
@@ -136,13 +133,9 @@ pub(super) fn log(context: &SessionContext, params: &[u8]) {
     });
 }
 
-async fn ask(
-    connection: &Connection,
-    question: Question,
-    params: Json,
-) -> Result<Value, ErrorObject> {
-    let context = &connection.context;
-    let _thinking = connection.life.think();
+async fn ask(peer: &Peer, question: Question, params: Json) -> Result<Value, ErrorObject> {
+    let context = &peer.context;
+    let _thinking = peer.life.think();
     let request = ServerRequest {
         server: &context.server,
         params,
@@ -157,10 +150,6 @@ async fn ask(
     }
 }
 
-fn reply(connection: &Connection, id: &RequestId, answer: Result<&Value, &ErrorObject>) {
-    let line = encode::answer(id, answer);
-    // A server that asks but does not read gets no answer; that is its own doing.
-    if connection.send(None, line).is_err() {
-        tracing::debug!(server = %connection.context.server, "answer could not be sent");
-    }
+fn reply<V: Voice>(voice: &Arc<V>, id: &RequestId, answer: Result<&Value, &ErrorObject>) {
+    voice.say(encode::answer(id, answer));
 }

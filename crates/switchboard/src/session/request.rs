@@ -100,15 +100,15 @@ impl Connection {
         mut size: usize,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> Result<Answer, RequestError> {
-        let wait = ask.patience.start(&self.life);
+        let wait = ask.patience.start(&self.peer.life);
         loop {
             let turn = tokio::select! {
                 biased;
-                expired = wait.run_out(&self.life) => return Err(never_sent(expired)),
+                expired = wait.run_out(&self.peer.life) => return Err(never_sent(expired)),
                 turn = self.outbox.room_for(size) => turn,
             };
             // Those whose time is up make room, too, in the very moment in which it is up for others.
-            if let Look::Over(expired) = wait.look(&self.life, Instant::now()) {
+            if let Look::Over(expired) = wait.look(&self.peer.life, Instant::now()) {
                 return Err(never_sent(expired));
             }
             let attempt = self.send_request(ask, &encode)?;
@@ -132,7 +132,7 @@ impl Connection {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = encode(id);
         let size = line.len();
-        let limit = self.context.limits.message_bytes;
+        let limit = self.peer.context.limits.message_bytes;
         if size > limit {
             return Err(RequestError::TooLong { limit });
         }
@@ -141,9 +141,9 @@ impl Connection {
             patience,
             progress,
         } = ask;
-        let wait = patience.start(&self.life);
+        let wait = patience.start(&self.peer.life);
         let (reply, answer) = oneshot::channel();
-        let end = wait.end(&self.life);
+        let end = wait.end(&self.peer.life);
         let pending = Pending {
             reply,
             progress,

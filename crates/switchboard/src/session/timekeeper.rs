@@ -27,7 +27,7 @@ impl Connection {
             };
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return,
+                () = self.peer.stop.cancelled() => return,
                 () = self.sooner.notified() => {}
                 () = alarm => {}
             }
@@ -36,7 +36,7 @@ impl Connection {
 
     /// Ends those whose time is up, and says when to look again.
     fn end_overdue(&self) -> Option<Instant> {
-        let (overdue, next) = lock(&self.table).look(&self.life, Instant::now());
+        let (overdue, next) = lock(&self.table).look(&self.peer.life, Instant::now());
         for (id, Expired { after, idle }) in overdue {
             let (pending, delivery) = self.give_up(id, "timed out");
             if let Some(pending) = pending {

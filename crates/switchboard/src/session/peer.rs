@@ -1,0 +1,153 @@
+//! What a session knows of its server, whichever way the text between them travels.
+//!
+//! Here it is known what the server said of itself, what it tells unasked is taken, and the end of
+//! the session is announced. Invariant: a session ends once, and the first reason is kept.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::inbound::{self, Inbound};
+use super::life::Life;
+use super::{SessionContext, SessionEnd, wait_for_end};
+use crate::mcp::{Era, Progress, ProtocolVersion, ServerHello};
+use crate::telemetry::Direction;
+use crate::wire::encode::Meta;
+use crate::wire::{RequestId, decode};
+
+/// How much of what a server wrote is kept for an error message, in bytes.
+const SHOWN_BYTES: usize = 200;
+
+pub(super) struct Peer {
+    pub(super) context: SessionContext,
+    pub(super) life: Life,
+    hello: OnceLock<ServerHello>,
+    pub(super) inbound: Inbound,
+    /// Holds one permit however many notices came: notices coalesce.
+    tools_changed: Notify,
+    ended: watch::Sender<Option<SessionEnd>>,
+    /// Cancelled when the session is over.
+    pub(super) stop: CancellationToken,
+}
+
+/// The side of a session that speaks: where answers to the server's requests go.
+pub(super) trait Voice: Send + Sync + 'static {
+    fn peer(&self) -> &Peer;
+
+    /// Says something that no answer is expected to.
+    fn say(self: &Arc<Self>, line: Vec<u8>);
+}
+
+impl Peer {
+    pub(super) fn new(
+        context: SessionContext,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            life: Life::new(),
+            hello: OnceLock::new(),
+            inbound: Inbound::new(tasks.clone(), context.limits.inbound_requests),
+            tools_changed: Notify::new(),
+            ended: watch::Sender::new(None),
+            stop,
+            context,
+        }
+    }
+
+    pub(super) fn hello(&self) -> Option<&ServerHello> {
+        self.hello.get()
+    }
+
+    /// Ends the handshake: from here on both sides speak this version.
+    pub(super) fn establish(&self, hello: ServerHello) {
+        let _ = self.hello.set(hello);
+    }
+
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
+        self.hello.get().map(|hello| hello.version)
+    }
+
+    /// What requests carry along: who we are (modern), a token for progress, the trace.
+    pub(super) fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> Meta<'a> {
+        let described = self
+            .version()
+            .filter(|version| version.era() == Era::Modern);
+        Meta::new(described, &self.context.client, token, trace)
+    }
+
+    pub(super) fn tap(&self, direction: Direction, line: &[u8]) {
+        if let Some(tap) = &self.context.tap {
+            let text = String::from_utf8_lossy(line);
+            let text = self.context.redactor.redact(text.trim_end());
+            tap.line(&self.context.server, direction, &text);
+        }
+    }
+
+    /// Takes what the server tells unasked. Progress goes to whoever waits for it.
+    pub(super) fn notified(
+        &self,
+        method: &str,
+        params: &[u8],
+        progress: impl FnOnce(u64, Progress),
+    ) {
+        self.life.touch();
+        match method {
+            "notifications/progress" => {
+                if let Some((id, note)) = decode::progress(params) {
+                    progress(id, note);
+                }
+            }
+            "notifications/tools/list_changed" => self.note_changed_tools(),
+            "notifications/message" => inbound::log(&self.context, params),
+            "notifications/cancelled" => self.inbound.cancel(params),
+            _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
+        }
+    }
+
+    /// The beginning of what a server wrote, without its secrets.
+    pub(super) fn shown(&self, bytes: &[u8]) -> String {
+        let bytes = bytes.trim_ascii();
+        // Masked before it is cut, so that no half of a secret is left at the end.
+        let some = bytes.get(..4 * SHOWN_BYTES).unwrap_or(bytes);
+        let text = self.context.redactor.redact(&String::from_utf8_lossy(some));
+        text.chars().take(SHOWN_BYTES).collect()
+    }
+
+    pub(super) fn note_changed_tools(&self) {
+        self.tools_changed.notify_one();
+    }
+
+    pub(super) async fn tools_changed(&self) {
+        self.tools_changed.notified().await;
+    }
+
+    pub(super) async fn ended(&self) -> SessionEnd {
+        wait_for_end(self.ended.subscribe()).await
+    }
+
+    /// Announces the end, unless it was announced before.
+    pub(super) fn end(&self, end: SessionEnd) {
+        self.ended.send_if_modified(|ended| {
+            let first = ended.is_none();
+            if first {
+                *ended = Some(end);
+            }
+            first
+        });
+        self.stop.cancel();
+    }
+}
+
+/// The server asks something of us.
+pub(super) fn asked<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params: &[u8]) {
+    let peer = voice.peer();
+    peer.life.touch();
+    // Modern servers have no requests to make: what looks like one is not answered.
+    let version = peer.version();
+    if version.is_none_or(|version| version.era() == Era::Legacy) {
+        inbound::take(voice, id, method, params);
+    }
+}
