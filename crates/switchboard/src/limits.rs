@@ -129,7 +129,12 @@ pub struct Deadlines {
     pub list: Duration,
     /// How long a silent server may delay the fallback to the older handshake.
     pub probe: Duration,
-    /// How long a child may take to leave after its stdin was closed.
+    /// How long a connection to a remote server may take to come about.
+    pub connect: Duration,
+    /// How long a remote server may be silent before it is asked whether it is still there.
+    pub silence: Duration,
+    /// How long a child may take to leave after its stdin was closed, and a remote server to take
+    /// leave.
     pub exit_after_eof: Duration,
     /// How long a child may take to leave after SIGTERM, before SIGKILL.
     pub exit_after_term: Duration,
@@ -143,6 +148,8 @@ impl Default for Deadlines {
             idle: Duration::from_secs(5 * 60),
             list: Duration::from_secs(30),
             probe: Duration::from_secs(2),
+            connect: Duration::from_secs(10),
+            silence: Duration::from_secs(60),
             exit_after_eof: Duration::from_secs(2),
             exit_after_term: Duration::from_secs(2),
         }
@@ -160,6 +167,8 @@ impl Deadlines {
             &mut self.idle,
             &mut self.list,
             &mut self.probe,
+            &mut self.connect,
+            &mut self.silence,
             &mut self.exit_after_eof,
             &mut self.exit_after_term,
         ] {

@@ -117,6 +117,7 @@ impl ServerHandle {
             backoff,
             attempts: 0,
             predecessor: beginning.predecessor,
+            renewed: None,
         };
         tasks.spawn(owner.run());
         let permits = Semaphore::new(profile.max_calls.unwrap_or(default_calls));
@@ -176,6 +177,17 @@ impl ServerHandle {
             Ok(settled) => settled.clone(),
             Err(_) => self.state(),
         }
+    }
+
+    /// The session that follows one that was lost, if it comes about before `until`.
+    pub(crate) async fn successor(&self, of: &Session, until: Instant) -> Option<Session> {
+        let mut state = self.state.clone();
+        let other = |state: &State| {
+            let session = state.session.as_ref();
+            session.is_some_and(|session| !session.is(of)) || state.has_given_up()
+        };
+        let followed = tokio::time::timeout_at(until, state.wait_for(other)).await;
+        followed.ok()?.ok()?.session.clone()
     }
 
     /// Why the session that just ended did so: the owner knows the exit code and the last words.

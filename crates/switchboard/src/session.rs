@@ -9,6 +9,7 @@ mod life;
 mod local;
 pub(crate) mod pace;
 mod peer;
+pub(crate) mod remote;
 mod request;
 mod table;
 mod timekeeper;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
+use crate::auth::Challenge;
 use crate::budget::Budget;
 use crate::event::EventSink;
 use crate::id::ServerName;
@@ -33,6 +35,7 @@ use crate::wire::decode::{self, ToolPage};
 pub(crate) use connection::{Connection, Streams};
 pub(crate) use life::{Life, Patience};
 pub(crate) use local::LocalSession;
+use remote::{EventStream, Streamable};
 
 /// What is known of a request that ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -59,6 +62,14 @@ pub(crate) enum SessionEnd {
     Io(String),
     /// The server wrote without end and without a line end.
     Endless,
+    /// The server could not be reached, or does not answer.
+    Unreachable(String),
+    /// The server no longer knows the session: a new one is to be made at once.
+    Expired,
+    /// One request after the other failed.
+    Failing(String),
+    /// The server wants a login.
+    NeedsLogin(Box<Challenge>),
     /// We ended it.
     Closed,
 }
@@ -74,6 +85,10 @@ impl fmt::Display for SessionEnd {
             }
             Self::Io(error) => write!(f, "the connection broke: {error}"),
             Self::Endless => f.write_str("the server wrote without ever ending a message"),
+            Self::Unreachable(why) => f.write_str(why),
+            Self::Expired => f.write_str("the server no longer knows the session"),
+            Self::Failing(last) => write!(f, "one request after the other failed, the last: {last}"),
+            Self::NeedsLogin(_) => f.write_str("the server wants a login"),
             Self::Closed => f.write_str("the connection was closed"),
         }
     }
@@ -99,6 +114,10 @@ pub(crate) enum RequestError {
     Refused(ErrorObject),
     #[error("the server's answer cannot be used: {0}")]
     Unusable(Problem),
+    #[error(transparent)]
+    Failed(Failed),
+    #[error("the server wants a login")]
+    NeedsLogin(Box<Challenge>),
     #[error("{}{}", timeout_text(*.after, *.idle), misaddressed_text(*.misaddressed))]
     TimedOut {
         after: Duration,
@@ -107,6 +126,30 @@ pub(crate) enum RequestError {
         /// Answers came meanwhile that name none of our requests.
         misaddressed: bool,
     },
+}
+
+/// A request that failed on its way, which says nothing of the session.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct Failed {
+    pub(crate) delivery: Delivery,
+    /// What HTTP said, if it got to say something.
+    pub(crate) status: Option<u16>,
+    /// How long the server asks to be left alone.
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) what: String,
+}
+
+impl Failed {
+    /// Nobody knows what became of it.
+    pub(crate) fn unknown(what: impl Into<String>) -> Self {
+        Self {
+            delivery: Delivery::Unknown,
+            status: None,
+            retry_after: None,
+            what: what.into(),
+        }
+    }
 }
 
 impl RequestError {
@@ -169,6 +212,10 @@ pub(crate) struct ToolRequest<'a> {
 pub(crate) enum Session {
     /// JSON text over a stream of bytes.
     Text(Arc<Connection>),
+    /// JSON text over HTTP, an exchange for each request.
+    Streamable(Arc<Streamable>),
+    /// JSON text over HTTP, all answers on one stream.
+    EventStream(Arc<EventStream>),
     /// A server in this process.
     Local(Arc<LocalSession>),
 }
@@ -178,28 +225,51 @@ impl Session {
     pub(crate) fn hello(&self) -> Option<&ServerHello> {
         match self {
             Self::Text(connection) => connection.hello(),
+            Self::Streamable(streamable) => streamable.hello(),
+            Self::EventStream(stream) => stream.hello(),
             Self::Local(local) => Some(local.hello()),
         }
     }
 
-    /// One page of tools.
+    /// Whether the server is somewhere else: such a session can be replaced by another one at any
+    /// time.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self, Self::Streamable(_) | Self::EventStream(_))
+    }
+
+    /// Whether it is this very session.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(one), Self::Text(other)) => Arc::ptr_eq(one, other),
+            (Self::Streamable(one), Self::Streamable(other)) => Arc::ptr_eq(one, other),
+            (Self::EventStream(one), Self::EventStream(other)) => Arc::ptr_eq(one, other),
+            (Self::Local(one), Self::Local(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// One page of tools, of at most so many.
     pub(crate) async fn list_tools(
         &self,
         cursor: Option<&str>,
         patience: Patience,
+        most: usize,
     ) -> Result<ToolPage, RequestError> {
-        match self {
-            Self::Text(connection) => {
-                let answer = connection.list_tools(cursor, patience).await?;
-                let most = connection.limits().tools_per_server;
-                let page = decode::tool_page(&answer, most).map_err(RequestError::Unusable)?;
-                Ok(ToolPage {
-                    bytes: answer.text.len(),
-                    ..page
-                })
-            }
-            Self::Local(local) => Ok(local.tools()),
+        let answer = match self {
+            Self::Text(connection) => connection.list_tools(cursor, patience).await?,
+            Self::Streamable(streamable) => streamable.list_tools(cursor, patience).await?,
+            Self::EventStream(stream) => stream.list_tools(cursor, patience).await?,
+            Self::Local(local) => return Ok(local.tools()),
+        };
+        let page = decode::tool_page(&answer, most).map_err(RequestError::Unusable)?;
+        let mut page = ToolPage {
+            bytes: answer.text.len(),
+            ..page
+        };
+        if let Self::Streamable(streamable) = self {
+            streamable.take_page(&mut page);
         }
+        Ok(page)
     }
 
     /// Calls a tool. Dropping the future cancels the call, and the server is told.
@@ -207,25 +277,33 @@ impl Session {
         &self,
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
-        match self {
-            Self::Text(connection) => {
-                let answer = connection.call_tool(request).await?;
-                let most = connection.limits().content_blocks;
-                let decoded = if answer.text.len() > LARGE {
-                    Box::pin(aside(move || decode::call_tool_result(&answer, most))).await?
-                } else {
-                    decode::call_tool_result(&answer, most)
-                };
-                decoded.map_err(RequestError::Unusable)
+        let (answer, limits) = match self {
+            Self::Text(connection) => (connection.call_tool(request).await?, connection.limits()),
+            Self::Streamable(streamable) => {
+                let answer = Box::pin(streamable.call_tool(request)).await?;
+                (answer, streamable.limits())
             }
-            Self::Local(local) => Box::pin(local.call_tool(request)).await,
-        }
+            Self::EventStream(stream) => {
+                let answer = Box::pin(stream.call_tool(request)).await?;
+                (answer, stream.limits())
+            }
+            Self::Local(local) => return Box::pin(local.call_tool(request)).await,
+        };
+        let most = limits.content_blocks;
+        let decoded = if answer.text.len() > LARGE {
+            Box::pin(aside(move || decode::call_tool_result(&answer, most))).await?
+        } else {
+            decode::call_tool_result(&answer, most)
+        };
+        decoded.map_err(RequestError::Unusable)
     }
 
     /// Comes back when the server has said that its tools changed, once for many such notices.
     pub(crate) async fn tools_changed(&self) {
         match self {
             Self::Text(connection) => connection.tools_changed().await,
+            Self::Streamable(streamable) => streamable.tools_changed().await,
+            Self::EventStream(stream) => stream.tools_changed().await,
             Self::Local(_) => std::future::pending().await,
         }
     }
@@ -234,14 +312,19 @@ impl Session {
     pub(crate) async fn ended(&self) -> SessionEnd {
         match self {
             Self::Text(connection) => connection.ended().await,
+            Self::Streamable(streamable) => streamable.ended().await,
+            Self::EventStream(stream) => stream.ended().await,
             Self::Local(_) => std::future::pending().await,
         }
     }
 
     /// Ends it: nothing more is sent, what waits is lost.
     pub(crate) fn close(&self) {
-        if let Self::Text(connection) = self {
-            connection.close(SessionEnd::Closed);
+        match self {
+            Self::Text(connection) => connection.close(SessionEnd::Closed),
+            Self::Streamable(streamable) => streamable.close(),
+            Self::EventStream(stream) => stream.close(),
+            Self::Local(_) => {}
         }
     }
 }

@@ -22,11 +22,11 @@ use crate::event::Event;
 use crate::host::Shared;
 use crate::id::{CallId, Revision, ToolId};
 use crate::interact::{BoxFuture, PermissionQuestion};
-use crate::mcp::CallToolResult;
+use crate::mcp::{CallToolResult, ErrorObject};
 use crate::permission::{Action, Subject};
 use crate::server::ServerHandle;
 use crate::server::state::State;
-use crate::session::{Delivery, Patience, RequestError, Session, ToolRequest};
+use crate::session::{Delivery, Patience, RequestError, Session, SessionEnd, ToolRequest};
 
 /// For callers who set no deadline; servers have their own.
 const FAR_AWAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -53,13 +53,24 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
             patience: Patience::until(end, host.deadlines().idle),
             progress: None,
         };
-        let delivered = match &mut call.on_progress {
-            None => session.call_tool(&request).await,
-            Some(listener) => Box::pin(deliver(host, &session, &mut request, listener)).await,
-        };
-        match delivered {
-            Ok(result) => Ok(result),
-            Err(error) => Err(Box::pin(call_error(error, found, end - began)).await),
+        let mut session = session;
+        let mut redeliveries = 0;
+        loop {
+            let delivered = match &mut call.on_progress {
+                None => session.call_tool(&request).await,
+                Some(listener) => Box::pin(deliver(host, &session, &mut request, listener)).await,
+            };
+            let error = match delivered {
+                Ok(result) => break Ok(result),
+                Err(error) => error,
+            };
+            let next = Box::pin(next_session(&error, &session, found, end, redeliveries)).await;
+            let Some(next) = next else {
+                break Err(Box::pin(call_error(error, found, end - began)).await);
+            };
+            still_the_same(host, found)?;
+            session = next;
+            redeliveries += 1;
         }
     }
     .await;
@@ -338,6 +349,34 @@ async fn session_of(
     }
 }
 
+/// How often a call that never left, or that the server did not take, is delivered again.
+const REDELIVERIES: u32 = 2;
+/// How long it waits for a session to be delivered on.
+const REDELIVERY: Duration = Duration::from_secs(10);
+
+/// The session on which a call is delivered again: only one that was certainly not carried out, and
+/// only to a server that comes back soon.
+async fn next_session(
+    error: &RequestError,
+    session: &Session,
+    found: &Found,
+    end: Instant,
+    redeliveries: u32,
+) -> Option<Session> {
+    let is_lost = matches!(
+        error,
+        RequestError::Lost {
+            delivery: Delivery::NotSent,
+            ..
+        }
+    );
+    if !is_lost || !session.is_remote() || redeliveries >= REDELIVERIES {
+        return None;
+    }
+    let until = end.min(Instant::now() + REDELIVERY);
+    found.server.successor(session, until).await
+}
+
 /// Delivers a call whose caller wants to know how far it has come.
 async fn deliver(
     host: &Shared,
@@ -387,6 +426,29 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
             limit: error.limit(),
             reason: error.to_string(),
         },
+        RequestError::Failed(failed) => {
+            let reason = failed.what;
+            match (failed.delivery, failed.status) {
+                (Delivery::NotSent, _) => CallError::NotSent {
+                    tool,
+                    reason,
+                    limit: None,
+                },
+                (Delivery::Answered, Some(status)) => CallError::Refused {
+                    tool,
+                    error: ErrorObject::new(status.into(), reason),
+                },
+                _ => CallError::OutcomeUnknown { tool, reason },
+            }
+        }
+        RequestError::NeedsLogin(_)
+        | RequestError::Lost {
+            end: SessionEnd::NeedsLogin(_),
+            ..
+        } => {
+            found.server.reason_of_loss().await;
+            unavailable(&found.server, &found.server.state())
+        }
         RequestError::Lost { delivery, end } => {
             let reason = found.server.reason_of_loss().await;
             let reason = reason.unwrap_or_else(|| end.to_string());

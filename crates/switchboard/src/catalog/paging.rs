@@ -45,7 +45,10 @@ pub(crate) async fn list_tools(
     for _ in 0..limits.list_pages {
         let left = end.saturating_duration_since(Instant::now());
         let patience = Patience::within(page_limit.min(left));
-        let page = session.list_tools(cursor.as_deref(), patience).await?;
+        let most = limits.tools_per_server;
+        let page = session
+            .list_tools(cursor.as_deref(), patience, most)
+            .await?;
         cursor = match listing.take(page, limits, &mut seen) {
             Some(next) => Some(next),
             None => return Ok(listing),

@@ -140,7 +140,12 @@ pub(crate) struct Backoff {
     attempts: u32,
     /// When the server crashed, oldest first; never more than [`Policy::max_crashes`].
     crashes: VecDeque<Instant>,
+    /// How many sessions in a row failed in use.
+    trips: u32,
 }
+
+/// After so many of them the delay is the longest in any case.
+const MOST_TRIPS: u32 = 32;
 
 impl Backoff {
     /// Begins without a failure.
@@ -150,6 +155,7 @@ impl Backoff {
             policy,
             attempts: 0,
             crashes: VecDeque::new(),
+            trips: 0,
         }
     }
 
@@ -183,9 +189,23 @@ impl Backoff {
         self.attempts = 0;
     }
 
+    /// A session that answered at first failed one request after the other, after `age`. One that
+    /// does so over and over is left alone for longer and longer, however well it shakes hands.
+    pub(crate) fn failed_in_use(&mut self, age: Duration) {
+        self.trips = if age >= self.policy.crash_window {
+            1
+        } else {
+            self.trips.saturating_add(1)
+        };
+        for _ in 1..self.trips.min(MOST_TRIPS) {
+            self.delay = scale(self.delay, self.policy.factor).min(self.policy.cap);
+        }
+    }
+
     /// Somebody asks for the server: what failed before no longer counts.
     pub(crate) fn begin_afresh(&mut self) {
         self.proved_alive();
+        self.trips = 0;
         self.crashes.clear();
     }
 

@@ -3,26 +3,38 @@
 //! It makes a [`Live`] session or says what was wrong, in words that help; when and whether to try
 //! again is the owner's affair. Dropping the attempt ends whatever it had started.
 
+mod error;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_config::{Seal, StdioConfig};
+use futures_util::FutureExt;
+use switchboard_config::{RemoteKind, Seal, StdioConfig};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::handshake::{HandshakeError, Opening, shake_hands};
+use super::handshake::{HandshakeError, Opening, shake_hands, shake_hands_on_stream};
+pub(crate) use error::ConnectError;
+use error::LastWords;
+
 use super::memory::ServerMemory;
 use super::negotiate::Refusal;
-use super::status::{Attempt, Stage};
+use super::status::Attempt;
 use crate::limits::Deadlines;
-use crate::mcp::Era;
-use crate::session::{Connection, LocalSession, Session, SessionContext, SessionEnd, Streams};
+use crate::mcp::{Era, ServerHello};
+use crate::network::Network;
+use crate::session::remote::{Courier, EventStream, Health, Streamable};
+use crate::session::{
+    Connection, Failed, LocalSession, RequestError, Session, SessionContext, SessionEnd, Streams,
+};
 use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
+use crate::transport::http::{HttpClient, Target};
 use crate::transport::memory::LocalServer;
-use crate::transport::process::{Exit, Process, Sought, SpawnError};
+use crate::transport::process::{Exit, Process};
+use crate::transport::remote::RemoteEndpoint;
 use crate::transport::stderr::StderrTail;
 use crate::transport::{Dial, stdio};
 
@@ -35,8 +47,9 @@ pub(crate) enum Endpoint {
     Stdio(StdioConfig),
     Local(Arc<dyn LocalServer>),
     Stream(Arc<dyn Dial>),
-    /// A kind of server that this version does not speak to.
-    NotBuilt(&'static str),
+    Remote(RemoteEndpoint),
+    /// One that the embedding program was to provide, and did not.
+    NotProvided(String),
     /// An entry without consent, or without sense: there is nothing that could be opened.
     Withheld,
 }
@@ -46,12 +59,17 @@ impl Endpoint {
         matches!(self, Self::Stdio(_))
     }
 
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+
     pub(crate) fn kind_name(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
             Self::Local(_) => "sdk",
             Self::Stream(_) => "stream",
-            Self::NotBuilt(kind) => kind,
+            Self::Remote(remote) => remote.kind_name(),
+            Self::NotProvided(_) => "sdk",
             Self::Withheld => "withheld",
         }
     }
@@ -74,6 +92,10 @@ pub(crate) struct Site {
     pub(crate) children: Children,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
+    /// Proxies and certificates.
+    pub(crate) network: Arc<Network>,
+    /// How remote servers are looked after.
+    pub(crate) health: Health,
 }
 
 /// An open session and what has to be ended with it.
@@ -84,128 +106,36 @@ pub(crate) struct Live {
     deadlines: Deadlines,
     /// Ends the tasks that serve this session.
     stop: CancellationToken,
+    began: Instant,
     /// How it came to be.
     pub(crate) attempt: Attempt,
 }
 
-/// Why an attempt failed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(crate) enum ConnectError {
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    #[error("servers of type {0} are not supported yet")]
-    NotBuilt(&'static str),
-    #[error("not approved")]
-    Withheld,
-    #[error("could not connect: {0}")]
-    Dial(String),
-    #[error("{what}{last_words}")]
-    Gone {
-        what: String,
-        last_words: LastWords,
-        withheld: Option<String>,
-    },
-    #[error("{0}")]
-    Refused(Refusal),
-    #[error("no answer to the handshake within {after:?}{last_words}")]
-    TimedOut {
-        after: Duration,
-        last_words: LastWords,
-    },
-}
-
-/// What a server printed before it failed, as the end of an error message.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct LastWords {
-    stderr: String,
-    noise: Option<String>,
-}
-
-impl std::fmt::Display for LastWords {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some(noise) = &self.noise {
-            write!(
-                f,
-                "; on stdout it printed {noise:?}, which is no MCP message"
-            )?;
-        }
-        if !self.stderr.is_empty() {
-            write!(f, "; its last words on stderr:\n{}", self.stderr)?;
-        }
-        Ok(())
-    }
-}
-
-impl ConnectError {
-    /// Trying again would only fail in the same way.
-    pub(crate) fn is_permanent(&self) -> bool {
-        match self {
-            Self::Spawn(error) => !matches!(error, SpawnError::Other { .. }),
-            Self::NotBuilt(_) | Self::Withheld | Self::Refused(_) => true,
-            Self::Dial(_) | Self::Gone { .. } | Self::TimedOut { .. } => false,
-        }
-    }
-
-    /// The server was started and went away.
-    pub(crate) fn is_crash(&self) -> bool {
-        matches!(self, Self::Gone { .. })
-    }
-
-    /// Which step it did not get past.
-    pub(crate) fn stage(&self) -> Stage {
-        match self {
-            Self::Spawn(_) | Self::NotBuilt(_) | Self::Withheld | Self::Dial(_) => Stage::Open,
-            Self::Gone { .. } => Stage::Alive,
-            Self::Refused(_) | Self::TimedOut { .. } => Stage::Handshake,
-        }
-    }
-
-    /// The server was there, and no session came about.
-    fn is_of_handshake(&self) -> bool {
-        self.stage() > Stage::Open
-    }
-
-    /// What to do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
-        match self {
-            Self::Spawn(SpawnError::NotFound { command, sought }) => Some(match sought {
-                Sought::OnThePath => format!(
-                    "is `{command}` installed and on the PATH? An absolute path in `command` works too"
-                ),
-                Sought::WithoutPath => {
-                    "no PATH was passed in: see HostBuilder::environment".to_owned()
-                }
-                Sought::AtItsPlace => {
-                    "there is no such file: mend the path in `command`, or install it there"
-                        .to_owned()
-                }
-                Sought::From(folder) => format!(
-                    "a relative path counts from the folder that the server works in, here {}: \
-                     mend `command` or `cwd` in its entry, or write an absolute path",
-                    folder.display()
-                ),
-            }),
-            Self::Gone {
-                withheld: Some(name),
-                ..
-            } => Some(format!(
-                "it names {name}, which is set here but not passed on: write \
-                 \"env\": {{\"{name}\": \"${{{name}}}\"}} or \"inheritEnv\": [\"{name}\"] into its entry"
-            )),
-            Self::Spawn(SpawnError::Changed { .. }) => Some("switchboard trust".to_owned()),
-            Self::TimedOut { .. } => Some(
-                "a slow start needs more time: `startupTimeout` in its entry, in milliseconds"
-                    .to_owned(),
-            ),
-            _ => None,
-        }
-    }
-}
-
 impl Live {
+    fn without_child(session: Session, deadlines: Deadlines, stop: CancellationToken) -> Self {
+        Self {
+            session,
+            process: None,
+            stderr: None,
+            deadlines,
+            stop,
+            began: Instant::now(),
+            attempt: Attempt::default(),
+        }
+    }
+
+    /// How long it has lasted.
+    pub(crate) fn age(&self) -> Duration {
+        self.began.elapsed()
+    }
+
     /// Ends the session and the child: stdin is closed first, then it is waited for, then signals.
     pub(crate) async fn shut_down(mut self) {
+        let session = self.session.clone();
         self.session.close();
+        if let Session::Streamable(streamable) = session {
+            streamable.say_goodbye(self.deadlines.exit_after_eof).await;
+        }
         if let Some(process) = self.process.take() {
             process
                 .shut_down(
@@ -249,6 +179,9 @@ impl Live {
         // Writing may fail before all was read: the end of the session is when both are over.
         let end = timeout(2 * LAST_WORDS, self.session.ended()).await;
         let end = end.unwrap_or(SessionEnd::Eof { half_line: None });
+        if let SessionEnd::NeedsLogin(challenge) = end {
+            return ConnectError::NeedsLogin(challenge);
+        }
         let exit = self.exit().await;
         let last_words = self.last_words().await;
         gone(&end, exit, last_words, site)
@@ -270,7 +203,7 @@ impl Live {
     fn words_so_far(&self) -> LastWords {
         let noise = match &self.session {
             Session::Text(connection) => connection.noise(),
-            Session::Local(_) => None,
+            _ => None,
         };
         let stderr = self.stderr.as_ref().map(StderrTail::last_lines);
         LastWords {
@@ -309,8 +242,36 @@ fn gone(end: &SessionEnd, exit: Option<Exit>, last_words: LastWords, site: &Site
     }
 }
 
+/// By which of its transports a server is spoken to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Usual,
+    /// The oldest one over HTTP.
+    EventStream,
+}
+
 /// Opens a session before `end`.
 pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectError> {
+    let kind = match &site.endpoint {
+        Endpoint::Remote(remote) => Some(remote.kind),
+        _ => None,
+    };
+    if kind == Some(RemoteKind::Sse) {
+        return attempt(site, Opening::Initialize, Way::EventStream, end).await;
+    }
+    match connect_usually(site, end).await {
+        Err(error @ ConnectError::NotStreamable(_)) if kind == Some(RemoteKind::Negotiated) => {
+            match attempt(site, Opening::Initialize, Way::EventStream, end).await {
+                // Neither of them is there: what was said first is to be heard.
+                Err(ConnectError::Unreachable(_)) => Err(error),
+                other => other,
+            }
+        }
+        other => other,
+    }
+}
+
+async fn connect_usually(site: &Site, end: Instant) -> Result<Live, ConnectError> {
     let mut remembered = site
         .memory_key
         .as_deref()
@@ -319,10 +280,10 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
         Some(Era::Legacy) => Opening::Initialize,
         Some(Era::Modern) | None => Opening::Probe,
     };
-    let live = match attempt(site, first, end).await {
+    let live = match attempt(site, first, Way::Usual, end).await {
         // It minds the probe, or no longer speaks what it spoke before: one more try.
         Err(gone @ ConnectError::Gone { .. }) if first == Opening::Probe => {
-            match attempt(site, Opening::Initialize, end).await {
+            match attempt(site, Opening::Initialize, Way::Usual, end).await {
                 // So it did not mind the probe, it only went away: it may come back.
                 Err(ConnectError::Refused(_)) => Err(gone),
                 other => other,
@@ -333,8 +294,10 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
             site.forget_era();
             remembered = None;
             match error {
-                ConnectError::Gone { .. } | ConnectError::Refused(_) => {
-                    attempt(site, Opening::Probe, end).await
+                ConnectError::Gone { .. }
+                | ConnectError::Refused(_)
+                | ConnectError::NotStreamable(_) => {
+                    attempt(site, Opening::Probe, Way::Usual, end).await
                 }
                 other => Err(other),
             }
@@ -365,40 +328,33 @@ impl Site {
     }
 }
 
-async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, ConnectError> {
+async fn attempt(
+    site: &Site,
+    opening: Opening,
+    way: Way,
+    end: Instant,
+) -> Result<Live, ConnectError> {
     let began = Instant::now();
-    let opened = timeout_at(end, open(site)).await;
+    let opened = timeout_at(end, open(site, way)).await;
     let mut live = opened.map_err(|_| ConnectError::TimedOut {
         after: site.deadlines.startup,
         last_words: LastWords::default(),
     })??;
-    let Session::Text(connection) = live.session.clone() else {
-        return Ok(live);
-    };
     let opened = Instant::now();
     live.attempt.opening = Some(opened - began);
     let left = end.saturating_duration_since(opened);
-    let outcome = timeout_at(
-        end,
-        shake_hands(&connection, opening, left, &site.deadlines),
-    )
-    .await;
+    let outcome = timeout_at(end, agree(&live.session, opening, left, site)).await;
     let error = match outcome {
         Ok(Ok(hello)) => {
-            let is_modern = hello.version.era() == Era::Modern;
-            let announces_changes = hello.capabilities.tools_list_changed;
-            connection.establish(hello);
-            live.attempt.handshake = Some(opened.elapsed());
-            if is_modern && announces_changes {
-                let mut listening = Box::pin(connection.listen());
-                // Asked before the first listing, so that no change falls between the two.
-                let _ = futures_util::poll!(&mut listening);
-                site.tasks.spawn(listening);
+            if let Some(hello) = hello {
+                establish(&live.session, hello, site);
+                live.attempt.handshake = Some(opened.elapsed());
             }
             return Ok(live);
         }
         Ok(Err(HandshakeError::Gone)) => live.post_mortem(site).await,
         Ok(Err(HandshakeError::Refused(refusal))) => ConnectError::Refused(refusal),
+        Ok(Err(HandshakeError::Failed(error))) => unreachable_by(error),
         Ok(Err(HandshakeError::TimedOut)) | Err(_) => ConnectError::TimedOut {
             after: site.deadlines.startup,
             last_words: live.words_so_far(),
@@ -408,7 +364,60 @@ async fn attempt(site: &Site, opening: Opening, end: Instant) -> Result<Live, Co
     Err(error)
 }
 
-async fn open(site: &Site) -> Result<Live, ConnectError> {
+/// The first exchange; a server in this process needs none.
+async fn agree(
+    session: &Session,
+    opening: Opening,
+    left: Duration,
+    site: &Site,
+) -> Result<Option<ServerHello>, HandshakeError> {
+    let hello = match session {
+        Session::Text(connection) => {
+            shake_hands(connection, opening, left, &site.deadlines).await?
+        }
+        Session::Streamable(streamable) => {
+            shake_hands(streamable, opening, left, &site.deadlines).await?
+        }
+        Session::EventStream(stream) => shake_hands_on_stream(stream, left).await?,
+        Session::Local(_) => return Ok(None),
+    };
+    Ok(Some(hello))
+}
+
+fn establish(session: &Session, hello: ServerHello, site: &Site) {
+    match session {
+        Session::Text(connection) => {
+            let is_modern = hello.version.era() == Era::Modern;
+            let announces_changes = hello.capabilities.tools_list_changed;
+            connection.establish(hello);
+            if is_modern && announces_changes {
+                let mut listening = Box::pin(Arc::clone(connection).listen());
+                // Asked before the first listing, so that no change falls between the two.
+                let _ = (&mut listening).now_or_never();
+                site.tasks.spawn(listening);
+            }
+        }
+        Session::Streamable(streamable) => streamable.establish(hello),
+        Session::EventStream(stream) => stream.establish(hello),
+        Session::Local(_) => {}
+    }
+}
+
+/// Why a remote server could not be opened.
+fn unreachable_by(error: RequestError) -> ConnectError {
+    match error {
+        RequestError::NeedsLogin(challenge) => ConnectError::NeedsLogin(challenge),
+        RequestError::Failed(failed) => match failed.status {
+            Some(400 | 404 | 405) => ConnectError::NotStreamable(failed),
+            _ => ConnectError::Unreachable(failed),
+        },
+        RequestError::Unusable(problem) => ConnectError::Refused(Refusal::Unusable(problem)),
+        RequestError::Refused(error) => ConnectError::Refused(Refusal::Refused(error)),
+        other => ConnectError::Unreachable(Failed::unknown(other.to_string())),
+    }
+}
+
+async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
     // Not the server's own: its last words are read until it is gone.
     let stop = CancellationToken::new();
     let deadlines = site.deadlines.clone();
@@ -433,16 +442,13 @@ async fn open(site: &Site) -> Result<Live, ConnectError> {
         ),
         Endpoint::Local(server) => {
             let session = Session::Local(Arc::new(LocalSession::open(Arc::clone(server))));
-            return Ok(Live {
-                session,
-                process: None,
-                stderr: None,
-                deadlines,
-                stop,
-                attempt: Attempt::default(),
-            });
+            return Ok(Live::without_child(session, deadlines, stop));
         }
-        Endpoint::NotBuilt(kind) => return Err(ConnectError::NotBuilt(kind)),
+        Endpoint::Remote(remote) => {
+            let session = open_remote(remote, way, site, stop.child_token()).await?;
+            return Ok(Live::without_child(session, deadlines, stop));
+        }
+        Endpoint::NotProvided(name) => return Err(ConnectError::NotProvided(name.clone())),
         Endpoint::Withheld => return Err(ConnectError::Withheld),
     };
     let context = site.context.clone();
@@ -453,8 +459,37 @@ async fn open(site: &Site) -> Result<Live, ConnectError> {
         stderr,
         deadlines,
         stop,
+        began: Instant::now(),
         attempt: Attempt::default(),
     })
+}
+
+async fn open_remote(
+    remote: &RemoteEndpoint,
+    way: Way,
+    site: &Site,
+    stop: CancellationToken,
+) -> Result<Session, ConnectError> {
+    let target = Target {
+        url: remote.url.clone(),
+        tls: remote.tls.clone(),
+    };
+    let network = Arc::clone(&site.network);
+    let client = HttpClient::new(target, network, site.deadlines.connect, site.tasks.clone())
+        .map_err(|error| ConnectError::Unreachable(Failed::from(&error)))?;
+    let (server, url) = (site.context.server.clone(), remote.url.clone());
+    let courier = Courier::new(server, url, client, Arc::clone(&remote.auth));
+    let context = site.context.clone();
+    match way {
+        Way::Usual => {
+            let streamable = Streamable::new(courier, context, &site.tasks, stop, &site.health);
+            Ok(Session::Streamable(streamable))
+        }
+        Way::EventStream => {
+            let stream = EventStream::open(courier, context, &site.tasks, stop).await;
+            stream.map(Session::EventStream).map_err(unreachable_by)
+        }
+    }
 }
 
 async fn dialled(dial: &dyn Dial, within: Duration) -> Result<Streams, ConnectError> {

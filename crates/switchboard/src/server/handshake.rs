@@ -2,6 +2,7 @@
 //!
 //! It asks and listens; what an answer means is decided in [`super::negotiate`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -9,7 +10,8 @@ use tokio::time::timeout;
 use super::negotiate::{AfterProbe, Probed, Refusal, after_initialize, after_probe};
 use crate::limits::Deadlines;
 use crate::mcp::{ProtocolVersion, ServerHello};
-use crate::session::{Connection, Patience, RequestError};
+use crate::session::remote::{EventStream, Streamable};
+use crate::session::{Connection, Failed, Patience, RequestError};
 use crate::wire::{Answer, Problem, decode};
 
 /// How the handshake begins.
@@ -23,12 +25,101 @@ pub(super) enum Opening {
 pub(super) enum HandshakeError {
     Gone,
     Refused(Refusal),
+    /// The way to the server failed, or HTTP said no.
+    Failed(RequestError),
     TimedOut,
+}
+
+/// A session that nothing was said on yet.
+pub(super) trait Unopened {
+    /// `server/discover`, asked before anything is known of the server.
+    fn discover(
+        &self,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+
+    /// `initialize`, with what the host offers to servers.
+    fn initialize(
+        &self,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+
+    /// Tells the server that the handshake is over.
+    fn send_initialized(&self, version: ProtocolVersion) -> impl Future<Output = ()> + Send;
+
+    /// Comes back when a message of the server was lost, because it did not begin a line.
+    fn garbled(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl Unopened for Arc<Connection> {
+    async fn discover(
+        &self,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        Connection::discover(self, version, patience).await
+    }
+
+    async fn initialize(
+        &self,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        Connection::initialize(self, version, patience).await
+    }
+
+    async fn send_initialized(&self, _: ProtocolVersion) {
+        Connection::send_initialized(self);
+    }
+
+    async fn garbled(&self) {
+        Connection::garbled(self).await;
+    }
+}
+
+impl Unopened for Arc<Streamable> {
+    async fn discover(
+        &self,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        Streamable::discover(self, version, patience).await
+    }
+
+    async fn initialize(
+        &self,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        Streamable::initialize(self, version, patience).await
+    }
+
+    async fn send_initialized(&self, version: ProtocolVersion) {
+        Streamable::send_initialized(self, version).await;
+    }
+
+    async fn garbled(&self) {
+        std::future::pending().await
+    }
+}
+
+/// The oldest transport has the older handshake only.
+pub(super) async fn shake_hands_on_stream(
+    stream: &Arc<EventStream>,
+    left: Duration,
+) -> Result<ServerHello, HandshakeError> {
+    let version = ProtocolVersion::LATEST_LEGACY;
+    let answer = stream.initialize(version, Patience::within(left)).await;
+    let hello = initialized(answer)?;
+    stream.send_initialized().await;
+    Ok(hello)
 }
 
 /// Finds out what the server speaks, by the table in [`super::negotiate`], and agrees on it.
 pub(super) async fn shake_hands(
-    connection: &Connection,
+    connection: &impl Unopened,
     opening: Opening,
     left: Duration,
     deadlines: &Deadlines,
@@ -72,7 +163,7 @@ pub(super) async fn shake_hands(
 /// The probe got no answer in time: the older handshake begins, and whichever answer comes first
 /// and is of use counts.
 async fn initialize_and_listen(
-    connection: &Connection,
+    connection: &impl Unopened,
     mut probe: impl Future<Output = Result<Answer, RequestError>> + Unpin,
     asked: ProtocolVersion,
     left: Duration,
@@ -114,30 +205,50 @@ fn probed(outcome: Result<Answer, RequestError>) -> Result<Probed, HandshakeErro
         Err(RequestError::Refused(error)) => Probed::Refused(error),
         Err(RequestError::Unusable(problem)) => Probed::Unusable(problem),
         Err(RequestError::Lost { .. }) => Probed::Gone,
+        Err(RequestError::Failed(failed)) if is_evidence(&failed) => {
+            Probed::Unusable(Problem::Malformed(failed.what))
+        }
+        Err(error @ (RequestError::Failed(_) | RequestError::NeedsLogin(_))) => {
+            return Err(HandshakeError::Failed(error));
+        }
         Err(_) => return Err(HandshakeError::TimedOut),
     })
 }
 
+/// Whether an answer of HTTP says that the server does not know the question. One that wants a
+/// login, is busy or broken says nothing of the kind.
+fn is_evidence(failed: &Failed) -> bool {
+    match failed.status {
+        Some(401 | 403 | 407 | 408 | 425 | 429) | None => false,
+        Some(status) => (200..500).contains(&status) && !(300..400).contains(&status),
+    }
+}
+
 async fn initialize(
-    connection: &Connection,
+    connection: &impl Unopened,
     version: ProtocolVersion,
     left: Duration,
 ) -> Result<ServerHello, HandshakeError> {
     let answer = connection.initialize(version, Patience::within(left)).await;
-    let hello = match answer {
+    let hello = initialized(answer)?;
+    connection.send_initialized(hello.version).await;
+    Ok(hello)
+}
+
+fn initialized(answer: Result<Answer, RequestError>) -> Result<ServerHello, HandshakeError> {
+    match answer {
         Ok(answer) => decode::initialized(&answer)
             .map_err(Refusal::Unusable)
             .and_then(after_initialize)
-            .map_err(HandshakeError::Refused)?,
-        Err(RequestError::Refused(error)) => {
-            return Err(HandshakeError::Refused(Refusal::Refused(error)));
-        }
+            .map_err(HandshakeError::Refused),
+        Err(RequestError::Refused(error)) => Err(HandshakeError::Refused(Refusal::Refused(error))),
         Err(RequestError::Unusable(problem)) => {
-            return Err(HandshakeError::Refused(Refusal::Unusable(problem)));
+            Err(HandshakeError::Refused(Refusal::Unusable(problem)))
         }
-        Err(RequestError::Lost { .. }) => return Err(HandshakeError::Gone),
-        Err(_) => return Err(HandshakeError::TimedOut),
-    };
-    connection.send_initialized();
-    Ok(hello)
+        Err(RequestError::Lost { .. }) => Err(HandshakeError::Gone),
+        Err(error @ (RequestError::Failed(_) | RequestError::NeedsLogin(_))) => {
+            Err(HandshakeError::Failed(error))
+        }
+        Err(_) => Err(HandshakeError::TimedOut),
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -20,7 +21,7 @@ use crate::catalog::paging::Listing;
 use crate::catalog::{Publisher, Stand};
 use crate::event::{Event, EventSink};
 use crate::mcp::Tool;
-use crate::session::RequestError;
+use crate::session::{RequestError, SessionEnd};
 
 /// What a server can be told. Each order is answered when it has been carried out.
 #[derive(Debug)]
@@ -44,7 +45,12 @@ pub(crate) struct Owner {
     pub(super) attempts: u32,
     /// The server whose place this one takes, until it is gone.
     pub(super) predecessor: Option<Arc<ServerHandle>>,
+    /// When a session that the server forgot was last made anew at once.
+    pub(super) renewed: Option<Instant>,
 }
+
+/// No more often is a session that the server forgot made anew at once.
+const BETWEEN_RENEWALS: Duration = Duration::from_secs(10);
 
 /// What the owner does next.
 enum Step {
@@ -287,7 +293,10 @@ impl Owner {
         let stage = error.stage();
         self.state
             .send_modify(|state| state.attempt = Some(Attempt::failed_at(stage)));
-        let setback = Setback::new(kind);
+        let setback = Setback {
+            retry_after: error.retry_after(),
+            ..Setback::new(kind)
+        };
         match self
             .backoff
             .after_failure(setback, Instant::now(), fastrand::f64())
@@ -324,8 +333,23 @@ impl Owner {
         Step::Rest
     }
 
+    /// Whether a session that the server forgot is made anew at once. A server that forgets one
+    /// after the other has to wait as others do.
+    fn may_renew(&mut self) -> bool {
+        let now = Instant::now();
+        let may = self
+            .renewed
+            .is_none_or(|renewed| now - renewed >= BETWEEN_RENEWALS);
+        if may {
+            self.renewed = Some(now);
+        }
+        may
+    }
+
     async fn wait_until(&mut self, at: Instant) -> Step {
         let stop = self.site.stop.clone();
+        let mut slept = self.site.health.slept.clone();
+        slept.mark_unchanged();
         loop {
             tokio::select! {
                 biased;
@@ -343,6 +367,10 @@ impl Owner {
                     }
                 },
                 () = tokio::time::sleep_until(at) => return Step::Connect,
+                // Whatever was wrong before: the machine has slept, and may be elsewhere by now.
+                Ok(()) = slept.changed(), if self.site.endpoint.is_remote() => {
+                    return Step::Connect;
+                }
             }
         }
     }
@@ -386,6 +414,14 @@ impl Owner {
                         state.error = None;
                     });
                     let had_child = live.has_child();
+                    let end = live.session.ended().await;
+                    if end == SessionEnd::Expired && self.may_renew() {
+                        live.shut_down().await;
+                        return Step::Connect;
+                    }
+                    if matches!(end, SessionEnd::Failing(_)) {
+                        self.backoff.failed_in_use(live.age());
+                    }
                     let error = live.post_mortem(&self.site).await;
                     self.publish(|state| state.error = Some(error.to_string()));
                     live.shut_down().await;

@@ -108,6 +108,14 @@ impl State {
         !matches!(self.phase, Phase::Starting | Phase::Lost)
     }
 
+    /// No session comes about by itself.
+    pub(crate) fn has_given_up(&self) -> bool {
+        !matches!(
+            self.phase,
+            Phase::Starting | Phase::Ready | Phase::Lost | Phase::Retrying { .. }
+        )
+    }
+
     pub(crate) fn status(&self) -> ConnectionStatus {
         if !self.enabled {
             return ConnectionStatus::Disabled;

@@ -1,0 +1,152 @@
+//! Why an attempt to reach a server failed, in words that help.
+
+use std::time::Duration;
+
+use crate::auth::Challenge;
+use crate::server::negotiate::Refusal;
+use crate::server::status::Stage;
+use crate::session::Failed;
+use crate::transport::process::{Sought, SpawnError};
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error("the program that runs this offers no server named {0}")]
+    NotProvided(String),
+    #[error("not approved")]
+    Withheld,
+    #[error("could not connect: {0}")]
+    Dial(String),
+    #[error("{what}{last_words}")]
+    Gone {
+        what: String,
+        last_words: LastWords,
+        withheld: Option<String>,
+    },
+    #[error("{0}")]
+    Refused(Refusal),
+    /// It could not be reached, or HTTP said no.
+    #[error("{0}")]
+    Unreachable(Failed),
+    /// There is no streamable HTTP at that address.
+    #[error("{0}")]
+    NotStreamable(Failed),
+    #[error("the server wants a login")]
+    NeedsLogin(Box<Challenge>),
+    #[error("no answer to the handshake within {after:?}{last_words}")]
+    TimedOut {
+        after: Duration,
+        last_words: LastWords,
+    },
+}
+
+/// What a server printed before it failed, as the end of an error message.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LastWords {
+    pub(super) stderr: String,
+    pub(super) noise: Option<String>,
+}
+
+impl std::fmt::Display for LastWords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(noise) = &self.noise {
+            write!(
+                f,
+                "; on stdout it printed {noise:?}, which is no MCP message"
+            )?;
+        }
+        if !self.stderr.is_empty() {
+            write!(f, "; its last words on stderr:\n{}", self.stderr)?;
+        }
+        Ok(())
+    }
+}
+
+impl ConnectError {
+    /// Trying again would only fail in the same way.
+    pub(crate) fn is_permanent(&self) -> bool {
+        match self {
+            Self::Spawn(error) => !matches!(error, SpawnError::Other { .. }),
+            Self::NotProvided(_) | Self::Withheld | Self::Refused(_) | Self::NeedsLogin(_) => true,
+            Self::Dial(_)
+            | Self::Gone { .. }
+            | Self::Unreachable(_)
+            | Self::NotStreamable(_)
+            | Self::TimedOut { .. } => false,
+        }
+    }
+
+    /// The server was started and went away.
+    pub(crate) fn is_crash(&self) -> bool {
+        matches!(self, Self::Gone { .. })
+    }
+
+    /// Which step it did not get past.
+    pub(crate) fn stage(&self) -> Stage {
+        match self {
+            Self::Spawn(_) | Self::NotProvided(_) | Self::Withheld | Self::Dial(_) => Stage::Open,
+            Self::Unreachable(failed) if failed.status.is_none() => Stage::Open,
+            Self::Gone { .. } => Stage::Alive,
+            Self::Refused(_)
+            | Self::Unreachable(_)
+            | Self::NotStreamable(_)
+            | Self::NeedsLogin(_)
+            | Self::TimedOut { .. } => Stage::Handshake,
+        }
+    }
+
+    /// How long the server asks to be left alone.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unreachable(failed) => failed.retry_after,
+            _ => None,
+        }
+    }
+
+    /// The server was there, and no session came about.
+    pub(super) fn is_of_handshake(&self) -> bool {
+        self.stage() > Stage::Open
+    }
+
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Spawn(SpawnError::NotFound { command, sought }) => Some(match sought {
+                Sought::OnThePath => format!(
+                    "is `{command}` installed and on the PATH? An absolute path in `command` works too"
+                ),
+                Sought::WithoutPath => {
+                    "no PATH was passed in: see HostBuilder::environment".to_owned()
+                }
+                Sought::AtItsPlace => {
+                    "there is no such file: mend the path in `command`, or install it there"
+                        .to_owned()
+                }
+                Sought::From(folder) => format!(
+                    "a relative path counts from the folder that the server works in, here {}: \
+                     mend `command` or `cwd` in its entry, or write an absolute path",
+                    folder.display()
+                ),
+            }),
+            Self::Gone {
+                withheld: Some(name),
+                ..
+            } => Some(format!(
+                "it names {name}, which is set here but not passed on: write \
+                 \"env\": {{\"{name}\": \"${{{name}}}\"}} or \"inheritEnv\": [\"{name}\"] into its entry"
+            )),
+            Self::Spawn(SpawnError::Changed { .. }) => Some("switchboard trust".to_owned()),
+            Self::NotStreamable(_) => Some(
+                "is the URL right? A server of the older kind needs \"type\": \"sse\" in its entry"
+                    .to_owned(),
+            ),
+            Self::TimedOut { .. } => Some(
+                "a slow start needs more time: `startupTimeout` in its entry, in milliseconds"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}

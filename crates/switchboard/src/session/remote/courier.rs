@@ -1,0 +1,136 @@
+//! Carries requests to a remote server, with what authorizes them.
+//!
+//! Invariant: a request that was refused for its credential is sent again only with another one,
+//! and only a few times; the server said itself that it did not take it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use url::Url;
+
+use crate::auth::{
+    AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Challenge, Credential,
+};
+use crate::id::ServerName;
+use crate::telemetry::Redactor;
+use crate::transport::http::{HttpClient, HttpError, Incoming, Outgoing};
+
+/// How often one request may be refused for its credential.
+const REFUSALS: u32 = 3;
+
+pub(crate) struct Courier {
+    server: ServerName,
+    url: Url,
+    client: HttpClient,
+    auth: Arc<dyn AuthProvider>,
+}
+
+/// An answer, and the credential that it was asked for with.
+pub(super) struct Reply {
+    pub(super) incoming: Incoming,
+    credential: HeaderMap,
+}
+
+impl Reply {
+    /// Masks the credential wherever the server repeats it.
+    pub(super) fn redactor(&self) -> Redactor {
+        let values = self.credential.values();
+        Redactor::new(values.flat_map(|value| {
+            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            let bare = text.split_once(' ').map(|(_, bare)| bare.to_owned());
+            bare.into_iter().chain([text])
+        }))
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum NoReply {
+    Http(HttpError),
+    /// There is no credential to be had.
+    NoCredential(AuthError),
+    /// Somebody has to log in.
+    NeedsLogin(Challenge),
+}
+
+impl Courier {
+    pub(crate) fn new(
+        server: ServerName,
+        url: Url,
+        client: HttpClient,
+        auth: Arc<dyn AuthProvider>,
+    ) -> Self {
+        Self {
+            server,
+            url,
+            client,
+            auth,
+        }
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Sends a request to `url`, or to the server's own address, and comes back with the head of
+    /// the answer.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        url: Option<&Url>,
+        headers: impl Fn() -> HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, NoReply> {
+        let mut before = 0;
+        loop {
+            let credential = self
+                .auth
+                .credential(AuthRequest::new(&self.server, self.url.as_str()))
+                .await
+                .map_err(NoReply::NoCredential)?;
+            let secrets = credential.headers();
+            let outgoing = Outgoing {
+                method: method.clone(),
+                url: url.cloned(),
+                headers: headers(),
+                credential: secrets.clone(),
+                body: body.clone(),
+            };
+            let incoming = self.client.send(outgoing).await.map_err(NoReply::Http)?;
+            if is_about_credentials(incoming.status) && before < REFUSALS {
+                match self.refused(&incoming, &credential, before).await {
+                    AuthVerdict::TryAgain => {
+                        before += 1;
+                        continue;
+                    }
+                    AuthVerdict::NeedsLogin => {
+                        return Err(NoReply::NeedsLogin(Challenge::from_headers(&incoming.headers)));
+                    }
+                    AuthVerdict::Failed(error) => return Err(NoReply::NoCredential(error)),
+                    AuthVerdict::Forbidden => {}
+                }
+            }
+            return Ok(Reply {
+                incoming,
+                credential: secrets.clone(),
+            });
+        }
+    }
+
+    async fn refused(
+        &self,
+        incoming: &Incoming,
+        credential: &Credential,
+        before: u32,
+    ) -> AuthVerdict {
+        let challenge = Challenge::from_headers(&incoming.headers);
+        let status = incoming.status.as_u16();
+        let refusal = AuthRefusal::new(&self.server, status, &challenge, credential);
+        self.auth.refused(refusal.after(before)).await
+    }
+}
+
+fn is_about_credentials(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}

@@ -1,0 +1,533 @@
+//! HTTP with server-sent events, as it was in 2024-11-05: one stream from the server, and a place to
+//! post to, which the server names first.
+//!
+//! All answers come on the stream, so requests wait in a [`Table`] as they do on a pipe; when the
+//! stream is over, so is the session. Invariant: nothing is posted to another origin.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, Method};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use url::Url;
+
+use super::standing::{UNASKED_AT_ONCE, UNASKED_PER_SECOND};
+use super::{ACCEPT_BOTH, ACCEPT_EVENTS, Courier, JSON, Media, refusal};
+use crate::budget::Held;
+use crate::limits::{LARGE, Limits};
+use crate::mcp::{Progress, ProtocolVersion, ServerHello};
+use crate::session::life::Patience;
+use crate::session::pace::Pace;
+use crate::session::peer::{self, Peer, Voice};
+use crate::session::table::{Kind, Pending, Reply, Table};
+use crate::session::{
+    Delivery, Failed, RequestError, SessionContext, SessionEnd, ToolRequest, aside,
+};
+use crate::sync::lock;
+use crate::telemetry::Direction;
+use crate::transport::http::Body;
+use crate::wire::line::LetGo;
+use crate::wire::scan::place_in;
+use crate::wire::sse::{Events, Item};
+use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, encode};
+
+/// How many things may be said at a time that no answer is expected to.
+const WORDS: usize = 32;
+const WORD_TIME: Duration = Duration::from_secs(10);
+/// The longest address that a server may name, in bytes.
+const LONGEST_ENDPOINT: usize = 8 * 1024;
+
+pub(crate) struct EventStream {
+    peer: Peer,
+    courier: Courier,
+    /// Where to post.
+    endpoint: Url,
+    tasks: TaskTracker,
+    table: Mutex<Table>,
+    next_id: AtomicU64,
+    words: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for EventStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventStream")
+            .field("server", &self.peer.context.server)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EventStream {
+    /// Opens the stream, and comes back when the server has named the place to post to.
+    pub(crate) async fn open(
+        courier: Courier,
+        context: SessionContext,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Result<Arc<Self>, RequestError> {
+        let peer = Peer::new(context, tasks, stop);
+        let headers = || HeaderMap::from_iter([(ACCEPT, ACCEPT_EVENTS)]);
+        let sent = courier.send(Method::GET, None, headers, Bytes::new());
+        let reply = sent.await.map_err(refusal::no_reply)?;
+        if !reply.incoming.status.is_success() {
+            return Err(refusal::read(&peer, None, reply).await);
+        }
+        if Media::of(&reply.incoming.headers) != Media::Events {
+            let what = "the server answered with something else than a stream of events: is the \
+                        URL that of an MCP server?";
+            return Err(RequestError::Failed(Failed::unknown(what)));
+        }
+        let mut body = reply.incoming.body;
+        let limits = &peer.context.limits;
+        let mut events = Events::new(limits.message_bytes, &peer.context.budget);
+        let named = named_endpoint(&mut body, &mut events).await?;
+        let endpoint = same_origin(courier.url(), &named)?;
+        let session = Arc::new(Self {
+            peer,
+            courier,
+            endpoint,
+            tasks: tasks.clone(),
+            table: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            words: Arc::new(Semaphore::new(WORDS)),
+        });
+        tasks.spawn(Arc::clone(&session).read_all(body, events));
+        Ok(session)
+    }
+
+    pub(crate) fn hello(&self) -> Option<&ServerHello> {
+        self.peer.hello()
+    }
+
+    pub(in crate::session) fn limits(&self) -> &Limits {
+        &self.peer.context.limits
+    }
+
+    pub(crate) fn establish(&self, hello: ServerHello) {
+        self.peer.establish(hello);
+    }
+
+    pub(in crate::session) async fn list_tools(
+        self: &Arc<Self>,
+        cursor: Option<&str>,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        let params = encode::ListPage {
+            cursor,
+            meta: self.peer.meta(None, None).unless_empty(),
+        };
+        self.request(Kind::Ordinary, patience, None, |id| {
+            encode::request(id, "tools/list", &params)
+        })
+        .await
+    }
+
+    pub(in crate::session) async fn call_tool(
+        self: &Arc<Self>,
+        call: &ToolRequest<'_>,
+    ) -> Result<Answer, RequestError> {
+        self.request(Kind::Ordinary, call.patience, call.progress.clone(), |id| {
+            let meta = self.peer.meta(Some(id), call.trace);
+            encode::call_tool(id, call.tool, call.arguments, &meta)
+        })
+        .await
+    }
+
+    pub(crate) async fn initialize(
+        self: &Arc<Self>,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        let context = &self.peer.context;
+        let offers = context.interaction.offers();
+        self.request(Kind::Handshake, patience, None, |id| {
+            let params = encode::initialize(version, offers, &context.client);
+            encode::request(id, "initialize", params)
+        })
+        .await
+    }
+
+    /// Tells the server that the handshake is over.
+    pub(crate) async fn send_initialized(&self) {
+        let line = encode::notification("notifications/initialized", None::<()>);
+        self.say_now(line).await;
+    }
+
+    async fn request(
+        self: &Arc<Self>,
+        kind: Kind,
+        patience: Patience,
+        progress: Option<mpsc::Sender<Progress>>,
+        encode: impl FnOnce(u64) -> Vec<u8>,
+    ) -> Result<Answer, RequestError> {
+        let peer = &self.peer;
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let line = encode(id);
+        let limit = peer.context.limits.message_bytes;
+        if line.len() > limit {
+            return Err(RequestError::TooLong { limit });
+        }
+        let mut held = None;
+        if !peer.context.budget.grow(&mut held, line.len()) {
+            let limit = peer.context.budget.limit();
+            return Err(RequestError::NoRoom { limit });
+        }
+        let (reply, answer) = oneshot::channel();
+        let pending = Pending {
+            reply,
+            progress,
+            skipped: 0,
+            kind,
+            wait: patience.start(&peer.life),
+            misaddressed_before: 0,
+        };
+        lock(&self.table)
+            .insert(id, pending)
+            .map_err(|end| RequestError::Lost {
+                delivery: Delivery::NotSent,
+                end,
+            })?;
+        let mut open = Open {
+            session: self,
+            id,
+            kind,
+            is_open: true,
+        };
+        let wait = patience.start(&peer.life);
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.post_and_wait(line, answer) => outcome,
+            expired = wait.run_out(&peer.life) => {
+                self.tell_cancelled(id, kind, "timed out");
+                Err(RequestError::TimedOut {
+                    after: expired.after,
+                    idle: expired.idle,
+                    delivery: Delivery::Unknown,
+                    misaddressed: false,
+                })
+            }
+        };
+        open.is_open = false;
+        outcome
+    }
+
+    /// Posts a request, and waits for the answer on the stream, which may come first.
+    async fn post_and_wait(
+        &self,
+        line: Vec<u8>,
+        mut answer: oneshot::Receiver<Reply>,
+    ) -> Result<Answer, RequestError> {
+        let posted = tokio::select! {
+            biased;
+            reply = &mut answer => return of_reply(reply),
+            posted = self.post(line) => posted,
+        };
+        match posted {
+            Ok(()) => of_reply(answer.await),
+            Err(RequestError::Failed(failed)) if failed.delivery == Delivery::Unknown => {
+                // The way there broke, the way back may not have: the answer may be on it.
+                match tokio::time::timeout(WORD_TIME, answer).await {
+                    Ok(reply) => of_reply(reply),
+                    Err(_) => Err(RequestError::Failed(failed)),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn post(&self, mut line: Vec<u8>) -> Result<(), RequestError> {
+        line.pop();
+        self.peer.tap(Direction::Sent, &line);
+        let headers = || {
+            let mut headers = HeaderMap::with_capacity(8);
+            headers.insert(ACCEPT, ACCEPT_BOTH);
+            headers.insert(CONTENT_TYPE, JSON);
+            headers
+        };
+        let body = Bytes::from(line);
+        let place = Some(&self.endpoint);
+        let sent = self.courier.send(Method::POST, place, headers, body);
+        let mut reply = sent.await.map_err(refusal::no_reply)?;
+        if !reply.incoming.status.is_success() {
+            return Err(refusal::read(&self.peer, None, reply).await);
+        }
+        // `Accepted`, in a word or two: read so that the connection can be used again.
+        let rest = reply.incoming.body.collect(LARGE, &self.peer.context.budget);
+        let _ = tokio::time::timeout(WORD_TIME, rest).await;
+        Ok(())
+    }
+
+    async fn say_now(&self, line: Vec<u8>) {
+        let said = tokio::time::timeout(WORD_TIME, self.post(line)).await;
+        if let Ok(Err(error)) = said {
+            tracing::debug!(server = %self.peer.context.server, %error, "not said");
+        }
+    }
+
+    fn tell_cancelled(self: &Arc<Self>, id: u64, kind: Kind, reason: &str) {
+        let was_open = lock(&self.table).take(id).is_some();
+        if was_open && kind != Kind::Handshake {
+            self.say(encode::cancelled(id, reason));
+        }
+    }
+
+    async fn read_all(self: Arc<Self>, mut body: Body, mut events: Events) {
+        let mut pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
+        let reading = async {
+            loop {
+                match events.next() {
+                    Ok(Some(Item::Event(event))) => {
+                        if event.kind.as_deref().is_some_and(|kind| kind != "message") {
+                            continue;
+                        }
+                        let size = event.data.len();
+                        let was_asked = self.take(event.data, event.held).await;
+                        let unasked = if was_asked { 0 } else { size };
+                        if let Some(pause) = pace.take(unasked) {
+                            tokio::time::sleep(pause).await;
+                        }
+                    }
+                    Ok(Some(Item::LetGo { id: Some(id), why })) => {
+                        self.end_request(id, Reply::Unusable(self.problem(why)));
+                    }
+                    Ok(Some(_)) => {}
+                    Ok(None) => match body.chunk().await {
+                        Ok(Some(piece)) => events.push(piece),
+                        Ok(None) => return SessionEnd::Eof { half_line: None },
+                        Err(error) => return SessionEnd::Unreachable(error.to_string()),
+                    },
+                    Err(_) => return SessionEnd::Endless,
+                }
+            }
+        };
+        let stop = self.peer.stop.clone();
+        let end = stop.run_until_cancelled(reading).await;
+        self.end(end.unwrap_or(SessionEnd::Closed));
+    }
+
+    fn problem(&self, why: LetGo) -> Problem {
+        let context = &self.peer.context;
+        match why {
+            LetGo::TooLong => Problem::TooLong {
+                limit: context.limits.message_bytes,
+            },
+            LetGo::NoRoom => Problem::NoRoom {
+                limit: context.budget.limit(),
+            },
+        }
+    }
+
+    /// Takes a message, and says whether it answers a request.
+    async fn take(self: &Arc<Self>, message: Bytes, held: Option<Held>) -> bool {
+        self.peer.tap(Direction::Received, &message);
+        if message.len() > LARGE {
+            let this = Arc::clone(self);
+            let read = move || this.read_message(message, held);
+            return Box::pin(aside(read)).await.unwrap_or(true);
+        }
+        self.read_message(message, held)
+    }
+
+    fn read_message(self: &Arc<Self>, mut message: Bytes, held: Option<Held>) -> bool {
+        let context = &self.peer.context;
+        let (id, result, shape) = match wire::read(&message, &context.limits) {
+            Received::Message(Message::Answer {
+                id: AnswerId::Ours(id),
+                outcome: Outcome::Result(result, shape),
+            }) => (id, place_in(&message, result), shape),
+            Received::Message(Message::Answer {
+                id: AnswerId::Ours(id),
+                outcome: Outcome::Error(mut error),
+            }) => {
+                context.redactor.redact_error(&mut error);
+                return self.end_request(id, Reply::Error(error));
+            }
+            Received::Message(Message::Notification { method, params }) => {
+                let params = params.unwrap_or_default();
+                self.peer.notified(&method, params, |token, note| {
+                    lock(&self.table).progress(token, note);
+                });
+                return false;
+            }
+            Received::Message(Message::Request { id, method, params }) => {
+                peer::asked(self, id, &method, params.unwrap_or(b"{}"));
+                return false;
+            }
+            Received::Broken {
+                id: Some(id),
+                problem,
+            } => return self.end_request(id, Reply::Unusable(problem)),
+            _ => {
+                let text = self.peer.shown(&message);
+                tracing::debug!(server = %context.server, text, "not a message for us");
+                return false;
+            }
+        };
+        message.truncate(result.end);
+        message.advance(result.start);
+        self.end_request(id, Reply::Result(Answer::new(message, shape, held)))
+    }
+
+    fn end_request(&self, id: u64, reply: Reply) -> bool {
+        let pending = lock(&self.table).take(id);
+        match pending {
+            // A caller who has gone in this very moment takes no answer; that is fine.
+            Some(pending) => drop(pending.reply.send(reply)),
+            None => return false,
+        }
+        true
+    }
+
+    /// Ends the session: whatever still waits is lost.
+    fn end(&self, end: SessionEnd) {
+        let waiting = lock(&self.table).end(end.clone());
+        for (_, pending) in waiting {
+            let _ = pending.reply.send(Reply::Lost {
+                delivery: Delivery::Unknown,
+                end: end.clone(),
+            });
+        }
+        self.peer.end(end);
+    }
+
+    pub(in crate::session) async fn tools_changed(&self) {
+        self.peer.tools_changed().await;
+    }
+
+    pub(in crate::session) async fn ended(&self) -> SessionEnd {
+        self.peer.ended().await
+    }
+
+    pub(in crate::session) fn close(&self) {
+        self.end(SessionEnd::Closed);
+    }
+}
+
+impl Voice for EventStream {
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn say(self: &Arc<Self>, line: Vec<u8>) {
+        // Whoever asks more than can be answered gets no answer.
+        let Ok(turn) = Arc::clone(&self.words).try_acquire_owned() else {
+            tracing::debug!(server = %self.peer.context.server, "too much to say at a time");
+            return;
+        };
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let stop = this.peer.stop.clone();
+            stop.run_until_cancelled(this.say_now(line)).await;
+            drop(turn);
+        });
+    }
+}
+
+/// A request that is under way. Dropped while open, it is cancelled.
+struct Open<'a> {
+    session: &'a Arc<EventStream>,
+    id: u64,
+    kind: Kind,
+    is_open: bool,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.session
+                .tell_cancelled(self.id, self.kind, "cancelled by the caller");
+        } else {
+            // Answered, or never sent: in either case nothing waits for it any more.
+            lock(&self.session.table).take(self.id);
+        }
+    }
+}
+
+fn of_reply(reply: Result<Reply, oneshot::error::RecvError>) -> Result<Answer, RequestError> {
+    match reply {
+        Ok(Reply::Result(answer)) => Ok(answer),
+        Ok(Reply::Error(error)) => Err(RequestError::Refused(error)),
+        Ok(Reply::Unusable(problem)) => Err(RequestError::Unusable(problem)),
+        Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),
+        // Time is kept by whoever waits.
+        Ok(Reply::TimedOut { .. }) | Err(_) => Err(RequestError::Lost {
+            delivery: Delivery::Unknown,
+            end: SessionEnd::Closed,
+        }),
+    }
+}
+
+/// The first event of the stream says where to post.
+async fn named_endpoint(body: &mut Body, events: &mut Events) -> Result<String, RequestError> {
+    loop {
+        let next = events.next();
+        let wrong = |what: &str| RequestError::Failed(Failed::unknown(what));
+        match next {
+            Ok(Some(Item::Event(event))) if event.kind.as_deref() == Some("endpoint") => {
+                let data = event.data.get(..LONGEST_ENDPOINT).unwrap_or(&event.data);
+                return Ok(String::from_utf8_lossy(data).trim().to_owned());
+            }
+            Ok(Some(Item::Event(_))) => {
+                return Err(wrong("the server did not begin with the event `endpoint`"));
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => match body.chunk().await {
+                Ok(Some(piece)) => events.push(piece),
+                Ok(None) => return Err(wrong("the stream ended before it named its endpoint")),
+                Err(error) => return Err(wrong(&error.to_string())),
+            },
+            Err(_) => return Err(wrong("the server wrote without ever ending an event")),
+        }
+    }
+}
+
+/// The place to post to, if it belongs to the server that named it.
+fn same_origin(base: &Url, named: &str) -> Result<Url, RequestError> {
+    let refuse = |why: String| {
+        let why = format!("the place that the server wants requests to be posted to {why}");
+        Err(RequestError::Unusable(Problem::Malformed(why)))
+    };
+    match base.join(named) {
+        Ok(place) if place.origin() == base.origin() => Ok(place),
+        Ok(place) => refuse(format!(
+            "is on another origin ({})",
+            place.origin().ascii_serialization()
+        )),
+        Err(_) => refuse("is no address".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_posted_to_the_origin_of_the_stream_only() {
+        let base = Url::parse("https://host.example/sse").unwrap();
+        let place = |named: &str| same_origin(&base, named).map(|url| url.to_string());
+        assert_eq!(
+            place("/messages?session=1").unwrap(),
+            "https://host.example/messages?session=1"
+        );
+        assert_eq!(
+            place("https://host.example:443/m").unwrap(),
+            "https://host.example/m"
+        );
+        for elsewhere in [
+            "https://evil.example/m",
+            "//evil.example/m",
+            "http://host.example/m",
+            "https://host.example:444/m",
+            "https://host.example.evil.example/m",
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "data:text/plain,x",
+        ] {
+            assert!(place(elsewhere).is_err(), "{elsewhere}");
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! One request over streamable HTTP, from its making to its end.
+//!
+//! The answer comes as JSON or at the end of a stream of events. In the legacy era a stream that
+//! broke off is taken up again where it stopped; in the modern one the request is lost with it.
+//! Invariant: the request itself is sent once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::sync::mpsc;
+
+use super::courier::Reply;
+use super::streamable::{Streamable, Topic};
+use super::standing::{UNASKED_AT_ONCE, UNASKED_PER_SECOND};
+use super::{ACCEPT_EVENTS, LAST_EVENT_ID, Media, refusal};
+use crate::budget::Held;
+use crate::limits::LARGE;
+use crate::mcp::{Progress, ProtocolVersion};
+use crate::session::life::Patience;
+use crate::session::pace::Pace;
+use crate::session::peer;
+use crate::session::{Delivery, Failed, RequestError, SessionEnd, aside};
+use crate::sync::lock;
+use crate::telemetry::Direction;
+use crate::transport::http::Body;
+use crate::wire::line::LetGo;
+use crate::wire::scan::place_in;
+use crate::wire::sse::{Events, Item};
+use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
+
+/// How long is waited before a stream is taken up again, if the server does not say.
+const RESUME_AFTER: Duration = Duration::from_secs(1);
+/// How often in a row a stream is taken up again without anything new on it.
+const RESUMES: u32 = 5;
+/// How long a stream may go on after the answer before it is closed.
+const AFTERWORDS: Duration = Duration::from_secs(1);
+
+/// Where the progress of a request goes, and how much of it was dropped because nobody took it.
+pub(super) struct Listener {
+    sender: mpsc::Sender<Progress>,
+    skipped: u64,
+}
+
+/// A request that is under way. Dropped while open, the server is told that nobody waits.
+struct Open<'a> {
+    session: &'a Arc<Streamable>,
+    id: u64,
+    is_open: bool,
+    is_listening: bool,
+}
+
+impl<'a> Open<'a> {
+    fn new(
+        session: &'a Arc<Streamable>,
+        id: u64,
+        progress: Option<mpsc::Sender<Progress>>,
+    ) -> Self {
+        let is_listening = progress.is_some();
+        if let Some(sender) = progress {
+            let listener = Listener { sender, skipped: 0 };
+            lock(&session.listeners).insert(id, listener);
+        }
+        Self {
+            session,
+            id,
+            is_open: true,
+            is_listening,
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if self.is_listening {
+            lock(&self.session.listeners).remove(&self.id);
+        }
+        if self.is_open {
+            self.session
+                .tell_cancelled(self.id, "cancelled by the caller");
+        }
+    }
+}
+
+impl Streamable {
+    /// Makes a request, and waits for its answer as long as there is patience.
+    pub(super) async fn request(
+        self: &Arc<Self>,
+        topic: Topic<'_>,
+        patience: Patience,
+        progress: Option<mpsc::Sender<Progress>>,
+        encode: impl FnOnce(u64) -> Vec<u8>,
+    ) -> Result<Answer, RequestError> {
+        let peer = &self.peer;
+        let id = self.next_id();
+        let mut line = encode(id);
+        line.pop();
+        let limit = peer.context.limits.message_bytes;
+        if line.len() > limit {
+            return Err(RequestError::TooLong { limit });
+        }
+        let mut held = None;
+        if !peer.context.budget.grow(&mut held, line.len()) {
+            let limit = peer.context.budget.limit();
+            return Err(RequestError::NoRoom { limit });
+        }
+        if peer.stop.is_cancelled() {
+            let delivery = Delivery::NotSent;
+            let end = peer.ended().await;
+            return Err(RequestError::Lost { delivery, end });
+        }
+        peer.tap(Direction::Sent, &line);
+        let wait = patience.start(&peer.life);
+        let mut open = Open::new(self, id, progress);
+        let exchange = self.exchange(id, topic, Bytes::from(line));
+        let outcome = tokio::select! {
+            biased;
+            outcome = exchange => outcome,
+            () = peer.stop.cancelled() => Err(RequestError::Lost {
+                delivery: Delivery::Unknown,
+                end: peer.ended().await,
+            }),
+            expired = wait.run_out(&peer.life) => {
+                self.tell_cancelled(id, "timed out");
+                Err(RequestError::TimedOut {
+                    after: expired.after,
+                    idle: expired.idle,
+                    delivery: Delivery::Unknown,
+                    misaddressed: false,
+                })
+            }
+        };
+        open.is_open = false;
+        self.learn(topic, outcome)
+    }
+
+    /// What the fate of a request says of the session.
+    fn learn(
+        &self,
+        topic: Topic<'_>,
+        outcome: Result<Answer, RequestError>,
+    ) -> Result<Answer, RequestError> {
+        let error = match outcome {
+            Ok(answer) => {
+                self.pulse.beats();
+                return Ok(answer);
+            }
+            Err(error) => error,
+        };
+        let is_open = self.peer.version().is_some();
+        match &error {
+            RequestError::Failed(failed) if is_open => {
+                if failed.status == Some(404) && self.session_id.get().is_some() {
+                    // The server did not take it: who has a new session may ask again.
+                    self.expire();
+                    return Err(RequestError::Lost {
+                        delivery: Delivery::NotSent,
+                        end: SessionEnd::Expired,
+                    });
+                }
+                if failed.status.is_none() && failed.delivery == Delivery::NotSent {
+                    let end = SessionEnd::Unreachable(failed.what.clone());
+                    self.peer.end(end.clone());
+                    return Err(RequestError::Lost {
+                        delivery: Delivery::NotSent,
+                        end,
+                    });
+                }
+                if failed.delivery == Delivery::Unknown && self.pulse.falters() {
+                    self.peer.end(SessionEnd::Failing(failed.what.clone()));
+                } else if failed.status.is_none() {
+                    self.pulse.check_now();
+                }
+            }
+            RequestError::NeedsLogin(challenge) if is_open => {
+                let end = SessionEnd::NeedsLogin(challenge.clone());
+                self.peer.end(end.clone());
+                return Err(RequestError::Lost {
+                    delivery: Delivery::NotSent,
+                    end,
+                });
+            }
+            RequestError::Refused(_) | RequestError::Unusable(_) => self.pulse.beats(),
+            RequestError::TimedOut { .. } if topic.method != "ping" => self.pulse.check_now(),
+            _ => {}
+        }
+        Err(error)
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        id: u64,
+        topic: Topic<'_>,
+        body: Bytes,
+    ) -> Result<Answer, RequestError> {
+        let headers = || self.headers(&topic);
+        let sent = self.courier.send(Method::POST, None, headers, body);
+        let mut reply = sent.await.map_err(refusal::no_reply)?;
+        let status = reply.incoming.status;
+        if !status.is_success() {
+            return Err(refusal::read(&self.peer, Some(id), reply).await);
+        }
+        if topic.method == "initialize" {
+            self.take_session_id(&reply.incoming.headers)?;
+        }
+        match Media::of(&reply.incoming.headers) {
+            Media::Json => self.read_json(id, &mut reply).await,
+            Media::Events => Box::pin(self.read_events(id, reply.incoming.body)).await,
+            other => {
+                let what = match other {
+                    Media::Other(kind) => format!(
+                        "the server answered with {kind} where JSON or events are due: is the URL \
+                         that of an MCP server?"
+                    ),
+                    _ => format!(
+                        "the server took the request (HTTP {status}) and gave no answer to it"
+                    ),
+                };
+                Err(RequestError::Failed(Failed {
+                    status: Some(status.as_u16()),
+                    ..Failed::unknown(what)
+                }))
+            }
+        }
+    }
+
+    async fn read_json(
+        self: &Arc<Self>,
+        id: u64,
+        reply: &mut Reply,
+    ) -> Result<Answer, RequestError> {
+        let context = &self.peer.context;
+        let limit = context.limits.message_bytes;
+        let body = reply.incoming.body.collect(limit, &context.budget);
+        let (text, held) = body.await.map_err(refusal::bad_body)?;
+        let answer = self.take(id, text, held).await;
+        answer.unwrap_or_else(|| {
+            let why = "it holds no answer to the request".to_owned();
+            Err(RequestError::Unusable(Problem::Malformed(why)))
+        })
+    }
+
+    async fn read_events(
+        self: &Arc<Self>,
+        id: u64,
+        mut body: Body,
+    ) -> Result<Answer, RequestError> {
+        let limits = &self.peer.context.limits;
+        let mut events = Events::new(limits.message_bytes, &self.peer.context.budget);
+        let mut pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
+        let mut pause = RESUME_AFTER;
+        let mut resumes = 0;
+        loop {
+            let broken = loop {
+                match events.next() {
+                    Ok(Some(Item::Event(event))) => {
+                        resumes = 0;
+                        if event.kind.as_deref().is_some_and(|kind| kind != "message") {
+                            continue;
+                        }
+                        let size = event.data.len();
+                        if let Some(answer) = self.take(id, event.data, event.held).await {
+                            self.finish(body);
+                            return answer;
+                        }
+                        if let Some(pause) = pace.take(size) {
+                            tokio::time::sleep(pause).await;
+                        }
+                    }
+                    Ok(Some(Item::Retry(wait))) => pause = wait,
+                    Ok(Some(Item::LetGo { id: named, why })) => {
+                        if named == Some(id) {
+                            return Err(RequestError::Unusable(self.problem(why)));
+                        }
+                    }
+                    Ok(None) => match body.chunk().await {
+                        Ok(Some(piece)) => events.push(piece),
+                        Ok(None) => break "the stream ended before the answer came".to_owned(),
+                        Err(error) => break error.to_string(),
+                    },
+                    Err(_) => {
+                        let what = "the server wrote without ever ending an event";
+                        return Err(RequestError::Failed(Failed::unknown(what)));
+                    }
+                }
+            };
+            resumes += 1;
+            let resumable = events.last_event_id().filter(|_| !self.is_modern());
+            let Some(last) = resumable.filter(|_| resumes <= RESUMES) else {
+                return Err(RequestError::Failed(Failed::unknown(broken)));
+            };
+            let last = last.to_owned();
+            tokio::time::sleep(pause).await;
+            match self.stream(Some(&last)).await {
+                Ok(taken_up) => body = taken_up,
+                Err(RequestError::Failed(Failed { status: None, .. })) => {}
+                // Whatever it says: the answer is not to be had any more.
+                Err(error) => {
+                    let what = format!("{broken}, and it could not be taken up again: {error}");
+                    return Err(RequestError::Failed(Failed::unknown(what)));
+                }
+            }
+        }
+    }
+
+    /// Opens a stream of what the server has to say, from where the last one stopped.
+    pub(super) async fn stream(&self, last: Option<&str>) -> Result<Body, RequestError> {
+        let headers = || {
+            let mut headers = HeaderMap::with_capacity(8);
+            headers.insert(ACCEPT, ACCEPT_EVENTS);
+            self.name_version(&mut headers, None);
+            if let Some(last) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
+                headers.insert(LAST_EVENT_ID, last);
+            }
+            headers
+        };
+        let sent = self.courier.send(Method::GET, None, headers, Bytes::new());
+        let reply = sent.await.map_err(refusal::no_reply)?;
+        if reply.incoming.status != StatusCode::OK {
+            return Err(refusal::read(&self.peer, None, reply).await);
+        }
+        match Media::of(&reply.incoming.headers) {
+            Media::Events => Ok(reply.incoming.body),
+            _ => Err(RequestError::Failed(Failed {
+                status: Some(StatusCode::OK.as_u16()),
+                ..Failed::unknown("the server answered with something else than events")
+            })),
+        }
+    }
+
+    /// Reads a stream to its end after the answer came, so that its connection can be used again.
+    fn finish(&self, mut body: Body) {
+        match body.chunk().now_or_never() {
+            Some(Ok(None) | Err(_)) => {}
+            _ => {
+                let stop = self.peer.stop.clone();
+                self.tasks.spawn(async move {
+                    let rest = async { while let Ok(Some(_)) = body.chunk().await {} };
+                    let _ = tokio::time::timeout(
+                        AFTERWORDS,
+                        stop.run_until_cancelled(rest),
+                    )
+                    .await;
+                });
+            }
+        }
+    }
+
+    pub(super) fn problem(&self, why: LetGo) -> Problem {
+        let context = &self.peer.context;
+        match why {
+            LetGo::TooLong => Problem::TooLong {
+                limit: context.limits.message_bytes,
+            },
+            LetGo::NoRoom => Problem::NoRoom {
+                limit: context.budget.limit(),
+            },
+        }
+    }
+
+    /// Takes a message; the answer, if it is the one to request `id`.
+    pub(super) async fn take(
+        self: &Arc<Self>,
+        id: u64,
+        message: Bytes,
+        held: Option<Held>,
+    ) -> Option<Result<Answer, RequestError>> {
+        self.peer.tap(Direction::Received, &message);
+        if message.len() > LARGE {
+            let this = Arc::clone(self);
+            let read = move || this.read_message(id, message, &mut { held });
+            return Box::pin(aside(read)).await.ok()?;
+        }
+        self.read_message(id, message, &mut { held })
+    }
+
+    fn read_message(
+        self: &Arc<Self>,
+        id: u64,
+        mut message: Bytes,
+        held: &mut Option<Held>,
+    ) -> Option<Result<Answer, RequestError>> {
+        let context = &self.peer.context;
+        let (result, shape) = match wire::read(&message, &context.limits) {
+            Received::Message(Message::Answer {
+                id: AnswerId::Ours(named),
+                outcome: Outcome::Result(result, shape),
+            }) if named == id => (place_in(&message, result), shape),
+            Received::Message(Message::Answer {
+                id: named,
+                outcome: Outcome::Error(mut error),
+            }) if matches!(named, AnswerId::Null) || named == AnswerId::Ours(id) => {
+                context.redactor.redact_error(&mut error);
+                return Some(Err(RequestError::Refused(error)));
+            }
+            Received::Message(Message::Answer { id, .. }) => {
+                tracing::debug!(server = %context.server, ?id, "answer to no request");
+                return None;
+            }
+            Received::Message(Message::Notification { method, params }) => {
+                let params = params.unwrap_or_default();
+                self.peer
+                    .notified(&method, params, |token, note| self.progress(token, note));
+                return None;
+            }
+            Received::Message(Message::Request {
+                id: asked,
+                method,
+                params,
+            }) => {
+                peer::asked(self, asked, &method, params.unwrap_or(b"{}"));
+                return None;
+            }
+            Received::Batch(messages)
+                if self.peer.version() == Some(ProtocolVersion::V2025_03_26) =>
+            {
+                let mut answer = None;
+                for part in messages {
+                    let part = message.slice_ref(part);
+                    answer = answer.or(self.read_message(id, part, held));
+                }
+                return answer;
+            }
+            Received::Broken {
+                id: Some(named),
+                problem,
+            } if named == id => return Some(Err(RequestError::Unusable(problem))),
+            Received::Batch(_) | Received::Noise | Received::Broken { .. } => {
+                let text = self.peer.shown(&message);
+                tracing::debug!(server = %context.server, text, "not a message");
+                return None;
+            }
+        };
+        message.truncate(result.end);
+        bytes::Buf::advance(&mut message, result.start);
+        Some(Ok(Answer::new(message, shape, held.take())))
+    }
+
+    fn progress(&self, id: u64, mut note: Progress) {
+        let mut listeners = lock(&self.listeners);
+        let Some(listener) = listeners.get_mut(&id) else {
+            return;
+        };
+        note.skipped = listener.skipped;
+        match listener.sender.try_send(note) {
+            Ok(()) => listener.skipped = 0,
+            Err(_) => listener.skipped += 1,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Whether a remote server is still there, found out before a call has to.
+//!
+//! A server that has said nothing for a while is asked something that costs it nothing; so is one
+//! whose connection broke, and every one after the machine slept. Too many failures in a row end the
+//! session, so that its owner leaves the server alone for a while.
+//!
+//! Invariant: a server that answers anything at all, be it a refusal, is alive.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::streamable::Streamable;
+use crate::session::life::Patience;
+use crate::session::{Delivery, Failed, RequestError, SessionEnd};
+
+/// So many failures in a row are one too many.
+const FAILURES: u32 = 5;
+
+/// How a host looks after its remote servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Health {
+    /// A server that was silent for so long is asked whether it is there.
+    pub(crate) idle: Duration,
+    /// How long it may take to answer that.
+    pub(crate) patience: Duration,
+    /// Changes whenever the machine has slept.
+    pub(crate) slept: watch::Receiver<u64>,
+}
+
+/// The signs of life of one session.
+pub(super) struct Pulse {
+    health: Health,
+    began: Instant,
+    /// Milliseconds from `began` to the last answer.
+    last: AtomicU64,
+    /// Failures since then.
+    failures: AtomicU32,
+    /// Somebody doubts that the server is there.
+    doubt: Notify,
+}
+
+impl Pulse {
+    pub(super) fn new(health: &Health) -> Self {
+        Self {
+            health: health.clone(),
+            began: Instant::now(),
+            last: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
+            doubt: Notify::new(),
+        }
+    }
+
+    /// The server answered.
+    pub(super) fn beats(&self) {
+        let elapsed = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.fetch_max(elapsed, Ordering::Relaxed);
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// A request failed; whether that was one too many.
+    pub(super) fn falters(&self) -> bool {
+        self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES
+    }
+
+    /// Asks the server soon whether it is there.
+    pub(super) fn check_now(&self) {
+        self.doubt.notify_one();
+    }
+
+    fn next_check(&self) -> Instant {
+        self.began + Duration::from_millis(self.last.load(Ordering::Relaxed)) + self.health.idle
+    }
+
+    /// Comes back when it is time to ask.
+    pub(super) async fn is_in_doubt(&self, slept: &mut watch::Receiver<u64>) {
+        loop {
+            let next = self.next_check();
+            tokio::select! {
+                () = self.doubt.notified() => return,
+                Ok(()) = slept.changed() => return,
+                () = tokio::time::sleep_until(next) => {
+                    if self.next_check() <= Instant::now() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Streamable {
+    /// Asks the server whether it is there whenever there is doubt, until the session is over.
+    pub(super) async fn watch_health(self: Arc<Self>) {
+        let mut slept = self.pulse.health.slept.clone();
+        let stop = self.peer.stop.clone();
+        loop {
+            let doubt = self.pulse.is_in_doubt(&mut slept);
+            if stop.run_until_cancelled(doubt).await.is_none() {
+                return;
+            }
+            let patience = Patience::within(self.pulse.health.patience);
+            let Err(error) = self.ask_for_life(patience).await else {
+                continue;
+            };
+            match error {
+                // Said by the server itself, or by what stands in front of it and knows better.
+                RequestError::Refused(_)
+                | RequestError::Unusable(_)
+                | RequestError::Failed(Failed {
+                    delivery: Delivery::Answered,
+                    ..
+                }) => self.pulse.beats(),
+                error => {
+                    let end = SessionEnd::Unreachable(format!("it no longer answers: {error}"));
+                    self.peer.end(end);
+                    return;
+                }
+            }
+        }
+    }
+}

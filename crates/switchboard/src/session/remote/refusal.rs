@@ -1,0 +1,195 @@
+//! What it means for a request when HTTP says no.
+//!
+//! A server that answers in JSON-RPC has answered, whatever the status. Otherwise the status decides
+//! what is known: below 500 the request was turned down, from 500 on it may have been carried out
+//! before something broke. Invariant: nothing of a credential is repeated in an error.
+
+use std::time::{Duration, SystemTime};
+
+use http::header::{LOCATION, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+
+use super::courier::{NoReply, Reply};
+use crate::mcp::ErrorObject;
+use crate::session::peer::Peer;
+use crate::session::{Delivery, Failed, RequestError};
+use crate::transport::http::{BodyError, HttpError};
+use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received};
+
+/// So much of the body of an error is read, in bytes.
+const ERROR_BYTES: usize = 64 * 1024;
+/// And it is waited for no longer than this.
+const ERROR_TIME: Duration = Duration::from_secs(5);
+/// No server is left alone for longer because it says so.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads what a server says with a status that is no success.
+pub(super) async fn read(peer: &Peer, id: Option<u64>, mut reply: Reply) -> RequestError {
+    let redactor = reply.redactor();
+    let incoming = &mut reply.incoming;
+    let status = incoming.status;
+    let body = incoming
+        .body
+        .collect(ERROR_BYTES, &peer.context.budget);
+    let body = match tokio::time::timeout(ERROR_TIME, body).await {
+        Ok(Ok((body, _held))) => body,
+        // Whatever is wrong with its body: the status has been said.
+        _ => bytes::Bytes::new(),
+    };
+    if let Some(mut error) = error_in(&body, id, peer) {
+        peer.context.redactor.redact_error(&mut error);
+        redactor.redact_error(&mut error);
+        return RequestError::Refused(error);
+    }
+    let mut what = format!("the server answered HTTP {status}");
+    if status.is_redirection() {
+        what.push_str(&elsewhere(&incoming.headers));
+    } else if let Some(words) = words_in(&body) {
+        let words = redactor.redact(&peer.shown(words.as_bytes()));
+        what.push_str(&format!(": {}", words.trim()));
+    }
+    RequestError::Failed(Failed {
+        delivery: if status.is_server_error() {
+            Delivery::Unknown
+        } else {
+            Delivery::Answered
+        },
+        status: Some(status.as_u16()),
+        retry_after: retry_after(&incoming.headers, status, SystemTime::now()),
+        what,
+    })
+}
+
+/// The JSON-RPC error in a body, if it is one and is about this request.
+fn error_in(body: &[u8], id: Option<u64>, peer: &Peer) -> Option<ErrorObject> {
+    let Received::Message(Message::Answer {
+        id: named,
+        outcome: Outcome::Error(error),
+    }) = wire::read(body, &peer.context.limits)
+    else {
+        return None;
+    };
+    match named {
+        AnswerId::Null => Some(error),
+        AnswerId::Ours(named) if Some(named) == id => Some(error),
+        // Many servers write an id of their own making when they did not get to read ours.
+        AnswerId::Foreign => Some(error),
+        AnswerId::Ours(_) => None,
+    }
+}
+
+/// What a person can read of an error's body: no pages.
+fn words_in(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?.trim();
+    (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned())
+}
+
+/// Where a redirect wanted to go. It is not followed: who answers there is somebody else.
+fn elsewhere(headers: &HeaderMap) -> String {
+    let Some(place) = headers.get(LOCATION).and_then(|place| place.to_str().ok()) else {
+        return ", a redirect without a place to go to".to_owned();
+    };
+    let place = place.split(['?', '#']).next().unwrap_or_default();
+    // Names and passwords stand before the last `@` of the host.
+    let (scheme, rest) = place.split_once("//").unwrap_or(("", place));
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let slash = if scheme.is_empty() { "" } else { "//" };
+    let place: String = format!("{scheme}{slash}{host}/{path}")
+        .chars()
+        .filter(|char| !char.is_control())
+        .take(200)
+        .collect();
+    format!(
+        ", a redirect to {place}, which is not followed: if the server has moved, change `url` in \
+         its entry"
+    )
+}
+
+/// How long the server asks to be left alone: in seconds, or until a date.
+fn retry_after(headers: &HeaderMap, status: StatusCode, now: SystemTime) -> Option<Duration> {
+    if !matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    ) {
+        return None;
+    }
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(text)
+            .ok()?
+            .duration_since(now)
+            .unwrap_or_default(),
+    };
+    Some(wait.min(LONGEST_WAIT))
+}
+
+impl From<&HttpError> for Failed {
+    fn from(error: &HttpError) -> Self {
+        Self {
+            delivery: error.delivery,
+            ..Self::unknown(error.to_string())
+        }
+    }
+}
+
+/// Why there was no answer of HTTP at all.
+pub(super) fn no_reply(error: NoReply) -> RequestError {
+    match error {
+        NoReply::Http(error) => RequestError::Failed(Failed::from(&error)),
+        NoReply::NoCredential(error) => RequestError::Failed(Failed {
+            delivery: Delivery::NotSent,
+            ..Failed::unknown(error.to_string())
+        }),
+        NoReply::NeedsLogin(challenge) => RequestError::NeedsLogin(Box::new(challenge)),
+    }
+}
+
+/// The body of an answer could not be read to its end.
+pub(super) fn bad_body(error: BodyError) -> RequestError {
+    match error {
+        BodyError::TooLong { limit } => RequestError::Unusable(Problem::TooLong { limit }),
+        BodyError::NoRoom { limit } => RequestError::Unusable(Problem::NoRoom { limit }),
+        BodyError::Http(error) => RequestError::Failed(Failed::unknown(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_is_read_as_seconds_or_as_a_date_and_is_bounded() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let read = |text: &'static str, status| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
+            retry_after(&headers, status, now)
+        };
+        let busy = StatusCode::TOO_MANY_REQUESTS;
+        assert_eq!(read("7", busy), Some(Duration::from_secs(7)));
+        assert_eq!(read("0", busy), Some(Duration::ZERO));
+        assert_eq!(read("-5", busy), None);
+        assert_eq!(read("soon", busy), None);
+        assert_eq!(read("315360000", busy), Some(LONGEST_WAIT));
+        let in_a_minute = "Sun, 06 Nov 1994 08:50:37 GMT";
+        assert_eq!(read(in_a_minute, busy), Some(Duration::from_secs(60)));
+        let past = "Sun, 06 Nov 1992 08:49:37 GMT";
+        assert_eq!(
+            read(past, StatusCode::SERVICE_UNAVAILABLE),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(read("7", StatusCode::BAD_GATEWAY), None);
+    }
+
+    #[test]
+    fn a_redirect_is_told_without_its_secrets() {
+        let place = "https://user:pass@other.example/path/there?token=secret#part";
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(place))]);
+        let told = elsewhere(&headers);
+        assert!(told.contains("https://other.example/path/there"), "{told}");
+        assert!(!told.contains("pass") && !told.contains("secret"), "{told}");
+    }
+}

@@ -1,0 +1,237 @@
+//! What a server says unasked over streamable HTTP: the stream that stands as long as the session.
+//!
+//! In the legacy era it is asked for by GET and taken up again where it broke off; in the modern era
+//! it is the answer to `subscriptions/listen`, asked anew. A server that has no such stream is none
+//! the worse. Invariant: however often it breaks, it is asked for at a bounded rate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use tokio::time::Instant;
+
+use super::courier::Reply;
+use super::streamable::{Streamable, Topic};
+use super::{Media, refusal};
+use crate::session::pace::Pace;
+use crate::session::{Delivery, Failed, RequestError, SessionEnd};
+use crate::telemetry::Direction;
+use crate::transport::http::Body;
+use crate::wire::encode;
+use crate::wire::sse::{Events, Item};
+
+/// How long is waited before a stream that ended is asked for again: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// However short a wait the server asks for.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+/// A stream that lasted so long was a good one: the next wait is short again.
+const LASTING: Duration = Duration::from_secs(10);
+/// How much a server may say unasked, in bytes: at once, and for as long as it likes.
+pub(super) const UNASKED_AT_ONCE: u32 = 1024 * 1024;
+pub(super) const UNASKED_PER_SECOND: u32 = 4 * 1024 * 1024;
+
+/// Ids begin at one.
+const NO_REQUEST: u64 = 0;
+
+/// Where a stream stopped, and when to ask for it again.
+struct Standing {
+    last_id: Option<String>,
+    pause: Duration,
+    /// What the server said about that.
+    asked_pause: Option<Duration>,
+    pace: Pace,
+}
+
+/// How a stream came to its end.
+enum Ended {
+    /// The server closed it in good order, or it broke.
+    ToBeContinued,
+    /// There is none to be had.
+    ForGood,
+}
+
+impl Streamable {
+    /// Listens to the stream of the legacy era.
+    pub(super) async fn attend(self: Arc<Self>) {
+        let stop = self.peer.stop.clone();
+        let mut standing = Standing::new();
+        let attending = async {
+            loop {
+                let began = Instant::now();
+                let ended = match self.stream(standing.last_id.as_deref()).await {
+                    Ok(body) => self.follow(body, &mut standing, NO_REQUEST).await,
+                    Err(error) => self.no_stream(error),
+                };
+                if matches!(ended, Ended::ForGood) {
+                    return;
+                }
+                standing.wait(began).await;
+            }
+        };
+        stop.run_until_cancelled(attending).await;
+    }
+
+    /// Listens to a subscription of the modern era.
+    pub(super) async fn subscribe(self: Arc<Self>) {
+        let stop = self.peer.stop.clone();
+        let mut standing = Standing::new();
+        let mut is_first = true;
+        let attending = async {
+            loop {
+                let began = Instant::now();
+                let ended = match self.listen().await {
+                    Ok((id, reply)) => {
+                        if !std::mem::take(&mut is_first) {
+                            // What changed in between was not told.
+                            self.peer.note_changed_tools();
+                        }
+                        self.follow(reply.incoming.body, &mut standing, id).await
+                    }
+                    Err(error) => self.no_stream(error),
+                };
+                if matches!(ended, Ended::ForGood) {
+                    return;
+                }
+                standing.wait(began).await;
+            }
+        };
+        stop.run_until_cancelled(attending).await;
+    }
+
+    async fn listen(&self) -> Result<(u64, Reply), RequestError> {
+        let params = encode::Listen {
+            notifications: encode::Interests {
+                tools_list_changed: true,
+            },
+            meta: self.peer.meta(None, None),
+        };
+        let topic = Topic::of("subscriptions/listen");
+        let id = self.next_id();
+        let mut line = encode::request(id, topic.method, &params);
+        line.pop();
+        self.peer.tap(Direction::Sent, &line);
+        let headers = || self.headers(&topic);
+        let sent = self.courier.send(Method::POST, None, headers, line.into());
+        let reply = sent.await.map_err(refusal::no_reply)?;
+        let status = reply.incoming.status;
+        if !status.is_success() {
+            return Err(refusal::read(&self.peer, Some(id), reply).await);
+        }
+        match Media::of(&reply.incoming.headers) {
+            Media::Events => Ok((id, reply)),
+            _ => Err(RequestError::Failed(Failed {
+                status: Some(status.as_u16()),
+                ..Failed::unknown("the server answered with something else than events")
+            })),
+        }
+    }
+
+    /// There is no stream; whether to ask again, and what it means for the session.
+    fn no_stream(&self, error: RequestError) -> Ended {
+        let server = &self.peer.context.server;
+        tracing::debug!(%server, %error, "no stream of what it says unasked");
+        match error {
+            RequestError::Failed(Failed {
+                status: Some(404), ..
+            }) if self.session_id.get().is_some() => {
+                self.expire();
+                Ended::ForGood
+            }
+            RequestError::Failed(Failed {
+                status: Some(status),
+                ..
+            }) => match status {
+                429 | 500..=599 => Ended::ToBeContinued,
+                _ => Ended::ForGood,
+            },
+            RequestError::Failed(Failed {
+                status: None,
+                delivery,
+                what,
+                ..
+            }) => {
+                if delivery == Delivery::NotSent {
+                    self.peer.end(SessionEnd::Unreachable(what));
+                } else {
+                    self.pulse.check_now();
+                }
+                Ended::ToBeContinued
+            }
+            RequestError::NeedsLogin(challenge) => {
+                self.peer.end(SessionEnd::NeedsLogin(challenge));
+                Ended::ForGood
+            }
+            _ => Ended::ForGood,
+        }
+    }
+
+    /// Takes what comes on a stream until it ends. One that was asked for by request `id` ends for
+    /// good with the answer to it.
+    async fn follow(
+        self: &Arc<Self>,
+        mut body: Body,
+        standing: &mut Standing,
+        id: u64,
+    ) -> Ended {
+        let context = &self.peer.context;
+        let mut events = Events::new(context.limits.message_bytes, &context.budget);
+        loop {
+            match events.next() {
+                Ok(Some(Item::Event(event))) => {
+                    let size = event.data.len();
+                    let is_message = event.kind.as_deref().is_none_or(|kind| kind == "message");
+                    if is_message && self.take(id, event.data, event.held).await.is_some() {
+                        return Ended::ForGood;
+                    }
+                    if let Some(pause) = standing.pace.take(size) {
+                        tokio::time::sleep(pause).await;
+                    }
+                }
+                Ok(Some(Item::Retry(pause))) => standing.asked_pause = Some(pause),
+                Ok(Some(Item::LetGo { .. })) => {}
+                Ok(None) => match body.chunk().await {
+                    Ok(Some(piece)) => events.push(piece),
+                    outcome => {
+                        standing.keep(&events);
+                        if outcome.is_err() {
+                            self.pulse.check_now();
+                        }
+                        return Ended::ToBeContinued;
+                    }
+                },
+                Err(_) => {
+                    standing.keep(&events);
+                    return Ended::ToBeContinued;
+                }
+            }
+        }
+    }
+}
+
+impl Standing {
+    fn new() -> Self {
+        Self {
+            last_id: None,
+            pause: FIRST_PAUSE,
+            asked_pause: None,
+            pace: Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE),
+        }
+    }
+
+    fn keep(&mut self, events: &Events) {
+        if let Some(id) = events.last_event_id() {
+            self.last_id = Some(id.to_owned());
+        }
+    }
+
+    /// Waits before the stream is asked for again.
+    async fn wait(&mut self, began: Instant) {
+        if began.elapsed() >= LASTING {
+            self.pause = FIRST_PAUSE;
+        }
+        let pause = self.asked_pause.unwrap_or(self.pause).max(MIN_PAUSE);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+    }
+}

@@ -1,0 +1,425 @@
+//! Streamable HTTP, both eras: what is asked, and with which headers.
+//!
+//! Every request is a POST of its own, driven by whoever makes it; see [`super::exchange`] for how it
+//! is answered. Invariant: header and body of a request say the same.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::exchange::Listener;
+use super::health::{Health, Pulse};
+use super::{ACCEPT_BOTH, Courier, JSON, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, refusal};
+use crate::limits::Limits;
+use crate::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello};
+use crate::session::life::Patience;
+use crate::session::peer::{Peer, Voice};
+use crate::session::{RequestError, SessionContext, SessionEnd, ToolRequest};
+use crate::sync::lock;
+use crate::telemetry::Direction;
+use crate::wire::decode::{LeftOut, ToolPage};
+use crate::wire::mirror::{Mirrors, header_value};
+use crate::wire::{Answer, encode};
+
+/// How many things may be said at a time that no answer is expected to.
+const WORDS: usize = 32;
+/// And how long each of them may take.
+const WORD_TIME: Duration = Duration::from_secs(10);
+/// Longer session ids than this are refused, in bytes.
+const LONGEST_SESSION_ID: usize = 256;
+/// How long a call waits for the tools to be listed anew when its headers did not fit.
+const RELISTING: Duration = Duration::from_secs(10);
+
+pub(crate) struct Streamable {
+    pub(super) peer: Peer,
+    pub(super) courier: Courier,
+    pub(super) tasks: TaskTracker,
+    next_id: AtomicU64,
+    pub(super) session_id: OnceLock<HeaderValue>,
+    /// The tools whose arguments are mirrored in headers, and how.
+    mirrors: Mutex<HashMap<String, Arc<Mirrors>>>,
+    /// Bumped when the tools were listed anew.
+    listed: tokio::sync::watch::Sender<u64>,
+    /// Who wants to know of the progress of which request.
+    pub(super) listeners: Mutex<HashMap<u64, Listener>>,
+    words: Arc<Semaphore>,
+    pub(super) pulse: Pulse,
+    /// Whether the server was asked to forget the session.
+    is_over: AtomicBool,
+}
+
+impl std::fmt::Debug for Streamable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Streamable")
+            .field("server", &self.peer.context.server)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a request is about, as far as headers repeat it.
+#[derive(Clone, Copy)]
+pub(super) struct Topic<'a> {
+    pub(super) method: &'static str,
+    /// The tool.
+    pub(super) name: Option<&'a str>,
+    pub(super) mirrored: Option<(&'a Mirrors, &'a ToolRequest<'a>)>,
+    /// The version to name, where none is agreed on yet.
+    pub(super) version: Option<ProtocolVersion>,
+}
+
+impl Topic<'_> {
+    pub(super) fn of(method: &'static str) -> Self {
+        Self {
+            method,
+            name: None,
+            mirrored: None,
+            version: None,
+        }
+    }
+}
+
+impl Streamable {
+    pub(crate) fn new(
+        courier: Courier,
+        context: SessionContext,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+        health: &Health,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            peer: Peer::new(context, tasks, stop),
+            courier,
+            tasks: tasks.clone(),
+            next_id: AtomicU64::new(1),
+            session_id: OnceLock::new(),
+            mirrors: Mutex::default(),
+            listed: tokio::sync::watch::Sender::new(0),
+            listeners: Mutex::default(),
+            words: Arc::new(Semaphore::new(WORDS)),
+            pulse: Pulse::new(health),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn hello(&self) -> Option<&ServerHello> {
+        self.peer.hello()
+    }
+
+    pub(in crate::session) fn limits(&self) -> &Limits {
+        &self.peer.context.limits
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn is_modern(&self) -> bool {
+        self.peer
+            .version()
+            .is_some_and(|version| version.era() == Era::Modern)
+    }
+
+    /// Ends the handshake, and begins to listen to what the server says unasked.
+    pub(crate) fn establish(self: &Arc<Self>, hello: ServerHello) {
+        let is_modern = hello.version.era() == Era::Modern;
+        let announces_changes = hello.capabilities.tools_list_changed;
+        self.peer.establish(hello);
+        if is_modern {
+            if announces_changes {
+                self.tasks.spawn(Arc::clone(self).subscribe());
+            }
+        } else {
+            self.tasks.spawn(Arc::clone(self).attend());
+        }
+        self.tasks.spawn(Arc::clone(self).watch_health());
+    }
+
+    /// The headers of a request.
+    pub(super) fn headers(&self, topic: &Topic<'_>) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(12);
+        headers.insert(ACCEPT, ACCEPT_BOTH);
+        headers.insert(CONTENT_TYPE, JSON);
+        self.name_version(&mut headers, topic.version);
+        let version = topic.version.or_else(|| self.peer.version());
+        if version.is_some_and(|version| version.era() == Era::Modern) {
+            headers.insert(METHOD, HeaderValue::from_static(topic.method));
+            if let Some(name) = topic.name {
+                headers.insert(NAME, header_value(name));
+            }
+            if let Some((mirrors, request)) = topic.mirrored {
+                headers.extend(mirrors.headers(request.arguments));
+            }
+        }
+        headers
+    }
+
+    /// The version, and the session where there is one.
+    pub(super) fn name_version(&self, headers: &mut HeaderMap, asked: Option<ProtocolVersion>) {
+        let version = asked.or_else(|| self.peer.version());
+        // Older ones know no such header.
+        if let Some(version) = version.filter(|version| *version > ProtocolVersion::V2025_03_26) {
+            let version = HeaderValue::from_static(version.as_str());
+            headers.insert(PROTOCOL_VERSION, version);
+        }
+        if let Some(session) = self.session_id.get() {
+            headers.insert(SESSION_ID, session.clone());
+        }
+    }
+
+    /// Keeps the session's id, if the server gave it one.
+    pub(super) fn take_session_id(&self, headers: &HeaderMap) -> Result<(), RequestError> {
+        let Some(id) = headers.get(SESSION_ID) else {
+            return Ok(());
+        };
+        let is_plain = id.as_bytes().iter().all(u8::is_ascii_graphic);
+        if !is_plain || id.is_empty() || id.len() > LONGEST_SESSION_ID {
+            let why = format!(
+                "its session id is not made of at most {LONGEST_SESSION_ID} visible characters"
+            );
+            return Err(RequestError::Unusable(crate::wire::Problem::Malformed(why)));
+        }
+        let mut id = id.clone();
+        // Whoever has it can speak in our name.
+        id.set_sensitive(true);
+        let _ = self.session_id.set(id);
+        Ok(())
+    }
+
+    pub(in crate::session) async fn list_tools(
+        self: &Arc<Self>,
+        cursor: Option<&str>,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        let params = encode::ListPage {
+            cursor,
+            meta: self.peer.meta(None, None).unless_empty(),
+        };
+        let topic = Topic::of("tools/list");
+        self.request(topic, patience, None, |id| {
+            encode::request(id, topic.method, &params)
+        })
+        .await
+    }
+
+    /// Leaves out the tools of a page that cannot be called over HTTP, and notes what is to be
+    /// mirrored of the arguments of the others.
+    pub(in crate::session) fn take_page(&self, page: &mut ToolPage) {
+        if !self.is_modern() {
+            return;
+        }
+        let mut mirrors = lock(&self.mirrors);
+        let left_out = &mut page.left_out;
+        page.tools.retain(|tool| match Mirrors::of(&tool.input_schema) {
+            Ok(found) => {
+                if found.is_empty() {
+                    mirrors.remove(&tool.name);
+                } else {
+                    mirrors.insert(tool.name.clone(), Arc::new(found));
+                }
+                true
+            }
+            Err(why) => {
+                mirrors.remove(&tool.name);
+                left_out.push(LeftOut {
+                    what: tool.name.clone(),
+                    why,
+                });
+                false
+            }
+        });
+        drop(mirrors);
+        if page.next_cursor.is_none() {
+            self.listed.send_modify(|count| *count += 1);
+        }
+    }
+
+    pub(in crate::session) async fn call_tool(
+        self: &Arc<Self>,
+        call: &ToolRequest<'_>,
+    ) -> Result<Answer, RequestError> {
+        let mut listed = self.listed.subscribe();
+        listed.mark_unchanged();
+        let outcome = self.call_once(call).await;
+        match outcome {
+            // It was not carried out: what is to be mirrored has changed since the tools were listed.
+            Err(RequestError::Refused(error))
+                if error.code == ErrorObject::HEADER_MISMATCH && self.is_modern() =>
+            {
+                self.peer.note_changed_tools();
+                match tokio::time::timeout(RELISTING, listed.changed()).await {
+                    Ok(Ok(())) => Box::pin(self.call_once(call)).await,
+                    _ => Err(RequestError::Refused(error)),
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn call_once(self: &Arc<Self>, call: &ToolRequest<'_>) -> Result<Answer, RequestError> {
+        let mirrors = lock(&self.mirrors).get(call.tool).cloned();
+        let topic = Topic {
+            name: Some(call.tool),
+            mirrored: mirrors.as_deref().map(|mirrors| (mirrors, call)),
+            ..Topic::of("tools/call")
+        };
+        self.request(topic, call.patience, call.progress.clone(), |id| {
+            let meta = self.peer.meta(Some(id), call.trace);
+            encode::call_tool(id, call.tool, call.arguments, &meta)
+        })
+        .await
+    }
+
+    pub(crate) async fn discover(
+        self: &Arc<Self>,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        let params = encode::OnlyMeta {
+            meta: encode::Meta::new(Some(version), &self.peer.context.client, None, None),
+        };
+        let topic = Topic {
+            version: Some(version),
+            ..Topic::of("server/discover")
+        };
+        self.request(topic, patience, None, |id| {
+            encode::request(id, topic.method, &params)
+        })
+        .await
+    }
+
+    pub(crate) async fn initialize(
+        self: &Arc<Self>,
+        version: ProtocolVersion,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        let context = &self.peer.context;
+        let offers = context.interaction.offers();
+        let topic = Topic::of("initialize");
+        self.request(topic, patience, None, |id| {
+            let params = encode::initialize(version, offers, &context.client);
+            encode::request(id, topic.method, params)
+        })
+        .await
+    }
+
+    /// Tells the server that the handshake is over. What follows must not overtake it.
+    pub(crate) async fn send_initialized(self: &Arc<Self>, version: ProtocolVersion) {
+        let line = encode::notification("notifications/initialized", None::<()>);
+        self.post(line, Some(version)).await;
+    }
+
+    /// `ping`, or in the era without it a question that every server answers.
+    pub(super) async fn ask_for_life(
+        self: &Arc<Self>,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        match self.peer.version() {
+            Some(version) if version.era() == Era::Modern => self.discover(version, patience).await,
+            _ => {
+                let topic = Topic::of("ping");
+                self.request(topic, patience, None, |id| {
+                    encode::request(id, topic.method, serde_json::json!({}))
+                })
+                .await
+            }
+        }
+    }
+
+    /// Sends a message that no answer is expected to. Nobody can do anything about its failing.
+    async fn post(&self, mut line: Vec<u8>, version: Option<ProtocolVersion>) {
+        line.pop();
+        self.peer.tap(Direction::Sent, &line);
+        let topic = Topic {
+            version,
+            ..Topic::of("notifications/initialized")
+        };
+        let headers = || {
+            let mut headers = self.headers(&topic);
+            headers.remove(METHOD);
+            headers
+        };
+        let body = Bytes::from(line);
+        let sent = self.courier.send(Method::POST, None, headers, body);
+        let server = &self.peer.context.server;
+        match tokio::time::timeout(WORD_TIME, sent).await {
+            Ok(Ok(reply)) if reply.incoming.status.is_success() => {}
+            Ok(Ok(reply)) => {
+                tracing::debug!(%server, status = %reply.incoming.status, "not taken");
+            }
+            Ok(Err(error)) => {
+                let error = refusal::no_reply(error);
+                tracing::debug!(%server, %error, "not said");
+            }
+            Err(_) => tracing::debug!(%server, "not said in time"),
+        }
+    }
+
+    /// Tells the server that nobody waits for an answer any more. In the modern era the end of the
+    /// exchange says so by itself.
+    pub(super) fn tell_cancelled(self: &Arc<Self>, id: u64, reason: &str) {
+        if !self.is_modern() && self.peer.version().is_some() && !self.peer.stop.is_cancelled() {
+            self.say(encode::cancelled(id, reason));
+        }
+    }
+
+    pub(in crate::session) async fn tools_changed(&self) {
+        self.peer.tools_changed().await;
+    }
+
+    pub(in crate::session) async fn ended(&self) -> SessionEnd {
+        self.peer.ended().await
+    }
+
+    pub(in crate::session) fn close(&self) {
+        self.peer.end(SessionEnd::Closed);
+    }
+
+    /// Tells the server that its session is over, once. Whether it cares is its own affair.
+    pub(crate) async fn say_goodbye(&self, within: Duration) {
+        if self.session_id.get().is_none() || self.is_over.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let headers = || {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, ACCEPT_BOTH);
+            self.name_version(&mut headers, None);
+            headers
+        };
+        let goodbye = self.courier.send(Method::DELETE, None, headers, Bytes::new());
+        let _ = tokio::time::timeout(within, goodbye).await;
+    }
+
+    /// The server no longer knows the session: nothing is left to say goodbye to.
+    pub(super) fn expire(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.peer.end(SessionEnd::Expired);
+    }
+}
+
+impl Voice for Streamable {
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn say(self: &Arc<Self>, line: Vec<u8>) {
+        // Whoever asks more than can be answered gets no answer.
+        let Ok(turn) = Arc::clone(&self.words).try_acquire_owned() else {
+            tracing::debug!(server = %self.peer.context.server, "too much to say at a time");
+            return;
+        };
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let stop = this.peer.stop.clone();
+            stop.run_until_cancelled(this.post(line, None)).await;
+            drop(turn);
+        });
+    }
+}
