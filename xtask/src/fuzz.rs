@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::step::{Failure, Steps, cargo, program, variable};
 
 /// Every target, each a file in `fuzz/fuzz_targets/`.
-const TARGETS: [&str; 4] = ["lines", "envelope", "results", "config"];
+const TARGETS: [&str; 5] = ["lines", "events", "envelope", "results", "config"];
 
 /// How long each target runs in CI.
 pub(crate) const CI_SECONDS: u32 = 20;

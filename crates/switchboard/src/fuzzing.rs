@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+
 use crate::budget::Budget;
 use crate::limits::Limits;
 use crate::mcp::{CallToolResult, Json};
 use crate::wire::line::{Endless, Line, Lines};
+use crate::wire::sse::{Events, Item};
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Received, decode};
 
 /// How many blocks or tools are decoded.
@@ -62,6 +65,73 @@ pub fn cut<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Cut 
         cut.most_room = cut.most_room.max(room.capacity());
     }
     cut
+}
+
+/// What came on a stream of server-sent events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentEvent {
+    /// It was small enough.
+    Complete {
+        /// `None` is the usual one.
+        kind: Option<String>,
+        /// The id that it came with.
+        id: Option<String>,
+        /// Its lines, joined.
+        data: Vec<u8>,
+    },
+    /// How long to wait, in milliseconds.
+    Retry(u128),
+    /// It was not small enough, and answers this request.
+    TooLong(Option<u64>),
+}
+
+/// What the reader of server-sent events made of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The events, in order.
+    pub events: Vec<SentEvent>,
+    /// The stream was given up.
+    pub is_endless: bool,
+    /// The id to resume after.
+    pub last_id: Option<String>,
+    /// The most bytes that were held between two reads.
+    pub most_held: usize,
+}
+
+/// Reads a stream that comes in these pieces as events of at most `limit` bytes.
+pub fn sent_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Sent {
+    let mut reader = Events::new(limit, &Budget::new(usize::MAX));
+    let mut sent = Sent {
+        events: Vec::new(),
+        is_endless: false,
+        last_id: None,
+        most_held: 0,
+    };
+    for piece in pieces {
+        reader.push(Bytes::copy_from_slice(piece));
+        loop {
+            sent.events.push(match reader.next() {
+                Ok(Some(Item::Event(event))) => SentEvent::Complete {
+                    kind: event.kind.map(Into::into),
+                    id: event.id,
+                    data: event.data.to_vec(),
+                },
+                Ok(Some(Item::Retry(pause))) => SentEvent::Retry(pause.as_millis()),
+                Ok(Some(Item::LetGo { id, .. })) => SentEvent::TooLong(id),
+                Ok(None) => break,
+                Err(Endless) => {
+                    sent.is_endless = true;
+                    break;
+                }
+            });
+        }
+        sent.last_id = reader.last_event_id().map(str::to_owned);
+        sent.most_held = sent.most_held.max(reader.bytes_held());
+        if sent.is_endless {
+            break;
+        }
+    }
+    sent
 }
 
 /// What a line means.

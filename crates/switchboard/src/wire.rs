@@ -6,7 +6,10 @@
 pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod line;
+mod overlong;
 pub(crate) mod scan;
+#[allow(dead_code, reason = "the remote sessions read it")]
+pub(crate) mod sse;
 
 use std::borrow::Cow;
 use std::fmt;

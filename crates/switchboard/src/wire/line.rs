@@ -5,12 +5,10 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{AnswerId, answer_id};
+use super::overlong::{Overlong, PATIENCE};
 use crate::budget::{Budget, Held};
 use crate::limits::LARGE;
 
-/// How many times the limit an overlong line may go on before the stream is given up.
-const PATIENCE: usize = 8;
 /// How much is asked of the stream at a time.
 const READ_AHEAD: usize = 64 * 1024;
 
@@ -161,102 +159,6 @@ impl Lines {
             }
         }
         Ok(())
-    }
-}
-
-/// Follows an overlong line byte by byte to find the `id` among the members of the message.
-#[derive(Debug, Default)]
-struct Overlong {
-    length: usize,
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
-    is_request: bool,
-    /// The text of the last string or scalar on the first level, as far as it is of interest.
-    token: Vec<u8>,
-    /// The key whose value comes next.
-    key: Vec<u8>,
-    id: Option<u64>,
-}
-
-impl Overlong {
-    /// No key or id of interest is longer.
-    const TOKEN: usize = 24;
-
-    fn id(&self) -> Option<u64> {
-        self.id.filter(|_| !self.is_request)
-    }
-
-    fn feed(&mut self, bytes: &[u8]) {
-        self.length += bytes.len();
-        let mut rest = bytes;
-        loop {
-            if self.in_string && !self.escaped && !self.is_of_interest() {
-                let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-                rest = rest.get(end..).unwrap_or_default();
-            }
-            let Some((byte, after)) = rest.split_first() else {
-                return;
-            };
-            self.step(*byte);
-            rest = after;
-        }
-    }
-
-    fn step(&mut self, byte: u8) {
-        if self.in_string {
-            self.keep(byte);
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => self.in_string = false,
-                _ => {}
-            }
-            return;
-        }
-        match byte {
-            b'"' => {
-                self.in_string = true;
-                self.keep(byte);
-            }
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => {
-                self.end_member();
-                self.depth = self.depth.saturating_sub(1);
-            }
-            b':' if self.depth == 1 => self.key = std::mem::take(&mut self.token),
-            b',' => self.end_member(),
-            b' ' | b'\t' | b'\r' | b'\n' => {}
-            _ => self.keep(byte),
-        }
-    }
-
-    fn keep(&mut self, byte: u8) {
-        if self.is_of_interest() {
-            self.token.push(byte);
-        }
-    }
-
-    /// Whether what comes now may belong to a key or an id.
-    fn is_of_interest(&self) -> bool {
-        self.depth == 1 && self.token.len() < Self::TOKEN
-    }
-
-    fn end_member(&mut self) {
-        if self.depth != 1 {
-            return;
-        }
-        match self.key.as_slice() {
-            b"\"id\"" => {
-                if let AnswerId::Ours(id) = answer_id(&self.token) {
-                    self.id = Some(id);
-                }
-            }
-            b"\"method\"" => self.is_request = true,
-            _ => {}
-        }
-        self.key.clear();
-        self.token.clear();
     }
 }
 
