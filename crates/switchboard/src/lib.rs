@@ -31,6 +31,7 @@
 //! The library never prints, and reads neither the environment nor the home folder: what it may
 //! know is passed in by the program that embeds it.
 
+pub mod auth;
 mod budget;
 mod call;
 mod catalog;

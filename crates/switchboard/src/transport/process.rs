@@ -270,6 +270,12 @@ impl Drop for Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit(Option<ExitStatus>);
 
+impl Exit {
+    pub(crate) fn is_success(self) -> bool {
+        self.0.is_some_and(|status| status.success())
+    }
+}
+
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(status) = self.0 else {
