@@ -7,6 +7,7 @@ mod builder;
 pub(crate) mod plan;
 mod reload;
 mod site;
+mod sleep;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

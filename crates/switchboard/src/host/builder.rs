@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::plan::Filed;
 use super::site::{Retries, Sites};
+use super::sleep::{self, Asleep};
 use super::{Host, ServerError, Servers, Shared};
 use crate::budget::Budget;
 use crate::catalog::Publisher;
@@ -55,6 +56,8 @@ pub struct HostBuilder {
     adoption: Option<Adoption>,
     guardian: Option<Guardian>,
     profile: Profile,
+    network: Network,
+    asleep: Asleep,
 }
 
 enum Wanted {
@@ -94,6 +97,8 @@ impl Default for HostBuilder {
             adoption: None,
             guardian: None,
             profile: Profile::Local,
+            network: Network::default(),
+            asleep: Arc::new(sleep::by_the_clocks),
         }
     }
 }
@@ -237,6 +242,7 @@ impl HostBuilder {
     pub fn start(self) -> Result<Host, StartError> {
         let limits = Arc::new(self.limits.within_reason());
         let events = EventSink::new(limits.event_backlog);
+        let (awake, slept) = tokio::sync::watch::channel(0);
         let shared = Shared {
             handles: super::ArcSwap::default(),
             servers: super::Mutex::new(Servers::default()),
@@ -261,6 +267,8 @@ impl HostBuilder {
                 tap: self.tap,
                 retries: self.retries,
                 host_profile: self.profile,
+                network: Arc::new(self.network),
+                slept,
             },
             changing: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
@@ -275,6 +283,8 @@ impl HostBuilder {
         shared
             .children
             .spawn_mourner(&shared.tasks, shared.stop.clone());
+        let watching = sleep::watch(self.asleep, awake, shared.stop.clone());
+        shared.tasks.spawn(watching);
         for wanted in self.servers {
             add(&shared, wanted)?;
         }

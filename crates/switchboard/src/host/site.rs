@@ -7,23 +7,33 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, Secret,
+    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, RemoteConfig, Scope, Seal, Secret,
     ServerEntry, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 
+use url::Url;
+
 use super::Shared;
+use crate::auth::StaticHeaders;
 use crate::catalog::Stand;
 use crate::id::ServerName;
 use crate::limits::{Deadlines, MOST};
 use crate::mcp::Implementation;
+use crate::network::Network;
 use crate::server::backoff::{Backoff, Policy as RetryPolicy};
 use crate::server::connect::{Endpoint, Site};
 use crate::server::memory::ServerMemory;
 use crate::server::state::{Failure, Phase};
 use crate::server::{Beginning, Described, Profile, ServerHandle};
 use crate::session::SessionContext;
+use crate::session::remote::Health;
 use crate::telemetry::{Redactor, WireTap};
 use crate::transport::environment::{Variables, is_inherited};
+use crate::transport::http::TlsConfig;
+use crate::transport::remote::RemoteEndpoint;
+
+/// How long a remote server may take to say that it is there.
+const LIFE_SIGN: Duration = Duration::from_secs(10);
 
 /// What all servers of a host have in common.
 pub(crate) struct Sites {
@@ -34,6 +44,9 @@ pub(crate) struct Sites {
     pub(super) tap: Option<Arc<dyn WireTap>>,
     pub(super) retries: Retries,
     pub(super) host_profile: HostProfile,
+    pub(super) network: Arc<Network>,
+    /// Changes whenever the machine has slept.
+    pub(super) slept: tokio::sync::watch::Receiver<u64>,
 }
 
 /// Whether servers that went away come back by themselves.
@@ -63,7 +76,10 @@ impl Sites {
         let config = spec.config();
         let endpoint = match &config.transport {
             TransportConfig::Stdio(stdio) => Endpoint::Stdio(stdio.clone()),
-            other => Endpoint::NotBuilt(other.kind_name()),
+            TransportConfig::Remote(remote) => remote_endpoint(remote),
+            TransportConfig::Sdk { name } => Endpoint::NotProvided(name.clone()),
+            TransportConfig::ClaudeAiProxy { .. } => Endpoint::Withheld,
+            _ => Endpoint::Withheld,
         };
         let phase = match config {
             config if config.disabled => Phase::Off {
@@ -227,6 +243,12 @@ impl Plot {
             children: host.children.clone(),
             tasks: host.tasks.clone(),
             stop: host.stop.child_token(),
+            network: Arc::clone(&sites.network),
+            health: Health {
+                idle: host.deadlines.silence,
+                patience: LIFE_SIGN,
+                slept: sites.slept.clone(),
+            },
         };
         let backoff = Backoff::new(retries);
         let catalog = Arc::clone(&host.catalog);
@@ -242,6 +264,21 @@ impl Plot {
             default_calls,
         ))
     }
+}
+
+fn remote_endpoint(remote: &RemoteConfig) -> Endpoint {
+    let Ok(url) = Url::parse(&remote.url) else {
+        return Endpoint::Withheld;
+    };
+    let Ok(auth) = StaticHeaders::of_entry(&remote.headers) else {
+        return Endpoint::Withheld;
+    };
+    Endpoint::Remote(RemoteEndpoint {
+        url,
+        kind: remote.kind,
+        tls: TlsConfig::default(),
+        auth: Arc::new(auth),
+    })
 }
 
 /// The profile of a server that asks for nothing special.

@@ -16,10 +16,10 @@ const LOOK: Duration = Duration::from_secs(5);
 const NAP: Duration = Duration::from_secs(2);
 
 /// How long the machine has slept since it was started.
-pub(super) type Slept = Arc<dyn Fn() -> Duration + Send + Sync>;
+pub(super) type Asleep = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Tells `awake` whenever the machine has slept, until it is stopped.
-pub(super) async fn watch(slept: Slept, awake: watch::Sender<u64>, stop: CancellationToken) {
+pub(super) async fn watch(slept: Asleep, awake: watch::Sender<u64>, stop: CancellationToken) {
     let mut before = slept();
     let watching = async {
         loop {
