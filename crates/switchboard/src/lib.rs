@@ -49,6 +49,7 @@ pub mod naming {
 
     pub use crate::catalog::naming::{server_part, split_wire_name, tool_part, wire_name};
 }
+mod network;
 pub mod permission;
 pub mod process;
 mod registry;
@@ -71,6 +72,7 @@ pub use interact::{
     Root, ServerRequest,
 };
 pub use limits::{Deadlines, Limits};
+pub use network::{Network, ProxyError};
 pub use registry::{
     RegisterError, Registry, Tool, ToolAnswer, ToolDefinition, ToolExecutor, ToolFailure, ToolKind,
 };
