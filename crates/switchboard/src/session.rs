@@ -87,7 +87,9 @@ impl fmt::Display for SessionEnd {
             Self::Endless => f.write_str("the server wrote without ever ending a message"),
             Self::Unreachable(why) => f.write_str(why),
             Self::Expired => f.write_str("the server no longer knows the session"),
-            Self::Failing(last) => write!(f, "one request after the other failed, the last: {last}"),
+            Self::Failing(last) => {
+                write!(f, "one request after the other failed, the last: {last}")
+            }
             Self::NeedsLogin(_) => f.write_str("the server wants a login"),
             Self::Closed => f.write_str("the connection was closed"),
         }

@@ -6,6 +6,7 @@
 pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod line;
+pub(crate) mod mirror;
 mod overlong;
 pub(crate) mod scan;
 #[allow(dead_code, reason = "the remote sessions read it")]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard_config::{
     HostConfig, InvalidServerName, LaunchSpec, Profile, Scope, ServerEntry, Trust,
@@ -22,6 +23,7 @@ use crate::id::ServerName;
 use crate::interact::{Interaction, Nobody};
 use crate::limits::{Deadlines, Limits};
 use crate::mcp::Implementation;
+use crate::network::Network;
 use crate::permission::{Policy, Rule};
 use crate::server::connect::Endpoint;
 use crate::server::memory::{ServerMemory, ShortMemory};
@@ -223,6 +225,19 @@ impl HostBuilder {
     /// killed.
     pub fn guardian(mut self, guardian: Guardian) -> Self {
         self.guardian = Some(guardian);
+        self
+    }
+
+    /// How remote servers are reached: proxies, and certificates to trust.
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// How long the machine has slept since it was started, asked every few seconds: when it has,
+    /// remote servers are looked after at once. Without this, the clocks of Linux are asked.
+    pub fn time_asleep(mut self, asleep: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        self.asleep = Arc::new(asleep);
         self
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, RemoteConfig, Scope, Seal, Secret,
-    ServerEntry, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
+    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, RemoteConfig, Scope, Seal,
+    Secret, ServerEntry, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 
 use url::Url;

@@ -29,18 +29,13 @@ pub(crate) struct Courier {
 /// An answer, and the credential that it was asked for with.
 pub(super) struct Reply {
     pub(super) incoming: Incoming,
-    credential: HeaderMap,
+    credential: Credential,
 }
 
 impl Reply {
     /// Masks the credential wherever the server repeats it.
     pub(super) fn redactor(&self) -> Redactor {
-        let values = self.credential.values();
-        Redactor::new(values.flat_map(|value| {
-            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
-            let bare = text.split_once(' ').map(|(_, bare)| bare.to_owned());
-            bare.into_iter().chain([text])
-        }))
+        Redactor::new(self.credential.secrets())
     }
 }
 
@@ -89,12 +84,11 @@ impl Courier {
                 .credential(AuthRequest::new(&self.server, self.url.as_str()))
                 .await
                 .map_err(NoReply::NoCredential)?;
-            let secrets = credential.headers();
             let outgoing = Outgoing {
                 method: method.clone(),
                 url: url.cloned(),
                 headers: headers(),
-                credential: secrets.clone(),
+                credential: credential.headers().clone(),
                 body: body.clone(),
             };
             let incoming = self.client.send(outgoing).await.map_err(NoReply::Http)?;
@@ -105,7 +99,9 @@ impl Courier {
                         continue;
                     }
                     AuthVerdict::NeedsLogin => {
-                        return Err(NoReply::NeedsLogin(Challenge::from_headers(&incoming.headers)));
+                        return Err(NoReply::NeedsLogin(Challenge::from_headers(
+                            &incoming.headers,
+                        )));
                     }
                     AuthVerdict::Failed(error) => return Err(NoReply::NoCredential(error)),
                     AuthVerdict::Forbidden => {}
@@ -113,7 +109,7 @@ impl Courier {
             }
             return Ok(Reply {
                 incoming,
-                credential: secrets.clone(),
+                credential,
             });
         }
     }

@@ -74,7 +74,7 @@ impl EventStream {
         let sent = courier.send(Method::GET, None, headers, Bytes::new());
         let reply = sent.await.map_err(refusal::no_reply)?;
         if !reply.incoming.status.is_success() {
-            return Err(refusal::read(&peer, None, reply).await);
+            return Err(refusal::read(&peer, courier.url(), None, reply).await);
         }
         if Media::of(&reply.incoming.headers) != Media::Events {
             let what = "the server answered with something else than a stream of events: is the \
@@ -253,10 +253,13 @@ impl EventStream {
         let sent = self.courier.send(Method::POST, place, headers, body);
         let mut reply = sent.await.map_err(refusal::no_reply)?;
         if !reply.incoming.status.is_success() {
-            return Err(refusal::read(&self.peer, None, reply).await);
+            return Err(refusal::read(&self.peer, &self.endpoint, None, reply).await);
         }
         // `Accepted`, in a word or two: read so that the connection can be used again.
-        let rest = reply.incoming.body.collect(LARGE, &self.peer.context.budget);
+        let rest = reply
+            .incoming
+            .body
+            .collect(LARGE, &self.peer.context.budget);
         let _ = tokio::time::timeout(WORD_TIME, rest).await;
         Ok(())
     }

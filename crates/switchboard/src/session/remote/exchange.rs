@@ -14,8 +14,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 
 use super::courier::Reply;
-use super::streamable::{Streamable, Topic};
 use super::standing::{UNASKED_AT_ONCE, UNASKED_PER_SECOND};
+use super::streamable::{Streamable, Topic};
 use super::{ACCEPT_EVENTS, LAST_EVENT_ID, Media, refusal};
 use crate::budget::Held;
 use crate::limits::LARGE;
@@ -201,7 +201,7 @@ impl Streamable {
         let mut reply = sent.await.map_err(refusal::no_reply)?;
         let status = reply.incoming.status;
         if !status.is_success() {
-            return Err(refusal::read(&self.peer, Some(id), reply).await);
+            return Err(refusal::read(&self.peer, self.courier.url(), Some(id), reply).await);
         }
         if topic.method == "initialize" {
             self.take_session_id(&reply.incoming.headers)?;
@@ -320,7 +320,7 @@ impl Streamable {
         let sent = self.courier.send(Method::GET, None, headers, Bytes::new());
         let reply = sent.await.map_err(refusal::no_reply)?;
         if reply.incoming.status != StatusCode::OK {
-            return Err(refusal::read(&self.peer, None, reply).await);
+            return Err(refusal::read(&self.peer, self.courier.url(), None, reply).await);
         }
         match Media::of(&reply.incoming.headers) {
             Media::Events => Ok(reply.incoming.body),
@@ -339,11 +339,7 @@ impl Streamable {
                 let stop = self.peer.stop.clone();
                 self.tasks.spawn(async move {
                     let rest = async { while let Ok(Some(_)) = body.chunk().await {} };
-                    let _ = tokio::time::timeout(
-                        AFTERWORDS,
-                        stop.run_until_cancelled(rest),
-                    )
-                    .await;
+                    let _ = tokio::time::timeout(AFTERWORDS, stop.run_until_cancelled(rest)).await;
                 });
             }
         }

@@ -6,8 +6,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{LOCATION, RETRY_AFTER};
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
+use url::Url;
 
 use super::courier::{NoReply, Reply};
 use crate::mcp::ErrorObject;
@@ -24,13 +25,16 @@ const ERROR_TIME: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads what a server says with a status that is no success.
-pub(super) async fn read(peer: &Peer, id: Option<u64>, mut reply: Reply) -> RequestError {
+pub(super) async fn read(
+    peer: &Peer,
+    url: &Url,
+    id: Option<u64>,
+    mut reply: Reply,
+) -> RequestError {
     let redactor = reply.redactor();
     let incoming = &mut reply.incoming;
     let status = incoming.status;
-    let body = incoming
-        .body
-        .collect(ERROR_BYTES, &peer.context.budget);
+    let body = incoming.body.collect(ERROR_BYTES, &peer.context.budget);
     let body = match tokio::time::timeout(ERROR_TIME, body).await {
         Ok(Ok((body, _held))) => body,
         // Whatever is wrong with its body: the status has been said.
@@ -41,13 +45,16 @@ pub(super) async fn read(peer: &Peer, id: Option<u64>, mut reply: Reply) -> Requ
         redactor.redact_error(&mut error);
         return RequestError::Refused(error);
     }
-    let mut what = format!("the server answered HTTP {status}");
-    if status.is_redirection() {
-        what.push_str(&elsewhere(&incoming.headers));
-    } else if let Some(words) = words_in(&body) {
-        let words = redactor.redact(&peer.shown(words.as_bytes()));
-        what.push_str(&format!(": {}", words.trim()));
-    }
+    let what = incoming.moved_to(url).unwrap_or_else(|| {
+        let words = words_in(&body).map(|words| {
+            let words = redactor.redact(&peer.shown(words.as_bytes()));
+            format!(": {}", words.trim())
+        });
+        format!(
+            "the server answered HTTP {status}{}",
+            words.unwrap_or_default()
+        )
+    });
     RequestError::Failed(Failed {
         delivery: if status.is_server_error() {
             Delivery::Unknown
@@ -82,28 +89,6 @@ fn error_in(body: &[u8], id: Option<u64>, peer: &Peer) -> Option<ErrorObject> {
 fn words_in(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();
     (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned())
-}
-
-/// Where a redirect wanted to go. It is not followed: who answers there is somebody else.
-fn elsewhere(headers: &HeaderMap) -> String {
-    let Some(place) = headers.get(LOCATION).and_then(|place| place.to_str().ok()) else {
-        return ", a redirect without a place to go to".to_owned();
-    };
-    let place = place.split(['?', '#']).next().unwrap_or_default();
-    // Names and passwords stand before the last `@` of the host.
-    let (scheme, rest) = place.split_once("//").unwrap_or(("", place));
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let host = host.rsplit('@').next().unwrap_or_default();
-    let slash = if scheme.is_empty() { "" } else { "//" };
-    let place: String = format!("{scheme}{slash}{host}/{path}")
-        .chars()
-        .filter(|char| !char.is_control())
-        .take(200)
-        .collect();
-    format!(
-        ", a redirect to {place}, which is not followed: if the server has moved, change `url` in \
-         its entry"
-    )
 }
 
 /// How long the server asks to be left alone: in seconds, or until a date.
@@ -182,14 +167,5 @@ mod tests {
             Some(Duration::ZERO)
         );
         assert_eq!(read("7", StatusCode::BAD_GATEWAY), None);
-    }
-
-    #[test]
-    fn a_redirect_is_told_without_its_secrets() {
-        let place = "https://user:pass@other.example/path/there?token=secret#part";
-        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(place))]);
-        let told = elsewhere(&headers);
-        assert!(told.contains("https://other.example/path/there"), "{told}");
-        assert!(!told.contains("pass") && !told.contains("secret"), "{told}");
     }
 }

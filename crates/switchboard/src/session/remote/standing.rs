@@ -116,7 +116,7 @@ impl Streamable {
         let reply = sent.await.map_err(refusal::no_reply)?;
         let status = reply.incoming.status;
         if !status.is_success() {
-            return Err(refusal::read(&self.peer, Some(id), reply).await);
+            return Err(refusal::read(&self.peer, self.courier.url(), Some(id), reply).await);
         }
         match Media::of(&reply.incoming.headers) {
             Media::Events => Ok((id, reply)),
@@ -168,12 +168,7 @@ impl Streamable {
 
     /// Takes what comes on a stream until it ends. One that was asked for by request `id` ends for
     /// good with the answer to it.
-    async fn follow(
-        self: &Arc<Self>,
-        mut body: Body,
-        standing: &mut Standing,
-        id: u64,
-    ) -> Ended {
+    async fn follow(self: &Arc<Self>, mut body: Body, standing: &mut Standing, id: u64) -> Ended {
         let context = &self.peer.context;
         let mut events = Events::new(context.limits.message_bytes, &context.budget);
         loop {

@@ -217,24 +217,25 @@ impl Streamable {
         }
         let mut mirrors = lock(&self.mirrors);
         let left_out = &mut page.left_out;
-        page.tools.retain(|tool| match Mirrors::of(&tool.input_schema) {
-            Ok(found) => {
-                if found.is_empty() {
-                    mirrors.remove(&tool.name);
-                } else {
-                    mirrors.insert(tool.name.clone(), Arc::new(found));
+        page.tools
+            .retain(|tool| match Mirrors::of(&tool.input_schema) {
+                Ok(found) => {
+                    if found.is_empty() {
+                        mirrors.remove(&tool.name);
+                    } else {
+                        mirrors.insert(tool.name.clone(), Arc::new(found));
+                    }
+                    true
                 }
-                true
-            }
-            Err(why) => {
-                mirrors.remove(&tool.name);
-                left_out.push(LeftOut {
-                    what: tool.name.clone(),
-                    why,
-                });
-                false
-            }
-        });
+                Err(why) => {
+                    mirrors.remove(&tool.name);
+                    left_out.push(LeftOut {
+                        what: tool.name.clone(),
+                        why,
+                    });
+                    false
+                }
+            });
         drop(mirrors);
         if page.next_cursor.is_none() {
             self.listed.send_modify(|count| *count += 1);
@@ -393,7 +394,9 @@ impl Streamable {
             self.name_version(&mut headers, None);
             headers
         };
-        let goodbye = self.courier.send(Method::DELETE, None, headers, Bytes::new());
+        let goodbye = self
+            .courier
+            .send(Method::DELETE, None, headers, Bytes::new());
         let _ = tokio::time::timeout(within, goodbye).await;
     }
 
