@@ -7,6 +7,8 @@
 mod handler;
 mod host;
 mod message;
+mod outlet;
+mod player;
 mod polite;
 mod shared;
 
@@ -20,7 +22,10 @@ use crate::script::{Script, Step};
 use handler::Handler;
 pub(crate) use host::Memory;
 pub use host::{Host, spawn_breeders};
-use message::{Message, Request, error_line};
+pub(crate) use message::{Message, Request, error_line};
+pub(crate) use outlet::{Outlet, Piece, Said};
+pub(crate) use player::Player;
+pub(crate) use shared::Stopped;
 use shared::{Input, Shared};
 
 /// How a server ended.
@@ -111,13 +116,18 @@ fn receive(shared: &Arc<Shared>, line: &[u8], queue: &mut Queue) {
     }
 }
 
-fn start_request(shared: &Arc<Shared>, request: Request, queue: &mut Queue) {
+/// The steps that answer a request, and which time it is that they run.
+fn choose_steps(shared: &Shared, request: &Request) -> (Vec<Step>, u64) {
     let script = shared.script();
     let chosen = script.steps_for(&request.method, request.subject(), Some("*"));
-    let (key, steps) = chosen.map_or((None, vec![Step::Default]), |(key, steps)| {
-        (Some(key), steps.to_vec())
-    });
-    let round = key.map_or(1, |key| shared.next_round(key));
+    chosen.map_or_else(
+        || (vec![Step::Default], 1),
+        |(key, steps)| (steps.to_vec(), shared.next_round(key)),
+    )
+}
+
+fn start_request(shared: &Arc<Shared>, request: Request, queue: &mut Queue) {
+    let (steps, round) = choose_steps(shared, &request);
     let turn = shared.script().serial.then(|| queue.take_turn());
     let cancelled = shared.begin(&request.id);
     let mut handler = Handler::for_request(shared, request, round, cancelled);
@@ -178,7 +188,7 @@ impl Turn {
 }
 
 /// The line of a notification.
-fn notification_line(method: &str, params: Option<&Value>) -> String {
+pub(crate) fn notification_line(method: &str, params: Option<&Value>) -> String {
     let mut message = json!({"jsonrpc": "2.0", "method": method});
     if let (Some(message), Some(params)) = (message.as_object_mut(), params) {
         message.insert("params".to_owned(), params.clone());

@@ -3,6 +3,7 @@
 //! - [`Script`] and [`Step`] describe a server as data: what it offers, how it answers, how it misbehaves.
 //! - [`MemoryServer`] plays a script in memory, on whatever clock the test's runtime has.
 //! - [`scripted_server`] finds the binary that plays the same script as a real child process.
+//! - [`http::HttpServer`] plays the same script on loopback, over the transports of both eras.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
 //! - [`PeakMemory`] and [`cpu_time`] say what the test itself has cost.
 //! - [`rounds`] says how often a heavy check repeats itself.
@@ -31,6 +32,7 @@
 mod child;
 mod cost;
 pub mod engine;
+pub mod http;
 mod memory;
 mod process;
 mod rounds;

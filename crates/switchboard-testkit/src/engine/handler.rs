@@ -13,7 +13,8 @@ use tokio::sync::watch;
 
 use super::host;
 use super::message::Request;
-use super::shared::{Shared, Stopped};
+use super::outlet::{Outlet, Piece};
+use super::shared::{PIECE, Shared, Stopped};
 use super::{Ended, notification_line};
 use crate::script::Step;
 
@@ -29,6 +30,8 @@ pub(super) struct Handler {
     cancelled: watch::Receiver<bool>,
     /// The client's last awaited response.
     answer: Option<Value>,
+    /// Where its words go; none: to stdout.
+    outlet: Option<Arc<dyn Outlet>>,
 }
 
 type Run<'a> = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send + 'a>>;
@@ -42,6 +45,7 @@ impl Handler {
             round: 1,
             cancelled: watch::channel(false).1,
             answer: None,
+            outlet: None,
         }
     }
 
@@ -56,6 +60,14 @@ impl Handler {
             round,
             cancelled,
             ..Self::unprompted(shared)
+        }
+    }
+
+    /// Speaks through this and not to stdout.
+    pub(super) fn through(self, outlet: Arc<dyn Outlet>) -> Self {
+        Self {
+            outlet: Some(outlet),
+            ..self
         }
     }
 
@@ -99,12 +111,12 @@ impl Handler {
                 let answer = self.answer.clone().unwrap_or(Value::Null);
                 self.reply_text(&answer.to_string()).await
             }
-            Step::Raw(line) => self.shared.write_line(&self.fill_in(line)).await,
+            Step::Raw(line) => self.write_line(&self.fill_in(line)).await,
             Step::Bytes { text, repeat } => {
                 let text = self.fill_in(text);
-                self.shared.write(text.as_bytes(), *repeat).await
+                self.write(text.as_bytes(), *repeat).await
             }
-            Step::Hex { data, repeat } => self.shared.write(&data.0, *repeat).await,
+            Step::Hex { data, repeat } => self.write(&data.0, *repeat).await,
             Step::PrintEnv => self.print_env().await,
             Step::Stderr(line) => {
                 let line = format!("{}\n", self.fill_in(line));
@@ -117,7 +129,7 @@ impl Handler {
             Step::StderrFlood { bytes } => self.flood_stderr(*bytes).await,
             Step::Notify { method, params } => {
                 let line = notification_line(method, params.as_ref());
-                self.shared.write_line(&line).await
+                self.write_line(&line).await
             }
             Step::Publish { method, params } => self.publish(method, params.as_ref()).await,
             Step::Progress {
@@ -144,7 +156,10 @@ impl Handler {
             Step::After { .. } | Step::Until { .. } => Ok(()),
             Step::Once { marker, steps } => self.run_once(marker, steps).await,
             Step::CloseStdout => {
-                self.shared.close_output().await;
+                match &self.outlet {
+                    Some(outlet) => outlet.close(),
+                    None => self.shared.close_output().await,
+                }
                 Ok(())
             }
             Step::CloseStdin => {
@@ -191,6 +206,29 @@ impl Handler {
             }
             _ => Ok(()),
         }
+    }
+
+    async fn write_line(&self, line: &str) -> Result<(), Stopped> {
+        match &self.outlet {
+            Some(outlet) => outlet.put(Piece::Line(line.to_owned())).await,
+            None => self.shared.write_line(line).await,
+        }
+    }
+
+    /// Writes bytes so many times.
+    async fn write(&self, bytes: &[u8], times: u64) -> Result<(), Stopped> {
+        let Some(outlet) = &self.outlet else {
+            return self.shared.write(bytes, times).await;
+        };
+        let per_piece = (PIECE / bytes.len().max(1)).max(1) as u64;
+        let mut left = times;
+        while left > 0 {
+            let now = left.min(per_piece);
+            let piece = bytes.repeat(usize::try_from(now).unwrap_or(1));
+            outlet.put(Piece::Bytes(piece)).await?;
+            left -= now;
+        }
+        Ok(())
     }
 
     fn end(&self, how: Ended) -> Result<(), Stopped> {

@@ -9,11 +9,12 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::message::Request;
 use crate::script::Grandchild;
 
 /// What is around a server.
@@ -39,13 +40,15 @@ enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     seen: Mutex<Seen>,
-    /// Changes whenever something is received.
+    /// Changes whenever something is received or done.
     changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) received: Vec<Value>,
+    /// The requests that a handler has begun to carry out, where the server is played by messages.
+    pub(crate) executed: Vec<Value>,
     pub(crate) counters: HashMap<String, usize>,
     pub(crate) stderr: Vec<u8>,
 }
@@ -53,6 +56,11 @@ pub(crate) struct Seen {
 impl Memory {
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().expect("no holder panics")
+    }
+
+    /// Wakes whoever waits for a change.
+    pub(crate) fn touch(&self) {
+        self.changed.send_replace(());
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
@@ -79,8 +87,26 @@ impl Host {
             let message = serde_json::from_slice(line)
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
             memory.seen().received.push(message);
-            memory.changed.send_replace(());
+            memory.touch();
         }
+    }
+
+    /// A handler begins to carry out a request.
+    pub(super) fn executes(&self, request: &Request) {
+        let Kind::Memory { memory, .. } = &self.0 else {
+            return;
+        };
+        let mut seen = memory.seen();
+        let method = &request.method;
+        *seen.counters.entry(method.clone()).or_default() += 1;
+        if let Some(subject) = request.subject() {
+            let key = format!("{method} {subject}");
+            *seen.counters.entry(key).or_default() += 1;
+        }
+        seen.executed
+            .push(json!({"id": request.id, "method": method, "params": request.params}));
+        drop(seen);
+        memory.touch();
     }
 
     pub(super) fn count(&self, name: &str) -> io::Result<()> {
@@ -90,6 +116,7 @@ impl Host {
             }
             Kind::Memory { memory, .. } => {
                 *memory.seen().counters.entry(name.to_owned()).or_default() += 1;
+                memory.touch();
                 Ok(())
             }
         }

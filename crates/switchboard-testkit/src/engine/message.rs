@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// A line from the client.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(crate) enum Message {
     Request(Request),
     Notification {
         method: String,
@@ -20,14 +20,14 @@ pub(super) enum Message {
 
 /// A request of the client; a notification is one whose id is null.
 #[derive(Debug, Clone)]
-pub(super) struct Request {
-    pub(super) id: Value,
-    pub(super) method: String,
-    pub(super) params: Value,
+pub(crate) struct Request {
+    pub(crate) id: Value,
+    pub(crate) method: String,
+    pub(crate) params: Value,
 }
 
 impl Message {
-    pub(super) fn read(line: &[u8]) -> Self {
+    pub(crate) fn read(line: &[u8]) -> Self {
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
             return Self::Invalid {
                 code: -32700,
@@ -53,7 +53,7 @@ impl Message {
 }
 
 impl Request {
-    pub(super) fn notification(method: &str, params: &Value) -> Self {
+    pub(crate) fn notification(method: &str, params: &Value) -> Self {
         Self {
             id: Value::Null,
             method: method.to_owned(),
@@ -61,36 +61,36 @@ impl Request {
         }
     }
 
-    pub(super) fn subject(&self) -> Option<&str> {
+    pub(crate) fn subject(&self) -> Option<&str> {
         subject(&self.params)
     }
 
-    pub(super) fn argument(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn argument(&self, name: &str) -> Option<&Value> {
         self.params.get("arguments")?.get(name)
     }
 
-    pub(super) fn meta(&self, key: &str) -> Option<&Value> {
+    pub(crate) fn meta(&self, key: &str) -> Option<&Value> {
         self.params.get("_meta")?.get(key)
     }
 
-    pub(super) fn progress_token(&self) -> Option<&Value> {
+    pub(crate) fn progress_token(&self) -> Option<&Value> {
         self.meta("progressToken")
     }
 }
 
 /// What a message is about: the name of its tool or prompt, or the address of its resource.
-pub(super) fn subject(params: &Value) -> Option<&str> {
+pub(crate) fn subject(params: &Value) -> Option<&str> {
     params
         .get("name")
         .or_else(|| params.get("uri"))
         .and_then(Value::as_str)
 }
 
-pub(super) fn result_line(id: &Value, result: &Value) -> String {
+pub(crate) fn result_line(id: &Value, result: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
 }
 
-pub(super) fn error_line(id: &Value, code: i64, message: &str, data: Option<&Value>) -> String {
+pub(crate) fn error_line(id: &Value, code: i64, message: &str, data: Option<&Value>) -> String {
     let mut error = json!({"code": code, "message": message});
     if let (Some(error), Some(data)) = (error.as_object_mut(), data) {
         error.insert("data".to_owned(), data.clone());

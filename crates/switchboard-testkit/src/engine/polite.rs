@@ -8,7 +8,7 @@ use super::message::Request;
 use super::shared::Shared;
 use crate::script::{Cursors, Era, Script};
 
-const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 

@@ -5,20 +5,24 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::{Ended, Host};
+use super::outlet::{Outlet, Piece};
+use super::{Ended, Host, notification_line};
 use crate::script::Script;
 
 /// Repeated bytes are written in pieces of about this size, so that 17 MiB need no buffer of 17 MiB.
-const PIECE: usize = 64 * 1024;
+pub(super) const PIECE: usize = 64 * 1024;
+
+/// Under which key of `_meta` a notification names its subscription.
+pub(super) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The rest of a list of steps does not run: cancelled, nowhere to write, or the server has ended.
 #[derive(Debug)]
-pub(super) struct Stopped;
+pub(crate) struct Stopped;
 
 /// What a script can do to stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +62,16 @@ struct Memory {
     pending: HashMap<String, watch::Sender<bool>>,
     /// Requests of the server that it awaits an answer to, by id.
     awaited: HashMap<String, oneshot::Sender<Value>>,
-    /// Ids of the open `subscriptions/listen`, in order.
-    subscriptions: Vec<Value>,
+    /// The open `subscriptions/listen`, in order.
+    subscriptions: Vec<Subscription>,
+}
+
+/// An open `subscriptions/listen`.
+#[derive(Clone)]
+struct Subscription {
+    id: Value,
+    /// Where its notifications go; none: to stdout.
+    outlet: Option<Arc<dyn Outlet>>,
 }
 
 impl fmt::Debug for Shared {
@@ -236,18 +248,49 @@ impl Shared {
         let mut memory = self.memory();
         memory
             .subscriptions
-            .retain(|subscription| subscription != id);
+            .retain(|subscription| subscription.id != *id);
         if let Some(cancel) = memory.pending.get(&id.to_string()) {
             cancel.send_replace(true);
         }
     }
 
-    pub(super) fn subscribe(&self, id: &Value) {
-        self.memory().subscriptions.push(id.clone());
+    pub(super) fn subscribe(&self, id: &Value, outlet: Option<Arc<dyn Outlet>>) {
+        let id = id.clone();
+        self.memory()
+            .subscriptions
+            .push(Subscription { id, outlet });
     }
 
-    pub(super) fn subscriptions(&self) -> Vec<Value> {
-        self.memory().subscriptions.clone()
+    /// Sends a notification to each open subscription, marked with its id. Says whether there is any.
+    pub(super) async fn publish(
+        &self,
+        method: &str,
+        params: Option<&Value>,
+    ) -> Result<bool, Stopped> {
+        let subscriptions = {
+            let mut memory = self.memory();
+            let is_open = |outlet: &Arc<dyn Outlet>| outlet.is_open();
+            memory
+                .subscriptions
+                .retain(|subscription| subscription.outlet.as_ref().is_none_or(is_open));
+            memory.subscriptions.clone()
+        };
+        for Subscription { id, outlet } in &subscriptions {
+            let mut params = params.cloned().unwrap_or_else(|| json!({}));
+            if let Some(params) = params.as_object_mut() {
+                let meta = params.entry("_meta").or_insert_with(|| json!({}));
+                if let Some(meta) = meta.as_object_mut() {
+                    meta.insert(SUBSCRIPTION_ID.to_owned(), id.clone());
+                }
+            }
+            let line = notification_line(method, Some(&params));
+            match outlet {
+                // It may have closed just now.
+                Some(outlet) => _ = outlet.put(Piece::Line(line)).await,
+                None => self.write_line(&line).await?,
+            }
+        }
+        Ok(!subscriptions.is_empty())
     }
 
     pub(super) fn next_request_id(&self) -> Value {

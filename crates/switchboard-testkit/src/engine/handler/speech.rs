@@ -3,13 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::super::message::{Request, error_line, result_line};
+use super::super::outlet::Piece;
 use super::super::polite::{self, Polite};
+use super::super::shared::SUBSCRIPTION_ID;
 use super::super::{Ended, notification_line};
 use super::{Handler, Stopped};
 use crate::script::{Era, ServerRequest};
-
-/// Under which key of `_meta` a notification names its subscription.
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// How much a flood of stderr writes at once.
 const FLOOD_PIECE: usize = 64 * 1024;
@@ -25,9 +24,7 @@ impl Handler {
     }
 
     pub(super) async fn reply(&self, result: &Value) -> Result<(), Stopped> {
-        self.shared
-            .write_line(&result_line(self.id()?, result))
-            .await
+        self.write_line(&result_line(self.id()?, result)).await
     }
 
     pub(super) async fn reply_error(
@@ -37,7 +34,7 @@ impl Handler {
         data: Option<&Value>,
     ) -> Result<(), Stopped> {
         let line = error_line(self.id()?, code, message, data);
-        self.shared.write_line(&line).await
+        self.write_line(&line).await
     }
 
     fn text_result(&self, text: &str) -> Value {
@@ -94,8 +91,8 @@ impl Handler {
     pub(super) async fn listen(&mut self, id: &Value, filter: &Value) -> Result<(), Stopped> {
         let params = json!({"_meta": {SUBSCRIPTION_ID: id}, "notifications": filter});
         let line = notification_line("notifications/subscriptions/acknowledged", Some(&params));
-        self.shared.write_line(&line).await?;
-        self.shared.subscribe(id);
+        self.write_line(&line).await?;
+        self.shared.subscribe(id, self.outlet.clone());
         self.pause(std::future::pending()).await
     }
 }
@@ -107,23 +104,14 @@ impl Handler {
         method: &str,
         params: Option<&Value>,
     ) -> Result<(), Stopped> {
-        let subscriptions = self.shared.subscriptions();
-        if subscriptions.is_empty() && self.shared.script().era != Era::Modern {
-            let line = notification_line(method, params);
-            return self.shared.write_line(&line).await;
+        if self.shared.publish(method, params).await? || self.shared.script().era == Era::Modern {
+            return Ok(());
         }
-        for id in subscriptions {
-            let mut params = params.cloned().unwrap_or_else(|| json!({}));
-            if let Some(params) = params.as_object_mut() {
-                let meta = params.entry("_meta").or_insert_with(|| json!({}));
-                if let Some(meta) = meta.as_object_mut() {
-                    meta.insert(SUBSCRIPTION_ID.to_owned(), id);
-                }
-            }
-            let line = notification_line(method, Some(&params));
-            self.shared.write_line(&line).await?;
+        let line = notification_line(method, params);
+        match &self.outlet {
+            Some(outlet) => outlet.put_unasked(Piece::Line(line)).await,
+            None => self.shared.write_line(&line).await,
         }
-        Ok(())
     }
 
     pub(super) async fn report(
@@ -141,7 +129,7 @@ impl Handler {
         params.extend(total.map(|total| ("total".to_owned(), total.clone())));
         params.extend(message.map(|message| ("message".to_owned(), json!(message))));
         let line = notification_line("notifications/progress", Some(&Value::Object(params)));
-        self.shared.write_line(&line).await
+        self.write_line(&line).await
     }
 
     pub(super) async fn ask(&mut self, request: &ServerRequest) -> Result<(), Stopped> {
@@ -154,7 +142,7 @@ impl Handler {
             message.insert("params".to_owned(), params.clone());
         }
         let response = request.wait.then(|| self.shared.await_response(&id));
-        self.shared.write_line(&message.to_string()).await?;
+        self.write_line(&message.to_string()).await?;
         if let Some(response) = response {
             let mut answer = None;
             self.pause(async { answer = response.await.ok() }).await?;
@@ -165,7 +153,7 @@ impl Handler {
 
     pub(super) async fn print_env(&self) -> Result<(), Stopped> {
         for (name, value) in self.shared.host.environment() {
-            self.shared.write_line(&format!("{name}={value}")).await?;
+            self.write_line(&format!("{name}={value}")).await?;
         }
         Ok(())
     }

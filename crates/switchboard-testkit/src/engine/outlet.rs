@@ -1,0 +1,32 @@
+//! Where a handler's words go when the server has no stdout.
+
+use std::fmt;
+use std::pin::Pin;
+
+use super::shared::Stopped;
+
+/// What a handler says at once.
+#[derive(Debug, Clone)]
+pub(crate) enum Piece {
+    /// A message, or what the script passes off as one.
+    Line(String),
+    /// Bytes that belong to no message.
+    Bytes(Vec<u8>),
+}
+
+/// What comes of saying it.
+pub(crate) type Said<'a> = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send + 'a>>;
+
+/// Where the words of one handler go.
+pub(crate) trait Outlet: fmt::Debug + Send + Sync {
+    /// Says what belongs to the request; waits while nobody reads.
+    fn put(&self, piece: Piece) -> Said<'_>;
+    /// Says what belongs to no request.
+    fn put_unasked(&self, piece: Piece) -> Said<'_>;
+    /// The handler is done.
+    fn finish(&self);
+    /// Says nothing more from now on.
+    fn close(&self);
+    /// Whether anybody can still hear it.
+    fn is_open(&self) -> bool;
+}

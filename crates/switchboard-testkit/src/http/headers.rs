@@ -1,0 +1,109 @@
+//! What the protocol wants of a request's headers. Pure.
+
+use serde_json::Value;
+
+use super::fault::Canned;
+use super::request::Seen;
+use crate::engine::Request;
+
+/// The legacy versions that know the header.
+const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+const HEADER_MISMATCH: i64 = -32020;
+const MISSING_CAPABILITY: i64 = -32021;
+const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// Refuses a POST that no server of the protocol would take.
+pub(super) fn refuse_post(seen: &Seen) -> Option<Canned> {
+    if !accepts(seen, "application/json") || !accepts(seen, "text/event-stream") {
+        return Some(Canned::bare(406));
+    }
+    let content_type = seen.header("content-type").unwrap_or_default();
+    (!content_type.starts_with("application/json")).then(|| Canned::bare(415))
+}
+
+pub(super) fn accepts(seen: &Seen, media_type: &str) -> bool {
+    let accepted = seen.header("accept").unwrap_or_default();
+    accepted.contains(media_type) || accepted.contains("*/*")
+}
+
+/// Refuses a version that a legacy server cannot know.
+pub(super) fn refuse_version(seen: &Seen, request: &Request) -> Option<Canned> {
+    let version = seen.header("mcp-protocol-version")?;
+    let is_known = LEGACY_VERSIONS.contains(&version);
+    (!is_known && request.method != "initialize").then(|| {
+        let reason = format!("unsupported protocol version {version}");
+        Canned::error(400, &request.id, -32000, &reason)
+    })
+}
+
+/// Says where the headers of a modern request and its body differ.
+pub(super) fn find_mismatch(seen: &Seen, request: &Request) -> Option<String> {
+    let version = request.meta("io.modelcontextprotocol/protocolVersion");
+    let named = matches!(
+        request.method.as_str(),
+        "tools/call" | "resources/read" | "prompts/get"
+    );
+    [
+        ("MCP-Protocol-Version", version.and_then(Value::as_str)),
+        ("Mcp-Method", Some(request.method.as_str())),
+        ("Mcp-Name", request.subject().filter(|_| named)),
+    ]
+    .into_iter()
+    .filter_map(|(name, body)| Some((name, body?)))
+    .find_map(|(name, body)| {
+        let header = seen.header(name).map(plain);
+        (header.as_deref() != Some(body))
+            .then(|| format!("{name} is {header:?}, but the body says {body:?}"))
+    })
+}
+
+/// The status with which a modern server refuses by this code.
+pub(super) fn status_of(code: i64) -> Option<u16> {
+    match code {
+        METHOD_NOT_FOUND => Some(404),
+        INVALID_PARAMS | HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION => Some(400),
+        _ => None,
+    }
+}
+
+/// The value of a header without its Base64 dress.
+fn plain(value: &str) -> String {
+    let inner = value
+        .strip_prefix("=?base64?")
+        .and_then(|rest| rest.strip_suffix("?="));
+    let decoded = inner.and_then(decode_base64);
+    decoded
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .unwrap_or_else(|| value.to_owned())
+}
+
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = Vec::new();
+    let (mut bits, mut count) = (0_u32, 0);
+    for digit in text.trim_end_matches('=').bytes() {
+        let value = ALPHABET.iter().position(|letter| *letter == digit)?;
+        bits = bits << 6 | u32::try_from(value).ok()?;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from(bits >> count & 0xff).ok()?);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_undressed_and_all_else_left() {
+        assert_eq!(plain("=?base64?SGVsbG8sIOS4lueVjA==?="), "Hello, 世界");
+        assert_eq!(plain("plain"), "plain");
+        assert_eq!(plain("=?base64?*?="), "=?base64?*?=");
+    }
+}

@@ -1,0 +1,260 @@
+//! The least client: it writes requests and reads answers, with a bound on how long it waits.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switchboard_testkit::http::HttpServer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection to a server.
+pub(crate) struct Wire {
+    socket: TcpStream,
+    buffer: Vec<u8>,
+    headers: Vec<(String, String)>,
+    last_id: u64,
+    is_chunked: bool,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.headers.iter();
+        let found = found.find(|(header, _)| header.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|_| panic!("not JSON: {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// The data of the events in the body.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let text = String::from_utf8_lossy(&self.body).into_owned();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.filter(|data| !data.is_empty())
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect()
+    }
+}
+
+impl Wire {
+    pub(crate) async fn open(server: &HttpServer) -> Self {
+        Self::to(server.address()).await
+    }
+
+    pub(crate) async fn to(address: SocketAddr) -> Self {
+        Self {
+            socket: within(TcpStream::connect(address)).await.unwrap(),
+            buffer: Vec::new(),
+            headers: Vec::new(),
+            last_id: 0,
+            is_chunked: false,
+        }
+    }
+
+    /// Sends this header with every request.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        within(self.socket.write_all(bytes)).await
+    }
+
+    /// Sends a request of HTTP.
+    pub(crate) async fn send(&mut self, line: &str, headers: &[(&str, &str)], body: &[u8]) {
+        let mut text = format!("{line} HTTP/1.1\r\nHost: loopback\r\n");
+        for (name, value) in headers {
+            let _ = write!(text, "{name}: {value}\r\n");
+        }
+        for (name, value) in &self.headers {
+            let _ = write!(text, "{name}: {value}\r\n");
+        }
+        let _ = write!(text, "Content-Length: {}\r\n\r\n", body.len());
+        let bytes = [text.as_bytes(), body].concat();
+        self.send_bytes(&bytes).await.unwrap();
+    }
+
+    pub(crate) async fn send_post(&mut self, path: &str, message: &Value) {
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        let body = message.to_string();
+        self.send(&format!("POST {path}"), &headers, body.as_bytes())
+            .await;
+    }
+
+    pub(crate) async fn send_get(&mut self, path: &str, headers: &[(&str, &str)]) {
+        let headers = [headers, &[("Accept", "text/event-stream")]].concat();
+        self.send(&format!("GET {path}"), &headers, b"").await;
+    }
+
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        self.last_id += 1;
+        let mut message = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method});
+        message["params"] = params;
+        message
+    }
+
+    /// Posts a message and reads the answer.
+    pub(crate) async fn post(&mut self, message: &Value) -> Answer {
+        self.send_post("/mcp", message).await;
+        self.answer().await.unwrap()
+    }
+
+    /// Makes a legacy request.
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Answer {
+        let message = self.request(method, params);
+        self.post(&message).await
+    }
+
+    /// Makes a modern request.
+    pub(crate) async fn ask_modern(&mut self, method: &str, params: Value) -> Answer {
+        self.send_modern(method, params).await;
+        self.answer().await.unwrap()
+    }
+
+    pub(crate) async fn send_modern(&mut self, method: &str, mut params: Value) {
+        let mut headers = vec![
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", method),
+        ];
+        let name = params["name"].as_str().map(str::to_owned);
+        headers.extend(name.as_deref().map(|name| ("Mcp-Name", name)));
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let body = self.request(method, params).to_string();
+        self.send("POST /mcp", &headers, body.as_bytes()).await;
+    }
+
+    /// Begins a legacy session, and names it in every request from now on.
+    pub(crate) async fn initialize(&mut self) -> Answer {
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let answer = self.ask("initialize", params).await;
+        if let Some(id) = answer.header("mcp-session-id") {
+            let id = id.to_owned();
+            self.headers.push(("Mcp-Session-Id".to_owned(), id));
+        }
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(self.post(&initialized).await.status, 202);
+        answer
+    }
+
+    /// Another connection to the same server, in the same session.
+    pub(crate) async fn another(&self) -> Self {
+        let mut other = Self::to(self.socket.peer_addr().unwrap()).await;
+        other.headers.clone_from(&self.headers);
+        other.last_id = self.last_id + 100;
+        other
+    }
+}
+
+/// Reading.
+impl Wire {
+    async fn read_more(&mut self) -> io::Result<()> {
+        match within(self.socket.read_buf(&mut self.buffer)).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn read_past(&mut self, end: &str) -> io::Result<Vec<u8>> {
+        loop {
+            let at = self
+                .buffer
+                .windows(end.len())
+                .position(|found| found == end.as_bytes());
+            if let Some(at) = at {
+                return Ok(self.buffer.drain(..at + end.len()).collect());
+            }
+            self.read_more().await?;
+        }
+    }
+
+    async fn read_exactly(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        while self.buffer.len() < length {
+            self.read_more().await?;
+        }
+        Ok(self.buffer.drain(..length).collect())
+    }
+
+    /// Reads the head of an answer.
+    pub(crate) async fn head(&mut self) -> io::Result<Answer> {
+        let head = String::from_utf8(self.read_past("\r\n\r\n").await?).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+        let headers: Vec<_> = lines
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let answer = Answer {
+            status: status.parse().unwrap(),
+            headers,
+            body: Vec::new(),
+        };
+        self.is_chunked = answer.header("transfer-encoding").is_some();
+        Ok(answer)
+    }
+
+    /// The next chunk of the answer whose head was read; none after the last.
+    pub(crate) async fn chunk(&mut self) -> io::Result<Option<String>> {
+        assert!(self.is_chunked);
+        let size = String::from_utf8(self.read_past("\r\n").await?).unwrap();
+        let size = usize::from_str_radix(size.trim(), 16).unwrap();
+        let chunk = self.read_exactly(size + 2).await?;
+        let chunk = String::from_utf8(chunk[..size].to_vec()).unwrap();
+        Ok((size > 0).then_some(chunk))
+    }
+
+    /// Reads a whole answer.
+    pub(crate) async fn answer(&mut self) -> io::Result<Answer> {
+        let mut answer = self.head().await?;
+        if self.is_chunked {
+            while let Some(chunk) = self.chunk().await? {
+                answer.body.extend(chunk.bytes());
+            }
+        } else if let Some(length) = answer.header("content-length") {
+            let length = length.parse().unwrap();
+            answer.body = self.read_exactly(length).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Everything until the end, and how that came.
+    pub(crate) async fn rest(&mut self) -> (Vec<u8>, io::ErrorKind) {
+        loop {
+            if let Err(error) = self.read_more().await {
+                return (std::mem::take(&mut self.buffer), error.kind());
+            }
+        }
+    }
+}
+
+pub(crate) async fn within<T>(wait: impl Future<Output = T>) -> T {
+    let outcome = tokio::time::timeout(PATIENCE, wait).await;
+    outcome.unwrap_or_else(|_| panic!("waited too long"))
+}
