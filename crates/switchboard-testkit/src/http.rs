@@ -1,6 +1,8 @@
 //! Servers on loopback that speak MCP over HTTP, well or badly.
 //!
 //! - [`HttpServer`] plays a [`Script`] over the transports of both eras, with faults to be armed.
+//! - [`RawServer`] plays bytes, for what is no proper HTTP.
+//! - [`FaultProxy`] stands before any server and breaks its connections by a plan drawn from a seed.
 //!
 //! They speak HTTP/1.1 by hand, so that every byte is theirs to get wrong. They run on the test's runtime,
 //! in real time: a paused clock would run on while bytes are under way.
@@ -8,6 +10,8 @@
 mod answer;
 mod fault;
 mod headers;
+mod proxy;
+mod raw;
 mod request;
 mod route;
 mod serve;
@@ -24,6 +28,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use fault::Fault;
+pub use proxy::{FaultProxy, How, Link, Way};
+pub use raw::{RawServer, RawStep};
 pub use request::Seen;
 
 use crate::engine::{Piece, notification_line};

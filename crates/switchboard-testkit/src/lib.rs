@@ -3,7 +3,8 @@
 //! - [`Script`] and [`Step`] describe a server as data: what it offers, how it answers, how it misbehaves.
 //! - [`MemoryServer`] plays a script in memory, on whatever clock the test's runtime has.
 //! - [`scripted_server`] finds the binary that plays the same script as a real child process.
-//! - [`http::HttpServer`] plays the same script on loopback, over the transports of both eras.
+//! - [`http::HttpServer`] plays the same script on loopback, [`http::RawServer`] plays any bytes, and
+//!   [`http::FaultProxy`] breaks the connections to either.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
 //! - [`PeakMemory`] and [`cpu_time`] say what the test itself has cost.
 //! - [`rounds`] says how often a heavy check repeats itself.

@@ -170,4 +170,9 @@ impl Receiver {
             std::future::pending::<()>().await;
         }
     }
+
+    /// What has been read and not taken is of no interest.
+    pub(super) fn forget_buffer(&mut self) {
+        self.buffer.clear();
+    }
 }

@@ -11,5 +11,7 @@ mod client;
 mod faults;
 mod legacy;
 mod modern;
+mod proxy;
+mod raw;
 mod server;
 mod sse;

@@ -1,0 +1,75 @@
+//! Servers that play bytes.
+
+use std::io::ErrorKind;
+
+use switchboard_testkit::http::{RawServer, RawStep};
+
+use crate::client::Wire;
+
+#[tokio::test]
+async fn bytes_are_played_and_what_came_is_kept() {
+    let server = RawServer::start([
+        RawStep::ReadRequest,
+        RawStep::send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
+        RawStep::ReadRequest,
+        RawStep::send("garbage"),
+    ])
+    .await;
+    let mut wire = Wire::to(server.address()).await;
+    wire.send("POST /mcp", &[("X-Header", "value")], b"body")
+        .await;
+    assert_eq!(wire.answer().await.unwrap().body, b"hi");
+    wire.send("POST /mcp", &[], b"again").await;
+    let end = (b"garbage".to_vec(), ErrorKind::UnexpectedEof);
+    assert_eq!(wire.rest().await, end);
+    let received = String::from_utf8(server.received().remove(0)).unwrap();
+    assert!(received.contains("X-Header: value\r\n"));
+    assert!(received.ends_with("again"));
+}
+
+#[tokio::test]
+async fn each_connection_can_have_steps_of_its_own() {
+    let server = RawServer::in_sequence([
+        vec![RawStep::Reset],
+        vec![RawStep::send("later"), RawStep::Close],
+    ])
+    .await;
+    let mut first = Wire::to(server.address()).await;
+    assert_eq!(first.rest().await.1, ErrorKind::ConnectionReset);
+    for _ in 0..2 {
+        let mut later = Wire::to(server.address()).await;
+        assert_eq!(later.rest().await.0, b"later");
+    }
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
+async fn bytes_are_repeated_as_often_as_asked_or_until_the_client_goes() {
+    let server = RawServer::in_sequence([
+        vec![RawStep::send_times(100_000, "abc")],
+        vec![RawStep::send_forever("x")],
+    ])
+    .await;
+    let mut counted = Wire::to(server.address()).await;
+    assert_eq!(counted.rest().await.0.len(), 300_000);
+    let endless = Wire::to(server.address()).await;
+    let is_full = |server: &RawServer| server.sent() > 600_000;
+    server.wait_until("it sends", is_full).await;
+    drop(endless);
+    let is_over = |server: &RawServer| server.open_connections() == 0;
+    server.wait_until("it is over", is_over).await;
+}
+
+#[tokio::test]
+async fn a_hanging_server_notices_that_the_client_goes() {
+    let server = RawServer::start([RawStep::ReadBytes(3), RawStep::Hang]).await;
+    let mut wire = Wire::to(server.address()).await;
+    wire.send_bytes(b"abcdef").await.unwrap();
+    server
+        .wait_until("it reads", |server| server.received() == [b"abcdef"])
+        .await;
+    drop(wire);
+    server
+        .wait_until("it is over", |server| server.open_connections() == 0)
+        .await;
+}
