@@ -347,7 +347,7 @@ async fn attempt(
     let error = match outcome {
         Ok(Ok(hello)) => {
             if let Some(hello) = hello {
-                establish(&live.session, hello, site);
+                establish(&live.session, hello, site).await;
                 live.attempt.handshake = Some(opened.elapsed());
             }
             return Ok(live);
@@ -384,7 +384,7 @@ async fn agree(
     Ok(Some(hello))
 }
 
-fn establish(session: &Session, hello: ServerHello, site: &Site) {
+async fn establish(session: &Session, hello: ServerHello, site: &Site) {
     match session {
         Session::Text(connection) => {
             let is_modern = hello.version.era() == Era::Modern;
@@ -397,7 +397,7 @@ fn establish(session: &Session, hello: ServerHello, site: &Site) {
                 site.tasks.spawn(listening);
             }
         }
-        Session::Streamable(streamable) => streamable.establish(hello),
+        Session::Streamable(streamable) => streamable.establish(hello).await,
         Session::EventStream(stream) => stream.establish(hello),
         Session::Local(_) => {}
     }

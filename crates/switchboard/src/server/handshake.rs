@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::negotiate::{AfterProbe, Probed, Refusal, after_initialize, after_probe};
+use super::negotiate::{AfterProbe, Asked, Probed, Refusal, after_initialize, after_probe};
 use crate::limits::Deadlines;
 use crate::mcp::{ProtocolVersion, ServerHello};
 use crate::session::remote::{EventStream, Streamable};
@@ -132,9 +132,9 @@ pub(super) async fn shake_hands(
             () = connection.garbled() => Err(HandshakeError::Refused(lost_answer())),
         };
     }
-    let mut version = ProtocolVersion::LATEST_MODERN;
+    let mut asked = Asked::first();
     loop {
-        let probe = connection.discover(version, Patience::within(left));
+        let probe = connection.discover(asked.version, Patience::within(left));
         tokio::pin!(probe);
         // Whatever the time for a start is, half of it is left for the older handshake.
         let answer = timeout(deadlines.probe.min(left / 2), &mut probe);
@@ -147,12 +147,17 @@ pub(super) async fn shake_hands(
             // It was the answer to the probe, which nobody needs to wait for then.
             () = connection.garbled() => Probed::Silent,
         };
-        match after_probe(probed, version) {
+        match after_probe(probed, asked) {
             AfterProbe::Modern(hello) => return Ok(*hello),
-            AfterProbe::ProbeAgain(other) => version = other,
+            AfterProbe::ProbeAgain(version) => {
+                asked = Asked {
+                    version,
+                    is_repeated: true,
+                };
+            }
             AfterProbe::Initialize(version) => return initialize(connection, version, left).await,
             AfterProbe::InitializeAndListen => {
-                return initialize_and_listen(connection, probe, version, left).await;
+                return initialize_and_listen(connection, probe, asked, left).await;
             }
             AfterProbe::StartAnew => return Err(HandshakeError::Gone),
             AfterProbe::Refuse(refusal) => return Err(HandshakeError::Refused(refusal)),
@@ -165,7 +170,7 @@ pub(super) async fn shake_hands(
 async fn initialize_and_listen(
     connection: &impl Unopened,
     mut probe: impl Future<Output = Result<Answer, RequestError>> + Unpin,
-    asked: ProtocolVersion,
+    asked: Asked,
     left: Duration,
 ) -> Result<ServerHello, HandshakeError> {
     let initialize = initialize(connection, ProtocolVersion::LATEST_LEGACY, left);

@@ -51,8 +51,25 @@ pub(crate) enum Refusal {
     Unusable(Problem),
 }
 
-/// The decision table for the probe. `asked` is the version it was made with.
-pub(crate) fn after_probe(probed: Probed, asked: ProtocolVersion) -> AfterProbe {
+/// A probe that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) version: ProtocolVersion,
+    /// Whether the server was asked before, and named a version to ask with.
+    pub(crate) is_repeated: bool,
+}
+
+impl Asked {
+    pub(crate) fn first() -> Self {
+        Self {
+            version: ProtocolVersion::LATEST_MODERN,
+            is_repeated: false,
+        }
+    }
+}
+
+/// The decision table for the probe.
+pub(crate) fn after_probe(probed: Probed, asked: Asked) -> AfterProbe {
     match probed {
         Probed::Discovered(discovered) => match choose(&discovered.supported) {
             Some(version) if version.era() == Era::Modern => {
@@ -68,14 +85,15 @@ pub(crate) fn after_probe(probed: Probed, asked: ProtocolVersion) -> AfterProbe 
     }
 }
 
-fn after_refusal(error: ErrorObject, asked: ProtocolVersion) -> AfterProbe {
+fn after_refusal(error: ErrorObject, asked: Asked) -> AfterProbe {
     match error.code {
         // Only a modern server knows these; falling back would hide what is wrong.
         ErrorObject::UNSUPPORTED_VERSION => {
             let supported = supported_versions(&error);
             match choose(&supported) {
                 Some(version) if version.era() == Era::Legacy => AfterProbe::Initialize(version),
-                Some(version) if version != asked => AfterProbe::ProbeAgain(version),
+                // Also with the very version that it refused: it may not have been ready for it.
+                Some(version) if !asked.is_repeated => AfterProbe::ProbeAgain(version),
                 _ => AfterProbe::Refuse(Refusal::Versions(supported)),
             }
         }
@@ -131,7 +149,10 @@ mod tests {
     use super::*;
     use crate::mcp::Json;
 
-    const ASKED: ProtocolVersion = ProtocolVersion::LATEST_MODERN;
+    const ASKED: Asked = Asked {
+        version: ProtocolVersion::LATEST_MODERN,
+        is_repeated: false,
+    };
     const LEGACY: ProtocolVersion = ProtocolVersion::LATEST_LEGACY;
 
     fn discovered(versions: &[&str]) -> Probed {
@@ -155,7 +176,7 @@ mod tests {
             &["2025-11-25", "2026-07-28", "2099-01-01"],
         ] {
             match after_probe(discovered(versions), ASKED) {
-                AfterProbe::Modern(hello) => assert_eq!(hello.version, ASKED),
+                AfterProbe::Modern(hello) => assert_eq!(hello.version, ASKED.version),
                 other => panic!("{other:?}"),
             }
         }
@@ -201,14 +222,21 @@ mod tests {
             after_probe(refused(code, Some(older)), ASKED),
             AfterProbe::Initialize(LEGACY)
         );
-        // Says that it does not speak the very version it lists: asking again would never end.
-        let same = r#"{"supported":["2026-07-28"]}"#;
-        for data in [
-            None,
-            Some(same),
-            Some(r#"{"supported":["2099-01-01"]}"#),
-            Some("7"),
-        ] {
+        // Says that it does not speak the very version it lists: it is asked once more, not for ever.
+        let same = refused(code, Some(r#"{"supported":["2026-07-28"]}"#));
+        let again = Asked {
+            is_repeated: true,
+            ..ASKED
+        };
+        assert_eq!(
+            after_probe(same.clone(), ASKED),
+            AfterProbe::ProbeAgain(ASKED.version)
+        );
+        assert!(matches!(
+            after_probe(same, again),
+            AfterProbe::Refuse(Refusal::Versions(_))
+        ));
+        for data in [None, Some(r#"{"supported":["2099-01-01"]}"#), Some("7")] {
             assert!(
                 matches!(
                     after_probe(refused(code, data), ASKED),

@@ -59,7 +59,9 @@ impl Streamable {
         let attending = async {
             loop {
                 let began = Instant::now();
-                let ended = match self.stream(standing.last_id.as_deref()).await {
+                let stream = self.stream(standing.last_id.as_deref()).await;
+                self.attended.cancel();
+                let ended = match stream {
                     Ok(body) => self.follow(body, &mut standing, NO_REQUEST).await,
                     Err(error) => self.no_stream(error),
                 };
@@ -80,7 +82,9 @@ impl Streamable {
         let attending = async {
             loop {
                 let began = Instant::now();
-                let ended = match self.listen().await {
+                let stream = self.listen().await;
+                self.attended.cancel();
+                let ended = match stream {
                     Ok((id, reply)) => {
                         if !std::mem::take(&mut is_first) {
                             // What changed in between was not told.

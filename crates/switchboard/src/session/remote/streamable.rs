@@ -33,6 +33,8 @@ use crate::wire::{Answer, encode};
 const WORDS: usize = 32;
 /// And how long each of them may take.
 const WORD_TIME: Duration = Duration::from_secs(10);
+/// A server that does not begin its stream within this time is asked for something meanwhile.
+const ATTENDING: Duration = Duration::from_secs(1);
 /// Longer session ids than this are refused, in bytes.
 const LONGEST_SESSION_ID: usize = 256;
 /// How long a call waits for the tools to be listed anew when its headers did not fit.
@@ -52,6 +54,8 @@ pub(crate) struct Streamable {
     pub(super) listeners: Mutex<HashMap<u64, Listener>>,
     words: Arc<Semaphore>,
     pub(super) pulse: Pulse,
+    /// Cancelled when it is known whether the server has a stream of what it says unasked.
+    pub(super) attended: CancellationToken,
     /// Whether the server was asked to forget the session.
     is_over: AtomicBool,
 }
@@ -105,6 +109,7 @@ impl Streamable {
             listeners: Mutex::default(),
             words: Arc::new(Semaphore::new(WORDS)),
             pulse: Pulse::new(health),
+            attended: CancellationToken::new(),
             is_over: AtomicBool::new(false),
         })
     }
@@ -127,19 +132,23 @@ impl Streamable {
             .is_some_and(|version| version.era() == Era::Modern)
     }
 
-    /// Ends the handshake, and begins to listen to what the server says unasked.
-    pub(crate) fn establish(self: &Arc<Self>, hello: ServerHello) {
+    /// Ends the handshake, and begins to listen to what the server says unasked, before anything is
+    /// asked of it.
+    pub(crate) async fn establish(self: &Arc<Self>, hello: ServerHello) {
         let is_modern = hello.version.era() == Era::Modern;
         let announces_changes = hello.capabilities.tools_list_changed;
         self.peer.establish(hello);
         if is_modern {
             if announces_changes {
                 self.tasks.spawn(Arc::clone(self).subscribe());
+            } else {
+                self.attended.cancel();
             }
         } else {
             self.tasks.spawn(Arc::clone(self).attend());
         }
         self.tasks.spawn(Arc::clone(self).watch_health());
+        let _ = tokio::time::timeout(ATTENDING, self.attended.cancelled()).await;
     }
 
     /// The headers of a request.
