@@ -11,6 +11,8 @@ mod error;
 mod gzip;
 mod pool;
 mod redirect;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, HOST, HeaderName, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
+use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 use url::{Position, Url};
 
@@ -28,7 +31,7 @@ use self::pool::{Connection, Pool};
 use crate::network::{Network, is_loopback};
 
 pub(crate) use self::body::{Body, BodyError};
-pub(crate) use self::error::{HttpError, HttpErrorKind, TlsProblem};
+pub(crate) use self::error::{HttpError, HttpErrorKind};
 pub(crate) use self::tls::TlsConfig;
 
 /// How often one request is sent on to another address of the same server.
@@ -108,6 +111,7 @@ impl HttpClient {
         let port = url.port_or_known_default().unwrap_or(443);
         let route = Route {
             is_encrypted,
+            connector: OnceCell::new(),
             proxy: network.proxy_for(&url).cloned(),
             tls,
             network,
@@ -136,7 +140,7 @@ impl HttpClient {
     /// body before its end, closes the connection.
     ///
     /// Answers of 307 and 308 that stay with the server are followed; all others of 300 to 399 are
-    /// answers like any other, see [`Incoming::moved_to`].
+    /// answers like any other.
     pub(crate) async fn send(&self, request: Outgoing) -> Result<Incoming, HttpError> {
         let client = &self.0;
         let Outgoing {
@@ -256,10 +260,6 @@ impl Client {
     }
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lives for a moment, and a box costs more"
-)]
 enum Attempt {
     Answered(Incoming),
     /// Not a byte of it was taken.

@@ -12,7 +12,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_util::task::TaskTracker;
 use url::Host;
@@ -40,6 +42,8 @@ pub(super) struct Route {
     pub(super) is_encrypted: bool,
     pub(super) proxy: Option<Proxy>,
     pub(super) tls: TlsConfig,
+    /// Kept where nothing of it can change, so that later connections resume the first one's keys.
+    pub(super) connector: OnceCell<TlsConnector>,
     pub(super) network: Arc<Network>,
     /// `host:port`, for messages.
     pub(super) at: Arc<str>,
@@ -63,7 +67,8 @@ impl Route {
     async fn open(&self, tasks: &TaskTracker) -> Result<Connection, HttpError> {
         let stream = match &self.proxy {
             Some(proxy) => {
-                let mut stream = dial(&proxy.host, proxy.port).await?;
+                let dialed = dial(&proxy.host, proxy.port).await;
+                let mut stream = dialed.map_err(|error| self.refused(proxy, error.to_string()))?;
                 if self.is_encrypted {
                     self.ask(proxy, &mut stream).await?;
                 }
@@ -72,7 +77,7 @@ impl Route {
             None => dial(&self.host, self.port).await?,
         };
         if self.is_encrypted {
-            let connector = self.tls.connector(&self.network, tasks).await?;
+            let connector = self.connector(tasks).await?;
             let name = match &self.host {
                 Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| {
                     HttpError::not_sent(HttpErrorKind::Address(
@@ -115,15 +120,26 @@ impl Route {
         Ok(Connection::new(sender, task.abort_handle()))
     }
 
+    async fn connector(&self, tasks: &TaskTracker) -> Result<TlsConnector, HttpError> {
+        let made = || self.tls.connector(&self.network, tasks);
+        if self.tls.has_files() {
+            made().await
+        } else {
+            self.connector.get_or_try_init(made).await.cloned()
+        }
+    }
+
+    fn refused(&self, proxy: &Proxy, answer: String) -> HttpError {
+        HttpError::not_sent(HttpErrorKind::Proxy {
+            proxy: proxy.at(),
+            at: self.at.to_string(),
+            answer,
+        })
+    }
+
     /// Asks a proxy for a tunnel to the server. It learns the name of the server and nothing else.
     async fn ask(&self, proxy: &Proxy, stream: &mut TcpStream) -> Result<(), HttpError> {
-        let refused = |answer: String| {
-            HttpError::not_sent(HttpErrorKind::Proxy {
-                proxy: proxy.at(),
-                at: self.at.to_string(),
-                answer,
-            })
-        };
+        let refused = |answer| self.refused(proxy, answer);
         let mut question = format!("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", self.at).into_bytes();
         if let Some(authorization) = &proxy.authorization {
             question.extend_from_slice(b"Proxy-Authorization: ");
@@ -237,14 +253,14 @@ fn in_turn(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
 async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut waiting = addresses.iter();
     let mut trying = FuturesUnordered::new();
-    let mut last = io::Error::other("it has no address");
+    let mut failed = None;
     loop {
         if let Some(address) = waiting.next() {
             trying.push(TcpStream::connect(*address));
         }
         let patience = async {
             if waiting.len() == 0 {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             } else {
                 sleep(HEAD_START).await;
             }
@@ -253,13 +269,14 @@ async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
             biased;
             Some(outcome) = trying.next() => match outcome {
                 Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
+                // The first is the one that people expect.
+                Err(error) => failed = failed.or(Some(error)),
             },
             () = patience => {}
             else => {}
         }
         if trying.is_empty() && waiting.len() == 0 {
-            return Err(last);
+            return Err(failed.unwrap_or_else(|| io::Error::other("it has no address")));
         }
     }
 }

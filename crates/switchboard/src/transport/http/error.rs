@@ -136,7 +136,8 @@ impl TlsProblem {
             Tls::InvalidCertificate(bad) => match bad {
                 Bad::Expired | Bad::ExpiredContext { .. } => Self::Expired,
                 Bad::NotValidYet | Bad::NotValidYetContext { .. } => Self::NotYetValid,
-                Bad::UnknownIssuer => Self::UnknownIssuer,
+                // The second: by an authority of the same name, but not by the same authority.
+                Bad::UnknownIssuer | Bad::BadSignature => Self::UnknownIssuer,
                 Bad::NotValidForName => Self::OtherName(String::new()),
                 Bad::NotValidForNameContext { presented, .. } => {
                     Self::OtherName(names(presented.as_slice()))
@@ -175,6 +176,13 @@ fn names(presented: &[String]) -> String {
     }
 }
 
+fn is_tls(error: &io::Error) -> bool {
+    let cause = error.get_ref();
+    cause
+        .and_then(|cause| cause.downcast_ref::<rustls::Error>())
+        .is_some()
+}
+
 /// What hyper says of an exchange that failed, `at` being the server. `answering` is whether the
 /// head of the answer was there already.
 pub(super) fn of_exchange(at: &str, error: &hyper::Error, answering: bool) -> HttpErrorKind {
@@ -195,12 +203,12 @@ pub(super) fn of_exchange(at: &str, error: &hyper::Error, answering: bool) -> Ht
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(inner) = inner.downcast_ref::<io::Error>() {
-            if inner
-                .get_ref()
-                .is_some_and(|cause| cause.is::<rustls::Error>())
-            {
+            if is_tls(inner) {
                 let problem = TlsProblem::of(inner);
                 return HttpErrorKind::Tls { at, problem };
+            }
+            if answering && inner.kind() == io::ErrorKind::UnexpectedEof {
+                return HttpErrorKind::Cut { at };
             }
             let error = inner.to_string();
             return HttpErrorKind::Broken { at, error };

@@ -45,6 +45,11 @@ const FOLDERS: &[&str] = &["/etc/ssl/certs", "/etc/pki/tls/certs"];
 const LARGEST_FILE: u64 = 16 * 1024 * 1024;
 
 impl TlsConfig {
+    /// Whether there are files of the entry that may be renewed.
+    pub(super) fn has_files(&self) -> bool {
+        *self != Self::default()
+    }
+
     /// Reads the files, and makes of them what connections are set up with.
     pub(super) async fn connector(
         &self,
@@ -178,6 +183,10 @@ fn contents(file: &Path) -> Result<Vec<u8>, HttpError> {
     fs::read(file).map_err(|error| unusable(file, error))
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is an error that ends here"
+)]
 fn unusable(file: &Path, problem: impl ToString) -> HttpError {
     HttpError::not_sent(HttpErrorKind::Certificate {
         file: file.to_owned(),
