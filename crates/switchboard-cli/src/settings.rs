@@ -137,7 +137,7 @@ pub(crate) fn how_to_raise(bound: &str, file: &Path) -> Option<String> {
     })
 }
 
-fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 19] {
+fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 20] {
     [
         ("messageBytes", &mut limits.message_bytes),
         ("memoryBytes", &mut limits.memory_bytes),
@@ -151,6 +151,7 @@ fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 19] {
         ("cursorBytes", &mut limits.cursor_bytes),
         ("stderrTailBytes", &mut limits.stderr_tail_bytes),
         ("inboundRequests", &mut limits.inbound_requests),
+        ("inputRounds", &mut limits.input_rounds),
         ("progressBacklog", &mut limits.progress_backlog),
         ("eventBacklog", &mut limits.event_backlog),
         ("contentBlocks", &mut limits.content_blocks),

@@ -42,6 +42,8 @@ pub struct Limits {
     pub stderr_tail_bytes: usize,
     /// How many requests of one server may be worked on at a time.
     pub inbound_requests: usize,
+    /// How many times one call may be answered by a question instead of a result (modern era).
+    pub input_rounds: usize,
     /// How many progress notes may wait for a caller that is slow to take them.
     pub progress_backlog: usize,
     /// How many events may wait for a slow listener before it is told that it missed some.
@@ -88,6 +90,7 @@ impl Default for Limits {
             cursor_bytes: 64 * KIB,
             stderr_tail_bytes: 16 * KIB,
             inbound_requests: 16,
+            input_rounds: 8,
             progress_backlog: 64,
             event_backlog: 1_024,
             content_blocks: 10_000,

@@ -11,6 +11,7 @@ pub(crate) mod pace;
 mod peer;
 pub(crate) mod remote;
 mod request;
+mod rounds;
 mod table;
 mod timekeeper;
 
@@ -30,11 +31,13 @@ use crate::limits::{LARGE, Limits, legible};
 use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, ServerHello};
 use crate::telemetry::{Redactor, WireTap};
 use crate::wire::Problem;
-use crate::wire::decode::{self, ToolPage};
+use crate::wire::decode::{self, NoResult, ToolPage};
+use crate::wire::encode::Round;
 
 pub(crate) use connection::{Connection, Streams};
 pub(crate) use life::{Life, Patience};
 pub(crate) use local::LocalSession;
+use peer::{Peer, Voice};
 use remote::{EventStream, Streamable};
 
 /// What is known of a request that ended without an answer.
@@ -207,6 +210,8 @@ pub(crate) struct ToolRequest<'a> {
     pub(crate) trace: Option<&'a str>,
     pub(crate) patience: Patience,
     pub(crate) progress: Option<mpsc::Sender<Progress>>,
+    /// The answers to what the server asked before, if it asked something.
+    pub(crate) round: Option<&'a Round>,
 }
 
 /// A session that is open; cheap to clone.
@@ -279,6 +284,20 @@ impl Session {
         &self,
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
+        match self.exchange(request).await? {
+            Ok(result) => Ok(result),
+            Err(NoResult::Unusable(problem)) => Err(RequestError::Unusable(problem)),
+            Err(NoResult::InputRequired(asked)) => {
+                Box::pin(rounds::go_on(self, request, asked)).await
+            }
+        }
+    }
+
+    /// Sends a call once, and says what came back.
+    async fn exchange(
+        &self,
+        request: &ToolRequest<'_>,
+    ) -> Result<Result<CallToolResult, NoResult>, RequestError> {
         let (answer, limits) = match self {
             Self::Text(connection) => (connection.call_tool(request).await?, connection.limits()),
             Self::Streamable(streamable) => {
@@ -289,15 +308,24 @@ impl Session {
                 let answer = Box::pin(stream.call_tool(request)).await?;
                 (answer, stream.limits())
             }
-            Self::Local(local) => return Box::pin(local.call_tool(request)).await,
+            Self::Local(local) => return Box::pin(local.call_tool(request)).await.map(Ok),
         };
         let most = limits.content_blocks;
-        let decoded = if answer.text.len() > LARGE {
-            Box::pin(aside(move || decode::call_tool_result(&answer, most))).await?
+        if answer.text.len() > LARGE {
+            Box::pin(aside(move || decode::call_tool_result(&answer, most))).await
         } else {
-            decode::call_tool_result(&answer, most)
-        };
-        decoded.map_err(RequestError::Unusable)
+            Ok(decode::call_tool_result(&answer, most))
+        }
+    }
+
+    /// What is known of the server on the other side of a wire.
+    fn peer(&self) -> Option<&Peer> {
+        match self {
+            Self::Text(connection) => Some(connection.peer()),
+            Self::Streamable(streamable) => Some(streamable.peer()),
+            Self::EventStream(stream) => Some(stream.peer()),
+            Self::Local(_) => None,
+        }
     }
 
     /// Comes back when the server has said that its tools changed, once for many such notices.

@@ -152,6 +152,11 @@ pub enum Problem {
         /// The limit that was crossed.
         limit: usize,
     },
+    /// The call was answered by questions more often than [`Limits::input_rounds`].
+    TooManyRounds {
+        /// The limit that was crossed.
+        limit: usize,
+    },
     /// It is not valid JSON, or not what JSON-RPC or the method prescribes.
     Malformed(String),
 }
@@ -164,6 +169,7 @@ impl Problem {
             Self::NoRoom { .. } => Some("memory_bytes"),
             Self::TooManyNodes { .. } => Some("json_nodes"),
             Self::TooDeep { .. } => Some("json_depth"),
+            Self::TooManyRounds { .. } => Some("input_rounds"),
             Self::Malformed(_) => None,
         }
     }
@@ -192,6 +198,11 @@ impl fmt::Display for Problem {
             Self::TooDeep { limit } => {
                 write!(f, "nested deeper than {limit} levels (limit `json_depth`)")
             }
+            Self::TooManyRounds { limit } => write!(
+                f,
+                "it is yet another question, after {limit} were answered (limit `input_rounds`; \
+                 raise it to answer more)"
+            ),
             Self::Malformed(what) => f.write_str(what),
         }
     }

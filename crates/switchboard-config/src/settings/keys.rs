@@ -6,7 +6,7 @@ use crate::layer::Scope;
 use crate::reference::{Key, Part, SETTINGS_KEYS};
 
 /// The names in `limits`, each a bound on size or count.
-pub const LIMIT_KEYS: [&str; 19] = [
+pub const LIMIT_KEYS: [&str; 20] = [
     "messageBytes",
     "memoryBytes",
     "jsonNodes",
@@ -19,6 +19,7 @@ pub const LIMIT_KEYS: [&str; 19] = [
     "cursorBytes",
     "stderrTailBytes",
     "inboundRequests",
+    "inputRounds",
     "progressBacklog",
     "eventBacklog",
     "contentBlocks",

@@ -52,6 +52,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
             trace: call.context.trace.as_deref(),
             patience: Patience::until(end, host.deadlines().idle),
             progress: None,
+            round: None,
         };
         let mut session = session;
         let mut redeliveries = 0;

@@ -48,6 +48,36 @@ impl ErrorObject {
 
 impl fmt::Display for ErrorObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (code {})", self.message, self.code)
+        write!(f, "{} (code {})", self.message, self.code)?;
+        match self.wanted() {
+            Some(wanted) => write!(f, "; the server wants its client to offer {wanted}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ErrorObject {
+    /// The capabilities that the server insists on, in words, where that is what it is about.
+    fn wanted(&self) -> Option<String> {
+        const MOST: usize = 8;
+        const LONGEST: usize = 64;
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Written {
+            required_capabilities: serde_json::Map<String, serde_json::Value>,
+        }
+        let data = self
+            .data
+            .as_ref()
+            .filter(|_| self.code == Self::MISSING_CAPABILITY)?;
+        let written: Written = serde_json::from_str(data.as_str()).ok()?;
+        let short = |name: &String| name.chars().take(LONGEST).collect::<String>();
+        let names: Vec<_> = written
+            .required_capabilities
+            .keys()
+            .take(MOST)
+            .map(short)
+            .collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 }

@@ -26,7 +26,7 @@ use crate::mcp::{ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
-use crate::wire::encode::{self, Meta};
+use crate::wire::encode;
 use crate::wire::line::{LetGo, Line, Lines};
 use crate::wire::scan::place_in;
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
@@ -142,7 +142,7 @@ impl Connection {
         };
         self.request(ask, move |id| {
             let meta = self.peer.meta(Some(id), call.trace);
-            encode::call_tool(id, call.tool, call.arguments, &meta)
+            encode::call_tool(id, call.tool, call.arguments, call.round, &meta)
         })
     }
 
@@ -153,7 +153,7 @@ impl Connection {
         patience: Patience,
     ) -> Result<Answer, RequestError> {
         let params = encode::OnlyMeta {
-            meta: Meta::new(Some(version), &self.peer.context.client, None, None),
+            meta: self.peer.describe(Some(version), None, None),
         };
         let ask = Ask {
             kind: Kind::Handshake,

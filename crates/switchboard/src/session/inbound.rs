@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::SessionContext;
-use super::peer::{Peer, Voice};
+use super::peer::Voice;
 use crate::event::Event;
-use crate::interact::ServerRequest;
+use crate::interact::{Offers, ServerRequest};
 use crate::mcp::{ErrorObject, Json};
 use crate::sync::lock;
 use crate::wire::{RequestId, decode, encode};
@@ -28,10 +28,23 @@ pub(super) struct Inbound {
 }
 
 /// A request that somebody has to be asked about.
-enum Question {
+#[derive(Clone, Copy)]
+pub(super) enum Question {
     Roots,
     Sample,
     Elicit,
+}
+
+impl Question {
+    /// What a server asks by this method, if that is offered to it.
+    pub(super) fn of(method: &str, offers: Offers) -> Option<Self> {
+        match method {
+            "roots/list" if offers.roots => Some(Self::Roots),
+            "sampling/createMessage" if offers.sampling => Some(Self::Sample),
+            "elicitation/create" if offers.elicitation => Some(Self::Elicit),
+            _ => None,
+        }
+    }
 }
 
 impl Inbound {
@@ -71,16 +84,13 @@ impl Inbound {
 pub(super) fn take<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params: &[u8]) {
     let peer = voice.peer();
     let offers = peer.context.interaction.offers();
-    let question = match method {
-        "ping" => return reply(voice, &id, Ok(&json!({}))),
-        "roots/list" if offers.roots => Question::Roots,
-        "sampling/createMessage" if offers.sampling => Question::Sample,
-        "elicitation/create" if offers.elicitation => Question::Elicit,
-        _ => {
-            let text = format!("{method} is not offered by this client");
-            let refusal = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, text);
-            return reply(voice, &id, Err(&refusal));
-        }
+    if method == "ping" {
+        return reply(voice, &id, Ok(&json!({})));
+    }
+    let Some(question) = Question::of(method, offers) else {
+        let text = format!("{method} is not offered by this client");
+        let refusal = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, text);
+        return reply(voice, &id, Err(&refusal));
     };
     let Some(params) = std::str::from_utf8(params)
         .ok()
@@ -97,9 +107,11 @@ pub(super) fn take<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params
     let speaker = Arc::clone(voice);
     peer.inbound.tasks.spawn(async move {
         let peer = speaker.peer();
+        let thinking = peer.life.think();
         let answer = cancel
-            .run_until_cancelled(ask(peer, question, params))
+            .run_until_cancelled(ask(&peer.context, question, params))
             .await;
+        drop(thinking);
         peer.inbound.done(&id);
         if let Some(answer) = answer {
             reply(&speaker, &id, answer.as_ref());
@@ -133,9 +145,12 @@ pub(super) fn log(context: &SessionContext, params: &[u8]) {
     });
 }
 
-async fn ask(peer: &Peer, question: Question, params: Json) -> Result<Value, ErrorObject> {
-    let context = &peer.context;
-    let _thinking = peer.life.think();
+/// Asks whoever can be asked.
+pub(super) async fn ask(
+    context: &SessionContext,
+    question: Question,
+    params: Json,
+) -> Result<Value, ErrorObject> {
     let request = ServerRequest {
         server: &context.server,
         params,

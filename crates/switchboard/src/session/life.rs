@@ -137,6 +137,13 @@ impl Patience {
         }
     }
 
+    /// The same, not counting the time that somebody was asked something on behalf of this request
+    /// alone.
+    pub(crate) fn without(mut self, thought: Duration) -> Self {
+        self.began += thought;
+        self
+    }
+
     pub(crate) fn start(self, life: &Life) -> Wait {
         Wait {
             patience: self,

@@ -75,7 +75,18 @@ impl Peer {
         let described = self
             .version()
             .filter(|version| version.era() == Era::Modern);
-        Meta::new(described, &self.context.client, token, trace)
+        self.describe(described, token, trace)
+    }
+
+    /// The same, for a version that may not be agreed on yet.
+    pub(super) fn describe<'a>(
+        &'a self,
+        version: Option<ProtocolVersion>,
+        token: Option<u64>,
+        trace: Option<&'a str>,
+    ) -> Meta<'a> {
+        let offers = self.context.interaction.offers();
+        Meta::new(version, &self.context.client, offers, token, trace)
     }
 
     pub(super) fn tap(&self, direction: Direction, line: &[u8]) {

@@ -3,12 +3,16 @@
 //! Tolerant: one malformed tool is left out and reported, a block of an unknown kind is carried
 //! through, extra members are ignored. What cannot be used at all is a [`Problem`], never a guess.
 
+mod input;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+pub(crate) use input::{InputRequest, InputRequired};
 
 use super::scan::NotJson;
 use super::{Answer, Problem, scan};
@@ -289,8 +293,22 @@ fn name_of(bytes: &[u8]) -> Option<String> {
     name
 }
 
+/// Why an answer to a call is not its result.
+#[derive(Debug, PartialEq)]
+pub(crate) enum NoResult {
+    Unusable(Problem),
+    /// The server wants to know something first.
+    InputRequired(Box<InputRequired>),
+}
+
+impl From<Problem> for NoResult {
+    fn from(problem: Problem) -> Self {
+        Self::Unusable(problem)
+    }
+}
+
 /// Decodes the answer of a tool, and of it no more than `most` blocks.
-pub(crate) fn call_tool_result(answer: &Answer, most: usize) -> Result<CallToolResult, Problem> {
+pub(crate) fn call_tool_result(answer: &Answer, most: usize) -> Result<CallToolResult, NoResult> {
     let mut result = CallToolResult::default();
     let mut content = None;
     let mut kind = None;
@@ -305,10 +323,7 @@ pub(crate) fn call_tool_result(answer: &Answer, most: usize) -> Result<CallToolR
         _ => {}
     })?;
     if let Some(kind) = kind.filter(|kind| *kind != b"\"complete\"") {
-        let kind = cut(String::from_utf8_lossy(kind).into_owned(), 100);
-        return Err(Problem::malformed(format!(
-            "a result of the unknown type {kind}"
-        )));
+        return Err(input::no_result(answer, kind));
     }
     result.is_error = is_error.unwrap_or(false);
     if let Some(content) = content.filter(|content| *content != b"null") {

@@ -1,7 +1,7 @@
 //! The messages that we send, as lines.
 //!
-//! Invariant: a line never holds a line end of its own: all text is escaped, and nothing is passed
-//! through as it is.
+//! Invariant: a line never holds a line end of its own: all text is escaped. Only a server's own
+//! state goes back as it came, and a valid string of JSON has no line end in it.
 
 mod value;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::RequestId;
 use crate::interact::Offers;
-use crate::mcp::{ErrorObject, Implementation, ProtocolVersion};
+use crate::mcp::{ErrorObject, Implementation, Json, ProtocolVersion};
 
 #[derive(Serialize)]
 struct Request<'a, P> {
@@ -44,6 +44,7 @@ pub(crate) fn call_tool(
     id: u64,
     tool: &str,
     arguments: &Map<String, Value>,
+    round: Option<&Round>,
     meta: &Meta<'_>,
 ) -> Vec<u8> {
     let mut text = Vec::with_capacity(512);
@@ -53,10 +54,35 @@ pub(crate) fn call_tool(
     value::string(&mut text, tool);
     text.extend_from_slice(br#","arguments":"#);
     value::object(&mut text, arguments);
+    if let Some(round) = round {
+        round.write(&mut text);
+    }
     text.extend_from_slice(br#","_meta":"#);
     write(&mut text, meta);
     text.extend_from_slice(b"}}\n");
     text
+}
+
+/// What a call carries along that answers a server's questions.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// The answers, by the names that the server gave its questions.
+    pub(crate) responses: Map<String, Value>,
+    /// What the server wants to be reminded of: a string as it was written.
+    pub(crate) state: Option<Json>,
+}
+
+impl Round {
+    fn write(&self, text: &mut Vec<u8>) {
+        if !self.responses.is_empty() {
+            text.extend_from_slice(br#","inputResponses":"#);
+            value::object(text, &self.responses);
+        }
+        if let Some(state) = &self.state {
+            text.extend_from_slice(br#","requestState":"#);
+            text.extend_from_slice(state.as_str().as_bytes());
+        }
+    }
 }
 
 pub(crate) fn notification(method: &str, params: Option<impl Serialize>) -> Vec<u8> {
@@ -151,9 +177,38 @@ struct SelfDescription<'a> {
     version: ProtocolVersion,
     #[serde(rename = "io.modelcontextprotocol/clientInfo")]
     client: &'a Implementation,
-    /// What servers may ask for comes with multi-round requests; until then, nothing.
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
-    capabilities: Map<String, Value>,
+    capabilities: Capabilities,
+}
+
+/// What a server may ask for in answer to a request.
+#[derive(Serialize)]
+struct Capabilities {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elicitation: Option<Elicitation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampling: Option<Plain>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roots: Option<Plain>,
+}
+
+#[derive(Default, Serialize)]
+struct Elicitation {
+    form: Plain,
+}
+
+/// Offered, without anything more to say about it.
+#[derive(Default, Serialize)]
+struct Plain {}
+
+impl From<Offers> for Capabilities {
+    fn from(offers: Offers) -> Self {
+        Self {
+            elicitation: offers.elicitation.then(Elicitation::default),
+            sampling: offers.sampling.then(Plain::default),
+            roots: offers.roots.then(Plain::default),
+        }
+    }
 }
 
 impl<'a> Meta<'a> {
@@ -161,13 +216,14 @@ impl<'a> Meta<'a> {
     pub(crate) fn new(
         modern: Option<ProtocolVersion>,
         client: &'a Implementation,
+        offers: Offers,
         token: Option<u64>,
         traceparent: Option<&'a str>,
     ) -> Self {
         let described = modern.map(|version| SelfDescription {
             version,
             client,
-            capabilities: Map::new(),
+            capabilities: offers.into(),
         });
         Self {
             token,

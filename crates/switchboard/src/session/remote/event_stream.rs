@@ -132,7 +132,7 @@ impl EventStream {
     ) -> Result<Answer, RequestError> {
         self.request(Kind::Ordinary, call.patience, call.progress.clone(), |id| {
             let meta = self.peer.meta(Some(id), call.trace);
-            encode::call_tool(id, call.tool, call.arguments, &meta)
+            encode::call_tool(id, call.tool, call.arguments, call.round, &meta)
         })
         .await
     }

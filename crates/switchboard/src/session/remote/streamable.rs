@@ -282,7 +282,7 @@ impl Streamable {
         };
         self.request(topic, call.patience, call.progress.clone(), |id| {
             let meta = self.peer.meta(Some(id), call.trace);
-            encode::call_tool(id, call.tool, call.arguments, &meta)
+            encode::call_tool(id, call.tool, call.arguments, call.round, &meta)
         })
         .await
     }
@@ -293,7 +293,7 @@ impl Streamable {
         patience: Patience,
     ) -> Result<Answer, RequestError> {
         let params = encode::OnlyMeta {
-            meta: encode::Meta::new(Some(version), &self.peer.context.client, None, None),
+            meta: self.peer.describe(Some(version), None, None),
         };
         let topic = Topic {
             version: Some(version),

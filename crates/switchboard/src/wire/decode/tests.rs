@@ -7,7 +7,7 @@ fn tool_page(answer: &Answer) -> Result<ToolPage, Problem> {
     super::tool_page(answer, 100)
 }
 
-fn call_tool_result(answer: &Answer) -> Result<CallToolResult, Problem> {
+fn call_tool_result(answer: &Answer) -> Result<CallToolResult, NoResult> {
     super::call_tool_result(answer, 3)
 }
 
@@ -128,11 +128,9 @@ fn an_empty_result_is_an_answer_and_an_unknown_kind_of_result_is_not() {
             ..Default::default()
         }
     );
-    let problem = call_tool_result(&answer(br#"{"resultType":"riddle"}"#)).unwrap_err();
-    assert_eq!(
-        problem.to_string(),
-        "a result of the unknown type \"riddle\""
-    );
+    let riddle = call_tool_result(&answer(br#"{"resultType":"riddle"}"#));
+    let problem = Problem::malformed("a result of the unknown type \"riddle\"");
+    assert_eq!(riddle, Err(NoResult::Unusable(problem)));
     assert!(call_tool_result(&answer(b"[]")).is_err());
     assert!(call_tool_result(&answer(br#"{"content":{}}"#)).is_err());
 }

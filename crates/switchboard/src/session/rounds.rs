@@ -1,0 +1,157 @@
+//! Calls that take several rounds: the server asks for something, and the call is sent again with
+//! the answers (modern era).
+//!
+//! Every round is a request of its own, with its own id; what belongs to a call travels with it and
+//! is seen by no other. The time that people take is not counted, and only this call waits for them.
+//!
+//! Invariant: a call that has had a round is never *not sent*: its server knows of it.
+
+use std::time::Duration;
+
+use serde_json::Map;
+use tokio::time::Instant;
+
+use super::inbound::{self, Question};
+use super::peer::Peer;
+use super::{Delivery, Failed, RequestError, Session, ToolRequest};
+use crate::interact::Offers;
+use crate::mcp::{CallToolResult, Era};
+use crate::wire::Problem;
+use crate::wire::decode::{InputRequest, InputRequired, NoResult};
+use crate::wire::encode::Round;
+
+/// How long a server that asks for nothing, but wants to be asked again, is left alone; longer from
+/// round to round.
+const BREATHER: Duration = Duration::from_millis(250);
+/// How much of a method's name is shown.
+const SHOWN: usize = 64;
+
+/// Answers what the server asked, again and again, until there is a result.
+pub(super) async fn go_on(
+    session: &Session,
+    request: &ToolRequest<'_>,
+    asked: Box<InputRequired>,
+) -> Result<CallToolResult, RequestError> {
+    let Some(peer) = session.peer() else {
+        return Err(malformed("a server in this process cannot ask in this way"));
+    };
+    let is_modern = peer
+        .version()
+        .is_some_and(|version| version.era() == Era::Modern);
+    if !is_modern {
+        return Err(malformed("it asks for input, which its version cannot do"));
+    }
+    let mut asked = *asked;
+    let mut patience = request.patience;
+    let limit = peer.context.limits.input_rounds;
+    for number in 1..=limit {
+        let began = Instant::now();
+        let is_question = !asked.requests.is_empty();
+        let round = tokio::select! {
+            biased;
+            end = session.ended() => {
+                let delivery = Delivery::Unknown;
+                return Err(RequestError::Lost { delivery, end });
+            }
+            round = answer(peer, asked, number) => round?,
+        };
+        if is_question {
+            patience = patience.without(began.elapsed());
+        }
+        let next = ToolRequest {
+            patience,
+            progress: request.progress.clone(),
+            round: Some(&round),
+            ..*request
+        };
+        match session.exchange(&next).await.map_err(known_to_the_server)? {
+            Ok(result) => return Ok(result),
+            Err(NoResult::Unusable(problem)) => return Err(RequestError::Unusable(problem)),
+            Err(NoResult::InputRequired(again)) => asked = *again,
+        }
+    }
+    Err(RequestError::Unusable(Problem::TooManyRounds { limit }))
+}
+
+/// Has all questions of one round answered, one after the other: people read them.
+async fn answer(peer: &Peer, asked: InputRequired, number: usize) -> Result<Round, RequestError> {
+    let offers = peer.context.interaction.offers();
+    let mut questions = Vec::with_capacity(asked.requests.len());
+    for request in asked.requests {
+        // Before anybody is asked: what cannot be answered in full is not sent.
+        let Some(question) = offered(&request, offers) else {
+            let method: String = request.method.chars().take(SHOWN).collect();
+            return Err(malformed(format!(
+                "it asks for `{method}`, which is not offered to servers here"
+            )));
+        };
+        questions.push((question, request));
+    }
+    if questions.is_empty() {
+        let longer = u32::try_from(number).unwrap_or(u32::MAX);
+        tokio::time::sleep(BREATHER.saturating_mul(longer)).await;
+    }
+    let mut responses = Map::with_capacity(questions.len());
+    for (question, InputRequest { key, params, .. }) in questions {
+        let answer = inbound::ask(&peer.context, question, params).await;
+        let answer =
+            answer.map_err(|error| malformed(format!("what it asks for was refused: {error}")))?;
+        responses.insert(key, answer);
+    }
+    Ok(Round {
+        responses,
+        state: asked.state,
+    })
+}
+
+/// The question that a request for input stands for, if servers were told that they may ask it.
+fn offered(request: &InputRequest, offers: Offers) -> Option<Question> {
+    #[derive(serde::Deserialize)]
+    struct Mode {
+        mode: Option<String>,
+    }
+    let question = Question::of(&request.method, offers)?;
+    if let Question::Elicit = question {
+        // A form, if nothing is said; addresses to be opened are not offered.
+        let written: Mode = serde_json::from_str(request.params.as_str()).ok()?;
+        if written.mode.is_some_and(|mode| mode != "form") {
+            return None;
+        }
+    }
+    Some(question)
+}
+
+fn malformed(what: impl Into<String>) -> RequestError {
+    RequestError::Unusable(Problem::Malformed(what.into()))
+}
+
+/// A later round that was not sent belongs to a call that the server knows of.
+fn known_to_the_server(error: RequestError) -> RequestError {
+    let delivery = Delivery::Unknown;
+    match error {
+        RequestError::Lost {
+            delivery: Delivery::NotSent,
+            end,
+        } => RequestError::Lost { delivery, end },
+        RequestError::TimedOut {
+            delivery: Delivery::NotSent,
+            after,
+            idle,
+            misaddressed,
+        } => RequestError::TimedOut {
+            delivery,
+            after,
+            idle,
+            misaddressed,
+        },
+        RequestError::Failed(failed) if failed.delivery == Delivery::NotSent => {
+            RequestError::Failed(Failed { delivery, ..failed })
+        }
+        RequestError::Congested { .. }
+        | RequestError::NoRoom { .. }
+        | RequestError::TooLong { .. } => RequestError::Failed(Failed::unknown(format!(
+            "the answers to its questions could not be sent: {error}"
+        ))),
+        other => other,
+    }
+}

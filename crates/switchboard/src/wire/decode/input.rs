@@ -1,0 +1,116 @@
+//! Answers that are no result yet: the server asks for something first (modern era).
+
+use super::{NoResult, cut, json, text};
+use crate::mcp::Json;
+use crate::wire::{Answer, Problem, scan};
+
+/// More questions at a time than this nobody answers.
+const MOST_QUESTIONS: usize = 32;
+
+/// What the server wants to know before it goes on.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct InputRequired {
+    /// In the order of the server, no name twice.
+    pub(crate) requests: Vec<InputRequest>,
+    /// What it wants to be reminded of: a string as it was written, which nobody looks into.
+    pub(crate) state: Option<Json>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct InputRequest {
+    /// How the server calls this question.
+    pub(crate) key: String,
+    pub(crate) method: String,
+    pub(crate) params: Json,
+}
+
+/// What an answer is that is not complete.
+#[cold]
+pub(super) fn no_result(answer: &Answer, kind: &[u8]) -> NoResult {
+    if text(kind).as_deref() != Some("input_required") {
+        let kind = cut(String::from_utf8_lossy(kind).into_owned(), 100);
+        return Problem::malformed(format!("a result of the unknown type {kind}")).into();
+    }
+    match input_required(answer) {
+        Ok(asked) => NoResult::InputRequired(Box::new(asked)),
+        Err(problem) => problem.into(),
+    }
+}
+
+fn input_required(answer: &Answer) -> Result<InputRequired, Problem> {
+    let (mut requests, mut state) = (None, None);
+    answer.members(|key, value| match key {
+        b"inputRequests" => requests = Some(value),
+        b"requestState" => state = Some(value),
+        _ => {}
+    })?;
+    let given = |value: &&[u8]| *value != b"null";
+    let state = match state.filter(given) {
+        None => None,
+        Some(written) if written.starts_with(b"\"") => Some(
+            json(written).ok_or_else(|| Problem::malformed("`requestState` is not valid text"))?,
+        ),
+        Some(_) => return Err(Problem::malformed("`requestState` is not a string")),
+    };
+    let requests = match requests.filter(given) {
+        Some(written) => input_requests(written)?,
+        None => Vec::new(),
+    };
+    if requests.is_empty() && state.is_none() {
+        return Err(Problem::malformed(
+            "it asks for input, but says not for which",
+        ));
+    }
+    Ok(InputRequired { requests, state })
+}
+
+fn input_requests(written: &[u8]) -> Result<Vec<InputRequest>, Problem> {
+    let mut requests = Vec::new();
+    let mut problem = None;
+    let scanned = scan::members(written, |key, value| {
+        if problem.is_none() {
+            match input_request(&key, value, &requests) {
+                Ok(request) => requests.push(request),
+                Err(what) => problem = Some(what),
+            }
+        }
+    });
+    match (scanned, problem) {
+        (Ok(()), None) => Ok(requests),
+        (_, Some(what)) => Err(Problem::malformed(what)),
+        (Err(_), None) => Err(Problem::malformed("`inputRequests` is not an object")),
+    }
+}
+
+fn input_request(
+    key: &[u8],
+    value: &[u8],
+    before: &[InputRequest],
+) -> Result<InputRequest, String> {
+    let key = std::str::from_utf8(key)
+        .map_err(|_| "a name in `inputRequests` is not valid text")?
+        .to_owned();
+    if before.iter().any(|request| request.key == key) {
+        return Err("a name in `inputRequests` stands twice".to_owned());
+    }
+    if before.len() == MOST_QUESTIONS {
+        return Err(format!(
+            "it asks for more than {MOST_QUESTIONS} things at a time"
+        ));
+    }
+    let (mut method, mut params) = (None, None);
+    scan::members(value, |key, value| match &*key {
+        b"method" => method = text(value).map(|method| method.into_owned()),
+        b"params" => params = json(value),
+        _ => {}
+    })
+    .map_err(|_| "a request for input is not an object")?;
+    Ok(InputRequest {
+        key,
+        method: method.ok_or("a request for input has no `method`")?,
+        params: match params {
+            Some(params) => params,
+            None => json(b"{}").ok_or("a request for input has no `params`")?,
+        },
+    })
+}
