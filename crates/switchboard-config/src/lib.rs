@@ -63,7 +63,7 @@ pub use policy::{Ban, Profile, ServerMatch, ServerPolicy};
 pub use secret::{Secret, secrets_in_arguments, secrets_in_variable};
 pub use server::{
     InheritEnv, InvalidServerName, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig,
-    ServerName, StdioConfig, TransportConfig,
+    ServerName, StdioConfig, TlsFiles, TransportConfig,
 };
 pub use settings::{
     ClosedBy, DEADLINE_KEYS, DisabledServer, LIMIT_KEYS, ProjectRules, RuleAction, RuleGrammar,

@@ -91,6 +91,8 @@ pub enum Shape {
     Count,
     /// When reconnecting stops.
     Reconnect,
+    /// Files with certificates.
+    Tls,
     /// Not looked at yet.
     Anything,
     /// An object of bounds on size and count.

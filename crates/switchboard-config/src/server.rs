@@ -232,6 +232,20 @@ pub struct RemoteConfig {
     pub headers: BTreeMap<String, Secret>,
     /// A command that prints further headers.
     pub headers_helper: Option<String>,
+    /// Certificates of its own.
+    pub tls: TlsFiles,
+}
+
+/// The files of a server with certificates of its own, all in PEM format.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// Who vouches for the server, besides those that the system trusts.
+    pub ca: Option<PathBuf>,
+    /// Our own certificate; never without its key.
+    pub cert: Option<PathBuf>,
+    /// The key of our own certificate.
+    pub key: Option<PathBuf>,
 }
 
 impl RemoteConfig {
@@ -242,6 +256,7 @@ impl RemoteConfig {
             kind,
             headers: BTreeMap::new(),
             headers_helper: None,
+            tls: TlsFiles::default(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::layer::Scope;
 use crate::raw::{Finding, RawKind, RawMember, RawValue};
 use crate::reference;
 use crate::server::{
-    ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig, ServerName, StdioConfig,
+    ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig, ServerName, StdioConfig, TlsFiles,
     TransportConfig,
 };
 use fields::{Fields, Located};
@@ -245,7 +245,43 @@ fn read_remote(fields: &mut Fields<'_>, kind: RemoteKind) -> Result<TransportCon
     let mut remote = RemoteConfig::new(read_url(fields)?, kind);
     remote.headers = fields.secrets("headers", fields::check_header);
     remote.headers_helper = fields.plain_text("headersHelper");
+    remote.tls = read_tls(fields);
     Ok(TransportConfig::Remote(remote))
+}
+
+/// What may stand in `tls`.
+pub(crate) const TLS_KEYS: [&str; 3] = ["ca", "cert", "key"];
+
+fn read_tls(fields: &mut Fields<'_>) -> TlsFiles {
+    let mut tls = TlsFiles::default();
+    let Some(member) = fields.raw.member("tls") else {
+        return tls;
+    };
+    if !matches!(member.value.kind, RawKind::Object(_)) {
+        fields.fail_type(member, "an object such as { \"ca\": \"ca.pem\" }");
+        return tls;
+    }
+    let mut file = |key: &str| {
+        let path = fields.text_of(member.value.member(key)?)?;
+        if path.is_empty() {
+            let problem = EntryProblem::new(format!("`{key}` in `tls` is empty"));
+            fields.fail(
+                member,
+                problem.hint("write the path of a file in PEM format"),
+            );
+            return None;
+        }
+        Some(fields.context.resolve(&path))
+    };
+    [tls.ca, tls.cert, tls.key] = TLS_KEYS.map(&mut file);
+    if tls.cert.is_some() != tls.key.is_some() {
+        let problem = EntryProblem::new("`cert` and `key` in `tls` go together");
+        fields.fail(member, problem.hint("give both, or only `ca`"));
+    }
+    let suggest = |key: &str| keys::nearest(key, &TLS_KEYS);
+    let is_known = |key: &str| TLS_KEYS.contains(&key);
+    warn_of_unknown_keys(fields, member.value.members(), is_known, suggest);
+    tls
 }
 
 fn read_proxy(fields: &mut Fields<'_>) -> Result<TransportConfig, Located> {
@@ -334,11 +370,11 @@ fn warn_of_unknown_keys(
 }
 
 impl EntryContext<'_> {
-    /// `cwd` as the host is to take it: a project's is relative to its root.
-    fn resolve(&self, cwd: &str) -> PathBuf {
+    /// A path as the host is to take it: a project's is relative to its root.
+    fn resolve(&self, path: &str) -> PathBuf {
         match self.base {
-            Some(base) => base.join(cwd),
-            None => PathBuf::from(cwd),
+            Some(base) => base.join(path),
+            None => PathBuf::from(path),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::keys;
 use crate::raw::{RawKind, RawValue};
 use crate::secret::{MASK, looks};
 use crate::server::{InheritEnv, RemoteConfig, ServerConfig, StdioConfig, TransportConfig};
+use crate::validate::TLS_KEYS;
 
 /// An entry as somebody wrote it, with secrets masked. It always has a `type`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -106,6 +107,14 @@ fn put_remote(put: &mut impl FnMut(&str, Option<Json>), remote: &RemoteConfig) {
         "headersHelper",
         remote.headers_helper.as_ref().map(|helper| json!(helper)),
     );
+    let files = [&remote.tls.ca, &remote.tls.cert, &remote.tls.key];
+    let files = TLS_KEYS.iter().zip(files);
+    let files = files.filter_map(|(key, file)| {
+        let file = file.as_ref()?.to_string_lossy();
+        Some(((*key).to_owned(), json!(file)))
+    });
+    let files: Map<String, Json> = files.collect();
+    put("tls", (!files.is_empty()).then(|| json!(files)));
 }
 
 fn put_settings(put: &mut impl FnMut(&str, Option<Json>), config: &ServerConfig) {

@@ -103,10 +103,12 @@ fn whole_entries() -> [Value; 2] {
             "keepDaemons": false, "trustAnnotations": false, "tools": { "t": "ask" },
             "auth": { "kind": "none" }, "oauth": { "clientId": "x" }, "id": "1", "name": "n",
             "headers": { "H": "1" }, "headersHelper": "none",
+            "tls": { "ca": "ca.pem" },
         }),
         json!({
             "type": "http", "url": "https://example.com/${REGION}",
             "headers": { "A": "1", "B": "Bearer ${TOKEN}" }, "headersHelper": "helper --x",
+            "tls": { "ca": "ca.pem", "cert": "${REGION}.pem", "key": "key.pem" },
             "trustAnnotations": false, "tools": { "t": "ask" }, "auth": { "kind": "none" },
             "oauth": { "clientId": "x" }, "id": "1", "name": "n", "env": { "A": "1" },
             "inheritEnv": ["C"], "keepDaemons": false,

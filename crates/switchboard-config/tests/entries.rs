@@ -143,15 +143,42 @@ fn every_key_of_a_remote_server_is_read() {
     let json = json!({
         "url": "http://${HOST:-localhost}:3000",
         "headers": { "Authorization": "Bearer ${TOKEN}", "X-Retries": 3 },
-        "headersHelper": "print-headers ${TOKEN}"
+        "headersHelper": "print-headers ${TOKEN}",
+        "tls": { "ca": "${HOST:-certs}/ca.pem", "cert": "/c.pem", "key": "/k.pem" }
     });
     let mut expected = ServerConfig::remote("http://localhost:3000", RemoteKind::Negotiated)
         .header("Authorization", "Bearer hush")
         .header("X-Retries", "3");
     if let TransportConfig::Remote(remote) = &mut expected.transport {
         remote.headers_helper = Some("print-headers ${TOKEN}".to_owned());
+        remote.tls.ca = Some("certs/ca.pem".into());
+        remote.tls.cert = Some("/c.pem".into());
+        remote.tls.key = Some("/k.pem".into());
     }
     assert_eq!(parse(&json), Ok(expected));
+}
+
+#[test]
+fn certificates_that_make_no_sense_are_refused() {
+    let url = "https://example.com";
+    refuse(&[
+        (
+            json!({ "url": url, "tls": "ca.pem" }),
+            "`tls` must be an object such as { \"ca\": \"ca.pem\" }, not a string",
+        ),
+        (
+            json!({ "url": url, "tls": { "ca": true } }),
+            "`ca` must be a string, not a boolean",
+        ),
+        (
+            json!({ "url": url, "tls": { "ca": "" } }),
+            "`ca` in `tls` is empty",
+        ),
+        (
+            json!({ "url": url, "tls": { "cert": "c.pem" } }),
+            "`cert` and `key` in `tls` go together",
+        ),
+    ]);
 }
 
 #[test]

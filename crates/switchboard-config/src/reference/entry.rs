@@ -8,7 +8,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "type",
         Part::Every,
         Shape::Type,
-        "How the server is reached. `http` and `streamable-http` mean the same. Of these, `stdio` works today.",
+        "How the server is reached. `http` and `streamable-http` mean the same.",
     )
     .default("`stdio` with `command`; with `url`, streamable HTTP and then SSE are tried")
     .example(r#""stdio""#)
@@ -84,7 +84,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "headers",
         Part::Remote,
         Shape::Headers,
-        "Headers that go with every request.",
+        "Headers that go with every request. They are secrets: they go to the server's own origin, and over `http://` only to this machine.",
     )
     .default("none")
     .example(r#"{ "Authorization": "Bearer ${TOKEN}" }"#)
@@ -95,10 +95,20 @@ pub const ENTRY_KEYS: &[Key] = &[
         "headersHelper",
         Part::Remote,
         Shape::Text,
-        "A command that prints further headers.",
+        "A command line for `sh` that prints further headers: a JSON object of strings, or lines such as `Name: value`. They win over `headers`. It runs before the first request, and again when the server answers 401 or 403.",
     )
     .default("none")
     .example(r#""print-headers --json""#)
+    .asks_again(),
+    Key::new(
+        "tls",
+        Part::Remote,
+        Shape::Tls,
+        "Certificates in PEM format: `ca` vouches for the server besides those that the system trusts, `cert` and `key` are shown to a server that asks who you are. A project's paths are relative to the project's root.",
+    )
+    .default("what the system trusts")
+    .example(r#"{ "ca": "certs/ca.pem" }"#)
+    .filled_in()
     .asks_again(),
     Key::new(
         "auth",
@@ -120,7 +130,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "id",
         Part::Remote,
         Shape::Text,
-        "Which server of the account, for `claudeai-proxy`.",
+        "Which server of your claude.ai account, for `claudeai-proxy`.",
     )
     .example(r#""srv_1""#)
     .asks_again(),
@@ -169,7 +179,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "lazy",
         Part::Every,
         Shape::Flag,
-        "Started by the first call.",
+        "Started by the first call; until then its tools are those of the last time.",
     )
     .default("`false`")
     .example("true"),

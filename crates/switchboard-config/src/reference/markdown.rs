@@ -95,6 +95,7 @@ fn looks(shape: Shape) -> String {
         Shape::Millis => "milliseconds, up to a day",
         Shape::Count => "a whole number from 1",
         Shape::Reconnect => "an object with `maxAttempts`, a whole number from 0",
+        Shape::Tls => "an object with `ca`, or with `cert` and `key`, or with all three: paths",
         Shape::Anything => "anything",
         Shape::Limits => return numbers(&LIMIT_KEYS),
         Shape::Deadlines => return numbers(&DEADLINE_KEYS),

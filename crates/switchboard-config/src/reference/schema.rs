@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::{ATTEMPTS, BOUND, COUNT, ENTRY_KEYS, Key, MILLIS, SETTINGS_KEYS, Shape};
 use crate::server::MAX_NAME_CHARS;
 use crate::settings::{DEADLINE_KEYS, LIMIT_KEYS};
-use crate::validate::type_names;
+use crate::validate::{TLS_KEYS, type_names};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -151,6 +151,15 @@ fn shape_schema(shape: Shape) -> Json {
         Shape::Reconnect => json!({
             "type": "object",
             "properties": { "maxAttempts": within(&ATTEMPTS) },
+            "additionalProperties": false,
+        }),
+        Shape::Tls => json!({
+            "type": "object",
+            "properties": TLS_KEYS
+                .map(|key| (key.to_owned(), json!({ "type": "string", "minLength": 1, "pattern": NO_NUL })))
+                .into_iter()
+                .collect::<Map<_, _>>(),
+            "dependentRequired": { "cert": ["key"], "key": ["cert"] },
             "additionalProperties": false,
         }),
         Shape::Anything => json!({}),

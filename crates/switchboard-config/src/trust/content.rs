@@ -25,7 +25,7 @@ pub(super) enum Weight {
 }
 
 /// Every known key. One that is not known is not read, and has no weight.
-pub(super) const WEIGHTS: [(&str, Weight); 23] = [
+pub(super) const WEIGHTS: [(&str, Weight); 24] = [
     ("type", Weight::Expanded),
     ("command", Weight::Expanded),
     ("args", Weight::Expanded),
@@ -36,6 +36,7 @@ pub(super) const WEIGHTS: [(&str, Weight); 23] = [
     ("keepDaemons", Weight::AsWritten),
     ("headers", Weight::AsWritten),
     ("headersHelper", Weight::AsWritten),
+    ("tls", Weight::AsWritten),
     ("auth", Weight::AsWritten),
     ("oauth", Weight::AsWritten),
     ("id", Weight::AsWritten),

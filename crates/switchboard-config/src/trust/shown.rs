@@ -211,7 +211,7 @@ fn masked(piece: &Piece<'_>) -> String {
 /// Which of the user's variables an entry reads.
 fn variables(raw: &RawValue) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for key in ["command", "args", "cwd", "url", "env", "headers"] {
+    for key in ["command", "args", "cwd", "url", "env", "headers", "tls"] {
         if let Some(member) = raw.member(key) {
             collect_variables(&member.value, &mut names);
         }
