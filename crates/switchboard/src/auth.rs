@@ -8,11 +8,14 @@ pub(crate) mod challenge;
 pub(crate) mod credential;
 pub(crate) mod fixed;
 pub(crate) mod helper;
+pub(crate) mod login;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::id::ServerName;
 use crate::interact::BoxFuture;
+use crate::sync::lock;
+use crate::telemetry::Redactor;
 pub use challenge::{Challenge, ChallengeScheme};
 pub use credential::Credential;
 pub use fixed::{Bearer, StaticHeaders};
@@ -232,6 +235,48 @@ impl AuthProvider for WithHeaders {
         Box::pin(async move {
             let credential = self.provider.credential(request).await?;
             Ok(credential.over(self.headers.held()))
+        })
+    }
+
+    fn refused<'a>(&'a self, refusal: AuthRefusal<'a>) -> BoxFuture<'a, AuthVerdict> {
+        self.provider.refused(refusal)
+    }
+}
+
+/// Has what a provider gives masked from then on, wherever the server is quoted.
+pub(crate) struct Learning {
+    provider: Arc<dyn AuthProvider>,
+    redactor: Redactor,
+    last: Mutex<Credential>,
+}
+
+impl Learning {
+    pub(crate) fn new(provider: Arc<dyn AuthProvider>, redactor: Redactor) -> Self {
+        Self {
+            provider,
+            redactor,
+            last: Mutex::default(),
+        }
+    }
+
+    fn learn(&self, credential: &Credential) {
+        let mut last = lock(&self.last);
+        if *last != *credential {
+            self.redactor.learn(credential.secrets());
+            last.clone_from(credential);
+        }
+    }
+}
+
+impl AuthProvider for Learning {
+    fn credential<'a>(
+        &'a self,
+        request: AuthRequest<'a>,
+    ) -> BoxFuture<'a, Result<Credential, AuthError>> {
+        Box::pin(async move {
+            let credential = self.provider.credential(request).await?;
+            self.learn(&credential);
+            Ok(credential)
         })
     }
 

@@ -38,6 +38,7 @@ use crate::interact::Interaction;
 use crate::limits::{Deadlines, Limits};
 use crate::permission::{Policy, Rule};
 use crate::server::ServerHandle;
+use crate::server::state::Phase;
 use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
 use crate::sync::lock;
 use crate::transport::children::Children;
@@ -245,7 +246,7 @@ impl Host {
         let server = self
             .shared
             .add_dynamic(&LaunchSpec::from_code(name, config))?;
-        server.no_longer_starting().await;
+        server.settled().await;
         self.connected(&server)
     }
 
@@ -307,8 +308,11 @@ impl Host {
             }
         }
         for (name, server) in added {
-            server.no_longer_starting().await;
-            if let Err(error) = self.connected(&server) {
+            let state = server.no_longer_starting().await;
+            // One that is started by the first call has not failed.
+            if state.phase != Phase::Dormant
+                && let Err(error) = self.connected(&server)
+            {
                 result.errors.insert(name.clone(), error.to_string());
             }
             result.added.push(name);

@@ -271,6 +271,10 @@ impl ServerHandle {
             generation: state.generation,
             connect_time: state.connect_time,
             attempt: state.attempt,
+            challenge: match state.phase {
+                Phase::NeedsAuth(login) => Some(login.challenge),
+                _ => None,
+            },
             hello: state.hello.as_deref().cloned(),
             notes: notes.collect(),
             stderr: stderr.filter(|text| !text.is_empty()),

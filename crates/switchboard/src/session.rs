@@ -22,13 +22,14 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
-use crate::auth::Challenge;
+use crate::auth::login::LoginWanted;
 use crate::budget::Budget;
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::interact::Interaction;
 use crate::limits::{LARGE, Limits, legible};
 use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, ServerHello};
+use crate::server::status::Stage;
 use crate::telemetry::{Redactor, WireTap};
 use crate::wire::Problem;
 use crate::wire::decode::{self, NoResult, ToolPage};
@@ -72,7 +73,7 @@ pub(crate) enum SessionEnd {
     /// One request after the other failed.
     Failing(String),
     /// The server wants a login.
-    NeedsLogin(Box<Challenge>),
+    NeedsLogin(Box<LoginWanted>),
     /// We ended it.
     Closed,
 }
@@ -93,7 +94,7 @@ impl fmt::Display for SessionEnd {
             Self::Failing(last) => {
                 write!(f, "one request after the other failed, the last: {last}")
             }
-            Self::NeedsLogin(_) => f.write_str("the server wants a login"),
+            Self::NeedsLogin(login) => login.fmt(f),
             Self::Closed => f.write_str("the connection was closed"),
         }
     }
@@ -121,8 +122,8 @@ pub(crate) enum RequestError {
     Unusable(Problem),
     #[error(transparent)]
     Failed(Failed),
-    #[error("the server wants a login")]
-    NeedsLogin(Box<Challenge>),
+    #[error("{0}")]
+    NeedsLogin(Box<LoginWanted>),
     #[error("{}{}", timeout_text(*.after, *.idle), misaddressed_text(*.misaddressed))]
     TimedOut {
         after: Duration,
@@ -143,6 +144,10 @@ pub(crate) struct Failed {
     /// How long the server asks to be left alone.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) what: String,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+    /// The step that it did not get past, were it the first request of all.
+    pub(crate) stage: Stage,
 }
 
 impl Failed {
@@ -153,6 +158,8 @@ impl Failed {
             status: None,
             retry_after: None,
             what: what.into(),
+            hint: None,
+            stage: Stage::Open,
         }
     }
 }

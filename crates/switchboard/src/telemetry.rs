@@ -1,5 +1,9 @@
 //! Seeing what goes over the wire.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
 use crate::id::ServerName;
 use crate::mcp::{ErrorObject, Json};
 
@@ -23,40 +27,72 @@ pub trait WireTap: Send + Sync + 'static {
 /// The secrets of one server's entry, to be masked wherever its traffic or its words are shown.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
-    secrets: Vec<String>,
+    secrets: Arc<[String]>,
+    /// Those that came later, newest last: logins change.
+    learnt: Arc<ArcSwap<Vec<String>>>,
 }
 
 impl Redactor {
     /// Shorter values (`1`, `true`, `8080`) would mask half of any text.
     const SHORTEST: usize = 8;
 
+    /// As many are learnt; a server that still repeats older ones has been replaced long since.
+    const MOST_LEARNT: usize = 64;
+
     pub(crate) fn new(values: impl IntoIterator<Item = String>) -> Self {
-        let mut secrets: Vec<_> = values
-            .into_iter()
-            .flat_map(|value| {
-                // A key of several lines is printed, and cut, line by line.
-                let lines: Vec<_> = value.lines().map(str::to_owned).collect();
-                lines.into_iter().chain([as_json(&value), value])
-            })
-            .filter(|value| value.len() >= Self::SHORTEST)
-            .collect();
-        // The longest first, so that a secret that contains another is masked whole.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        secrets.dedup();
-        Self { secrets }
+        Self {
+            secrets: spellings(values).into(),
+            learnt: Arc::default(),
+        }
+    }
+
+    /// Masks these from now on as well, wherever this redactor is used.
+    pub(crate) fn learn(&self, values: impl IntoIterator<Item = String>) {
+        let new = spellings(values);
+        self.learnt.rcu(|known| {
+            let known = known.iter().filter(|secret| !new.contains(secret));
+            let mut all: Vec<_> = known.cloned().chain(new.clone()).collect();
+            let surplus = all.len().saturating_sub(Self::MOST_LEARNT);
+            all.drain(..surplus);
+            all
+        });
     }
 
     pub(crate) fn redact(&self, text: &str) -> String {
-        self.secrets
-            .iter()
-            .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+        let learnt = self.learnt.load();
+        let mut secrets: Vec<_> = self.secrets.iter().chain(learnt.iter()).collect();
+        if !learnt.is_empty() {
+            secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        }
+        let secrets = secrets.into_iter();
+        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
     }
+
+    fn is_empty(&self) -> bool {
+        self.secrets.is_empty() && self.learnt.load().is_empty()
+    }
+}
+
+/// How secrets may be spelled; the longest first, so that one that contains another is masked whole.
+fn spellings(values: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut secrets: Vec<_> = values
+        .into_iter()
+        .flat_map(|value| {
+            // A key of several lines is printed, and cut, line by line.
+            let lines: Vec<_> = value.lines().map(str::to_owned).collect();
+            lines.into_iter().chain([as_json(&value), value])
+        })
+        .filter(|value| value.len() >= Redactor::SHORTEST)
+        .collect();
+    secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    secrets.dedup();
+    secrets
 }
 
 impl Redactor {
     /// Masks what a server says in an error.
     pub(crate) fn redact_error(&self, error: &mut ErrorObject) {
-        if !self.secrets.is_empty() {
+        if !self.is_empty() {
             error.message = self.redact(&error.message);
             error.data = error.data.take().and_then(|data| self.redact_json(data));
         }
@@ -64,7 +100,7 @@ impl Redactor {
 
     /// Masks a piece of JSON; drops it if masking broke it.
     pub(crate) fn redact_json(&self, json: Json) -> Option<Json> {
-        if self.secrets.is_empty() {
+        if self.is_empty() {
             return Some(json);
         }
         Json::parse(&self.redact(json.as_str())).ok()
@@ -79,7 +115,8 @@ fn as_json(text: &str) -> String {
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Redactor({} secrets)", self.secrets.len())
+        let count = self.secrets.len() + self.learnt.load().len();
+        write!(f, "Redactor({count} secrets)")
     }
 }
 
@@ -99,5 +136,19 @@ mod tests {
         assert_eq!(redactor.redact(&line), r#"{"key":"***","port":"8080"}"#);
         assert_eq!(redactor.redact(&secret), "***");
         assert_eq!(redactor.redact("pass\"word\\1-and-more"), "***");
+    }
+
+    #[test]
+    fn what_is_learnt_later_is_masked_by_every_copy() {
+        let redactor = Redactor::new(["first-secret".to_owned()]);
+        let copy = redactor.clone();
+        redactor.learn(["first-secret-longer".to_owned()]);
+        assert_eq!(copy.redact("first-secret-longer, first-secret"), "***, ***");
+        for number in 0..10 * Redactor::MOST_LEARNT {
+            redactor.learn([format!("token-number-{number:04}")]);
+        }
+        assert_eq!(copy.redact("token-number-0639"), "***");
+        assert_eq!(copy.redact("token-number-0000"), "token-number-0000");
+        assert_eq!(copy.redact("first-secret"), "***");
     }
 }

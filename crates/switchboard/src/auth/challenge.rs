@@ -7,6 +7,7 @@ use std::fmt;
 
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
+use serde::Serialize;
 
 use crate::content::sanitize::for_terminal;
 
@@ -20,13 +21,14 @@ const MAX_BYTES: usize = 8 * 1024;
 const SHOWN_CHARS: usize = 200;
 
 /// What a server that refuses a request wants instead. Written by the server: not to be trusted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
 pub struct Challenge {
     schemes: Vec<ChallengeScheme>,
 }
 
 /// One way to authorize that the server knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ChallengeScheme {
     /// `Bearer`, `Basic`, …, as the server spells it.

@@ -78,11 +78,6 @@ impl Credential {
         &self.0
     }
 
-    /// Takes it apart for the one place that sends it.
-    pub(crate) fn into_headers(self) -> HeaderMap {
-        self.0
-    }
-
     /// These headers and those below that they do not replace.
     pub(crate) fn over(mut self, below: &Self) -> Self {
         for (name, value) in &below.0 {

@@ -1,5 +1,6 @@
 //! How a host is put together.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use super::plan::Filed;
 use super::site::{Retries, Sites};
 use super::sleep::{self, Asleep};
 use super::{Host, ServerError, Servers, Shared};
+use crate::auth::AuthProvider;
 use crate::budget::Budget;
 use crate::catalog::Publisher;
 use crate::content::spill::Spill;
@@ -35,6 +37,7 @@ use crate::transport::environment::Variables;
 use crate::transport::guardian::Guardian;
 use crate::transport::memory::LocalServer;
 use crate::transport::orphans::Adoption;
+use crate::transport::proxy::AllowedOrigins;
 use crate::transport::tag::HostTag;
 
 /// Puts a host together. Nothing runs before [`HostBuilder::start`].
@@ -60,6 +63,9 @@ pub struct HostBuilder {
     profile: Profile,
     network: Network,
     asleep: Asleep,
+    auth: BTreeMap<String, Arc<dyn AuthProvider>>,
+    claude_ai: Option<Arc<dyn AuthProvider>>,
+    claude_ai_origins: AllowedOrigins,
 }
 
 enum Wanted {
@@ -101,6 +107,9 @@ impl Default for HostBuilder {
             profile: Profile::Local,
             network: Network::default(),
             asleep: Arc::new(sleep::by_the_clocks),
+            auth: BTreeMap::new(),
+            claude_ai: None,
+            claude_ai_origins: AllowedOrigins::default(),
         }
     }
 }
@@ -248,6 +257,32 @@ impl HostBuilder {
         self
     }
 
+    /// Who authorizes requests to the remote server of this name. Its headers win over those of the
+    /// entry; a `headersHelper` of the entry is not run.
+    pub fn auth(mut self, server: impl Into<String>, provider: impl AuthProvider) -> Self {
+        self.auth.insert(server.into(), Arc::new(provider));
+        self
+    }
+
+    /// Who provides the bearer of the user's claude.ai account. It goes to entries of the type
+    /// `claudeai-proxy` alone, and only to claude.ai itself. Without it they need a login.
+    pub fn claude_ai(mut self, account: impl AuthProvider) -> Self {
+        self.claude_ai = Some(Arc::new(account));
+        self
+    }
+
+    /// Further addresses whose origins may be shown the bearer of the claude.ai account. No file can
+    /// add any.
+    pub fn claude_ai_origins<A: AsRef<str>>(
+        mut self,
+        addresses: impl IntoIterator<Item = A>,
+    ) -> Self {
+        for address in addresses {
+            self.claude_ai_origins.allow(address.as_ref());
+        }
+        self
+    }
+
     /// Starts all servers at once and comes back without waiting for any of them; see
     /// [`Host::wait_for`].
     ///
@@ -258,6 +293,12 @@ impl HostBuilder {
         let limits = Arc::new(self.limits.within_reason());
         let events = EventSink::new(limits.event_backlog);
         let (awake, slept) = tokio::sync::watch::channel(0);
+        let children = Children::new(Care {
+            tag: self.tag,
+            adoption: self.adoption,
+            guardian: self.guardian.map(Guardian::into_post),
+            profile: self.profile,
+        });
         let shared = Shared {
             handles: super::ArcSwap::default(),
             servers: super::Mutex::new(Servers::default()),
@@ -284,16 +325,15 @@ impl HostBuilder {
                 host_profile: self.profile,
                 network: Arc::new(self.network),
                 slept,
+                children: children.clone(),
+                auth: self.auth,
+                claude_ai: self.claude_ai,
+                claude_ai_origins: self.claude_ai_origins,
             },
             changing: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            children: Children::new(Care {
-                tag: self.tag,
-                adoption: self.adoption,
-                guardian: self.guardian.map(Guardian::into_post),
-                profile: self.profile,
-            }),
+            children,
         };
         shared
             .children

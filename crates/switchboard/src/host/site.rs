@@ -1,20 +1,22 @@
 //! From an entry to everything that its owner needs.
 
+mod remote;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, RemoteConfig, Scope, Seal,
-    Secret, ServerEntry, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
+    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, Secret,
+    ServerEntry, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 
-use url::Url;
-
 use super::Shared;
-use crate::auth::StaticHeaders;
+use crate::auth::AuthProvider;
 use crate::catalog::Stand;
 use crate::id::ServerName;
 use crate::limits::{Deadlines, MOST};
@@ -28,9 +30,9 @@ use crate::server::{Beginning, Described, Profile, ServerHandle};
 use crate::session::SessionContext;
 use crate::session::remote::Health;
 use crate::telemetry::{Redactor, WireTap};
+use crate::transport::children::Children;
 use crate::transport::environment::{Variables, is_inherited};
-use crate::transport::http::TlsConfig;
-use crate::transport::remote::RemoteEndpoint;
+use crate::transport::proxy::AllowedOrigins;
 
 /// How long a remote server may take to say that it is there.
 const LIFE_SIGN: Duration = Duration::from_secs(10);
@@ -47,6 +49,12 @@ pub(crate) struct Sites {
     pub(super) network: Arc<Network>,
     /// Changes whenever the machine has slept.
     pub(super) slept: tokio::sync::watch::Receiver<u64>,
+    pub(super) children: Children,
+    /// Who authorizes requests to the server of this name.
+    pub(super) auth: BTreeMap<String, Arc<dyn AuthProvider>>,
+    /// Who provides the bearer of the claude.ai account, and who may be shown it.
+    pub(super) claude_ai: Option<Arc<dyn AuthProvider>>,
+    pub(super) claude_ai_origins: AllowedOrigins,
 }
 
 /// Whether servers that went away come back by themselves.
@@ -74,26 +82,23 @@ impl Sites {
     /// A server with consent to run.
     pub(super) fn launched(&self, spec: &LaunchSpec, place: u64) -> Plot {
         let config = spec.config();
-        let endpoint = match &config.transport {
-            TransportConfig::Stdio(stdio) => Endpoint::Stdio(stdio.clone()),
-            TransportConfig::Remote(remote) => remote_endpoint(remote),
-            TransportConfig::Sdk { name } => Endpoint::NotProvided(name.clone()),
-            TransportConfig::ClaudeAiProxy { .. } => Endpoint::Withheld,
-            _ => Endpoint::Withheld,
+        let (endpoint, problem) = match self.endpoint(spec) {
+            Ok(endpoint) => (endpoint, None),
+            Err(problem) => (Endpoint::Withheld, Some(problem)),
         };
-        let phase = match config {
-            config if config.disabled => Phase::Off {
+        let is_lazy = config.lazy || self.host_profile == HostProfile::Server;
+        let phase = match (self.host_profile.check(config), problem) {
+            _ if config.disabled => Phase::Off {
                 why: switched_off(spec.name(), spec.switched_off()),
             },
-            config => match self.host_profile.check(config) {
-                // Told at once; whoever tries it nevertheless is stopped where processes are started.
-                Err(ban) => Phase::Failed(Failure {
-                    error: ban.to_string(),
-                    hint: None,
-                }),
-                Ok(()) if config.lazy => Phase::Dormant,
-                Ok(()) => Phase::Starting,
-            },
+            // Told at once; whoever tries it nevertheless is stopped where processes are started.
+            (Err(ban), _) => Phase::Failed(Failure {
+                error: ban.to_string(),
+                hint: None,
+            }),
+            (Ok(()), Some(problem)) => Phase::Failed(problem),
+            (Ok(()), None) if is_lazy => Phase::Dormant,
+            (Ok(()), None) => Phase::Starting,
         };
         Plot {
             profile: Profile {
@@ -116,6 +121,17 @@ impl Sites {
             directory: project_of(spec),
             predecessor: None,
             seal: spec.seal().cloned(),
+        }
+    }
+
+    /// Where the server is to be found, or why that cannot be told.
+    fn endpoint(&self, spec: &LaunchSpec) -> Result<Endpoint, Failure> {
+        match &spec.config().transport {
+            TransportConfig::Stdio(stdio) => Ok(Endpoint::Stdio(stdio.clone())),
+            TransportConfig::Remote(config) => self.remote(spec, config),
+            TransportConfig::ClaudeAiProxy { url, id } => self.claude_ai(url, id),
+            TransportConfig::Sdk { name } => Ok(Endpoint::NotProvided(name.clone())),
+            _ => Ok(Endpoint::Withheld),
         }
     }
 
@@ -266,21 +282,6 @@ impl Plot {
     }
 }
 
-fn remote_endpoint(remote: &RemoteConfig) -> Endpoint {
-    let Ok(url) = Url::parse(&remote.url) else {
-        return Endpoint::Withheld;
-    };
-    let Ok(auth) = StaticHeaders::of_entry(&remote.headers) else {
-        return Endpoint::Withheld;
-    };
-    Endpoint::Remote(RemoteEndpoint {
-        url,
-        kind: remote.kind,
-        tls: TlsConfig::default(),
-        auth: Arc::new(auth),
-    })
-}
-
 /// The profile of a server that asks for nothing special.
 fn profile(name: &ServerName, place: u64, transport: &'static str, scope: Scope) -> Profile {
     Profile {
@@ -330,10 +331,12 @@ pub(super) fn project_of(spec: &LaunchSpec) -> Option<PathBuf> {
 }
 
 /// Masks what the entry gives its child: its `env`, what it names in `inheritEnv`, and what looks like
-/// a secret in its arguments and in whatever else it inherits.
+/// a secret in its arguments and in whatever else it inherits. A remote server has its own.
 fn redactor(endpoint: &Endpoint, ours: &Variables) -> Redactor {
-    let Endpoint::Stdio(config) = endpoint else {
-        return Redactor::default();
+    let config = match endpoint {
+        Endpoint::Stdio(config) => config,
+        Endpoint::Remote(remote) => return remote.redactor.clone(),
+        _ => return Redactor::default(),
     };
     let own = config.env.values().map(|value| value.expose().to_owned());
     let named = match &config.inherit_env {
@@ -361,12 +364,18 @@ fn env_as_written<'a>(
     config: &'a StdioConfig,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     let written = spec.written().as_object().get("env");
-    config.env.iter().map(move |(key, value)| {
-        let reference = written.and_then(|env| env.get(key)?.as_str());
-        // Anything else is masked there.
-        let reference = reference.filter(|text| text.starts_with("${"));
-        (key.as_str(), reference.unwrap_or_else(|| value.expose()))
-    })
+    config
+        .env
+        .iter()
+        .map(move |(key, value)| (key.as_str(), as_written(written, key, value)))
+}
+
+/// A value, or the reference that stands for it.
+fn as_written<'a>(written: Option<&'a Value>, key: &str, value: &'a Secret) -> &'a str {
+    let reference = written.and_then(|members| members.get(key)?.as_str());
+    // Anything else is masked there.
+    let reference = reference.filter(|text| text.contains("${"));
+    reference.unwrap_or_else(|| value.expose())
 }
 
 /// The folder that an entry belongs to, or that decides which file its command is.
@@ -382,29 +391,34 @@ fn home_of<'a>(
     }
 }
 
+/// What tells one program from another, text by text.
+fn of_program(spec: &LaunchSpec, config: &StdioConfig, directory: Option<&Path>) -> Vec<String> {
+    let mut parts = vec![spec.name().to_string(), config.command.clone()];
+    parts.push(config.args.len().to_string());
+    parts.extend(config.args.iter().cloned());
+    parts.push(config.env.len().to_string());
+    for (key, value) in env_as_written(spec, config) {
+        parts.extend([key.to_owned(), value.to_owned()]);
+    }
+    for folder in [config.cwd.as_deref(), home_of(spec, config, directory)] {
+        let folder = folder.map(Path::to_string_lossy).unwrap_or_default();
+        parts.push(folder.into_owned());
+    }
+    parts
+}
+
 /// The key under which a [`ServerMemory`](crate::ServerMemory) knows a server: another one whenever
 /// something else would be run. `directory` is where the host works, as in
 /// [`HostBuilder::directory`](crate::HostBuilder::directory). `None`: nothing is remembered of it.
 pub fn memory_key(spec: &LaunchSpec, directory: Option<&Path>) -> Option<String> {
-    let TransportConfig::Stdio(config) = &spec.config().transport else {
-        return None;
+    let identity = match &spec.config().transport {
+        TransportConfig::Stdio(config) => of_program(spec, config, directory),
+        _ => remote::identity(spec)?,
     };
     let mut hash = Sha256::new();
-    let mut add = |text: &str| {
+    for text in identity {
         hash.update(text.len().to_le_bytes());
         hash.update(text.as_bytes());
-    };
-    add(spec.name().as_str());
-    add(&config.command);
-    add(&config.args.len().to_string());
-    config.args.iter().for_each(|arg| add(arg));
-    add(&config.env.len().to_string());
-    for (key, value) in env_as_written(spec, config) {
-        add(key);
-        add(value);
-    }
-    for folder in [config.cwd.as_deref(), home_of(spec, config, directory)] {
-        add(&folder.map(Path::to_string_lossy).unwrap_or_default());
     }
     let digest = hash.finalize();
     let mut key = String::new();

@@ -17,6 +17,7 @@ use super::connect::{ConnectError, Endpoint, Live, Site, connect};
 use super::relisting::{Relisting, list};
 use super::state::{Failure, Phase, State};
 use super::status::{Attempt, Stage};
+use crate::auth::login::LoginWanted;
 use crate::catalog::paging::Listing;
 use crate::catalog::{Publisher, Stand};
 use crate::event::{Event, EventSink};
@@ -293,6 +294,9 @@ impl Owner {
         let stage = error.stage();
         self.state
             .send_modify(|state| state.attempt = Some(Attempt::failed_at(stage)));
+        if let ConnectError::NeedsLogin(login) = error {
+            return self.wait_for_login(login.clone());
+        }
         let setback = Setback {
             retry_after: error.retry_after(),
             ..Setback::new(kind)
@@ -328,6 +332,16 @@ impl Owner {
         self.catalog.withdraw(&self.stand);
         self.publish(|state| {
             state.phase = Phase::Failed(failure);
+            state.session = None;
+        });
+        Step::Rest
+    }
+
+    /// Trying again would not log anybody in.
+    fn wait_for_login(&self, login: Box<LoginWanted>) -> Step {
+        self.catalog.withdraw(&self.stand);
+        self.publish(|state| {
+            state.phase = Phase::NeedsAuth(login);
             state.session = None;
         });
         Step::Rest

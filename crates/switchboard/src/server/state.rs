@@ -7,6 +7,7 @@ use switchboard_config::Waiting;
 use tokio::time::Instant;
 
 use super::status::{Attempt, ConnectionStatus};
+use crate::auth::login::LoginWanted;
 use crate::id::Generation;
 use crate::mcp::ServerHello;
 use crate::session::Session;
@@ -37,6 +38,8 @@ pub(crate) enum Phase {
         waiting: Waiting,
         hint: String,
     },
+    /// Waits for somebody to log in; not tried again before it is asked for.
+    NeedsAuth(Box<LoginWanted>),
     /// Gave up.
     Failed(Failure),
     /// Ended for good.
@@ -54,6 +57,7 @@ impl Phase {
             Self::Lost => "lost",
             Self::Retrying { .. } => "retrying",
             Self::AwaitingApproval { .. } => "awaiting-approval",
+            Self::NeedsAuth(_) => "needs-auth",
             Self::Failed(_) => "failed",
             Self::Stopped => "stopped",
         }
@@ -123,6 +127,7 @@ impl State {
         match &self.phase {
             Phase::Ready => ConnectionStatus::Connected,
             Phase::Failed(_) | Phase::Stopped => ConnectionStatus::Failed,
+            Phase::NeedsAuth(_) => ConnectionStatus::NeedsAuth,
             Phase::Off { .. } => ConnectionStatus::Disabled,
             Phase::Dormant
             | Phase::Starting
@@ -136,6 +141,7 @@ impl State {
     pub(crate) fn error(&self) -> Option<String> {
         match &self.phase {
             Phase::Failed(failure) => Some(failure.error.clone()),
+            Phase::NeedsAuth(login) => Some(login.what.clone()),
             _ => self.error.clone(),
         }
     }
@@ -165,6 +171,7 @@ impl State {
                 Some(format!("{why}, nothing was started: {hint}"))
             }
             Phase::Failed(failure) => failure.hint.clone(),
+            Phase::NeedsAuth(login) => Some(login.hint.clone()),
             Phase::Stopped => Some("stopped".to_owned()),
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use switchboard_config::{Scope, WrittenEntry};
 
+use crate::auth::Challenge;
 use crate::id::{Generation, ServerName};
 use crate::mcp::{Implementation, ServerHello, Tool};
 
@@ -136,7 +137,7 @@ pub struct Inspection {
     /// `stdio`, `http`, …
     pub transport: &'static str,
     /// Where it is in its life, in a word finer than the status: `dormant`, `starting`, `ready`,
-    /// `lost`, `retrying`, `awaiting-approval`, `off`, `failed`, `stopped`.
+    /// `lost`, `retrying`, `awaiting-approval`, `needs-auth`, `off`, `failed`, `stopped`.
     pub phase: &'static str,
     /// How many sessions there have been.
     pub generation: Generation,
@@ -149,6 +150,9 @@ pub struct Inspection {
     /// How far the last attempt to connect came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Attempt>,
+    /// What it wants instead of what it was sent, where it waits for a login.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<Challenge>,
     /// What the server said of itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hello: Option<ServerHello>,
@@ -167,8 +171,12 @@ pub struct Inspection {
 pub enum Stage {
     /// Its program is found, or its address reached.
     Open,
-    /// Its process stays.
+    /// The connection to it is encrypted, and it is who it says it is.
+    Secure,
+    /// Its process stays, or it answers as a server does.
     Alive,
+    /// It lets us in.
+    Login,
     /// Both sides agree on a version.
     Handshake,
     /// Its tools are listed.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::auth::Challenge;
+use crate::auth::login::LoginWanted;
 use crate::server::negotiate::Refusal;
 use crate::server::status::Stage;
 use crate::session::Failed;
@@ -33,8 +33,9 @@ pub(crate) enum ConnectError {
     /// There is no streamable HTTP at that address.
     #[error("{0}")]
     NotStreamable(Failed),
-    #[error("the server wants a login")]
-    NeedsLogin(Box<Challenge>),
+    /// It does nothing before somebody logs in.
+    #[error("{0}")]
+    NeedsLogin(Box<LoginWanted>),
     #[error("no answer to the handshake within {after:?}{last_words}")]
     TimedOut {
         after: Duration,
@@ -87,13 +88,10 @@ impl ConnectError {
     pub(crate) fn stage(&self) -> Stage {
         match self {
             Self::Spawn(_) | Self::NotProvided(_) | Self::Withheld | Self::Dial(_) => Stage::Open,
-            Self::Unreachable(failed) if failed.status.is_none() => Stage::Open,
+            Self::Unreachable(failed) | Self::NotStreamable(failed) => failed.stage,
             Self::Gone { .. } => Stage::Alive,
-            Self::Refused(_)
-            | Self::Unreachable(_)
-            | Self::NotStreamable(_)
-            | Self::NeedsLogin(_)
-            | Self::TimedOut { .. } => Stage::Handshake,
+            Self::NeedsLogin(_) => Stage::Login,
+            Self::Refused(_) | Self::TimedOut { .. } => Stage::Handshake,
         }
     }
 
@@ -107,7 +105,7 @@ impl ConnectError {
 
     /// The server was there, and no session came about.
     pub(super) fn is_of_handshake(&self) -> bool {
-        self.stage() > Stage::Open
+        matches!(self.stage(), Stage::Alive | Stage::Handshake)
     }
 
     /// What to do about it.
@@ -138,6 +136,8 @@ impl ConnectError {
                  \"env\": {{\"{name}\": \"${{{name}}}\"}} or \"inheritEnv\": [\"{name}\"] into its entry"
             )),
             Self::Spawn(SpawnError::Changed { .. }) => Some("switchboard trust".to_owned()),
+            Self::NeedsLogin(login) => Some(login.hint.clone()),
+            Self::Unreachable(failed) => failed.hint.clone(),
             Self::NotStreamable(_) => Some(
                 "is the URL right? A server of the older kind needs \"type\": \"sse\" in its entry"
                     .to_owned(),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
+use crate::auth::login::LoginWanted;
 use crate::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Challenge, Credential,
 };
@@ -46,7 +47,17 @@ pub(super) enum NoReply {
     /// There is no credential to be had.
     NoCredential(AuthError),
     /// Somebody has to log in.
-    NeedsLogin(Challenge),
+    NeedsLogin(Box<LoginWanted>),
+}
+
+impl NoReply {
+    fn without_credential(error: AuthError) -> Self {
+        if error.wants_login() {
+            Self::NeedsLogin(Box::new(LoginWanted::before_asking(&error)))
+        } else {
+            Self::NoCredential(error)
+        }
+    }
 }
 
 impl Courier {
@@ -83,7 +94,7 @@ impl Courier {
                 .auth
                 .credential(AuthRequest::new(&self.server, self.url.as_str()))
                 .await
-                .map_err(NoReply::NoCredential)?;
+                .map_err(NoReply::without_credential)?;
             let outgoing = Outgoing {
                 method: method.clone(),
                 url: url.cloned(),
@@ -99,11 +110,14 @@ impl Courier {
                         continue;
                     }
                     AuthVerdict::NeedsLogin => {
-                        return Err(NoReply::NeedsLogin(Challenge::from_headers(
-                            &incoming.headers,
-                        )));
+                        let challenge = Challenge::from_headers(&incoming.headers);
+                        let status = incoming.status.as_u16();
+                        let server = &self.server;
+                        let login =
+                            LoginWanted::after_refusal(server, status, challenge, &credential);
+                        return Err(NoReply::NeedsLogin(Box::new(login)));
                     }
-                    AuthVerdict::Failed(error) => return Err(NoReply::NoCredential(error)),
+                    AuthVerdict::Failed(error) => return Err(NoReply::without_credential(error)),
                     AuthVerdict::Forbidden => {}
                 }
             }

@@ -12,6 +12,7 @@ use url::Url;
 
 use super::courier::{NoReply, Reply};
 use crate::mcp::ErrorObject;
+use crate::server::status::Stage;
 use crate::session::peer::Peer;
 use crate::session::{Delivery, Failed, RequestError};
 use crate::transport::http::{BodyError, HttpError};
@@ -63,7 +64,11 @@ pub(super) async fn read(
         },
         status: Some(status.as_u16()),
         retry_after: retry_after(&incoming.headers, status, SystemTime::now()),
-        what,
+        stage: match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Stage::Login,
+            _ => Stage::Alive,
+        },
+        ..Failed::unknown(what)
     })
 }
 
@@ -114,6 +119,7 @@ impl From<&HttpError> for Failed {
     fn from(error: &HttpError) -> Self {
         Self {
             delivery: error.delivery,
+            stage: error.stage(),
             ..Self::unknown(error.to_string())
         }
     }
@@ -125,9 +131,11 @@ pub(super) fn no_reply(error: NoReply) -> RequestError {
         NoReply::Http(error) => RequestError::Failed(Failed::from(&error)),
         NoReply::NoCredential(error) => RequestError::Failed(Failed {
             delivery: Delivery::NotSent,
+            hint: error.hint(),
+            stage: Stage::Login,
             ..Failed::unknown(error.to_string())
         }),
-        NoReply::NeedsLogin(challenge) => RequestError::NeedsLogin(Box::new(challenge)),
+        NoReply::NeedsLogin(login) => RequestError::NeedsLogin(login),
     }
 }
 

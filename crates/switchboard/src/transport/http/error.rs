@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio_rustls::rustls;
 
 use crate::limits::legible;
+use crate::server::status::Stage;
 use crate::session::Delivery;
 
 /// Why there is no answer, or only half of one.
@@ -33,6 +34,24 @@ impl HttpError {
         Self {
             delivery: Delivery::Unknown,
             kind,
+        }
+    }
+}
+
+impl HttpError {
+    /// The step on the way to a server that it did not get past.
+    pub(crate) fn stage(&self) -> Stage {
+        use HttpErrorKind as Kind;
+        match self.kind {
+            Kind::Tls { .. } | Kind::Certificate { .. } | Kind::Setup(_) => Stage::Secure,
+            Kind::PlainCredential { .. } | Kind::ReservedHeader { .. } => Stage::Login,
+            Kind::Closed { .. }
+            | Kind::Cut { .. }
+            | Kind::Broken { .. }
+            | Kind::Malformed { .. }
+            | Kind::Encoding { .. }
+            | Kind::Gzip { .. } => Stage::Alive,
+            _ => Stage::Open,
         }
     }
 }
