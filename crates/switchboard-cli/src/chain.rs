@@ -27,8 +27,14 @@ pub(crate) enum Step {
     Config,
     /// Somebody consented to it.
     Trust,
-    /// Its program is found, or its address reached.
+    /// Its program is found.
     Command,
+    /// Its address is reached.
+    Address,
+    /// The connection is encrypted, and it is who it says it is.
+    Tls,
+    /// It answers as a server does.
+    Answer,
     /// Its process stays.
     Process,
     /// Both sides agree on a version.
@@ -51,6 +57,9 @@ impl Step {
             Self::Config => "config",
             Self::Trust => "trust",
             Self::Command => "command",
+            Self::Address => "address",
+            Self::Tls => "tls",
+            Self::Answer => "answer",
             Self::Process => "process",
             Self::Handshake => "handshake",
             Self::Auth => "auth",
@@ -223,9 +232,15 @@ impl Chain {
         }
     }
 
-    /// From the program to the listing.
+    /// From the program, or the address, to the listing.
     fn attempt(&mut self, launch: Option<&LaunchSpec>, server: &Inspection, context: &Context) {
         let is_stdio = server.transport == "stdio";
+        let is_remote = matches!(server.transport, "http" | "sse" | "claudeai-proxy");
+        let found = if is_remote {
+            Step::Address
+        } else {
+            Step::Command
+        };
         let nothing = Attempt::default();
         let attempt = server.attempt.as_ref().unwrap_or(&nothing);
         let failed_at = attempt.failed_at;
@@ -235,14 +250,14 @@ impl Chain {
 
         if is_off || server.attempt.is_none() {
             let words = server.status.detail.as_deref().unwrap_or("not started");
-            self.link(Step::Command, Outcome::NotReached, words);
+            self.link(found, Outcome::NotReached, words);
         } else if holds(Stage::Open) {
             let words = launch
                 .map(|spec| place_of(spec, context))
                 .unwrap_or_default();
-            self.link(Step::Command, Outcome::Ok, words);
+            self.link(found, Outcome::Ok, words);
         } else {
-            self.link(Step::Command, Outcome::Failed, error);
+            self.link(found, Outcome::Failed, error);
         }
         if is_stdio {
             if holds(Stage::Alive) {
@@ -250,6 +265,9 @@ impl Chain {
             } else {
                 self.link(Step::Process, Outcome::Failed, error);
             }
+        }
+        if is_remote {
+            self.way_in(launch, server, holds);
         }
         if holds(Stage::Handshake) {
             self.timed(
@@ -261,10 +279,8 @@ impl Chain {
         } else {
             self.link(Step::Handshake, Outcome::Failed, error);
         }
-        match server.status.status {
-            ConnectionStatus::NeedsAuth => self.link(Step::Auth, Outcome::Failed, error),
-            _ if is_stdio => self.link(Step::Auth, Outcome::Ok, "none needed"),
-            _ => self.link(Step::Auth, Outcome::Ok, ""),
+        if !is_remote {
+            self.link(Step::Auth, Outcome::Ok, "none needed");
         }
         if !holds(Stage::Listing) {
             self.link(Step::Tools, Outcome::Failed, error);
@@ -276,6 +292,33 @@ impl Chain {
             None => (Outcome::Ok, format!("{listed} listed")),
         };
         self.timed(Step::Tools, outcome, words, attempt.listing);
+    }
+
+    /// From the address of a remote server to being let in.
+    fn way_in(
+        &mut self,
+        launch: Option<&LaunchSpec>,
+        server: &Inspection,
+        holds: impl Fn(Stage) -> bool,
+    ) {
+        let error = server.status.error.as_deref().unwrap_or_default();
+        let url = launch.and_then(|spec| spec.config().transport.url());
+        let is_encrypted = url.is_some_and(|url| {
+            url.get(..8)
+                .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+        });
+        let mut step = |step: Step, stage: Stage, words: &str| {
+            if holds(stage) {
+                self.link(step, Outcome::Ok, words);
+            } else {
+                self.link(step, Outcome::Failed, error);
+            }
+        };
+        if is_encrypted || !holds(Stage::Secure) {
+            step(Step::Tls, Stage::Secure, "encrypted");
+        }
+        step(Step::Answer, Stage::Alive, "it answers");
+        step(Step::Auth, Stage::Login, "lets us in");
     }
 
     pub(crate) fn render(&self, screen: &Screen) -> String {

@@ -26,6 +26,7 @@ use crate::args::{GlobalArgs, RuleArg};
 use crate::custody::Custody;
 use crate::failure::{Failure, Kind};
 use crate::memory::FileMemory;
+use crate::network;
 use crate::programs;
 use crate::render::style::Style;
 use crate::render::text::shell_word;
@@ -272,8 +273,19 @@ impl Context {
     ) -> HostBuilder {
         let config = HostConfig { servers: entries };
         let profile = servers.trust.profile();
-        let host = self.host(servers).config(config, &servers.trust);
-        host.profile(profile)
+        let has_remote = config.servers.iter().any(|entry| {
+            let kind = entry.kind_name();
+            kind.is_some_and(|kind| !matches!(kind, "stdio" | "sdk"))
+        });
+        let mut host = self.host(servers);
+        if has_remote {
+            let (network, told) = network::from_variables(&self.variables);
+            for what in told {
+                self.screen.warn(&what, None);
+            }
+            host = host.network(network);
+        }
+        host.config(config, &servers.trust).profile(profile)
     }
 
     /// A host with all that it may know of its surroundings and was told by flags, without servers.

@@ -13,6 +13,7 @@ mod failure;
 mod hidden_input;
 mod logging;
 mod memory;
+mod network;
 mod programs;
 mod render;
 mod schema;

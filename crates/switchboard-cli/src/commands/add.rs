@@ -52,6 +52,7 @@ pub(crate) async fn run(
         warnings.extend(untold.into_iter().map(|name| written_down(name)));
     }
     warnings.extend(remarks);
+    warnings.extend(entry::in_plain_sight(&entry));
     write(&name, &entry, args.target, &warnings, context)
 }
 

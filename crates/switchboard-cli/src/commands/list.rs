@@ -232,7 +232,9 @@ fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<(
     }
     let detail = server.status.detail.clone()?;
     Some(match server.status.status {
-        ConnectionStatus::Failed => (Paint::Cyan, format!("hint: {detail}")),
+        ConnectionStatus::Failed | ConnectionStatus::NeedsAuth => {
+            (Paint::Cyan, format!("hint: {detail}"))
+        }
         _ => (Paint::Dim, detail),
     })
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Map;
 use switchboard::content::for_terminal;
 use switchboard::permission::{Action, Subject};
-use switchboard::{CatalogTool, Host, Inspection};
+use switchboard::{CatalogTool, ConnectionStatus, Host, Inspection};
 use switchboard_config::{Admission, ServerEntry, nearest};
 
 use super::{choose, on_host, server_of_tool, settle};
@@ -59,6 +59,7 @@ pub(crate) async fn run(
             Answer {
                 is_unknown: true, ..
             } => Exit::Usage,
+            _ if server.status.status == ConnectionStatus::NeedsAuth => Exit::LoginNeeded,
             _ => Exit::Unavailable,
         })
     })

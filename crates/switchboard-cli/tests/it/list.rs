@@ -13,10 +13,7 @@ async fn servers_are_listed_in_the_order_of_the_file() {
         ("ant", Script::modern().tool("echo").into()),
         ("off", json!({"command": "x", "disabled": true}).into()),
         ("later", entry(polite(), json!({"lazy": true}))),
-        (
-            "remote",
-            json!({"url": "https://example.invalid/mcp"}).into(),
-        ),
+        ("remote", json!({"url": "http://127.0.0.1:1/mcp"}).into()),
     ]);
     assert_snapshot!(desk.run(&["list"]).await, @"
         exit 0
@@ -29,7 +26,7 @@ async fn servers_are_listed_in_the_order_of_the_file() {
         ○ pending  later  project  stdio  -  -
             not started; the first call starts it
         ✗ failed  remote  project  http  -  -
-            servers of type http are not supported yet
+            no connection to 127.0.0.1:1: Connection refused (os error 111)
         ");
 }
 

@@ -21,6 +21,7 @@ mod json;
 mod list;
 mod pages;
 mod prompt;
+mod remote;
 mod repositories;
 mod settings;
 mod signals;

@@ -72,6 +72,31 @@ pub(super) fn draw(args: &AddArgs) -> Result<Drawn, Failure> {
     })
 }
 
+/// Headers that would never be sent: anybody on the way could read them.
+pub(super) fn in_plain_sight(entry: &Value) -> Option<EntryProblem> {
+    let url = entry.get("url")?.as_str()?;
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?.to_ascii_lowercase();
+    let name = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next()?,
+        None => host.split(':').next()?,
+    };
+    let is_local = name == "localhost"
+        || name
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    // One that is filled in later may be anything.
+    let is_open = scheme.eq_ignore_ascii_case("http") && !is_local && !host.contains("${");
+    let has_headers = entry
+        .get("headers")
+        .is_some_and(|headers| headers != &json!({}));
+    (is_open && has_headers).then(|| {
+        EntryProblem::new("headers are not sent over plain http:// to another machine")
+            .hint("use https://, or give no headers")
+    })
+}
+
 /// What was typed is neither a URL nor behind `--`. What it most likely is?
 fn neither(args: &AddArgs, words: &[String]) -> Failure {
     let name = shell_word(&args.name);
