@@ -9,6 +9,8 @@
     reason = "a failed expectation fails the test that had it"
 )]
 
+mod remote;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -82,20 +84,25 @@ async fn try_out(server: Server, tool: &str, arguments: &Value) -> Option<String
     let sandbox = Sandbox::new();
     sandbox.write("notes.txt", "remember the milk");
     let entry = entry(&server, &fixtures, &sandbox);
+    let answer = try_entry(&sandbox, &entry, tool, arguments);
+    assert_no_process_left(sandbox.tag()).await;
+    Some(answer)
+}
+
+/// The same with an entry as it is written.
+fn try_entry(sandbox: &Sandbox, entry: &Value, tool: &str, arguments: &Value) -> String {
     sandbox.write(
         ".mcp.json",
         json!({"mcpServers": {"it": entry}}).to_string(),
     );
-
-    let listed = run(&sandbox, &["list"]);
+    let listed = run(sandbox, &["list"]);
     assert_eq!(listed["servers"][0]["status"], "connected", "{listed:#}");
-    let tools = run(&sandbox, &["tools"]);
+    let tools = run(sandbox, &["tools"]);
     let name = format!("mcp__it__{tool}");
     let mut tools = tools.as_array().unwrap().iter();
     assert!(tools.any(|tool| tool["name"] == name), "{tools:?}");
-    let answer = run(&sandbox, &["call", &name, &arguments.to_string(), "--yes"]);
-    assert_no_process_left(sandbox.tag()).await;
-    Some(answer["content"][0]["text"].as_str().unwrap().to_owned())
+    let answer = run(sandbox, &["call", &name, &arguments.to_string(), "--yes"]);
+    answer["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
 /// What the answer must hold, unless the server is not there.
