@@ -22,6 +22,28 @@ impl Incoming {
         is_same_origin(from, &next).then_some(next)
     }
 
+    /// For an answer of 300 to 399 that was not followed: where it wanted us to go, in words.
+    pub(crate) fn moved_to(&self, from: &Url) -> Option<String> {
+        if !self.status.is_redirection() {
+            return None;
+        }
+        let status = self.status.as_u16();
+        Some(match self.location(from) {
+            Some(next) if is_same_origin(from, &next) => format!(
+                "the server sends us on to {} (HTTP {status}), which is not followed: if that is \
+                 right, put it into the entry as its `url`",
+                place(&next)
+            ),
+            Some(next) => format!(
+                "the server sends us on to {} (HTTP {status}), which is another server: \
+                 credentials do not follow there; if that is right, put it into the entry as its \
+                 `url`",
+                place(&next)
+            ),
+            None => format!("the server sends us elsewhere (HTTP {status}) and does not say where"),
+        })
+    }
+
     fn location(&self, from: &Url) -> Option<Url> {
         let location = self.headers.get(header::LOCATION)?.to_str().ok()?;
         from.join(location).ok()
