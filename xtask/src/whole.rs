@@ -21,8 +21,9 @@ pub(crate) struct Check {
     rounds: u32,
 }
 
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
     Check::new("seeds", "switchboard", 2_000),
+    Check::new("remotes", "switchboard", 2_000),
     Check::new("trees", "switchboard", 500),
     Check::new("kills", "switchboard-cli", 100),
     Check::new("connects", "switchboard", 10_000),

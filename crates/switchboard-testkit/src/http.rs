@@ -266,6 +266,11 @@ impl HttpServer {
         self.inner.set_endpoint(endpoint);
     }
 
+    /// Says at the beginning of every legacy stream when a client shall come back to it.
+    pub fn set_retry(&self, retry: Duration) {
+        self.inner.set_retry(retry);
+    }
+
     /// Sends a notification to every client that listens: on the stream of each session, and on each
     /// `subscriptions/listen`. A session without an open stream gets it when it opens one.
     pub async fn push_notification(&self, method: &str, params: Value) {

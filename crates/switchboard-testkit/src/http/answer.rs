@@ -32,6 +32,8 @@ pub(super) enum Pace {
 pub(super) struct Sender {
     writer: OwnedWriteHalf,
     pub(super) pace: Pace,
+    /// The status of the answer that is being sent.
+    pub(super) status: Option<u16>,
 }
 
 impl Sender {
@@ -39,6 +41,7 @@ impl Sender {
         Self {
             writer,
             pace: Pace::AtOnce,
+            status: None,
         }
     }
 
@@ -74,6 +77,7 @@ impl Sender {
 
     /// A whole answer.
     pub(super) async fn answer(&mut self, answer: &Canned) -> Result<(), Cut> {
+        self.status = Some(answer.status);
         let mut bytes = head(answer.status, &answer.headers);
         if answer.status != 204 {
             let length = answer.body.len();
@@ -90,6 +94,7 @@ impl Sender {
         content_type: &str,
         headers: &[(String, String)],
     ) -> Result<(), Cut> {
+        self.status = Some(200);
         let head = head(200, headers)
             + &format!(
                 "Content-Type: {content_type}\r\nCache-Control: no-cache\r\n\

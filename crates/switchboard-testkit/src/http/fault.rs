@@ -221,6 +221,10 @@ impl Armed {
         self.0.push(fault);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn disarm(&mut self) {
         self.0.clear();
     }

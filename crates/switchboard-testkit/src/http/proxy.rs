@@ -16,8 +16,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::PATIENCE;
+
 /// How much is taken from one side at once, at most.
-const PIECE: usize = 16 * 1024;
+const PIECE: usize = 64 * 1024;
+/// So many bytes of a direction go in the pieces of its plan; what is longer is not worth the time.
+const IN_PIECES: usize = 4 * 1024;
 /// The longest delay of a drawn plan: real time, and so short.
 const LONGEST_DELAY: u64 = 20;
 
@@ -35,7 +39,7 @@ pub struct Link {
 /// What happens to one direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
-    /// How many bytes go through at once, at most.
+    /// How many of the first few thousand bytes go through at once, at most.
     pub piece: usize,
     /// After how many bytes something happens, and what.
     pub fault: Option<(usize, How)>,
@@ -147,6 +151,8 @@ struct Shared {
     /// The plans that were put to use, in order.
     used: Mutex<Vec<Link>>,
     connections: Mutex<JoinSet<()>>,
+    /// What is silent ends now.
+    is_settling: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Shared {
@@ -186,6 +192,7 @@ impl FaultProxy {
             is_armed: AtomicBool::new(false),
             used: Mutex::default(),
             connections: Mutex::default(),
+            is_settling: watch::Sender::new(false),
         });
         Self {
             address: listener.local_addr().expect("it is bound"),
@@ -218,6 +225,17 @@ impl FaultProxy {
     /// The plans of all connections so far, in order: what to print when a seed fails.
     pub fn used(&self) -> Vec<Link> {
         self.shared.used().clone()
+    }
+
+    /// Waits until every byte that is to pass has passed: the clients have closed their connections
+    /// before. What is silent ends without what it holds. Panics after a minute.
+    pub async fn settle(&self) {
+        self.shared.is_settling.send_replace(true);
+        let mut connections = std::mem::take(&mut *self.shared.connections());
+        let all = async { while connections.join_next().await.is_some() {} };
+        let outcome = tokio::time::timeout(PATIENCE, all).await;
+        let used = self.used();
+        assert!(outcome.is_ok(), "a client keeps its connection: {used:#?}");
     }
 
     /// Closes all connections; comes back when they are closed.
@@ -287,6 +305,7 @@ async fn carry(shared: Arc<Shared>, mut client: TcpStream, link: Link) {
             shared: &shared,
             way,
             passed: 0,
+            in_all: 0,
             end: &end,
         };
         let up = pump(link.to_server).run(client_reads, server_writes);
@@ -319,6 +338,8 @@ struct Pump<'a> {
     way: Way,
     /// How many bytes have passed since the faults began.
     passed: usize,
+    /// How many have passed in all.
+    in_all: usize,
     end: &'a watch::Sender<Option<End>>,
 }
 
@@ -355,7 +376,11 @@ impl Pump<'_> {
                 }
                 continue;
             }
-            let room = buffer.get_mut(..most.min(self.way.piece).min(PIECE));
+            let piece = match self.in_all {
+                ..IN_PIECES => self.way.piece.min(PIECE),
+                _ => PIECE,
+            };
+            let room = buffer.get_mut(..most.min(piece));
             let room = room.unwrap_or_default();
             let read = match from.read(room).await {
                 Ok(read @ 1..) => read,
@@ -390,6 +415,7 @@ impl Pump<'_> {
 
     async fn pass(&mut self, to: &mut WriteHalf<'_>, bytes: &[u8]) -> Option<()> {
         to.write_all(bytes).await.ok()?;
+        self.in_all += bytes.len();
         if self.shared.is_armed() {
             self.passed += bytes.len();
         }
@@ -408,7 +434,11 @@ impl Pump<'_> {
             How::Close => Some(Rest::EndBoth(End::Close)),
             How::Reset => Some(Rest::EndBoth(End::Reset)),
             How::Swallow => Some(Rest::Swallow),
-            How::Silence => std::future::pending().await,
+            How::Silence => {
+                let mut settling = self.shared.is_settling.subscribe();
+                let _ = settling.wait_for(|is_settling| *is_settling).await;
+                Some(Rest::EndBoth(End::Close))
+            }
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Seen {
     pub connection: usize,
     /// Whether all of it was read.
     pub is_complete: bool,
+    /// The status of the answer, once that is over.
+    pub status: Option<u16>,
 }
 
 impl Seen {
@@ -134,6 +136,7 @@ impl Receiver {
             body: Vec::new(),
             connection: self.connection,
             is_complete: false,
+            status: None,
         };
         self.buffer.drain(..length);
         Ok(Some(seen))

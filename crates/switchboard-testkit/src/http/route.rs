@@ -1,6 +1,7 @@
 //! Which answer a request gets: the rules of the transports, in both eras.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -321,8 +322,7 @@ impl Connection {
                 }
                 self.begin_events(reply).await?;
                 if let Some(retry) = retry {
-                    let line = format!("retry: {}\n\n", retry.as_millis());
-                    self.sender.chunk(line.as_bytes()).await?;
+                    self.say_retry(*retry).await?;
                 }
                 self.sender.end_chunks().await?;
                 return Ok(Next::Keep);
@@ -387,7 +387,15 @@ impl Connection {
             let first = format!("id: {}-0\ndata: \n\n", reply.reader.stream.number);
             self.sender.chunk(first.as_bytes()).await?;
         }
-        Ok(())
+        match self.inner.retry().filter(|_| reply.has_ids) {
+            Some(retry) => self.say_retry(retry).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn say_retry(&mut self, retry: Duration) -> Result<(), Cut> {
+        let line = format!("retry: {}\n\n", retry.as_millis());
+        self.sender.chunk(line.as_bytes()).await
     }
 
     async fn send_events(&mut self, reader: &mut Reader, has_ids: bool) -> Result<Next, Cut> {

@@ -54,7 +54,7 @@ impl Connection {
     }
 
     async fn serve_all(&mut self) -> io::Result<Next> {
-        if let Some(fault) = self.inner.take_fault(Moment::Accepted, &[]) {
+        if let Some(fault) = self.inner.take_fault(Moment::Accepted, None) {
             return Ok(fault.ending());
         }
         loop {
@@ -62,7 +62,7 @@ impl Connection {
                 return Ok(Next::Close);
             };
             let read = self.read_body(&mut seen).await;
-            self.inner.record(seen.clone());
+            let place = self.inner.record(seen.clone());
             if let Some(fault) = read? {
                 return Ok(fault.ending());
             }
@@ -73,6 +73,8 @@ impl Connection {
                 Ok(next) => next,
                 Err(Cut) => self.ending,
             };
+            let status = self.sender.status.take();
+            self.inner.record_status(place, status);
             self.sender.pace = Pace::AtOnce;
             self.ending = Next::Close;
             let wants_close = seen
@@ -116,7 +118,7 @@ impl Connection {
             return Ok(None);
         }
         if length > 0
-            && let Some(fault) = self.inner.take_fault(Moment::InBody, &seen.names())
+            && let Some(fault) = self.inner.take_fault(Moment::InBody, Some(seen))
         {
             return Ok(Some(fault));
         }
@@ -143,7 +145,7 @@ impl Connection {
                 }
                 Some(chunk) => {
                     seen.body.extend(chunk);
-                    let fault = self.inner.take_fault(Moment::InBody, &seen.names());
+                    let fault = self.inner.take_fault(Moment::InBody, Some(seen));
                     if fault.is_some() {
                         return Ok(fault);
                     }
@@ -156,7 +158,7 @@ impl Connection {
 
     /// Answers a request, or does what a fault wants done instead.
     async fn handle(&mut self, seen: &Seen) -> Result<Next, Cut> {
-        let Some(fault) = self.inner.take_fault(Moment::Read, &seen.names()) else {
+        let Some(fault) = self.inner.take_fault(Moment::Read, Some(seen)) else {
             return self.route(seen, None).await;
         };
         self.ending = fault.ending();

@@ -43,6 +43,7 @@ struct Noted {
     armed: Armed,
     bearer: Option<String>,
     endpoint: Option<String>,
+    retry: Option<Duration>,
 }
 
 /// Something that is open, counted for as long as it is.
@@ -91,8 +92,21 @@ impl Inner {
 
 /// What was seen.
 impl Inner {
-    pub(super) fn record(&self, seen: Seen) {
-        self.noted().requests.push(seen);
+    /// Keeps a request, and says where.
+    pub(super) fn record(&self, seen: Seen) -> usize {
+        let place = {
+            let requests = &mut self.noted().requests;
+            requests.push(seen);
+            requests.len() - 1
+        };
+        self.memory.touch();
+        place
+    }
+
+    pub(super) fn record_status(&self, place: usize, status: Option<u16>) {
+        if let Some(seen) = self.noted().requests.get_mut(place) {
+            seen.status = status;
+        }
         self.memory.touch();
     }
 
@@ -144,8 +158,13 @@ impl Inner {
         self.noted().armed.disarm();
     }
 
-    pub(super) fn take_fault(&self, moment: Moment, names: &[String]) -> Option<Fault> {
-        self.noted().armed.take(moment, names)
+    /// The fault that happens now, to this request if there is one yet.
+    pub(super) fn take_fault(&self, moment: Moment, seen: Option<&Seen>) -> Option<Fault> {
+        if self.noted().armed.is_empty() {
+            return None;
+        }
+        let names = seen.map(Seen::names).unwrap_or_default();
+        self.noted().armed.take(moment, &names)
     }
 
     pub(super) fn require_bearer(&self, token: Option<&str>) {
@@ -166,6 +185,15 @@ impl Inner {
 
     pub(super) fn set_endpoint(&self, endpoint: &str) {
         self.noted().endpoint = Some(endpoint.to_owned());
+    }
+
+    pub(super) fn set_retry(&self, retry: Duration) {
+        self.noted().retry = Some(retry);
+    }
+
+    /// When a client shall come back to a stream, as it is said at the beginning of each.
+    pub(super) fn retry(&self) -> Option<Duration> {
+        self.noted().retry
     }
 
     /// Where a client of the first transport posts to.
