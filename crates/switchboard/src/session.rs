@@ -291,38 +291,35 @@ impl Session {
         &self,
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
-        match self.exchange(request).await? {
-            Ok(result) => Ok(result),
-            Err(NoResult::Unusable(problem)) => Err(RequestError::Unusable(problem)),
-            Err(NoResult::InputRequired(asked)) => {
-                Box::pin(rounds::go_on(self, request, asked)).await
+        // In a block of its own, so that nothing of it takes room while questions are answered.
+        let asked = {
+            let (answer, limits) = match self {
+                Self::Text(connection) => {
+                    (connection.call_tool(request).await?, connection.limits())
+                }
+                Self::Streamable(streamable) => {
+                    let answer = Box::pin(streamable.call_tool(request)).await?;
+                    (answer, streamable.limits())
+                }
+                Self::EventStream(stream) => {
+                    let answer = Box::pin(stream.call_tool(request)).await?;
+                    (answer, stream.limits())
+                }
+                Self::Local(local) => return Box::pin(local.call_tool(request)).await,
+            };
+            let most = limits.content_blocks;
+            let decoded = if answer.text.len() > LARGE {
+                Box::pin(aside(move || decode::call_tool_result(&answer, most))).await?
+            } else {
+                decode::call_tool_result(&answer, most)
+            };
+            match decoded {
+                Ok(result) => return Ok(result),
+                Err(NoResult::Unusable(problem)) => return Err(RequestError::Unusable(problem)),
+                Err(NoResult::InputRequired(asked)) => asked,
             }
-        }
-    }
-
-    /// Sends a call once, and says what came back.
-    async fn exchange(
-        &self,
-        request: &ToolRequest<'_>,
-    ) -> Result<Result<CallToolResult, NoResult>, RequestError> {
-        let (answer, limits) = match self {
-            Self::Text(connection) => (connection.call_tool(request).await?, connection.limits()),
-            Self::Streamable(streamable) => {
-                let answer = Box::pin(streamable.call_tool(request)).await?;
-                (answer, streamable.limits())
-            }
-            Self::EventStream(stream) => {
-                let answer = Box::pin(stream.call_tool(request)).await?;
-                (answer, stream.limits())
-            }
-            Self::Local(local) => return Box::pin(local.call_tool(request)).await.map(Ok),
         };
-        let most = limits.content_blocks;
-        if answer.text.len() > LARGE {
-            Box::pin(aside(move || decode::call_tool_result(&answer, most))).await
-        } else {
-            Ok(decode::call_tool_result(&answer, most))
-        }
+        rounds::go_on(self, request, asked).await
     }
 
     /// What is known of the server on the other side of a wire.

@@ -211,7 +211,7 @@ async fn a_state_goes_back_only_if_there_was_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_state_goes_back_as_it_was_written() {
-    let written = r#""\u00e9\/\ud800\u0000 \"é\"""#;
+    let written = r#""\u00e9\/\ud83d\ude00\u0000 \"é\"""#;
     let asked = format!(
         r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"resultType":"input_required","requestState":{written}}}}}"#
     );

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use super::inbound::{self, Question};
 use super::peer::Peer;
 use super::{Delivery, Failed, RequestError, Session, ToolRequest};
-use crate::interact::Offers;
+use crate::interact::{BoxFuture, Offers};
 use crate::mcp::{CallToolResult, Era};
 use crate::wire::Problem;
-use crate::wire::decode::{InputRequest, InputRequired, NoResult};
+use crate::wire::decode::{InputRequest, InputRequired};
 use crate::wire::encode::Round;
 
 /// How long a server that asks for nothing, but wants to be asked again, is left alone; longer from
@@ -26,25 +26,27 @@ const BREATHER: Duration = Duration::from_millis(250);
 /// How much of a method's name is shown.
 const SHOWN: usize = 64;
 
-/// Answers what the server asked, again and again, until there is a result.
-pub(super) async fn go_on(
-    session: &Session,
-    request: &ToolRequest<'_>,
+/// Answers what the server asked, and sends the call again, which may bring another question.
+pub(super) fn go_on<'a>(
+    session: &'a Session,
+    request: &'a ToolRequest<'a>,
     asked: Box<InputRequired>,
-) -> Result<CallToolResult, RequestError> {
-    let Some(peer) = session.peer() else {
-        return Err(malformed("a server in this process cannot ask in this way"));
-    };
-    let is_modern = peer
-        .version()
-        .is_some_and(|version| version.era() == Era::Modern);
-    if !is_modern {
-        return Err(malformed("it asks for input, which its version cannot do"));
-    }
-    let mut asked = *asked;
-    let mut patience = request.patience;
-    let limit = peer.context.limits.input_rounds;
-    for number in 1..=limit {
+) -> BoxFuture<'a, Result<CallToolResult, RequestError>> {
+    Box::pin(async move {
+        let Some(peer) = session.peer() else {
+            return Err(malformed("a server in this process cannot ask in this way"));
+        };
+        let is_modern = peer
+            .version()
+            .is_some_and(|version| version.era() == Era::Modern);
+        if !is_modern {
+            return Err(malformed("it asks for input, which its version cannot do"));
+        }
+        let limit = peer.context.limits.input_rounds;
+        let number = request.round.map_or(1, |round| round.number + 1);
+        if number > limit {
+            return Err(RequestError::Unusable(Problem::TooManyRounds { limit }));
+        }
         let began = Instant::now();
         let is_question = !asked.requests.is_empty();
         let round = tokio::select! {
@@ -53,24 +55,21 @@ pub(super) async fn go_on(
                 let delivery = Delivery::Unknown;
                 return Err(RequestError::Lost { delivery, end });
             }
-            round = answer(peer, asked, number) => round?,
+            round = answer(peer, *asked, number) => round?,
         };
-        if is_question {
-            patience = patience.without(began.elapsed());
-        }
+        let thought = if is_question {
+            began.elapsed()
+        } else {
+            Duration::ZERO
+        };
         let next = ToolRequest {
-            patience,
+            patience: request.patience.without(thought),
             progress: request.progress.clone(),
             round: Some(&round),
             ..*request
         };
-        match session.exchange(&next).await.map_err(known_to_the_server)? {
-            Ok(result) => return Ok(result),
-            Err(NoResult::Unusable(problem)) => return Err(RequestError::Unusable(problem)),
-            Err(NoResult::InputRequired(again)) => asked = *again,
-        }
-    }
-    Err(RequestError::Unusable(Problem::TooManyRounds { limit }))
+        session.call_tool(&next).await.map_err(known_to_the_server)
+    })
 }
 
 /// Has all questions of one round answered, one after the other: people read them.
@@ -99,6 +98,7 @@ async fn answer(peer: &Peer, asked: InputRequired, number: usize) -> Result<Roun
         responses.insert(key, answer);
     }
     Ok(Round {
+        number,
         responses,
         state: asked.state,
     })

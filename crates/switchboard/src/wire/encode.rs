@@ -66,6 +66,8 @@ pub(crate) fn call_tool(
 /// What a call carries along that answers a server's questions.
 #[derive(Debug)]
 pub(crate) struct Round {
+    /// Counted from 1.
+    pub(crate) number: usize,
     /// The answers, by the names that the server gave its questions.
     pub(crate) responses: Map<String, Value>,
     /// What the server wants to be reminded of: a string as it was written.
