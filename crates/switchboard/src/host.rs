@@ -168,6 +168,9 @@ impl Host {
 
     /// The tools of all servers, in their stable order.
     pub fn tools(&self) -> Vec<Arc<CatalogTool>> {
+        for server in self.shared.handles.load().values() {
+            server.note_use();
+        }
         self.catalog().tools().to_vec()
     }
 

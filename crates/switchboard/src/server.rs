@@ -29,6 +29,7 @@ use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
 use connect::Site;
 use owner::{Control, Owner};
+use relisting::ShelfLife;
 use state::{Phase, State};
 use status::{Inspection, ServerStatus, ToolSummary};
 
@@ -85,6 +86,8 @@ pub(crate) struct ServerHandle {
     permits: Semaphore,
     /// The calls that do not count in the whole host.
     reserve: Semaphore,
+    /// Of the last listing.
+    shelf_life: Arc<ShelfLife>,
     stop: CancellationToken,
 }
 
@@ -107,6 +110,7 @@ impl ServerHandle {
         let (publisher, state) = watch::channel(State::new(beginning.phase));
         let stop = site.stop.clone();
         let tasks = site.tasks.clone();
+        let shelf_life = Arc::new(ShelfLife::new());
         let owner = Owner {
             stand: profile.stand(),
             site: Arc::new(site),
@@ -114,6 +118,7 @@ impl ServerHandle {
             state: publisher,
             catalog,
             events,
+            shelf_life: Arc::clone(&shelf_life),
             backoff,
             attempts: 0,
             predecessor: beginning.predecessor,
@@ -128,6 +133,7 @@ impl ServerHandle {
             state,
             permits,
             reserve: Semaphore::new(RESERVE),
+            shelf_life,
             stop,
         }
     }
@@ -152,6 +158,11 @@ impl ServerHandle {
     /// The open session, if there is one.
     pub(crate) fn session(&self) -> Option<Session> {
         self.state.borrow().session.clone()
+    }
+
+    /// Somebody calls the server's tools, or looks at them.
+    pub(crate) fn note_use(&self) {
+        self.shelf_life.note_use();
     }
 
     pub(crate) fn permits(&self) -> &Semaphore {
@@ -227,6 +238,7 @@ impl ServerHandle {
     }
 
     pub(crate) fn status(&self, catalog: &Catalog) -> ServerStatus {
+        self.note_use();
         let state = self.state();
         let described = self.described();
         let tools = catalog.of_server(&self.profile.name);

@@ -339,6 +339,7 @@ async fn session_of(
     until: Instant,
 ) -> Result<Session, CallError> {
     if let Some(session) = server.session() {
+        server.note_use();
         return Ok(session);
     }
     let state = settled(server, until).await;

@@ -11,7 +11,7 @@ use crate::content::field;
 use crate::limits::Limits;
 use crate::mcp::Tool;
 use crate::session::{Patience, RequestError, Session};
-use crate::wire::decode::ToolPage;
+use crate::wire::decode::{Freshness, ToolPage};
 
 /// What a server listed, and what there was to note about it.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Listing {
     pub(crate) tools: Vec<Tool>,
     pub(crate) notes: Vec<String>,
     bytes: usize,
+    /// The worst of all pages; `None` before the first one.
+    freshness: Option<Freshness>,
 }
 
 /// How much one note may say, in bytes, and how many are kept.
@@ -59,6 +61,11 @@ pub(crate) async fn list_tools(
 }
 
 impl Listing {
+    /// How long it is good for; no time at all where the server does not say.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.freshness.unwrap_or_default().ttl
+    }
+
     /// Takes a page in, and says where the next one is if it is wanted.
     fn take(
         &mut self,
@@ -70,6 +77,8 @@ impl Listing {
             self.note(&format!("tool {}: {}", left.what, left.why));
         }
         self.bytes += page.bytes;
+        let so_far = self.freshness.unwrap_or(page.freshness);
+        self.freshness = Some(so_far.and(page.freshness));
         self.tools.extend(page.tools);
         if page.is_cut || self.tools.len() > limits.tools_per_server {
             self.tools.truncate(limits.tools_per_server);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::ServerHandle;
 use super::backoff::{Backoff, Failure as Setback, FailureKind, GiveUp, Verdict};
 use super::connect::{ConnectError, Endpoint, Live, Site, connect};
-use super::relisting::{Relisting, list};
+use super::relisting::{Relisting, ShelfLife, list};
 use super::state::{Failure, Phase, State};
 use super::status::{Attempt, Stage};
 use crate::auth::login::LoginWanted;
@@ -41,6 +41,7 @@ pub(crate) struct Owner {
     pub(super) state: watch::Sender<State>,
     pub(super) catalog: Arc<Publisher>,
     pub(super) events: EventSink,
+    pub(super) shelf_life: Arc<ShelfLife>,
     pub(super) backoff: Backoff,
     /// For the attempts after the first, so that the words in a status count right.
     pub(super) attempts: u32,
@@ -265,6 +266,7 @@ impl Owner {
             let (server, note) = (self.stand.server.clone(), note.clone());
             self.events.send(|| Event::ListingNoted { server, note });
         }
+        self.shelf_life.begin(listing.ttl());
         self.remember(&listing.tools);
         self.state
             .send_modify(|state| state.notes = Arc::new(listing.notes));
@@ -399,7 +401,7 @@ impl Owner {
                 () = stop.cancelled() => Wake::Stop,
                 order = self.orders.recv() => Wake::Order(order),
                 () = live.ended() => Wake::Ended,
-                outcome = relisting.next(&self.site, &session) => Wake::Listed(outcome),
+                outcome = relisting.next(&self.site, &session, &self.shelf_life) => Wake::Listed(outcome),
             };
             match wake {
                 Wake::Stop | Wake::Order(None) => {

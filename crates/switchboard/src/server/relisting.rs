@@ -1,11 +1,14 @@
 //! Listings after the first, and when there is cause for one.
 //!
 //! A server that announces change after change is listed at a bounded rate; a listing that failed
-//! is tried again, more and more slowly. Invariant: at most one listing runs at a time.
+//! is tried again, more and more slowly; one that has outlived its time is made anew when somebody
+//! uses it, and not before. Invariant: at most one listing runs at a time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::connect::Site;
@@ -22,6 +25,59 @@ pub(super) fn list(
     let (session, limits) = (session.clone(), Arc::clone(&site.context.limits));
     let page_limit = site.deadlines.list;
     async move { paging::list_tools(&session, &limits, page_limit, end).await }
+}
+
+/// How long the last listing is good for, and whether somebody has used it since.
+#[derive(Debug)]
+pub(crate) struct ShelfLife {
+    began: Instant,
+    /// Milliseconds from `began` to the end of it.
+    end: AtomicU64,
+    wanted: Notify,
+}
+
+impl ShelfLife {
+    /// Good until the server says otherwise.
+    const ENDLESS: u64 = u64::MAX;
+    /// Whatever a server says, it is not asked more often than this.
+    const SHORTEST: Duration = Duration::from_secs(1);
+
+    pub(super) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            end: AtomicU64::new(Self::ENDLESS),
+            wanted: Notify::new(),
+        }
+    }
+
+    /// There is a new listing, and it is good for so long.
+    pub(super) fn begin(&self, ttl: Duration) {
+        let end = if ttl.is_zero() {
+            Self::ENDLESS
+        } else {
+            self.now().saturating_add(millis(ttl.max(Self::SHORTEST)))
+        };
+        self.end.store(end, Ordering::Relaxed);
+    }
+
+    /// Somebody uses the listing: one that is too old is asked for anew, once.
+    pub(crate) fn note_use(&self) {
+        let end = self.end.load(Ordering::Relaxed);
+        if end != Self::ENDLESS
+            && self.now() >= end
+            && self.end.swap(Self::ENDLESS, Ordering::Relaxed) != Self::ENDLESS
+        {
+            self.wanted.notify_one();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        millis(self.began.elapsed())
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Listings after the first: when the server says that its tools changed, and when one failed.
@@ -54,6 +110,7 @@ impl Relisting {
         &mut self,
         site: &Site,
         session: &Session,
+        shelf_life: &ShelfLife,
     ) -> Result<Listing, RequestError> {
         let outcome = loop {
             if let Some(running) = &mut self.running {
@@ -67,8 +124,12 @@ impl Relisting {
                     self.running = Some(Box::pin(list(site, session, end)));
                 }
                 None => {
-                    session.tools_changed().await;
-                    self.due = Some(Instant::now() + Self::BREATHER);
+                    let wait = tokio::select! {
+                        biased;
+                        () = session.tools_changed() => Self::BREATHER,
+                        () = shelf_life.wanted.notified() => Duration::ZERO,
+                    };
+                    self.due = Some(Instant::now() + wait);
                 }
             }
         };

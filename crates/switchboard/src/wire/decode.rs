@@ -3,6 +3,7 @@
 //! Tolerant: one malformed tool is left out and reported, a block of an unknown kind is carried
 //! through, extra members are ignored. What cannot be used at all is a [`Problem`], never a guess.
 
+mod freshness;
 mod input;
 
 use std::borrow::Cow;
@@ -12,7 +13,8 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, SeqAc
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-pub(crate) use input::{InputRequest, InputRequired};
+pub(crate) use freshness::Freshness;
+pub(crate) use input::{InputRequest, InputRequired, NoResult};
 
 use super::scan::NotJson;
 use super::{Answer, Problem, scan};
@@ -70,6 +72,8 @@ pub(crate) struct ToolPage {
     pub(crate) is_cut: bool,
     /// How large the page was.
     pub(crate) bytes: usize,
+    /// How long it is good for.
+    pub(crate) freshness: Freshness,
 }
 
 /// An item of a list that could not be used, or not in full.
@@ -205,6 +209,8 @@ pub(crate) fn tool_page(answer: &Answer, most: usize) -> Result<ToolPage, Proble
     let mut list = None;
     answer.members(|key, value| match key {
         b"tools" => list = Some(value),
+        b"ttlMs" => page.freshness.ttl = freshness::ttl(value),
+        b"cacheScope" => page.freshness.scope = freshness::scope(value),
         b"nextCursor" if value != b"null" => match parse(value) {
             Some(cursor) => page.next_cursor = Some(cursor),
             None => page.left_out.push(LeftOut {
@@ -291,20 +297,6 @@ fn name_of(bytes: &[u8]) -> Option<String> {
         }
     });
     name
-}
-
-/// Why an answer to a call is not its result.
-#[derive(Debug, PartialEq)]
-pub(crate) enum NoResult {
-    Unusable(Problem),
-    /// The server wants to know something first.
-    InputRequired(Box<InputRequired>),
-}
-
-impl From<Problem> for NoResult {
-    fn from(problem: Problem) -> Self {
-        Self::Unusable(problem)
-    }
 }
 
 /// Decodes the answer of a tool, and of it no more than `most` blocks.

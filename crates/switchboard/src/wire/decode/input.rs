@@ -1,11 +1,25 @@
 //! Answers that are no result yet: the server asks for something first (modern era).
 
-use super::{NoResult, cut, json, text};
+use super::{cut, json, text};
 use crate::mcp::Json;
 use crate::wire::{Answer, Problem, scan};
 
 /// More questions at a time than this nobody answers.
 const MOST_QUESTIONS: usize = 32;
+
+/// Why an answer to a call is not its result.
+#[derive(Debug, PartialEq)]
+pub(crate) enum NoResult {
+    Unusable(Problem),
+    /// The server wants to know something first.
+    InputRequired(Box<InputRequired>),
+}
+
+impl From<Problem> for NoResult {
+    fn from(problem: Problem) -> Self {
+        Self::Unusable(problem)
+    }
+}
 
 /// What the server wants to know before it goes on.
 #[derive(Debug, Default, PartialEq)]
