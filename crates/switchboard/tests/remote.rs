@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::{CallError, ConnectionStatus, Deadlines, Delivery, Host, HostBuilder, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{Fault, HttpServer, Mode};
+use switchboard_testkit::http::{Fault, HttpServer, Mode, Seen};
 use switchboard_testkit::{Script, Step};
 
 use common::{launch, permissive, tool_names};
@@ -33,11 +33,11 @@ async fn connected(server: &HttpServer, kind: RemoteKind) -> Host {
 fn echoing(script: Script) -> Script {
     script
         .tool("echo")
-        .on("tools/call:echo", [Step::text("hello")])
+        .on("tools/call echo", [Step::text("hello")])
 }
 
 async fn call(host: &Host) -> Result<String, CallError> {
-    let output = host.call(ECHO, json!({})).await?;
+    let output = host.call(ECHO, json!({"message": "m"})).await?;
     Ok(output.to_text())
 }
 
@@ -49,6 +49,13 @@ async fn until(host: &Host, wanted: ConnectionStatus) {
             .await
             .unwrap();
     }
+}
+
+/// Servers are asked soon whether they are there.
+fn impatient() -> Deadlines {
+    let mut deadlines = Deadlines::default();
+    deadlines.silence = Duration::from_millis(200);
+    deadlines
 }
 
 /// All the ways in which a server can be spoken to.
@@ -139,12 +146,9 @@ async fn a_session_that_the_server_forgot_is_made_anew_and_the_call_is_made_once
 async fn a_server_that_went_away_is_seen_to_be_gone_and_comes_back() {
     for (script, mode, kind) in ways() {
         let server = HttpServer::start(echoing(script), mode).await;
-        let host = connected(&server, kind).await;
+        let builder = permissive().deadlines(impatient());
+        let host = started(builder, entry(&server, kind)).await;
         server.stop().await;
-        let error = tokio::time::timeout(Duration::from_secs(5), call(&host)).await;
-        if let Ok(error) = error {
-            assert_eq!(error.unwrap_err().delivery(), Delivery::NotSent, "{mode:?}");
-        }
         until(&host, ConnectionStatus::Pending).await;
         assert_eq!(tool_names(&host), [ECHO], "its tools stay listed");
         server.restart().await;
@@ -180,13 +184,16 @@ async fn what_broke_off_after_it_was_sent_is_of_unknown_outcome_and_not_repeated
             let server = HttpServer::start(echoing(script.clone()), mode).await;
             let host = connected(&server, kind).await;
             server.arm(fault.clone().on("tools/call").after_execution());
-            let error = call(&host).await.unwrap_err();
-            assert_eq!(
-                error.delivery(),
-                Delivery::Unknown,
-                "{mode:?} {fault:?} {error}"
-            );
-            assert!(server.count("tools/call") <= 1);
+            match call(&host).await {
+                Err(error) => assert_eq!(
+                    error.delivery(),
+                    Delivery::Unknown,
+                    "{mode:?} {fault:?} {error}"
+                ),
+                // Where answers have a stream of their own, they do not break off with the request.
+                Ok(_) => assert_eq!(mode, Mode::LegacySse, "{fault:?}"),
+            }
+            assert_eq!(server.count("tools/call"), 1);
             host.shutdown().await;
         }
     }
@@ -215,7 +222,7 @@ async fn changed_tools_are_noticed() {
 
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_cancelled() {
-    let hanging = |script: Script| script.tool("echo").on("tools/call:echo", [Step::Hang]);
+    let hanging = |script: Script| script.tool("echo").on("tools/call echo", [Step::Hang]);
     let server = HttpServer::start(hanging(Script::modern()), Mode::JSON).await;
     let host = connected(&server, RemoteKind::Http).await;
     {
@@ -244,7 +251,12 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
             () = server.wait_count("tools/call", 1) => {}
         }
     }
-    server.wait_count("notifications/cancelled", 1).await;
+    server
+        .wait_until("it is told", |server| {
+            let mut seen = server.requests().into_iter();
+            seen.any(|seen| seen.rpc_method().as_deref() == Some("notifications/cancelled"))
+        })
+        .await;
     host.shutdown().await;
 }
 
@@ -256,13 +268,10 @@ async fn a_stream_that_broke_off_is_taken_up_again() {
     server.arm(Fault::end_stream_with_retry(soon).on("tools/call"));
     assert_eq!(call(&host).await.unwrap(), "hello");
     assert_eq!(server.count("tools/call"), 1);
-    let resumed = server.requests_with("GET");
-    assert!(
-        resumed
-            .iter()
-            .any(|seen| seen.header("last-event-id").is_some()),
-        "{resumed:?}"
-    );
+    let seen = server.requests();
+    let is_resumption =
+        |seen: &Seen| seen.method == "GET" && seen.header("last-event-id").is_some();
+    assert!(seen.iter().any(is_resumption), "{seen:?}");
     host.shutdown().await;
 }
 
@@ -298,14 +307,12 @@ async fn a_server_that_fails_one_call_after_the_other_is_left_alone_for_a_while(
 
 #[tokio::test]
 async fn a_silent_server_is_asked_whether_it_is_there() {
-    let mut deadlines = Deadlines::default();
-    deadlines.silence = Duration::from_millis(200);
     for (script, asked) in [
         (Script::modern(), "server/discover"),
         (Script::legacy(), "ping"),
     ] {
         let server = HttpServer::start(echoing(script), Mode::STATELESS).await;
-        let builder = permissive().deadlines(deadlines.clone());
+        let builder = permissive().deadlines(impatient());
         let host = started(builder, entry(&server, RemoteKind::Http)).await;
         let before = server.count(asked);
         server.wait_count(asked, before + 2).await;
@@ -334,14 +341,14 @@ async fn after_a_sleep_all_servers_are_looked_after_at_once() {
 async fn progress_of_a_call_is_heard() {
     for (script, mode, kind) in ways() {
         let script = script.tool("echo").on(
-            "tools/call:echo",
+            "tools/call echo",
             [Step::progress(1), Step::progress(2), Step::text("hello")],
         );
         let server = HttpServer::start(script, mode).await;
         let host = connected(&server, kind).await;
         let mut heard = Vec::new();
         let output = host
-            .call(ECHO, json!({}))
+            .call(ECHO, json!({"message": "m"}))
             .on_progress(|note| heard.push(note.progress))
             .await
             .unwrap();
@@ -364,7 +371,7 @@ async fn arguments_are_mirrored_in_headers_where_the_tool_asks_for_it() {
     let script = Script::modern()
         .raw_tool(json!({"name": "echo", "inputSchema": schema}))
         .raw_tool(json!({"name": "bad", "inputSchema": bad}))
-        .on("tools/call:echo", [Step::text("hello")]);
+        .on("tools/call echo", [Step::text("hello")]);
     let server = HttpServer::start(script, Mode::JSON).await;
     let host = connected(&server, RemoteKind::Http).await;
     assert_eq!(tool_names(&host), [ECHO]);

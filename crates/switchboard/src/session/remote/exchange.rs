@@ -153,14 +153,6 @@ impl Streamable {
         let is_open = self.peer.version().is_some();
         match &error {
             RequestError::Failed(failed) if is_open => {
-                if failed.status == Some(404) && self.session_id.get().is_some() {
-                    // The server did not take it: who has a new session may ask again.
-                    self.expire();
-                    return Err(RequestError::Lost {
-                        delivery: Delivery::NotSent,
-                        end: SessionEnd::Expired,
-                    });
-                }
                 if failed.status.is_none() && failed.delivery == Delivery::NotSent {
                     let end = SessionEnd::Unreachable(failed.what.clone());
                     self.peer.end(end.clone());
@@ -200,6 +192,9 @@ impl Streamable {
         let sent = self.courier.send(Method::POST, None, headers, body);
         let mut reply = sent.await.map_err(refusal::no_reply)?;
         let status = reply.incoming.status;
+        if status == StatusCode::NOT_FOUND && self.session_id.get().is_some() {
+            return Err(self.expire());
+        }
         if !status.is_success() {
             return Err(refusal::read(&self.peer, self.courier.url(), Some(id), reply).await);
         }
@@ -319,7 +314,11 @@ impl Streamable {
         };
         let sent = self.courier.send(Method::GET, None, headers, Bytes::new());
         let reply = sent.await.map_err(refusal::no_reply)?;
-        if reply.incoming.status != StatusCode::OK {
+        let status = reply.incoming.status;
+        if status == StatusCode::NOT_FOUND && self.session_id.get().is_some() {
+            return Err(self.expire());
+        }
+        if status != StatusCode::OK {
             return Err(refusal::read(&self.peer, self.courier.url(), None, reply).await);
         }
         match Media::of(&reply.incoming.headers) {

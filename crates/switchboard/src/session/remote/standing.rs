@@ -137,12 +137,6 @@ impl Streamable {
         tracing::debug!(%server, %error, "no stream of what it says unasked");
         match error {
             RequestError::Failed(Failed {
-                status: Some(404), ..
-            }) if self.session_id.get().is_some() => {
-                self.expire();
-                Ended::ForGood
-            }
-            RequestError::Failed(Failed {
                 status: Some(status),
                 ..
             }) => match status {

@@ -22,7 +22,7 @@ use crate::limits::Limits;
 use crate::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello};
 use crate::session::life::Patience;
 use crate::session::peer::{Peer, Voice};
-use crate::session::{RequestError, SessionContext, SessionEnd, ToolRequest};
+use crate::session::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::wire::decode::{LeftOut, ToolPage};
@@ -409,10 +409,15 @@ impl Streamable {
         let _ = tokio::time::timeout(within, goodbye).await;
     }
 
-    /// The server no longer knows the session: nothing is left to say goodbye to.
-    pub(super) fn expire(&self) {
+    /// The server no longer knows the session, and did not take what was asked of it: who has a new
+    /// one may ask again. Nothing is left to say goodbye to.
+    pub(super) fn expire(&self) -> RequestError {
         self.is_over.store(true, Ordering::Relaxed);
         self.peer.end(SessionEnd::Expired);
+        RequestError::Lost {
+            delivery: Delivery::NotSent,
+            end: SessionEnd::Expired,
+        }
     }
 }
 
