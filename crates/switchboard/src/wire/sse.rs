@@ -209,6 +209,16 @@ impl Events {
         self.last_id.as_deref()
     }
 
+    /// What comes now is another stream, which goes on behind the last complete event: half of one
+    /// is lost with the stream that it came on.
+    pub(crate) fn begin_anew(&mut self) {
+        let last_id = self.last_id.take();
+        *self = Self {
+            last_id,
+            ..Self::new(self.limit, &self.budget)
+        };
+    }
+
     /// Whether the event that is coming in is a long one.
     pub(crate) fn is_long(&self) -> bool {
         self.event

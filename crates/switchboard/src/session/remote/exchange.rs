@@ -290,7 +290,10 @@ impl Streamable {
             let last = last.to_owned();
             tokio::time::sleep(pause).await;
             match self.stream(Some(&last)).await {
-                Ok(taken_up) => body = taken_up,
+                Ok(taken_up) => {
+                    body = taken_up;
+                    events.begin_anew();
+                }
                 Err(RequestError::Failed(Failed { status: None, .. })) => {}
                 // Whatever it says: the answer is not to be had any more.
                 Err(error) => {

@@ -140,6 +140,18 @@ fn the_last_id_is_that_of_the_last_event_that_was_complete() {
 }
 
 #[test]
+fn half_an_event_is_lost_with_its_stream_and_the_last_id_is_not() {
+    let mut events = events(100);
+    let begun: [&[u8]; 1] = [b"id: 1\ndata: whole\n\nid: 2\nevent: odd\ndata: {\"ha"];
+    assert_eq!(feed(&mut events, &begun), [with_id("1", "whole")]);
+    events.begin_anew();
+    assert_eq!(events.last_event_id(), Some("1"));
+    let resumed: [&[u8]; 1] = [b"id: 2\ndata: again\n\n"];
+    assert_eq!(feed(&mut events, &resumed), [with_id("2", "again")]);
+    assert_eq!(events.last_event_id(), Some("2"));
+}
+
+#[test]
 fn an_id_that_is_too_long_is_not_kept() {
     for (length, is_kept) in [(LONGEST_ID, true), (LONGEST_ID + 1, false)] {
         let mut events = events(10_000);
