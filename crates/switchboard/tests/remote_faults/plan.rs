@@ -48,6 +48,8 @@ pub(crate) enum Meddling {
     DropConnections,
     ExpireSessions,
     Restart,
+    /// It is gone until the calls are over.
+    Stop,
 }
 
 #[derive(Debug)]
@@ -91,7 +93,8 @@ impl Plan {
                 meddling = Some(draw_meddling(rng));
             }
         }
-        if faults.is_empty() && network.is_none() {
+        let is_gone = matches!(meddling, Some((_, Meddling::Stop)));
+        if faults.is_empty() && network.is_none() && !is_gone {
             for call in &mut calls {
                 call.deadline = LONG;
             }
@@ -231,6 +234,7 @@ fn draw_meddling(rng: &mut Rng) -> (Duration, Meddling) {
         Meddling::DropConnections,
         Meddling::ExpireSessions,
         Meddling::Restart,
+        Meddling::Stop,
     ];
     (pause(rng), *choose(rng, &meddling))
 }

@@ -51,6 +51,9 @@ async fn play(plan: &Plan) -> Result<Tally, String> {
 
     server.disarm();
     proxy.calm();
+    if let Some((_, Meddling::Stop)) = plan.meddling {
+        server.restart().await;
+    }
     recover(&host).await?;
     host.shutdown().await;
     proxy.settle().await;
@@ -83,6 +86,7 @@ async fn meddle(plan: &Plan, server: &HttpServer) {
         Meddling::DropConnections => server.drop_connections().await,
         Meddling::ExpireSessions => server.expire_sessions(),
         Meddling::Restart => server.restart().await,
+        Meddling::Stop => server.stop().await,
     }
 }
 
