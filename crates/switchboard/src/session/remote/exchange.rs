@@ -192,11 +192,8 @@ impl Streamable {
         let sent = self.courier.send(Method::POST, None, headers, body);
         let mut reply = sent.await.map_err(refusal::no_reply)?;
         let status = reply.incoming.status;
-        if status == StatusCode::NOT_FOUND && self.session_id.get().is_some() {
-            return Err(self.expire());
-        }
         if !status.is_success() {
-            return Err(refusal::read(&self.peer, self.courier.url(), Some(id), reply).await);
+            return Err(self.refused(Some(id), reply).await);
         }
         if topic.method == "initialize" {
             self.take_session_id(&reply.incoming.headers)?;
@@ -219,6 +216,26 @@ impl Streamable {
                     ..Failed::unknown(what)
                 }))
             }
+        }
+    }
+
+    /// What a status that is no success means, for the request and for the session it belongs to.
+    async fn refused(&self, id: Option<u64>, reply: Reply) -> RequestError {
+        let status = reply.incoming.status;
+        let has_session = self.session_id.get().is_some();
+        if has_session && status == StatusCode::NOT_FOUND {
+            return self.expire();
+        }
+        match refusal::read(&self.peer, self.courier.url(), id, reply).await {
+            // Not what the protocol prescribes, and what many servers say of a session they forgot.
+            RequestError::Refused(error)
+                if has_session
+                    && status == StatusCode::BAD_REQUEST
+                    && error.message.to_ascii_lowercase().contains("session") =>
+            {
+                self.expire()
+            }
+            error => error,
         }
     }
 
@@ -317,12 +334,8 @@ impl Streamable {
         };
         let sent = self.courier.send(Method::GET, None, headers, Bytes::new());
         let reply = sent.await.map_err(refusal::no_reply)?;
-        let status = reply.incoming.status;
-        if status == StatusCode::NOT_FOUND && self.session_id.get().is_some() {
-            return Err(self.expire());
-        }
-        if status != StatusCode::OK {
-            return Err(refusal::read(&self.peer, self.courier.url(), None, reply).await);
+        if reply.incoming.status != StatusCode::OK {
+            return Err(self.refused(None, reply).await);
         }
         match Media::of(&reply.incoming.headers) {
             Media::Events => Ok(reply.incoming.body),

@@ -223,8 +223,9 @@ impl Standing {
         if began.elapsed() >= LASTING {
             self.pause = FIRST_PAUSE;
         }
+        // Never sooner than the server asks for.
         let pause = self.asked_pause.unwrap_or(self.pause).max(MIN_PAUSE);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+        tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * fastrand::f64())).await;
     }
 }
