@@ -162,7 +162,7 @@ impl HeadersHelper {
             return String::new();
         };
         let line = for_terminal(line.trim()).into_owned();
-        let looks = secrets_in_arguments(&[line.clone()]);
+        let looks = secrets_in_arguments(std::slice::from_ref(&line));
         let printed = stdout.split_whitespace().map(Secret::from);
         let secrets = looks.into_iter().chain(printed);
         let secrets = Redactor::new(secrets.map(|secret| secret.expose().to_owned()));

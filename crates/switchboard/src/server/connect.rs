@@ -66,10 +66,9 @@ impl Endpoint {
     pub(crate) fn kind_name(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
-            Self::Local(_) => "sdk",
+            Self::Local(_) | Self::NotProvided(_) => "sdk",
             Self::Stream(_) => "stream",
             Self::Remote(remote) => remote.kind_name(),
-            Self::NotProvided(_) => "sdk",
             Self::Withheld => "withheld",
         }
     }

@@ -101,7 +101,7 @@ impl Unopened for Arc<Streamable> {
     }
 
     async fn garbled(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -17,7 +17,7 @@ fn children(profile: Profile) -> Children {
 }
 
 fn helper_in(folder: Option<&Path>, command: &str, profile: Profile) -> HeadersHelper {
-    let path = std::env::var("PATH").unwrap_or_default();
+    let path = "/usr/local/bin:/usr/bin:/bin".to_owned();
     let variables = Variables::from([
         ("PATH".to_owned(), path),
         ("WITHHELD".to_owned(), "w".to_owned()),
@@ -141,7 +141,7 @@ async fn a_command_that_hangs_is_ended_with_all_that_it_started() {
     let asking = ask(&helper);
     tokio::pin!(asking);
     let started = async {
-        while std::fs::read_to_string(&child).is_ok_and(|text| text.ends_with('\n')) == false {
+        while !std::fs::read_to_string(&child).is_ok_and(|text| text.ends_with('\n')) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -195,7 +195,7 @@ impl EventStream {
             session: self,
             id,
             kind,
-            is_open: true,
+            is_waiting: true,
         };
         let wait = patience.start(&peer.life);
         let outcome = tokio::select! {
@@ -211,7 +211,7 @@ impl EventStream {
                 })
             }
         };
-        open.is_open = false;
+        open.is_waiting = false;
         outcome
     }
 
@@ -435,12 +435,12 @@ struct Open<'a> {
     session: &'a Arc<EventStream>,
     id: u64,
     kind: Kind,
-    is_open: bool,
+    is_waiting: bool,
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        if self.is_open {
+        if self.is_waiting {
             self.session
                 .tell_cancelled(self.id, self.kind, "cancelled by the caller");
         } else {

@@ -49,7 +49,7 @@ pub(super) struct Listener {
 struct Open<'a> {
     session: &'a Arc<Streamable>,
     id: u64,
-    is_open: bool,
+    is_waiting: bool,
     is_listening: bool,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Open<'a> {
         Self {
             session,
             id,
-            is_open: true,
+            is_waiting: true,
             is_listening,
         }
     }
@@ -78,7 +78,7 @@ impl Drop for Open<'_> {
         if self.is_listening {
             lock(&self.session.listeners).remove(&self.id);
         }
-        if self.is_open {
+        if self.is_waiting {
             self.session
                 .tell_cancelled(self.id, "cancelled by the caller");
         }
@@ -133,7 +133,7 @@ impl Streamable {
                 })
             }
         };
-        open.is_open = false;
+        open.is_waiting = false;
         self.learn(topic, outcome)
     }
 

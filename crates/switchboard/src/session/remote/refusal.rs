@@ -82,10 +82,9 @@ fn error_in(body: &[u8], id: Option<u64>, peer: &Peer) -> Option<ErrorObject> {
         return None;
     };
     match named {
-        AnswerId::Null => Some(error),
         AnswerId::Ours(named) if Some(named) == id => Some(error),
         // Many servers write an id of their own making when they did not get to read ours.
-        AnswerId::Foreign => Some(error),
+        AnswerId::Null | AnswerId::Foreign => Some(error),
         AnswerId::Ours(_) => None,
     }
 }

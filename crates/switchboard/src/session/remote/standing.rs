@@ -137,12 +137,9 @@ impl Streamable {
         tracing::debug!(%server, %error, "no stream of what it says unasked");
         match error {
             RequestError::Failed(Failed {
-                status: Some(status),
+                status: Some(429 | 500..=599),
                 ..
-            }) => match status {
-                429 | 500..=599 => Ended::ToBeContinued,
-                _ => Ended::ForGood,
-            },
+            }) => Ended::ToBeContinued,
             RequestError::Failed(Failed {
                 status: None,
                 delivery,

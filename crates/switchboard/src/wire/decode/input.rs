@@ -1,5 +1,7 @@
 //! Answers that are no result yet: the server asks for something first (modern era).
 
+use std::borrow::Cow;
+
 use super::{cut, json, text};
 use crate::mcp::Json;
 use crate::wire::{Answer, Problem, scan};
@@ -114,7 +116,7 @@ fn input_request(
     }
     let (mut method, mut params) = (None, None);
     scan::members(value, |key, value| match &*key {
-        b"method" => method = text(value).map(|method| method.into_owned()),
+        b"method" => method = text(value).map(Cow::into_owned),
         b"params" => params = json(value),
         _ => {}
     })
