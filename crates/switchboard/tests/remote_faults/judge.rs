@@ -67,15 +67,14 @@ pub(crate) fn judge(call: &CallPlan, seen: &Seen) -> Result<Fate, String> {
 fn judge_loss(seen: &Seen, error: &CallError) -> Result<Fate, String> {
     let is_untouched = seen.executed == 0 && seen.taken == 0;
     match (error, error.delivery()) {
+        (_, Delivery::NotSent) if !is_untouched => {
+            Err("the server has what was not sent".to_owned())
+        }
         (CallError::OutcomeUnknown { .. }, Delivery::Unknown) if seen.executed > 0 => {
             Ok(Fate::UnknownAndDone)
         }
         (CallError::OutcomeUnknown { .. }, Delivery::Unknown) => Ok(Fate::UnknownAndUndone),
-        (CallError::TimedOut { .. }, Delivery::Unknown) => Ok(Fate::Late),
-        (_, Delivery::NotSent) if !is_untouched => {
-            Err("the server has what was not sent".to_owned())
-        }
-        (CallError::TimedOut { .. }, Delivery::NotSent) => Ok(Fate::Late),
+        (CallError::TimedOut { .. }, Delivery::Unknown | Delivery::NotSent) => Ok(Fate::Late),
         (CallError::NotSent { .. } | CallError::Unavailable { .. }, Delivery::NotSent) => {
             Ok(Fate::NotSent)
         }
