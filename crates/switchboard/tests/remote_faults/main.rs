@@ -22,8 +22,8 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use judge::{Fate, Tally};
 use switchboard_testkit::rounds;
 
-/// Among so many calls there is every fate that a call can have.
-const ENOUGH_CALLS: usize = 600;
+/// Among so many calls there is every fate that a call can have, whatever the timing.
+const ENOUGH_CALLS: usize = 3_000;
 /// How many seeds run at a time: they wait more than they work.
 const AT_ONCE: usize = 24;
 
