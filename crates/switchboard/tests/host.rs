@@ -369,8 +369,8 @@ async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
 }
 
 #[tokio::test]
-async fn a_kind_of_server_that_is_not_built_yet_says_so() {
-    let inline = r#"{"mcpServers": {"remote": {"url": "https://example.com/mcp"}}}"#;
+async fn a_server_that_the_program_was_to_provide_and_does_not_says_so() {
+    let inline = r#"{"mcpServers": {"mine": {"type": "sdk", "name": "mine"}}}"#;
     let sources = Sources {
         command_line: vec![Source::from_argument(inline)],
         ..Sources::default()
@@ -381,10 +381,10 @@ async fn a_kind_of_server_that_is_not_built_yet_says_so() {
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let status = host.server_status("remote").unwrap();
+    let status = host.server_status("mine").unwrap();
     assert_eq!(
         status.error.unwrap(),
-        "servers of type http are not supported yet"
+        "the program that runs this offers no server named mine"
     );
 }
 
