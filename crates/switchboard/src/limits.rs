@@ -136,6 +136,8 @@ pub struct Deadlines {
     pub connect: Duration,
     /// How long a remote server may be silent before it is asked whether it is still there.
     pub silence: Duration,
+    /// How long it may take to answer that.
+    pub sign_of_life: Duration,
     /// How long a child may take to leave after its stdin was closed, and a remote server to take
     /// leave.
     pub exit_after_eof: Duration,
@@ -153,6 +155,7 @@ impl Default for Deadlines {
             probe: Duration::from_secs(2),
             connect: Duration::from_secs(10),
             silence: Duration::from_secs(60),
+            sign_of_life: Duration::from_secs(10),
             exit_after_eof: Duration::from_secs(2),
             exit_after_term: Duration::from_secs(2),
         }
@@ -172,6 +175,7 @@ impl Deadlines {
             &mut self.probe,
             &mut self.connect,
             &mut self.silence,
+            &mut self.sign_of_life,
             &mut self.exit_after_eof,
             &mut self.exit_after_term,
         ] {

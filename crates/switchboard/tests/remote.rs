@@ -409,3 +409,21 @@ async fn a_server_that_is_down_at_the_start_costs_nothing_but_its_own_tools() {
     );
     host.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_server_that_is_busy_with_a_call_is_not_taken_for_dead() {
+    // Answers nothing else while it works.
+    let long = [Step::delay(Duration::from_millis(1500)), Step::text("done")];
+    let script = Script::legacy()
+        .serial()
+        .tool("echo")
+        .on("tools/call echo", long);
+    let server = HttpServer::start(script, Mode::STATELESS).await;
+    let mut deadlines = impatient();
+    deadlines.sign_of_life = Duration::from_millis(200);
+    let builder = permissive().deadlines(deadlines);
+    let host = started(builder, entry(&server, RemoteKind::Http)).await;
+    assert_eq!(call(&host).await.unwrap(), "done");
+    assert_eq!(server.count("tools/call"), 1);
+    host.shutdown().await;
+}

@@ -34,9 +34,6 @@ use crate::transport::children::Children;
 use crate::transport::environment::{Variables, is_inherited};
 use crate::transport::proxy::AllowedOrigins;
 
-/// How long a remote server may take to say that it is there.
-const LIFE_SIGN: Duration = Duration::from_secs(10);
-
 /// What all servers of a host have in common.
 pub(crate) struct Sites {
     pub(super) client: Implementation,
@@ -262,7 +259,7 @@ impl Plot {
             network: Arc::clone(&sites.network),
             health: Health {
                 idle: host.deadlines.silence,
-                patience: LIFE_SIGN,
+                patience: host.deadlines.sign_of_life,
                 slept: sites.slept.clone(),
             },
         };

@@ -51,14 +51,20 @@ struct Open<'a> {
     id: u64,
     is_waiting: bool,
     is_listening: bool,
+    is_work: bool,
 }
 
 impl<'a> Open<'a> {
     fn new(
         session: &'a Arc<Streamable>,
         id: u64,
+        topic: Topic<'_>,
         progress: Option<mpsc::Sender<Progress>>,
     ) -> Self {
+        let is_work = !matches!(topic.method, "ping" | "server/discover");
+        if is_work {
+            session.pulse.begin();
+        }
         let is_listening = progress.is_some();
         if let Some(sender) = progress {
             let listener = Listener { sender, skipped: 0 };
@@ -69,12 +75,16 @@ impl<'a> Open<'a> {
             id,
             is_waiting: true,
             is_listening,
+            is_work,
         }
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
+        if self.is_work {
+            self.session.pulse.end();
+        }
         if self.is_listening {
             lock(&self.session.listeners).remove(&self.id);
         }
@@ -114,7 +124,7 @@ impl Streamable {
         }
         peer.tap(Direction::Sent, &line);
         let wait = patience.start(&peer.life);
-        let mut open = Open::new(self, id, progress);
+        let mut open = Open::new(self, id, topic, progress);
         let exchange = self.exchange(id, topic, Bytes::from(line));
         let outcome = tokio::select! {
             biased;

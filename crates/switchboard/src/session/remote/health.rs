@@ -39,6 +39,8 @@ pub(super) struct Pulse {
     last: AtomicU64,
     /// Failures since then.
     failures: AtomicU32,
+    /// Requests under way, other than ours whether it is there.
+    under_way: AtomicU32,
     /// Somebody doubts that the server is there.
     doubt: Notify,
 }
@@ -50,15 +52,34 @@ impl Pulse {
             began: Instant::now(),
             last: AtomicU64::new(0),
             failures: AtomicU32::new(0),
+            under_way: AtomicU32::new(0),
             doubt: Notify::new(),
         }
     }
 
     /// The server answered.
     pub(super) fn beats(&self) {
+        self.put_off();
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// The next look is as far away as if it had answered.
+    fn put_off(&self) {
         let elapsed = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.fetch_max(elapsed, Ordering::Relaxed);
-        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// A request begins; a server that works on one may have no time for another.
+    pub(super) fn begin(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn is_at_work(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 0
     }
 
     /// A request failed; whether that was one too many.
@@ -114,6 +135,8 @@ impl Streamable {
                     delivery: Delivery::Answered,
                     ..
                 }) => self.pulse.beats(),
+                // Those who wait for it have deadlines of their own.
+                RequestError::TimedOut { .. } if self.pulse.is_at_work() => self.pulse.put_off(),
                 error => {
                     let end = SessionEnd::Unreachable(format!("it no longer answers: {error}"));
                     self.peer.end(end);
