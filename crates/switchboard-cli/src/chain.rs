@@ -314,7 +314,7 @@ impl Chain {
                 self.link(step, Outcome::Failed, error);
             }
         };
-        if is_encrypted || !holds(Stage::Secure) {
+        if is_encrypted {
             step(Step::Tls, Stage::Secure, "encrypted");
         }
         step(Step::Answer, Stage::Alive, "it answers");

@@ -53,8 +53,7 @@ async fn a_server_that_wants_a_login_ends_with_code_5() {
       STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
     ○ needs-auth  s  project  http  -  -
         the server wants a login (HTTP 401): Bearer
-        hint: switchboard add s URL -H "Authorization: Bearer …" --force, or a `headersHelper` that prints the
-        header
+        hint: switchboard add s URL -H "Authorization: Bearer …" --force, or a `headersHelper` that prints the header
     "#);
     for args in [
         &["get", "s"][..],
