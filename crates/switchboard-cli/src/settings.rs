@@ -162,13 +162,16 @@ fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 20] {
     ]
 }
 
-fn deadline_fields(deadlines: &mut Deadlines) -> [(&'static str, &mut Duration); 7] {
+fn deadline_fields(deadlines: &mut Deadlines) -> [(&'static str, &mut Duration); 10] {
     [
         ("startup", &mut deadlines.startup),
         ("call", &mut deadlines.call),
         ("idle", &mut deadlines.idle),
         ("list", &mut deadlines.list),
         ("probe", &mut deadlines.probe),
+        ("connect", &mut deadlines.connect),
+        ("silence", &mut deadlines.silence),
+        ("signOfLife", &mut deadlines.sign_of_life),
         ("exitAfterEof", &mut deadlines.exit_after_eof),
         ("exitAfterTerm", &mut deadlines.exit_after_term),
     ]

@@ -30,12 +30,15 @@ pub const LIMIT_KEYS: [&str; 20] = [
 ];
 
 /// The names in `deadlines`, each a time in milliseconds.
-pub const DEADLINE_KEYS: [&str; 7] = [
+pub const DEADLINE_KEYS: [&str; 10] = [
     "startup",
     "call",
     "idle",
     "list",
     "probe",
+    "connect",
+    "silence",
+    "signOfLife",
     "exitAfterEof",
     "exitAfterTerm",
 ];
