@@ -336,7 +336,8 @@ async fn a_session_that_the_server_forgot_is_replaced() {
     served.start_again();
     // What is told on the way may differ; what matters is that it ends well, and soon.
     let came_back = timeout(PATIENCE, async {
-        while used.call().await.is_err() {
+        while let Err(error) = used.call().await {
+            eprintln!("{error}");
             used.change().await;
         }
     });

@@ -11,6 +11,7 @@ use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use super::courier::{NoReply, Reply};
+use crate::limits::Limits;
 use crate::mcp::ErrorObject;
 use crate::server::status::Stage;
 use crate::session::peer::Peer;
@@ -41,7 +42,7 @@ pub(super) async fn read(
         // Whatever is wrong with its body: the status has been said.
         _ => bytes::Bytes::new(),
     };
-    if let Some(mut error) = error_in(&body, id, peer) {
+    if let Some(mut error) = error_in(&body, id, &peer.context.limits) {
         peer.context.redactor.redact_error(&mut error);
         redactor.redact_error(&mut error);
         return RequestError::Refused(error);
@@ -73,19 +74,26 @@ pub(super) async fn read(
 }
 
 /// The JSON-RPC error in a body, if it is one and is about this request.
-fn error_in(body: &[u8], id: Option<u64>, peer: &Peer) -> Option<ErrorObject> {
-    let Received::Message(Message::Answer {
-        id: named,
-        outcome: Outcome::Error(error),
-    }) = wire::read(body, &peer.context.limits)
-    else {
-        return None;
-    };
-    match named {
-        AnswerId::Ours(named) if Some(named) == id => Some(error),
-        // Many servers write an id of their own making when they did not get to read ours.
-        AnswerId::Null | AnswerId::Foreign => Some(error),
-        AnswerId::Ours(_) => None,
+fn error_in(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject> {
+    /// Some servers leave out the id that they did not get to read.
+    #[derive(serde::Deserialize)]
+    struct WithoutId {
+        error: ErrorObject,
+    }
+    match wire::read(body, limits) {
+        Received::Message(Message::Answer {
+            id: named,
+            outcome: Outcome::Error(error),
+        }) => match named {
+            AnswerId::Ours(named) if Some(named) != id => None,
+            // Others write null, or an id of their own making.
+            _ => Some(error),
+        },
+        Received::Message(_) | Received::Batch(_) | Received::Broken { id: Some(_), .. } => None,
+        Received::Noise | Received::Broken { id: None, .. } => {
+            let read = serde_json::from_slice::<WithoutId>(body);
+            read.ok().map(|body| body.error)
+        }
     }
 }
 
@@ -152,6 +160,35 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+
+    #[test]
+    fn an_error_counts_unless_it_names_another_request() {
+        let message = |body: &str| {
+            let error = error_in(body.as_bytes(), Some(7), &Limits::default());
+            error.map(|error| error.message)
+        };
+        let error = r#""error":{"code":-32000,"message":"no such session"}"#;
+        let said = Some("no such session".to_owned());
+        assert_eq!(message(&format!(r#"{{"jsonrpc":"2.0",{error}}}"#)), said);
+        for (id, expected) in [
+            ("7", &said),
+            ("null", &said),
+            (r#""x""#, &said),
+            ("8", &None),
+        ] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},{error}}}"#);
+            assert_eq!(message(&body), *expected, "{id}");
+        }
+        for body in [
+            "",
+            "no",
+            "[]",
+            r#"{"error":"no"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
+        ] {
+            assert_eq!(message(body), None, "{body}");
+        }
+    }
 
     #[test]
     fn a_wait_is_read_as_seconds_or_as_a_date_and_is_bounded() {
