@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(read("315360000", busy), Some(LONGEST_WAIT));
         let in_a_minute = "Sun, 06 Nov 1994 08:50:37 GMT";
         assert_eq!(read(in_a_minute, busy), Some(Duration::from_secs(60)));
-        let past = "Sun, 06 Nov 1992 08:49:37 GMT";
+        let past = "Fri, 06 Nov 1992 08:49:37 GMT";
         assert_eq!(
             read(past, StatusCode::SERVICE_UNAVAILABLE),
             Some(Duration::ZERO)
