@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::raw::RawStep;
+
 /// Something that goes wrong with a request or a connection, once unless it is said otherwise.
 ///
 /// ```
@@ -33,6 +35,7 @@ pub(super) enum Deed {
     EndStream(Option<Duration>),
     Answer(Canned),
     Raw(Vec<u8>),
+    Play(Vec<RawStep>),
     Hang,
     Drip { piece: usize, pause: Duration },
 }
@@ -121,6 +124,12 @@ impl Fault {
     /// Sends these bytes instead of an answer, and closes the connection.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self::new(Deed::Raw(bytes.into()))
+    }
+
+    /// Plays these steps instead of an answer, and closes the connection. `$ID` in bytes that are sent
+    /// is the id of the request. Nothing more is read.
+    pub fn play(steps: impl IntoIterator<Item = RawStep>) -> Self {
+        Self::new(Deed::Play(steps.into_iter().collect()))
     }
 
     /// Reads the request and never answers it.

@@ -297,18 +297,38 @@ impl<'s> Playing<'s> {
     }
 
     async fn send_repeated(&mut self, bytes: &[u8], times: Option<u64>) -> Result<(), Over> {
-        let per_piece = (PIECE / bytes.len().max(1)).max(1);
-        let piece = bytes.repeat(per_piece);
-        let mut left = times.unwrap_or(u64::MAX);
-        while left >= per_piece as u64 {
-            self.send(&piece).await?;
-            if times.is_some() {
-                left -= per_piece as u64;
-            }
+        for piece in Pieces::of(bytes, times).iter() {
+            self.send(piece).await?;
             // Whoever reads shares our thread.
             tokio::task::yield_now().await;
         }
-        let rest = bytes.repeat(usize::try_from(left).unwrap_or_default());
-        self.send(&rest).await
+        Ok(())
+    }
+}
+
+/// The same bytes again and again, in pieces of a fair size.
+pub(super) struct Pieces {
+    piece: Vec<u8>,
+    /// How often the piece goes out; none: for ever.
+    whole: Option<u64>,
+    rest: Vec<u8>,
+}
+
+impl Pieces {
+    pub(super) fn of(bytes: &[u8], times: Option<u64>) -> Self {
+        let per_piece = (PIECE / bytes.len().max(1)).max(1);
+        let in_whole = per_piece as u64;
+        let rest = times.map_or(0, |times| times % in_whole);
+        Self {
+            piece: bytes.repeat(per_piece),
+            whole: times.map(|times| times / in_whole),
+            rest: bytes.repeat(usize::try_from(rest).unwrap_or_default()),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> + Send {
+        let most = self.whole.unwrap_or(u64::MAX);
+        let whole = (0..most).map(|_| self.piece.as_slice());
+        whole.chain([self.rest.as_slice()])
     }
 }

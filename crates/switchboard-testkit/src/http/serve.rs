@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 
 use super::answer::{Cut, Pace, Sender};
 use super::fault::{Canned, Deed, Fault, Moment};
+use super::raw::{Pieces, RawStep};
 use super::request::{Receiver, Seen};
 use super::server::{Inner, Life};
 
@@ -170,6 +171,7 @@ impl Connection {
                 return Ok(fault.ending());
             }
             Deed::EndStream(_) => return self.route(seen, Some(&fault)).await,
+            Deed::Play(steps) => return self.play(&steps, seen).await,
             _ if fault.is_executed => return self.route(seen, Some(&fault)).await,
             _ => return self.misbehave(&fault).await,
         }
@@ -200,6 +202,34 @@ impl Connection {
         }
     }
 
+    /// Plays bytes in the place of an answer.
+    async fn play(&mut self, steps: &[RawStep], seen: &Seen) -> Result<Next, Cut> {
+        let id = seen.json().get("id").map(Value::to_string);
+        for step in steps {
+            match step {
+                RawStep::Send(bytes) => {
+                    let bytes = with_id(bytes, id.as_deref().unwrap_or("null"));
+                    self.sender.send(&bytes).await?;
+                }
+                RawStep::SendRepeated { bytes, times } => {
+                    for piece in Pieces::of(bytes, *times).iter() {
+                        self.sender.send(piece).await?;
+                        // Whoever reads shares our thread.
+                        tokio::task::yield_now().await;
+                    }
+                }
+                RawStep::Pause(time) => tokio::time::sleep(*time).await,
+                RawStep::Hang => self.receiver.closed().await,
+                RawStep::Reset => return Ok(Next::Reset),
+                RawStep::Close => break,
+                RawStep::ReadRequest | RawStep::ReadBytes(_) => {
+                    panic!("the request has been read already")
+                }
+            }
+        }
+        Ok(self.ending)
+    }
+
     pub(super) async fn refuse(
         &mut self,
         status: u16,
@@ -225,5 +255,12 @@ impl Fault {
         } else {
             Next::Close
         }
+    }
+}
+
+fn with_id(bytes: &[u8], id: &str) -> Vec<u8> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.replace("$ID", id).into_bytes(),
+        Err(_) => bytes.to_vec(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard_testkit::Script;
-use switchboard_testkit::http::{Fault, HttpServer, Mode};
+use switchboard_testkit::http::{Fault, HttpServer, Mode, RawStep};
 
 use crate::client::Wire;
 
@@ -38,6 +38,24 @@ async fn an_answer_of_the_tests_choice() {
     assert_eq!(wire.ask_modern("tools/call", call()).await.status, 200);
     assert_eq!(server.count("tools/call"), 2);
     assert_eq!(server.requests_with("tools/call").len(), 3);
+}
+
+#[tokio::test]
+async fn steps_in_the_place_of_an_answer() {
+    let server = start().await;
+    let steps = [
+        RawStep::send("HTTP/1.1 200 OK\r\n\r\n$ID "),
+        RawStep::send_times(100_000, "ab"),
+        RawStep::Close,
+        RawStep::send("never"),
+    ];
+    server.arm(Fault::play(steps).on("tools/call"));
+    let (bytes, _) = lost_call(&server).await;
+    let (head, body) = bytes.split_at(19);
+    assert_eq!(head, b"HTTP/1.1 200 OK\r\n\r\n");
+    let id = server.requests()[0].json()["id"].to_string();
+    assert_eq!(body, format!("{id} {}", "ab".repeat(100_000)).as_bytes());
+    assert_eq!(server.count("tools/call"), 0);
 }
 
 #[tokio::test]
