@@ -9,6 +9,7 @@ pub(crate) mod memory;
 pub(crate) mod negotiate;
 pub(crate) mod owner;
 mod relisting;
+pub(crate) mod spacing;
 pub(crate) mod state;
 pub(crate) mod status;
 

@@ -29,6 +29,7 @@ use crate::network::Network;
 use crate::permission::{Policy, Rule};
 use crate::server::connect::Endpoint;
 use crate::server::memory::{ServerMemory, ShortMemory};
+use crate::server::spacing::Spacing;
 use crate::sync::lock;
 use crate::telemetry::WireTap;
 use crate::transport::Dial;
@@ -325,6 +326,7 @@ impl HostBuilder {
                 host_profile: self.profile,
                 network: Arc::new(self.network),
                 slept,
+                spacing: Arc::new(Spacing::new()),
                 children: children.clone(),
                 auth: self.auth,
                 claude_ai: self.claude_ai,

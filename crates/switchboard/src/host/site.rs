@@ -25,6 +25,7 @@ use crate::network::Network;
 use crate::server::backoff::{Backoff, Policy as RetryPolicy};
 use crate::server::connect::{Endpoint, Site};
 use crate::server::memory::ServerMemory;
+use crate::server::spacing::Spacing;
 use crate::server::state::{Failure, Phase};
 use crate::server::{Beginning, Described, Profile, ServerHandle};
 use crate::session::SessionContext;
@@ -46,6 +47,8 @@ pub(crate) struct Sites {
     pub(super) network: Arc<Network>,
     /// Changes whenever the machine has slept.
     pub(super) slept: tokio::sync::watch::Receiver<u64>,
+    /// When servers are tried again.
+    pub(super) spacing: Arc<Spacing>,
     pub(super) children: Children,
     /// Who authorizes requests to the server of this name.
     pub(super) auth: BTreeMap<String, Arc<dyn AuthProvider>>,
@@ -262,6 +265,7 @@ impl Plot {
                 patience: host.deadlines.sign_of_life,
                 slept: sites.slept.clone(),
             },
+            spacing: Arc::clone(&sites.spacing),
         };
         let backoff = Backoff::new(retries);
         let catalog = Arc::clone(&host.catalog);

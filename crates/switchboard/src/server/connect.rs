@@ -21,6 +21,7 @@ use error::LastWords;
 
 use super::memory::ServerMemory;
 use super::negotiate::Refusal;
+use super::spacing::Spacing;
 use super::status::Attempt;
 use crate::limits::Deadlines;
 use crate::mcp::{Era, ServerHello};
@@ -95,6 +96,8 @@ pub(crate) struct Site {
     pub(crate) network: Arc<Network>,
     /// How remote servers are looked after.
     pub(crate) health: Health,
+    /// When the servers of the host are tried again.
+    pub(crate) spacing: Arc<Spacing>,
 }
 
 /// An open session and what has to be ended with it.

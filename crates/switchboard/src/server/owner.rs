@@ -308,7 +308,8 @@ impl Owner {
             .after_failure(setback, Instant::now(), fastrand::f64())
         {
             Verdict::RetryIn(delay) => {
-                let at = Instant::now() + delay;
+                let now = Instant::now();
+                let at = self.site.spacing.place(now + delay, now);
                 self.catalog.set_available(&self.stand, false);
                 self.publish(|state| {
                     state.phase = Phase::Retrying { attempt, at };
@@ -362,7 +363,7 @@ impl Owner {
         may
     }
 
-    async fn wait_until(&mut self, at: Instant) -> Step {
+    async fn wait_until(&mut self, mut at: Instant) -> Step {
         let stop = self.site.stop.clone();
         let mut slept = self.site.health.slept.clone();
         slept.mark_unchanged();
@@ -385,7 +386,8 @@ impl Owner {
                 () = tokio::time::sleep_until(at) => return Step::Connect,
                 // Whatever was wrong before: the machine has slept, and may be elsewhere by now.
                 Ok(()) = slept.changed(), if self.site.endpoint.is_remote() => {
-                    return Step::Connect;
+                    let now = Instant::now();
+                    at = self.site.spacing.place(now, now);
                 }
             }
         }
