@@ -10,6 +10,7 @@ use http::header::WWW_AUTHENTICATE;
 use serde::Serialize;
 
 use crate::content::sanitize::for_terminal;
+use crate::telemetry::Redactor;
 
 /// As many challenges are kept.
 const MAX_SCHEMES: usize = 8;
@@ -86,6 +87,18 @@ impl Challenge {
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let values = headers.get_all(WWW_AUTHENTICATE);
         Self::parse(values.iter().map(http::HeaderValue::as_bytes))
+    }
+
+    /// The same without these secrets, for people to see.
+    pub(crate) fn masked(mut self, secrets: &Redactor) -> Self {
+        for offer in &mut self.schemes {
+            offer.scheme = secrets.redact(&offer.scheme);
+            for (name, value) in &mut offer.params {
+                *name = secrets.redact(name);
+                *value = secrets.redact(value);
+            }
+        }
+        self
     }
 
     /// All that the server offers, in its order.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{AuthError, Challenge, Credential};
 use crate::id::ServerName;
+use crate::telemetry::Redactor;
 
 /// What a server wants before it does anything, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ impl LoginWanted {
         challenge: Challenge,
         credential: &Credential,
     ) -> Self {
+        // What it wants need not be what it got.
+        let challenge = challenge.masked(&Redactor::new(credential.secrets()));
         let sent: Vec<_> = credential.names().collect();
         let what = if sent.is_empty() {
             format!("the server wants a login (HTTP {status})")

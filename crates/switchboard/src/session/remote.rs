@@ -53,7 +53,7 @@ impl Media {
         } else if kind.eq_ignore_ascii_case("text/event-stream") {
             Self::Events
         } else {
-            Self::Other(kind.chars().take(100).collect())
+            Self::Other(kind.to_owned())
         }
     }
 }

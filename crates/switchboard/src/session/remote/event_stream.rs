@@ -301,7 +301,10 @@ impl EventStream {
                     Ok(None) => match body.chunk().await {
                         Ok(Some(piece)) => events.push(piece),
                         Ok(None) => return SessionEnd::Eof { half_line: None },
-                        Err(error) => return SessionEnd::Unreachable(error.to_string()),
+                        Err(error) => {
+                            let what = self.peer.context.redactor.redact(&error.to_string());
+                            return SessionEnd::Unreachable(what);
+                        }
                     },
                     Err(_) => return SessionEnd::Endless,
                 }

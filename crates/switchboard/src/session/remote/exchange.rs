@@ -214,8 +214,9 @@ impl Streamable {
             other => {
                 let what = match other {
                     Media::Other(kind) => format!(
-                        "the server answered with {kind} where JSON or events are due: is the URL \
-                         that of an MCP server?"
+                        "the server answered with {} where JSON or events are due: is the URL that \
+                         of an MCP server?",
+                        self.peer.shown(kind.as_bytes())
                     ),
                     _ => format!(
                         "the server took the request (HTTP {status}) and gave no answer to it"
@@ -257,7 +258,9 @@ impl Streamable {
         let context = &self.peer.context;
         let limit = context.limits.message_bytes;
         let body = reply.incoming.body.collect(limit, &context.budget);
-        let (text, held) = body.await.map_err(refusal::bad_body)?;
+        let (text, held) = body
+            .await
+            .map_err(|error| refusal::bad_body(error, &self.peer))?;
         let answer = self.take(id, text, held).await;
         answer.unwrap_or_else(|| {
             let why = "it holds no answer to the request".to_owned();
@@ -301,7 +304,9 @@ impl Streamable {
                     Ok(None) => match body.chunk().await {
                         Ok(Some(piece)) => events.push(piece),
                         Ok(None) => break "the stream ended before the answer came".to_owned(),
-                        Err(error) => break error.to_string(),
+                        Err(error) => {
+                            break self.peer.context.redactor.redact(&error.to_string());
+                        }
                     },
                     Err(_) => {
                         let what = "the server wrote without ever ending an event";

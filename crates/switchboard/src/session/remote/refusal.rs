@@ -47,7 +47,9 @@ pub(super) async fn read(
         redactor.redact_error(&mut error);
         return RequestError::Refused(error);
     }
-    let what = incoming.moved_to(url).unwrap_or_else(|| {
+    // Masked before it is cut, so that no half of a secret is left at the end.
+    let mask = |text: &str| redactor.redact(&peer.context.redactor.redact(text));
+    let what = incoming.moved_to(url, mask).unwrap_or_else(|| {
         let words = words_in(&body).map(|words| {
             let words = redactor.redact(&peer.shown(words.as_bytes()));
             format!(": {}", words.trim())
@@ -147,11 +149,14 @@ pub(super) fn no_reply(error: NoReply) -> RequestError {
 }
 
 /// The body of an answer could not be read to its end.
-pub(super) fn bad_body(error: BodyError) -> RequestError {
+pub(super) fn bad_body(error: BodyError, peer: &Peer) -> RequestError {
     match error {
         BodyError::TooLong { limit } => RequestError::Unusable(Problem::TooLong { limit }),
         BodyError::NoRoom { limit } => RequestError::Unusable(Problem::NoRoom { limit }),
-        BodyError::Http(error) => RequestError::Failed(Failed::unknown(error.to_string())),
+        BodyError::Http(error) => {
+            let what = peer.context.redactor.redact(&error.to_string());
+            RequestError::Failed(Failed::unknown(what))
+        }
     }
 }
 

@@ -23,6 +23,9 @@ use crate::limits::LARGE;
 /// How long before the server closes a connection we stop using it.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// What is longer is no name of an encoding, in bytes.
+const LONGEST_ENCODING: usize = 40;
+
 /// The body of a request.
 pub(super) struct Payload(Bytes);
 
@@ -262,7 +265,10 @@ impl Encoding {
         } else if is("gzip") || is("x-gzip") {
             Self::Gzip(Box::default())
         } else {
-            Self::Unknown(name.escape_debug().take(40).collect())
+            // What is too long for one may be anything: half a secret, even.
+            let is_short = name.len() <= LONGEST_ENCODING;
+            let name = if is_short { name } else { "…" };
+            Self::Unknown(name.escape_debug().collect())
         }
     }
 }

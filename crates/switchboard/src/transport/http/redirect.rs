@@ -22,12 +22,14 @@ impl Incoming {
         is_same_origin(from, &next).then_some(next)
     }
 
-    /// For an answer of 300 to 399 that was not followed: where it wanted us to go, in words.
-    pub(crate) fn moved_to(&self, from: &Url) -> Option<String> {
+    /// For an answer of 300 to 399 that was not followed: where it wanted us to go, in words and
+    /// without what `mask` takes out.
+    pub(crate) fn moved_to(&self, from: &Url, mask: impl Fn(&str) -> String) -> Option<String> {
         if !self.status.is_redirection() {
             return None;
         }
         let status = self.status.as_u16();
+        let place = |url: &Url| cut(mask(&whole_place(url)));
         Some(match self.location(from) {
             Some(next) if is_same_origin(from, &next) => format!(
                 "the server sends us on to {} (HTTP {status}), which is not followed: if that is \
@@ -58,8 +60,16 @@ pub(super) fn is_same_origin(one: &Url, other: &Url) -> bool {
 
 /// An address for messages: without its query, and without what stands before an `@`.
 pub(super) fn place(url: &Url) -> String {
+    cut(whole_place(url))
+}
+
+fn whole_place(url: &Url) -> String {
     let mut text = format!("{}://", url.scheme());
     text.push_str(&url[Position::BeforeHost..Position::AfterPath]);
+    text
+}
+
+fn cut(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
         text.truncate(end);
         text.push('…');
