@@ -1,5 +1,12 @@
 //! Servers behind a URL: every transport, both eras, and what happens when they go away.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
 mod common;
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! except in CI, where a missing server is a failure.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a failed expectation fails the test that had it"
