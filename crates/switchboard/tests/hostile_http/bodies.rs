@@ -84,7 +84,7 @@ rows! {
             .sees(unknown("without ever ending an event"));
     h01_endless_stream: "writes to its one stream an event that does not end" =>
         stream_of_the_first_transport([RawStep::send("data: "), RawStep::send_forever("a")])
-            .memory(32)
+            .limits(|limits| limits.message_bytes = 2 * 1024 * 1024)
             .does_not_start(Start::Retried("without"));
     h01_endless_word: "says unasked what does not end" =>
         Row::legacy()

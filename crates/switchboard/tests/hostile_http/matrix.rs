@@ -20,8 +20,11 @@ use crate::table::{CANARY, legacy, modern};
 
 const CODES: [u16; 6] = [300, 301, 302, 303, 307, 308];
 
-/// Ways to name another place, given the address of the server and of the other one.
-const PLACES: [(&str, fn(&HttpServer, &HttpServer) -> String); 9] = [
+/// Spells another place, given the server itself and the other one.
+type Spell = fn(&HttpServer, &HttpServer) -> String;
+
+/// Ways to name another place.
+const PLACES: [(&str, Spell); 9] = [
     ("the same server, another path", |_, _| {
         "/another".to_owned()
     }),

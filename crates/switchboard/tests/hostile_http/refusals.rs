@@ -167,7 +167,7 @@ rows! {
         always_refused(Row::modern())
             .then(|stage| stage.server.require_bearer("another-one"))
             .sees(refused("401"))
-            .is_gone();
+            .stays_away();
     h31_forbidden_for_ever: "forbids every call" =>
         Row::modern()
             .stubborn()

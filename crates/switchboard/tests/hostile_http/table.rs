@@ -298,7 +298,7 @@ impl Row {
     }
 
     /// Its session is not taken, or it never comes to one.
-    pub(crate) fn is_refused(mut self) -> Self {
+    pub(crate) fn gets_no_session(mut self) -> Self {
         self.start = Start::Any;
         self.afterwards = Afterwards::Gone;
         self
@@ -311,7 +311,7 @@ impl Row {
     }
 
     /// It is of no use any more.
-    pub(crate) fn is_gone(mut self) -> Self {
+    pub(crate) fn stays_away(mut self) -> Self {
         self.afterwards = Afterwards::Gone;
         self
     }
@@ -328,6 +328,11 @@ impl Row {
 
     pub(crate) fn deadlines(mut self, change: fn(&mut Deadlines)) -> Self {
         change(&mut self.deadlines);
+        self
+    }
+
+    pub(crate) fn limits(mut self, change: fn(&mut Limits)) -> Self {
+        change(&mut self.limits);
         self
     }
 
