@@ -314,13 +314,19 @@ async fn a_server_that_fails_one_call_after_the_other_is_left_alone_for_a_while(
 
 #[tokio::test]
 async fn a_silent_server_is_asked_whether_it_is_there() {
-    for (script, asked) in [
-        (Script::modern(), "server/discover"),
-        (Script::legacy(), "ping"),
+    for (script, mode, kind, asked) in [
+        (
+            Script::modern(),
+            Mode::STATELESS,
+            RemoteKind::Http,
+            "server/discover",
+        ),
+        (Script::legacy(), Mode::STATELESS, RemoteKind::Http, "ping"),
+        (Script::legacy(), Mode::LegacySse, RemoteKind::Sse, "ping"),
     ] {
-        let server = HttpServer::start(echoing(script), Mode::STATELESS).await;
+        let server = HttpServer::start(echoing(script), mode).await;
         let builder = permissive().deadlines(impatient());
-        let host = started(builder, entry(&server, RemoteKind::Http)).await;
+        let host = started(builder, entry(&server, kind)).await;
         let before = server.count(asked);
         server.wait_count(asked, before + 2).await;
         assert_eq!(host.status()[0].status, ConnectionStatus::Connected);

@@ -488,7 +488,7 @@ async fn open_remote(
             Ok(Session::Streamable(streamable))
         }
         Way::EventStream => {
-            let stream = EventStream::open(courier, context, &site.tasks, stop).await;
+            let stream = EventStream::open(courier, context, &site.tasks, stop, &site.health).await;
             stream.map(Session::EventStream).map_err(unreachable_by)
         }
     }

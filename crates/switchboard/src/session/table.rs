@@ -54,6 +54,8 @@ pub(super) enum Kind {
     Ordinary,
     /// Must not be cancelled.
     Handshake,
+    /// Whether the server is there: not worth cancelling.
+    Probe,
     /// Stays open as long as the session: nobody is kept waiting by it.
     Standing,
 }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use super::health::{self, Health, Pulse};
 use super::standing::{UNASKED_AT_ONCE, UNASKED_PER_SECOND};
 use super::{ACCEPT_BOTH, ACCEPT_EVENTS, Courier, JSON, Media, refusal};
 use crate::budget::Held;
@@ -43,7 +44,7 @@ const WORD_TIME: Duration = Duration::from_secs(10);
 const LONGEST_ENDPOINT: usize = 8 * 1024;
 
 pub(crate) struct EventStream {
-    peer: Peer,
+    pub(super) peer: Peer,
     courier: Courier,
     /// Where to post.
     endpoint: Url,
@@ -51,6 +52,7 @@ pub(crate) struct EventStream {
     table: Mutex<Table>,
     next_id: AtomicU64,
     words: Arc<Semaphore>,
+    pub(super) pulse: Pulse,
 }
 
 impl std::fmt::Debug for EventStream {
@@ -68,6 +70,7 @@ impl EventStream {
         context: SessionContext,
         tasks: &TaskTracker,
         stop: CancellationToken,
+        health: &Health,
     ) -> Result<Arc<Self>, RequestError> {
         let peer = Peer::new(context, tasks, stop);
         let headers = || HeaderMap::from_iter([(ACCEPT, ACCEPT_EVENTS)]);
@@ -94,6 +97,7 @@ impl EventStream {
             table: Mutex::default(),
             next_id: AtomicU64::new(1),
             words: Arc::new(Semaphore::new(WORDS)),
+            pulse: Pulse::new(health),
         });
         tasks.spawn(Arc::clone(&session).read_all(body, events));
         Ok(session)
@@ -107,8 +111,17 @@ impl EventStream {
         &self.peer.context.limits
     }
 
-    pub(crate) fn establish(&self, hello: ServerHello) {
+    pub(crate) fn establish(self: &Arc<Self>, hello: ServerHello) {
         self.peer.establish(hello);
+        self.tasks.spawn(health::watch(Arc::clone(self)));
+    }
+
+    /// Asks the server whether it is there.
+    pub(super) async fn ping(self: &Arc<Self>, patience: Patience) -> Result<Answer, RequestError> {
+        self.request(Kind::Probe, patience, None, |id| {
+            encode::request(id, "ping", serde_json::json!({}))
+        })
+        .await
     }
 
     pub(in crate::session) async fn list_tools(
@@ -191,6 +204,9 @@ impl EventStream {
                 delivery: Delivery::NotSent,
                 end,
             })?;
+        if kind == Kind::Ordinary {
+            self.pulse.begin();
+        }
         let mut open = Open {
             session: self,
             id,
@@ -273,7 +289,7 @@ impl EventStream {
 
     fn tell_cancelled(self: &Arc<Self>, id: u64, kind: Kind, reason: &str) {
         let was_open = lock(&self.table).take(id).is_some();
-        if was_open && kind != Kind::Handshake {
+        if was_open && kind == Kind::Ordinary {
             self.say(encode::cancelled(id, reason));
         }
     }
@@ -284,6 +300,7 @@ impl EventStream {
             loop {
                 match events.next() {
                     Ok(Some(Item::Event(event))) => {
+                        self.pulse.beats();
                         if event.kind.as_deref().is_some_and(|kind| kind != "message") {
                             continue;
                         }
@@ -389,7 +406,7 @@ impl EventStream {
     }
 
     /// Ends the session: whatever still waits is lost.
-    fn end(&self, end: SessionEnd) {
+    pub(super) fn end(&self, end: SessionEnd) {
         let waiting = lock(&self.table).end(end.clone());
         for (_, pending) in waiting {
             let _ = pending.reply.send(Reply::Lost {
@@ -443,6 +460,9 @@ struct Open<'a> {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
+        if self.kind == Kind::Ordinary {
+            self.session.pulse.end();
+        }
         if self.is_waiting {
             self.session
                 .tell_cancelled(self.id, self.kind, "cancelled by the caller");
@@ -474,8 +494,10 @@ async fn named_endpoint(body: &mut Body, events: &mut Events) -> Result<String, 
         let wrong = |what: &str| RequestError::Failed(Failed::unknown(what));
         match next {
             Ok(Some(Item::Event(event))) if event.kind.as_deref() == Some("endpoint") => {
-                let data = event.data.get(..LONGEST_ENDPOINT).unwrap_or(&event.data);
-                return Ok(String::from_utf8_lossy(data).trim().to_owned());
+                if event.data.len() > LONGEST_ENDPOINT {
+                    return Err(wrong("the server names an endpoint of more than 8 KiB"));
+                }
+                return Ok(String::from_utf8_lossy(&event.data).trim().to_owned());
             }
             Ok(Some(Item::Event(_))) => {
                 return Err(wrong("the server did not begin with the event `endpoint`"));

@@ -12,10 +12,13 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::event_stream::EventStream;
 use super::streamable::Streamable;
 use crate::session::life::Patience;
 use crate::session::{Delivery, Failed, RequestError, SessionEnd};
+use crate::wire::Answer;
 
 /// So many failures in a row are one too many.
 const FAILURES: u32 = 5;
@@ -113,35 +116,87 @@ impl Pulse {
     }
 }
 
-impl Streamable {
-    /// Asks the server whether it is there whenever there is doubt, until the session is over.
-    pub(super) async fn watch_health(self: Arc<Self>) {
-        let mut slept = self.pulse.health.slept.clone();
-        let stop = self.peer.stop.clone();
-        loop {
-            let doubt = self.pulse.is_in_doubt(&mut slept);
-            if stop.run_until_cancelled(doubt).await.is_none() {
+/// A session whose server can be asked whether it is there.
+pub(super) trait Living: Send + Sync + 'static {
+    fn pulse(&self) -> &Pulse;
+
+    fn stop(&self) -> CancellationToken;
+
+    /// Asks for something that costs the server nothing.
+    fn ask_for_life(
+        self: &Arc<Self>,
+        patience: Patience,
+    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+
+    /// The server is not there.
+    fn give_up(&self, end: SessionEnd);
+}
+
+impl Living for Streamable {
+    fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    fn stop(&self) -> CancellationToken {
+        self.peer.stop.clone()
+    }
+
+    async fn ask_for_life(self: &Arc<Self>, patience: Patience) -> Result<Answer, RequestError> {
+        Streamable::ask_for_life(self, patience).await
+    }
+
+    fn give_up(&self, end: SessionEnd) {
+        self.peer.end(end);
+    }
+}
+
+impl Living for EventStream {
+    fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    fn stop(&self) -> CancellationToken {
+        self.peer.stop.clone()
+    }
+
+    async fn ask_for_life(self: &Arc<Self>, patience: Patience) -> Result<Answer, RequestError> {
+        self.ping(patience).await
+    }
+
+    fn give_up(&self, end: SessionEnd) {
+        self.end(end);
+    }
+}
+
+/// Asks a server whether it is there whenever there is doubt, until the session is over.
+pub(super) async fn watch<S: Living>(session: Arc<S>) {
+    let pulse = session.pulse();
+    let mut slept = pulse.health.slept.clone();
+    let stop = session.stop();
+    loop {
+        let doubt = pulse.is_in_doubt(&mut slept);
+        if stop.run_until_cancelled(doubt).await.is_none() {
+            return;
+        }
+        let patience = Patience::within(pulse.health.patience);
+        let Err(error) = session.ask_for_life(patience).await else {
+            pulse.beats();
+            continue;
+        };
+        match error {
+            // Said by the server itself, or by what stands in front of it and knows better.
+            RequestError::Refused(_)
+            | RequestError::Unusable(_)
+            | RequestError::Failed(Failed {
+                delivery: Delivery::Answered,
+                ..
+            }) => pulse.beats(),
+            // Those who wait for it have deadlines of their own.
+            RequestError::TimedOut { .. } if pulse.is_at_work() => pulse.put_off(),
+            error => {
+                let end = SessionEnd::Unreachable(format!("it no longer answers: {error}"));
+                session.give_up(end);
                 return;
-            }
-            let patience = Patience::within(self.pulse.health.patience);
-            let Err(error) = self.ask_for_life(patience).await else {
-                continue;
-            };
-            match error {
-                // Said by the server itself, or by what stands in front of it and knows better.
-                RequestError::Refused(_)
-                | RequestError::Unusable(_)
-                | RequestError::Failed(Failed {
-                    delivery: Delivery::Answered,
-                    ..
-                }) => self.pulse.beats(),
-                // Those who wait for it have deadlines of their own.
-                RequestError::TimedOut { .. } if self.pulse.is_at_work() => self.pulse.put_off(),
-                error => {
-                    let end = SessionEnd::Unreachable(format!("it no longer answers: {error}"));
-                    self.peer.end(end);
-                    return;
-                }
             }
         }
     }

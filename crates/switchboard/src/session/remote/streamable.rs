@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::exchange::Listener;
-use super::health::{Health, Pulse};
+use super::health::{self, Health, Pulse};
 use super::{ACCEPT_BOTH, Courier, JSON, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, refusal};
 use crate::limits::Limits;
 use crate::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello};
@@ -147,7 +147,7 @@ impl Streamable {
         } else {
             self.tasks.spawn(Arc::clone(self).attend());
         }
-        self.tasks.spawn(Arc::clone(self).watch_health());
+        self.tasks.spawn(health::watch(Arc::clone(self)));
         let _ = tokio::time::timeout(ATTENDING, self.attended.cancelled()).await;
     }
 
