@@ -1,6 +1,7 @@
 //! The clients that are compared. Each does a [`Job`] in this process and says what it measured.
 
 mod floor;
+mod remote;
 mod rmcp;
 mod switchboard;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use crate::job::{Figures, Job};
 use floor::Style;
+use rmcp::Connections;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Client {
@@ -16,14 +18,17 @@ pub enum Client {
     /// The floor, with requests that became free together written together.
     BatchingFloor,
     Rmcp,
+    /// rmcp with a client of reqwest that keeps its connections, over HTTP.
+    PooledRmcp,
     Switchboard,
 }
 
 impl Client {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Floor,
         Self::BatchingFloor,
         Self::Rmcp,
+        Self::PooledRmcp,
         Self::Switchboard,
     ];
 
@@ -32,6 +37,7 @@ impl Client {
             Self::Floor => "floor",
             Self::BatchingFloor => "batching-floor",
             Self::Rmcp => "rmcp",
+            Self::PooledRmcp => "pooled-rmcp",
             Self::Switchboard => "switchboard",
         }
     }
@@ -41,7 +47,8 @@ impl Client {
         match self {
             Self::Floor => floor::run(job, Style::Plain),
             Self::BatchingFloor => floor::run(job, Style::Batching),
-            Self::Rmcp => in_runtime(rmcp::run(job)),
+            Self::Rmcp => in_runtime(rmcp::run(job, Connections::OneEach)),
+            Self::PooledRmcp => in_runtime(rmcp::run(job, Connections::Kept)),
             Self::Switchboard => in_runtime(switchboard::run(job)),
         }
     }

@@ -29,9 +29,17 @@ pub enum Job {
     Bomb { shape: String, size: usize },
 }
 
+/// How a client reaches its server.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Over {
+    Stdio,
+    Http,
+}
+
 /// Calls of one tool.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Work {
+    pub over: Over,
     pub tool: String,
     /// The size of one answer, in bytes.
     pub size: usize,
@@ -45,6 +53,7 @@ impl Work {
     /// Small calls, one at a time, of a server in the client's own process.
     pub fn local(calls: usize) -> Self {
         Self {
+            over: Over::Stdio,
             tool: "echo".to_owned(),
             size: 100,
             in_flight: 1,

@@ -13,7 +13,7 @@ mod runner;
 
 use clients::Client;
 use job::Job;
-use parts::{KINDS, Wanted};
+use parts::{HTTP_KINDS, KINDS, Wanted};
 use report::Report;
 use runner::Runner;
 
@@ -56,7 +56,8 @@ fn work(client: &str, job: &str) {
 }
 
 fn make_calls(word: &str, client: &str) {
-    for kind in KINDS.iter().filter(|kind| kind.name.contains(word)) {
+    let kinds = KINDS.iter().chain(&HTTP_KINDS);
+    for kind in kinds.filter(|kind| kind.name.contains(word)) {
         named(client).run(&Job::Calls(kind.timed()));
     }
 }
@@ -65,5 +66,5 @@ fn named(name: &str) -> Client {
     let mut clients = Client::ALL.into_iter();
     clients
         .find(|client| client.name() == name)
-        .expect("a client: floor, batching-floor, rmcp or switchboard")
+        .expect("a client: floor, batching-floor, rmcp, pooled-rmcp or switchboard")
 }

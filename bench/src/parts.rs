@@ -3,6 +3,7 @@
 mod bombs;
 mod calls;
 mod crowd;
+mod http;
 mod instructions;
 mod local;
 mod memory;
@@ -10,13 +11,14 @@ mod shell;
 mod start;
 
 use crate::clients::Client;
-use crate::job::{Job, Work};
+use crate::job::{Job, Over, Work};
 use crate::report::{Report, Samples};
 use crate::runner::{Cores, Runner};
 
-/// Kinds of calls over stdio, as `calls` and `instructions` take them.
+/// Kinds of calls, as `calls`, `http` and `instructions` take them.
 pub struct Kind {
     pub name: &'static str,
+    over: Over,
     tool: &'static str,
     size: usize,
     in_flight: usize,
@@ -29,6 +31,7 @@ pub struct Kind {
 pub const KINDS: [Kind; 6] = [
     Kind {
         name: "100 B, one at a time",
+        over: Over::Stdio,
         tool: "echo",
         size: 100,
         in_flight: 1,
@@ -37,6 +40,7 @@ pub const KINDS: [Kind; 6] = [
     },
     Kind {
         name: "100 B, 16 in flight",
+        over: Over::Stdio,
         tool: "echo",
         size: 100,
         in_flight: 16,
@@ -45,6 +49,7 @@ pub const KINDS: [Kind; 6] = [
     },
     Kind {
         name: "100 B, 64 in flight",
+        over: Over::Stdio,
         tool: "echo",
         size: 100,
         in_flight: 64,
@@ -53,6 +58,7 @@ pub const KINDS: [Kind; 6] = [
     },
     Kind {
         name: "10 KB, one at a time",
+        over: Over::Stdio,
         tool: "blob",
         size: 10_000,
         in_flight: 1,
@@ -61,6 +67,7 @@ pub const KINDS: [Kind; 6] = [
     },
     Kind {
         name: "1 MB of text",
+        over: Over::Stdio,
         tool: "blob",
         size: 1_000_000,
         in_flight: 1,
@@ -69,11 +76,42 @@ pub const KINDS: [Kind; 6] = [
     },
     Kind {
         name: "1 MB of dense structure",
+        over: Over::Stdio,
         tool: "dense",
         size: 1_000_000,
         in_flight: 1,
         calls: 40,
         counted: 1,
+    },
+];
+
+pub const HTTP_KINDS: [Kind; 3] = [
+    Kind {
+        name: "HTTP, 100 B, one at a time",
+        over: Over::Http,
+        tool: "echo",
+        size: 100,
+        in_flight: 1,
+        calls: 5_000,
+        counted: 300,
+    },
+    Kind {
+        name: "HTTP, 100 B, 64 in flight",
+        over: Over::Http,
+        tool: "echo",
+        size: 100,
+        in_flight: 64,
+        calls: 12_800,
+        counted: 640,
+    },
+    Kind {
+        name: "HTTP, 1 MB of text",
+        over: Over::Http,
+        tool: "blob",
+        size: 1_000_000,
+        in_flight: 1,
+        calls: 150,
+        counted: 10,
     },
 ];
 
@@ -91,6 +129,7 @@ impl Kind {
 
     fn work(&self, warm_up: usize, calls: usize) -> Work {
         Work {
+            over: self.over,
             tool: self.tool.to_owned(),
             size: self.size,
             in_flight: self.in_flight,
@@ -129,6 +168,7 @@ impl Wanted {
 /// Measures what was asked for.
 pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     calls::run(runner, report, wanted);
+    http::run(runner, report, wanted);
     instructions::run(runner, report, wanted);
     local::run(runner, report, wanted);
     start::run(runner, report, wanted);

@@ -6,6 +6,8 @@
 //! limits, no schemas, no permissions, and it believes the server. One thread for any number of
 //! servers: all are started, then all are asked, then all are read.
 
+mod http;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -16,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::job::{Figures, Job, Stopwatch, Work, memory_now, say_ready};
+use crate::job::{Figures, Job, Over, Stopwatch, Work, memory_now, say_ready};
 
 /// Where hand-written clients differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,7 @@ pub enum Style {
 
 pub fn run(job: &Job, style: Style) -> Figures {
     match job {
+        Job::Calls(work) if work.over == Over::Http => http::calls(work),
         Job::Calls(work) => calls(work, style),
         Job::Connect { servers } => connect(*servers),
         _ => panic!("no floor was written for this job"),

@@ -6,16 +6,27 @@ use std::sync::Arc;
 
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::RunningService;
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{RoleClient, ServiceExt};
 
-use crate::job::{Figures, Job, Stopwatch, Work, call_from_tasks, memory_now, say_ready};
+use super::remote::RemoteServer;
+use crate::job::{Figures, Job, Over, Stopwatch, Work, call_from_tasks, memory_now, say_ready};
 
 type Running = RunningService<RoleClient, ()>;
 
-pub async fn run(job: &Job) -> Figures {
+/// What becomes of the connections of its client of HTTP.
+#[derive(Clone, Copy)]
+pub enum Connections {
+    /// Each call makes its own, as by default.
+    OneEach,
+    /// They are kept for later calls, and as many calls may be under way as there are.
+    Kept,
+}
+
+pub async fn run(job: &Job, connections: Connections) -> Figures {
     match job {
-        Job::Calls(work) => calls(work).await,
+        Job::Calls(work) => calls(work, connections).await,
         Job::Connect { servers } => connect_all(*servers).await,
         Job::List { tools } => list(*tools).await,
         Job::Local { calls } => local::calls(*calls).await,
@@ -30,8 +41,27 @@ async fn connect(arguments: &[String]) -> Running {
     ().serve(transport).await.expect("a session")
 }
 
-async fn calls(work: &Work) -> Figures {
-    measured(connect(&[]).await, work).await
+async fn calls(work: &Work, connections: Connections) -> Figures {
+    match work.over {
+        Over::Stdio => measured(connect(&[]).await, work).await,
+        Over::Http => {
+            let remote = RemoteServer::start();
+            let client = connect_to(&remote, work, connections).await;
+            measured(client, work).await
+        }
+    }
+}
+
+async fn connect_to(remote: &RemoteServer, work: &Work, connections: Connections) -> Running {
+    let transport = match connections {
+        Connections::OneEach => StreamableHttpClientTransport::from_uri(remote.url()),
+        Connections::Kept => {
+            let config = StreamableHttpClientTransportConfig::with_uri(remote.url());
+            let config = config.max_concurrent_requests(work.in_flight);
+            StreamableHttpClientTransport::with_client(reqwest::Client::new(), config)
+        }
+    };
+    ().serve(transport).await.expect("a session")
 }
 
 /// Calls through a session that is there, timed after the warm-up.

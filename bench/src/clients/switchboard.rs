@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use switchboard::permission::{Action, Rule};
 use switchboard::{Host, HostBuilder, Limits, Readiness};
-use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
+use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
-use crate::job::{Figures, Job, Stopwatch, Work, call_from_tasks, memory_now, say_ready};
+use super::remote::RemoteServer;
+use crate::job::{Figures, Job, Over, Stopwatch, Work, call_from_tasks, memory_now, say_ready};
 
 pub async fn run(job: &Job) -> Figures {
     match job {
@@ -47,8 +48,19 @@ async fn calls(work: &Work) -> Figures {
     // A megabyte of text is to arrive whole, as it does with the others.
     let mut limits = Limits::default();
     limits.result_text_bytes = 16 * 1024 * 1024;
-    let host = started(host().server(server("neutral", [])).limits(limits)).await;
-    measured(host, work).await
+    let host = host().limits(limits);
+    match work.over {
+        Over::Stdio => measured(started(host.server(server("neutral", []))).await, work).await,
+        Over::Http => {
+            let remote = RemoteServer::start();
+            measured(started(host.server(behind(&remote))).await, work).await
+        }
+    }
+}
+
+fn behind(remote: &RemoteServer) -> LaunchSpec {
+    let config = ServerConfig::remote(remote.url(), RemoteKind::Http);
+    LaunchSpec::from_code(ServerName::new("neutral").expect("a name"), config)
 }
 
 /// Calls through a host that is there, timed after the warm-up.

@@ -1,16 +1,18 @@
 //! Instructions per call, by callgrind: the difference of a short and a long run, so that start-up
 //! cancels. The clock has no part in it, so a busy machine does not matter.
 
-use super::{KINDS, Kind, Wanted};
+use super::{HTTP_KINDS, KINDS, Kind, Wanted};
 use crate::clients::Client;
-use crate::job::Figures;
+use crate::job::{Figures, Over};
 use crate::report::{Line, Report, Samples, Unit};
 use crate::runner::{NoValgrind, Runner};
 
 const PART: &str = "instructions";
 
 pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    let mut kinds = wanted.among(PART, &KINDS, |kind| kind.name).peekable();
+    let over_stdio = wanted.among(PART, &KINDS, |kind| kind.name);
+    let over_http = wanted.among(PART, &HTTP_KINDS, |kind| kind.name);
+    let mut kinds = over_stdio.chain(over_http).peekable();
     if kinds.peek().is_some() {
         report.section("instructions per call");
     }
@@ -30,9 +32,13 @@ fn count(runner: &Runner, kind: &Kind) -> Result<Samples, NoValgrind> {
         let long = runner.instructions(client, &long)?;
         Ok(vec![Figures::default().with(PART, (long - short) / calls)])
     };
+    let rmcp = match kind.over {
+        Over::Stdio => Client::Rmcp,
+        Over::Http => Client::PooledRmcp,
+    };
     Ok(Samples {
         floor: per_call(Client::Floor)?,
-        rmcp: per_call(Client::Rmcp)?,
+        rmcp: per_call(rmcp)?,
         ours: per_call(Client::Switchboard)?,
     })
 }

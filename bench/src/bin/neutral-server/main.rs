@@ -2,10 +2,11 @@
 //!
 //! `echo` answers its `message`, `blob` with `size` bytes of text, every other tool with about
 //! `size` bytes of structured content; [`bodies`] has the shapes. `--tools N` lists N tools instead,
-//! and `--hostile KIND` misbehaves once it is connected.
+//! and `--hostile KIND` misbehaves once it is connected. `--over http` answers behind a URL.
 
 mod bodies;
 mod hostile;
+mod http;
 
 use std::io::{self, BufRead, Write};
 
@@ -54,13 +55,18 @@ struct Server {
 
 fn main() -> io::Result<()> {
     let mut server = Server::default();
+    let mut is_remote = false;
     let mut words = std::env::args().skip(1);
     while let (Some(option), Some(value)) = (words.next(), words.next()) {
         match option.as_str() {
             "--tools" => server.tools = Some(value.parse().expect("a number")),
             "--hostile" => server.hostile = Some(Hostile::named(&value)),
+            "--over" => is_remote = value == "http",
             _ => panic!("no option {option}"),
         }
+    }
+    if is_remote {
+        return http::serve(server);
     }
     server.serve()
 }

@@ -1,0 +1,107 @@
+//! The same server behind a URL: streamable HTTP with plain JSON for answers, connections kept alive.
+//!
+//! It writes its URL as the first line and serves until its input ends. Both eras are understood: a
+//! client may begin with `initialize` or with `server/discover`. There are no sessions and no streams.
+
+use std::convert::Infallible;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use super::Server;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"neutral","version":"1"}}}"#;
+
+/// One thread for all connections, so that it fits beside its client on one core.
+pub fn serve(server: Server) -> io::Result<()> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?
+        .block_on(accept(server))
+}
+
+async fn accept(server: Server) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    let server = Arc::new(Mutex::new(server));
+    let mut input_ended = input_end();
+    loop {
+        let (stream, _) = tokio::select! {
+            accepted = listener.accept() => accepted?,
+            _ = &mut input_ended => return Ok(()),
+        };
+        stream.set_nodelay(true)?;
+        let server = Arc::clone(&server);
+        let service = service_fn(move |request| respond(Arc::clone(&server), request));
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        // Clients may leave as they like.
+        tokio::spawn(async move { drop(connection.await) });
+    }
+}
+
+/// Whoever started this server closes its input to end it.
+fn input_end() -> oneshot::Receiver<()> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = io::stdin().lock().read_to_end(&mut Vec::new());
+        let _ = sender.send(());
+    });
+    receiver
+}
+
+async fn respond(
+    server: Arc<Mutex<Server>>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.method() != Method::POST {
+        return Ok(empty(StatusCode::METHOD_NOT_ALLOWED));
+    }
+    let Ok(body) = request.into_body().collect().await else {
+        return Ok(empty(StatusCode::BAD_REQUEST));
+    };
+    let mut server = server.lock().expect("no panic");
+    Ok(server.respond(&body.to_bytes()))
+}
+
+impl Server {
+    fn respond(&mut self, message: &[u8]) -> Response<Full<Bytes>> {
+        let Ok(request) = serde_json::from_slice::<super::Request<'_>>(message) else {
+            return empty(StatusCode::BAD_REQUEST);
+        };
+        let Some(id) = request.id else {
+            return empty(StatusCode::ACCEPTED);
+        };
+        let answer = match request.method {
+            "server/discover" => {
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{DISCOVERED}}}"#).into_bytes()
+            }
+            _ => {
+                let mut answer = Vec::new();
+                self.answer(&mut answer, id.get(), &request)
+                    .expect("there is room");
+                answer
+            }
+        };
+        let mut response = Response::new(Full::from(answer));
+        response.headers_mut().insert(CONTENT_TYPE, JSON);
+        response
+    }
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}

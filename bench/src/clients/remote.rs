@@ -1,0 +1,38 @@
+//! The neutral server behind a URL, for a client in this process.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// A server that ends with this.
+pub struct RemoteServer {
+    child: Child,
+    url: String,
+}
+
+impl RemoteServer {
+    pub fn start() -> Self {
+        let mut child = Command::new(super::server())
+            .args(["--over", "http"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the neutral server is built beside the bench");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("piped"))
+            .read_line(&mut url)
+            .expect("the server says where it is");
+        url.truncate(url.trim_end().len());
+        Self { child, url }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for RemoteServer {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("the server ends with its input");
+    }
+}

@@ -1,0 +1,63 @@
+//! Calls over HTTP by the clock. rmcp stands here twice: with a client that keeps its connections,
+//! which has to be given to it, and as it comes, with a connection for each call.
+
+use super::{HTTP_KINDS, Kind, Wanted};
+use crate::clients::Client;
+use crate::job::Job;
+use crate::report::{Line, Report, Samples, Target, Unit};
+use crate::runner::{Cores, Runner};
+
+const PART: &str = "http";
+const REPEATS: usize = 7;
+
+pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
+    for kind in wanted.among(PART, &HTTP_KINDS, |kind| kind.name) {
+        let title = format!("{}, one core", kind.name);
+        report.section_of(&title, ["floor", "rmcp 3.8, pooled", "switchboard"]);
+        measure(runner, report, kind);
+    }
+}
+
+fn measure(runner: &Runner, report: &mut Report, kind: &Kind) {
+    let job = Job::Calls(kind.timed());
+    let run = |client| runner.run(client, &job, Cores::One);
+    let (mut samples, mut unpooled) = (Samples::default(), Samples::default());
+    for _ in 0..REPEATS {
+        samples.floor.push(run(Client::Floor));
+        samples.rmcp.push(run(Client::PooledRmcp));
+        samples.ours.push(run(Client::Switchboard));
+        unpooled.rmcp.push(run(Client::Rmcp));
+    }
+    unpooled.floor.clone_from(&samples.floor);
+    for (what, unit, figure) in [
+        ("p50", Unit::Micros, "p50"),
+        ("p99", Unit::Micros, "p99"),
+        ("calls per second", Unit::PerSecond, "rate"),
+        ("client CPU per call", Unit::Micros, "cpu"),
+    ] {
+        let line = Line::of(what, unit, figure, &samples);
+        report.add(match aim(kind.name, figure) {
+            Some((target, picture)) => line.target(target).pictured(picture),
+            None => line,
+        });
+        let what = format!("{what}, rmcp by default");
+        report.add(Line::of(&what, unit, figure, &unpooled));
+    }
+}
+
+/// What has to be reached, and what the picture calls it. There a rate is shown as a time.
+fn aim(kind: &str, figure: &str) -> Option<(Target, &'static str)> {
+    Some(match (kind, figure) {
+        ("HTTP, 100 B, one at a time", "p50") => {
+            (Target::RatioAtMost(1.6), "HTTP, 100 B, one at a time")
+        }
+        ("HTTP, 100 B, 64 in flight", "rate") => {
+            (Target::RatioAtLeast(0.5), "HTTP, 100 B, 64 in flight")
+        }
+        ("HTTP, 100 B, 64 in flight", "cpu") => {
+            (Target::RatioAtMost(2.5), "HTTP, 100 B, 64 in flight, CPU")
+        }
+        ("HTTP, 1 MB of text", "p50") => (Target::RatioAtMost(1.4), "HTTP, 1 MB of text"),
+        _ => return None,
+    })
+}
