@@ -23,6 +23,10 @@ whole NAME:
 fuzz *ARGS:
     cargo xtask fuzz {{ARGS}}
 
+# the official conformance suite: `just conformance`, `just conformance --requirements 2026-07-28`
+conformance *ARGS:
+    cargo xtask conformance {{ARGS}}
+
 # the main job, narrated: nothing to configure
 demo:
     cargo run --release -- demo
