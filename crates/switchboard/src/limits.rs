@@ -154,7 +154,7 @@ impl Default for Deadlines {
             list: Duration::from_secs(30),
             probe: Duration::from_secs(2),
             connect: Duration::from_secs(10),
-            silence: Duration::from_secs(60),
+            silence: Duration::from_secs(30),
             sign_of_life: Duration::from_secs(10),
             exit_after_eof: Duration::from_secs(2),
             exit_after_term: Duration::from_secs(2),

@@ -283,6 +283,13 @@ impl Session {
         if let Self::Streamable(streamable) = self {
             streamable.take_page(&mut page);
         }
+        if let Some(peer) = self.peer().filter(|_| self.is_remote()) {
+            // It knows the credential that it was asked with.
+            let redactor = &peer.context.redactor;
+            page.tools
+                .iter_mut()
+                .for_each(|tool| redactor.redact_tool(tool));
+        }
         Ok(page)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::id::ServerName;
-use crate::mcp::{ErrorObject, Json};
+use crate::mcp::{ErrorObject, Json, ServerHello, Tool};
 
 /// Which way a line went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,36 @@ impl Redactor {
         if !self.is_empty() {
             error.message = self.redact(&error.message);
             error.data = error.data.take().and_then(|data| self.redact_json(data));
+        }
+    }
+
+    /// Masks what a server says of itself.
+    pub(crate) fn redact_hello(&self, hello: &mut ServerHello) {
+        if self.is_empty() {
+            return;
+        }
+        let info = hello.server_info.as_mut();
+        let named = info.map(|info| (&mut info.name, &mut info.version, &mut info.title));
+        if let Some((name, version, title)) = named {
+            *name = self.redact(name);
+            *version = self.redact(version);
+            self.redact_some(title);
+        }
+        self.redact_some(&mut hello.instructions);
+    }
+
+    /// Masks what a server says of a tool in words. Its name and its schemas are what is sent back,
+    /// and stay as they are.
+    pub(crate) fn redact_tool(&self, tool: &mut Tool) {
+        if !self.is_empty() {
+            self.redact_some(&mut tool.title);
+            self.redact_some(&mut tool.description);
+        }
+    }
+
+    fn redact_some(&self, text: &mut Option<String>) {
+        if let Some(text) = text {
+            *text = self.redact(text);
         }
     }
 

@@ -440,3 +440,29 @@ async fn a_server_that_is_busy_with_a_call_is_not_taken_for_dead() {
     assert_eq!(server.count("tools/call"), 1);
     host.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_credential_that_a_server_repeats_is_masked_in_all_that_it_says_of_itself() {
+    let token = "a-token-of-somebody";
+    let tool = json!({
+        "name": "echo",
+        "title": format!("Echo {token}"),
+        "description": format!("Knows {token}"),
+        "inputSchema": {"type": "object"},
+    });
+    for (script, mode, kind) in ways() {
+        let script = script
+            .raw_tool(tool.clone())
+            .instructions(&format!("say {token}"));
+        let server = HttpServer::start(script, mode).await;
+        let config = entry(&server, kind).header("Authorization", format!("Bearer {token}"));
+        let host = started(permissive(), config).await;
+        let told = format!("{:?} {:?}", host.inspect("s").unwrap(), host.tools());
+        assert!(
+            told.contains("Knows ***") && told.contains("say ***"),
+            "{told}"
+        );
+        assert!(!told.contains(token), "{told}");
+        host.shutdown().await;
+    }
+}

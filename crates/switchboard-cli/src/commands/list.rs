@@ -59,11 +59,18 @@ pub(crate) async fn run(
         let inspected = inspect_all(host, &servers);
         let result = render(&inspected, &servers, &context.screen);
         context.screen.print(&result)?;
-        let mut all = inspected.iter().map(|(_, server)| &server.status);
-        if args.exit_status && all.any(has_failed) {
-            return Ok(Exit::Unavailable);
+        if !args.exit_status {
+            return Ok(Exit::Ok);
         }
-        Ok(Exit::Ok)
+        let all = || inspected.iter().map(|(_, server)| &server.status);
+        let wants_login = |server: &ServerStatus| server.status == ConnectionStatus::NeedsAuth;
+        Ok(if all().any(has_failed) {
+            Exit::Unavailable
+        } else if all().any(wants_login) {
+            Exit::LoginNeeded
+        } else {
+            Exit::Ok
+        })
     })
     .await
 }

@@ -265,7 +265,9 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
         Err(error @ ConnectError::NotStreamable(_)) if kind == Some(RemoteKind::Negotiated) => {
             match attempt(site, Opening::Initialize, Way::EventStream, end).await {
                 // Neither of them is there: what was said first is to be heard.
-                Err(ConnectError::Unreachable(_)) => Err(error),
+                Err(ConnectError::Unreachable(_) | ConnectError::NotStreamable(_)) => {
+                    Err(error.of_both())
+                }
                 other => other,
             }
         }
@@ -386,7 +388,11 @@ async fn agree(
     Ok(Some(hello))
 }
 
-async fn establish(session: &Session, hello: ServerHello, site: &Site) {
+async fn establish(session: &Session, mut hello: ServerHello, site: &Site) {
+    if session.is_remote() {
+        // It knows the credential that it was asked with.
+        site.context.redactor.redact_hello(&mut hello);
+    }
     match session {
         Session::Text(connection) => {
             let is_modern = hello.version.era() == Era::Modern;

@@ -95,6 +95,21 @@ impl ConnectError {
         }
     }
 
+    /// The same of an address at which the older transport was sought as well.
+    pub(super) fn of_both(self) -> Self {
+        match self {
+            Self::NotStreamable(failed) => Self::Unreachable(Failed {
+                hint: Some(
+                    "is the URL right? There is neither streamable HTTP nor the older kind of \
+                     stream at it"
+                        .to_owned(),
+                ),
+                ..failed
+            }),
+            other => other,
+        }
+    }
+
     /// How long the server asks to be left alone.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -120,6 +120,12 @@ pub(crate) enum TlsProblem {
          name the file of that authority as `tls.ca` in the entry, or in SSL_CERT_FILE"
     )]
     UnknownIssuer,
+    #[error(
+        "its certificate is that of an authority (CA:TRUE), and an authority is no server: trusted \
+         or not, it is refused; have a certificate for the server made (with openssl: `-addext \
+         basicConstraints=critical,CA:FALSE`), and name its authority, or itself, as `tls.ca`"
+    )]
+    Authority,
     #[error("its certificate has expired: it has to be renewed there (is the clock here right?)")]
     Expired,
     #[error("its certificate is not valid yet: is the clock here right?")]
@@ -163,7 +169,7 @@ impl TlsProblem {
                 }
                 // Somebody's own certificate, which is an authority and a server at once.
                 Bad::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-                    Self::UnknownIssuer
+                    Self::Authority
                 }
                 other => Self::Other(format!("its certificate is refused: {other}")),
             },
