@@ -139,36 +139,28 @@ impl HttpClient {
     /// Sends one request and comes back with the head of the answer. Dropping the future, or the
     /// body before its end, closes the connection.
     ///
-    /// Answers of 307 and 308 that stay with the server are followed; all others of 300 to 399 are
-    /// answers like any other.
-    pub(crate) async fn send(&self, request: Outgoing) -> Result<Incoming, HttpError> {
+    /// Answers of 307 and 308 that stay with the server are followed, for which the request is made
+    /// anew; all others of 300 to 399 are answers like any other.
+    pub(crate) async fn send(&self, make: impl Fn() -> Outgoing) -> Result<Incoming, HttpError> {
         let client = &self.0;
-        let Outgoing {
-            method,
-            url,
-            headers,
-            credential,
-            body,
-        } = request;
-        let mut uri = match &url {
-            None => client.uri.clone(),
-            Some(url) => client.uri_of(url)?,
-        };
-        let headers = client.head(headers, credential)?;
-        let mut base = url;
+        let mut outgoing = make();
+        let mut base = outgoing.url.take();
         let mut hops = 0;
         loop {
-            let mut request = Request::new(Payload::new(body.clone()));
-            *request.method_mut() = method.clone();
-            *request.uri_mut() = uri;
-            *request.headers_mut() = headers.clone();
+            let mut request = Request::new(Payload::new(outgoing.body));
+            *request.method_mut() = outgoing.method;
+            *request.uri_mut() = match &base {
+                None => client.uri.clone(),
+                Some(url) => client.uri_of(url)?,
+            };
+            *request.headers_mut() = client.head(outgoing.headers, outgoing.credential)?;
             let incoming = client.exchange(request).await?;
             let from = base.as_ref().unwrap_or(&client.url);
             match incoming.same_origin_redirect(from) {
                 Some(next) if hops < REDIRECTS => {
-                    uri = client.uri_of(&next)?;
                     base = Some(next);
                     hops += 1;
+                    outgoing = make();
                 }
                 _ => return Ok(incoming),
             }

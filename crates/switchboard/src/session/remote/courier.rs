@@ -95,7 +95,7 @@ impl Courier {
                 .credential(AuthRequest::new(&self.server, self.url.as_str()))
                 .await
                 .map_err(NoReply::without_credential)?;
-            let outgoing = Outgoing {
+            let outgoing = || Outgoing {
                 method: method.clone(),
                 url: url.cloned(),
                 headers: headers(),

@@ -170,22 +170,26 @@ fn client_with(url: Url, tls: TlsConfig, network: Network) -> HttpClient {
     HttpClient::new(target, Arc::new(network), CONNECT_LIMIT, TaskTracker::new()).unwrap()
 }
 
-fn post(body: &str) -> Outgoing {
-    Outgoing {
+fn post(body: &str) -> impl Fn() -> Outgoing {
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    move || Outgoing {
         method: Method::POST,
         url: None,
         headers: HeaderMap::new(),
         credential: HeaderMap::new(),
-        body: Bytes::copy_from_slice(body.as_bytes()),
+        body: body.clone(),
     }
 }
 
-fn secret_post(body: &str) -> Outgoing {
-    let mut request = post(body);
-    let mut value = HeaderValue::from_static(SECRET);
-    value.set_sensitive(true);
-    request.credential.insert("authorization", value);
-    request
+fn secret_post(body: &str) -> impl Fn() -> Outgoing {
+    let make = post(body);
+    move || {
+        let mut request = make();
+        let mut value = HeaderValue::from_static(SECRET);
+        value.set_sensitive(true);
+        request.credential.insert("authorization", value);
+        request
+    }
 }
 
 fn ok(body: &str) -> String {
@@ -201,7 +205,7 @@ async fn text(mut incoming: Incoming) -> String {
 }
 
 /// The error of a request, wherever it turns up.
-async fn failure(client: &HttpClient, request: Outgoing) -> HttpError {
+async fn failure(client: &HttpClient, request: impl Fn() -> Outgoing) -> HttpError {
     let mut incoming = match client.send(request).await {
         Ok(incoming) => incoming,
         Err(error) => return error,

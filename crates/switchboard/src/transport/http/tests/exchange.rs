@@ -38,10 +38,12 @@ async fn many_at_a_time_are_answered_on_few_connections() {
 async fn the_head_is_as_it_should_be() {
     let server = Server::answering(ok("")).await;
     let client = client(server.url("/a/b?c=d#e"));
-    let mut request = secret_post("body");
-    request
-        .headers
-        .insert("mcp-method", HeaderValue::from_static("tools/call"));
+    let request = || {
+        let mut request = secret_post("body")();
+        let value = HeaderValue::from_static("tools/call");
+        request.headers.insert("mcp-method", value);
+        request
+    };
     client.send(request).await.unwrap();
     let seen = server.seen();
     assert!(seen.starts_with("POST /a/b?c=d HTTP/1.1\r\n"), "{seen}");

@@ -86,8 +86,10 @@ async fn the_same_host_under_another_name_or_port_is_another_server() {
         "http://localhost:1/end".to_owned(),
         format!("http://localhost.evil.test:{port}/end"),
     ] {
-        let mut request = secret_post("x");
-        request.url = Some(Url::parse(&other).unwrap());
+        let request = || Outgoing {
+            url: Some(Url::parse(&other).unwrap()),
+            ..secret_post("x")()
+        };
         let error = failure(&client, request).await;
         assert_eq!(error.delivery, Delivery::NotSent);
         assert!(
@@ -95,8 +97,10 @@ async fn the_same_host_under_another_name_or_port_is_another_server() {
             "{error:?}"
         );
     }
-    let mut request = secret_post("x");
-    request.url = Some(Url::parse(&format!("http://LOCALHOST:{port}/end")).unwrap());
+    let request = || Outgoing {
+        url: Some(Url::parse(&format!("http://LOCALHOST:{port}/end")).unwrap()),
+        ..secret_post("x")()
+    };
     assert_eq!(text(client.send(request).await.unwrap()).await, "arrived");
 }
 
