@@ -5,7 +5,9 @@
 
 mod value;
 
-use serde::Serialize;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::RequestId;
@@ -58,7 +60,7 @@ pub(crate) fn call_tool(
         round.write(&mut text);
     }
     text.extend_from_slice(br#","_meta":"#);
-    write(&mut text, meta);
+    meta.write(&mut text);
     text.extend_from_slice(b"}}\n");
     text
 }
@@ -162,24 +164,16 @@ pub(crate) struct OnlyMeta<'a> {
 }
 
 /// What every request carries along.
-#[derive(Serialize)]
 pub(crate) struct Meta<'a> {
-    #[serde(rename = "progressToken", skip_serializing_if = "Option::is_none")]
     token: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<&'a str>,
-    #[serde(flatten)]
     described: Option<SelfDescription<'a>>,
 }
 
 /// How a request describes itself in the modern era.
-#[derive(Serialize)]
 struct SelfDescription<'a> {
-    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
     version: ProtocolVersion,
-    #[serde(rename = "io.modelcontextprotocol/clientInfo")]
     client: &'a Implementation,
-    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
     capabilities: Capabilities,
 }
 
@@ -234,9 +228,44 @@ impl<'a> Meta<'a> {
         }
     }
 
+    /// It goes with every call, so its own keys are not written by way of `serde`.
+    fn write(&self, text: &mut Vec<u8>) {
+        let begin = text.len();
+        if let Some(token) = &self.token {
+            text.extend_from_slice(br#","progressToken":"#);
+            write(text, token);
+        }
+        if let Some(traceparent) = self.traceparent {
+            text.extend_from_slice(br#","traceparent":"#);
+            value::string(text, traceparent);
+        }
+        if let Some(described) = &self.described {
+            text.extend_from_slice(br#","io.modelcontextprotocol/protocolVersion":"#);
+            value::string(text, described.version.as_str());
+            text.extend_from_slice(br#","io.modelcontextprotocol/clientInfo":"#);
+            write(text, described.client);
+            text.extend_from_slice(br#","io.modelcontextprotocol/clientCapabilities":"#);
+            write(text, &described.capabilities);
+        }
+        match text.get_mut(begin) {
+            Some(comma) => *comma = b'{',
+            None => text.push(b'{'),
+        }
+        text.push(b'}');
+    }
+
     pub(crate) fn unless_empty(self) -> Option<Self> {
         let empty = self.token.is_none() && self.traceparent.is_none() && self.described.is_none();
         (!empty).then_some(self)
+    }
+}
+
+impl Serialize for Meta<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = Vec::new();
+        self.write(&mut text);
+        let json: &RawValue = serde_json::from_slice(&text).map_err(S::Error::custom)?;
+        json.serialize(serializer)
     }
 }
 
