@@ -46,6 +46,9 @@ impl Media {
         let Some(value) = headers.get(CONTENT_TYPE) else {
             return Self::Unsaid;
         };
+        if value == JSON {
+            return Self::Json;
+        }
         let value = String::from_utf8_lossy(value.as_bytes());
         let kind = value.split(';').next().unwrap_or_default().trim();
         if kind.eq_ignore_ascii_case("application/json") {

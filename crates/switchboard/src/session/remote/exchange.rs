@@ -4,6 +4,7 @@
 //! broke off is taken up again where it stopped; in the modern one the request is lost with it.
 //! Invariant: the request itself is sent once.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use super::{ACCEPT_EVENTS, LAST_EVENT_ID, Media, refusal};
 use crate::budget::Held;
 use crate::limits::LARGE;
 use crate::mcp::{Progress, ProtocolVersion};
-use crate::session::life::Patience;
+use crate::session::life::{Expired, Patience};
 use crate::session::pace::Pace;
 use crate::session::peer;
 use crate::session::{Delivery, Failed, RequestError, SessionEnd, aside};
@@ -95,6 +96,13 @@ impl Drop for Open<'_> {
     }
 }
 
+/// Why the wait for an answer is over.
+enum Wake {
+    Done(Result<Answer, RequestError>),
+    Stopped,
+    Expired(Expired),
+}
+
 impl Streamable {
     /// Makes a request, and waits for its answer as long as there is patience.
     pub(super) async fn request(
@@ -125,15 +133,23 @@ impl Streamable {
         peer.tap(Direction::Sent, &line);
         let wait = patience.start(&peer.life);
         let mut open = Open::new(self, id, topic, progress);
-        let exchange = self.exchange(id, topic, Bytes::from(line));
-        let outcome = tokio::select! {
-            biased;
-            outcome = exchange => outcome,
-            () = peer.stop.cancelled() => Err(RequestError::Lost {
+        let wake = {
+            // It is large, so it stays where it is made.
+            let exchange = pin!(self.exchange(id, topic, Bytes::from(line)));
+            tokio::select! {
+                biased;
+                outcome = exchange => Wake::Done(outcome),
+                () = peer.stop.cancelled() => Wake::Stopped,
+                expired = wait.run_out(&peer.life) => Wake::Expired(expired),
+            }
+        };
+        let outcome = match wake {
+            Wake::Done(outcome) => outcome,
+            Wake::Stopped => Err(RequestError::Lost {
                 delivery: Delivery::Unknown,
                 end: peer.ended().await,
             }),
-            expired = wait.run_out(&peer.life) => {
+            Wake::Expired(expired) => {
                 self.tell_cancelled(id, "timed out");
                 Err(RequestError::TimedOut {
                     after: expired.after,

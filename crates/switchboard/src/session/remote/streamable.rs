@@ -255,8 +255,7 @@ impl Streamable {
         self: &Arc<Self>,
         call: &ToolRequest<'_>,
     ) -> Result<Answer, RequestError> {
-        let mut listed = self.listed.subscribe();
-        listed.mark_unchanged();
+        let listed = *self.listed.borrow();
         let outcome = self.call_once(call).await;
         match outcome {
             // It was not carried out: what is to be mirrored has changed since the tools were listed.
@@ -264,8 +263,13 @@ impl Streamable {
                 if error.code == ErrorObject::HEADER_MISMATCH && self.is_modern() =>
             {
                 self.peer.note_changed_tools();
-                match tokio::time::timeout(RELISTING, listed.changed()).await {
-                    Ok(Ok(())) => Box::pin(self.call_once(call)).await,
+                let mut listing = self.listed.subscribe();
+                let anew = listing.wait_for(|count| *count != listed);
+                match tokio::time::timeout(RELISTING, anew)
+                    .await
+                    .map(|done| done.is_ok())
+                {
+                    Ok(true) => Box::pin(self.call_once(call)).await,
                     _ => Err(RequestError::Refused(error)),
                 }
             }
