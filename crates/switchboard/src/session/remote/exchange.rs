@@ -214,6 +214,11 @@ impl Streamable {
         topic: Topic<'_>,
         body: Bytes,
     ) -> Result<Answer, RequestError> {
+        // With others under way: first all answers that are there are read, then the next requests
+        // leave together. Else the server would be woken for each.
+        if self.pulse.has_company() {
+            tokio::task::yield_now().await;
+        }
         let headers = || self.headers(&topic);
         let sent = self.courier.send(Method::POST, None, headers, body);
         let mut reply = sent.await.map_err(refusal::no_reply)?;

@@ -81,6 +81,11 @@ impl Pulse {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Whether more than one request is under way.
+    pub(super) fn has_company(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 1
+    }
+
     fn is_at_work(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) > 0
     }
