@@ -115,8 +115,10 @@ async fn an_endless_body_is_given_up_at_the_limit() {
         "{outcome:?}"
     );
     let written = is_closed.await.unwrap();
+    // What the kernel holds for both sides is not ours; a client that went on reading would never
+    // get here.
     assert!(
-        written < 4 * LIMIT,
+        written < 16 * LIMIT,
         "{written} bytes went into buffers on the way"
     );
 }
