@@ -148,10 +148,12 @@ async fn headers_that_frame_a_message_are_not_taken_from_a_config() {
         "upgrade",
         "keep-alive",
     ] {
-        let mut request = post("x");
-        request
-            .credential
-            .insert(name, HeaderValue::from_static("5"));
+        let request = || {
+            let mut request = post("x")();
+            let length = HeaderValue::from_static("5");
+            request.credential.insert(name, length);
+            request
+        };
         let error = failure(&server.client(), request).await;
         assert_eq!(error.delivery, Delivery::NotSent);
         assert!(error.to_string().contains(name), "{error}");
