@@ -27,7 +27,7 @@ use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
 use crate::wire::encode;
-use crate::wire::line::{LetGo, Line, Lines};
+use crate::wire::line::{Line, Lines};
 use crate::wire::scan::place_in;
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
 
@@ -365,22 +365,11 @@ impl Connection {
                     }
                 }
                 Ok(Some(Line::LetGo { id, why })) => {
-                    self.reject(id, self.problem(why));
+                    self.reject(id, self.peer.problem(why));
                 }
                 Ok(None) => return Ok(unasked),
                 Err(wire::line::Endless) => return Err(SessionEnd::Endless),
             }
-        }
-    }
-
-    fn problem(&self, why: LetGo) -> Problem {
-        match why {
-            LetGo::TooLong => Problem::TooLong {
-                limit: self.peer.context.limits.message_bytes,
-            },
-            LetGo::NoRoom => Problem::NoRoom {
-                limit: self.peer.context.budget.limit(),
-            },
         }
     }
 

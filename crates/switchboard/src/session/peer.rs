@@ -11,11 +11,13 @@ use tokio_util::task::TaskTracker;
 
 use super::inbound::{self, Inbound};
 use super::life::Life;
-use super::{SessionContext, SessionEnd, wait_for_end};
+use super::{RequestError, SessionContext, SessionEnd, wait_for_end};
+use crate::budget::Held;
 use crate::mcp::{Era, Progress, ProtocolVersion, ServerHello};
 use crate::telemetry::Direction;
 use crate::wire::encode::Meta;
-use crate::wire::{RequestId, decode};
+use crate::wire::line::LetGo;
+use crate::wire::{Problem, RequestId, decode};
 
 /// How much of what a server wrote is kept for an error message, in bytes.
 const SHOWN_BYTES: usize = 200;
@@ -125,6 +127,32 @@ impl Peer {
         let some = bytes.get(..4 * SHOWN_BYTES).unwrap_or(bytes);
         let text = self.context.redactor.redact(&String::from_utf8_lossy(some));
         text.chars().take(SHOWN_BYTES).collect()
+    }
+
+    /// Why a message of the server was let go.
+    pub(super) fn problem(&self, why: LetGo) -> Problem {
+        match why {
+            LetGo::TooLong => Problem::TooLong {
+                limit: self.context.limits.message_bytes,
+            },
+            LetGo::NoRoom => Problem::NoRoom {
+                limit: self.context.budget.limit(),
+            },
+        }
+    }
+
+    /// Room for a message of ours, for as long as what is returned is held.
+    pub(super) fn room_for(&self, line: &[u8]) -> Result<Option<Held>, RequestError> {
+        let limit = self.context.limits.message_bytes;
+        if line.len() > limit {
+            return Err(RequestError::TooLong { limit });
+        }
+        let mut held = None;
+        if !self.context.budget.grow(&mut held, line.len()) {
+            let limit = self.context.budget.limit();
+            return Err(RequestError::NoRoom { limit });
+        }
+        Ok(held)
     }
 
     pub(super) fn note_changed_tools(&self) {

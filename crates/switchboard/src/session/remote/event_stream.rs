@@ -32,7 +32,6 @@ use crate::session::{
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
-use crate::wire::line::LetGo;
 use crate::wire::scan::place_in;
 use crate::wire::sse::{Events, Item};
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, encode};
@@ -180,15 +179,7 @@ impl EventStream {
         let peer = &self.peer;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = encode(id);
-        let limit = peer.context.limits.message_bytes;
-        if line.len() > limit {
-            return Err(RequestError::TooLong { limit });
-        }
-        let mut held = None;
-        if !peer.context.budget.grow(&mut held, line.len()) {
-            let limit = peer.context.budget.limit();
-            return Err(RequestError::NoRoom { limit });
-        }
+        let _held = peer.room_for(&line)?;
         let (reply, answer) = oneshot::channel();
         let pending = Pending {
             reply,
@@ -312,7 +303,7 @@ impl EventStream {
                         }
                     }
                     Ok(Some(Item::LetGo { id: Some(id), why })) => {
-                        self.end_request(id, Reply::Unusable(self.problem(why)));
+                        self.end_request(id, Reply::Unusable(self.peer.problem(why)));
                     }
                     Ok(Some(_)) => {}
                     Ok(None) => match body.chunk().await {
@@ -330,18 +321,6 @@ impl EventStream {
         let stop = self.peer.stop.clone();
         let end = stop.run_until_cancelled(reading).await;
         self.end(end.unwrap_or(SessionEnd::Closed));
-    }
-
-    fn problem(&self, why: LetGo) -> Problem {
-        let context = &self.peer.context;
-        match why {
-            LetGo::TooLong => Problem::TooLong {
-                limit: context.limits.message_bytes,
-            },
-            LetGo::NoRoom => Problem::NoRoom {
-                limit: context.budget.limit(),
-            },
-        }
     }
 
     /// Takes a message, and says whether it answers a request.

@@ -28,7 +28,6 @@ use crate::session::{Delivery, Failed, RequestError, SessionEnd, aside};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
-use crate::wire::line::LetGo;
 use crate::wire::scan::place_in;
 use crate::wire::sse::{Events, Item};
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
@@ -116,15 +115,7 @@ impl Streamable {
         let id = self.next_id();
         let mut line = encode(id);
         line.pop();
-        let limit = peer.context.limits.message_bytes;
-        if line.len() > limit {
-            return Err(RequestError::TooLong { limit });
-        }
-        let mut held = None;
-        if !peer.context.budget.grow(&mut held, line.len()) {
-            let limit = peer.context.budget.limit();
-            return Err(RequestError::NoRoom { limit });
-        }
+        let _held = peer.room_for(&line)?;
         if peer.stop.is_cancelled() {
             let delivery = Delivery::NotSent;
             let end = peer.ended().await;
@@ -319,7 +310,7 @@ impl Streamable {
                     Ok(Some(Item::Retry(wait))) => pause = wait,
                     Ok(Some(Item::LetGo { id: named, why })) => {
                         if named == Some(id) {
-                            return Err(RequestError::Unusable(self.problem(why)));
+                            return Err(RequestError::Unusable(self.peer.problem(why)));
                         }
                     }
                     Ok(None) => match body.chunk().await {
@@ -393,18 +384,6 @@ impl Streamable {
                     let _ = tokio::time::timeout(AFTERWORDS, stop.run_until_cancelled(rest)).await;
                 });
             }
-        }
-    }
-
-    pub(super) fn problem(&self, why: LetGo) -> Problem {
-        let context = &self.peer.context;
-        match why {
-            LetGo::TooLong => Problem::TooLong {
-                limit: context.limits.message_bytes,
-            },
-            LetGo::NoRoom => Problem::NoRoom {
-                limit: context.budget.limit(),
-            },
         }
     }
 
