@@ -45,6 +45,16 @@ pub enum Event {
         /// Tools with a new definition.
         changed: Vec<WireName>,
     },
+    /// A server says that the list of its resources, or of their templates, changed.
+    ResourcesChanged {
+        /// Which server.
+        server: ServerName,
+    },
+    /// A server says that its prompts changed.
+    PromptsChanged {
+        /// Which server.
+        server: ServerName,
+    },
     /// Another config holds: servers came or went.
     ConfigApplied {
         /// Servers that are new or changed.

@@ -201,8 +201,8 @@ pub fn tool_result(line: &[u8]) -> Option<CallToolResult> {
 
 /// Decodes the page of `tools/list` that a line holds, and says which JSON is carried along.
 pub fn tool_page(line: &[u8]) -> Option<Vec<Json>> {
-    let page = decode::tool_page(&result_in(line)?, BLOCKS).ok()?;
-    let carried = page.tools.into_iter().flat_map(|tool| {
+    let page = decode::page(&result_in(line)?, "tools", BLOCKS, decode::tool).ok()?;
+    let carried = page.items.into_iter().flat_map(|tool| {
         [Some(tool.input_schema), tool.output_schema, tool.meta]
             .into_iter()
             .flatten()

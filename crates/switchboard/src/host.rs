@@ -4,6 +4,7 @@
 //! last clone ends it at once. Invariant: no child process outlives its host.
 
 mod builder;
+mod offerings;
 pub(crate) mod plan;
 mod reload;
 mod site;
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use builder::{HostBuilder, StartError};
+pub use offerings::{AskError, Completing, Offer, Offered};
 pub use reload::Applied;
 pub use site::memory_key;
 

@@ -65,7 +65,8 @@ pub use catalog::{Catalog, CatalogTool, RefusedTool};
 pub use content::{Block, Output};
 pub use event::{Event, Events};
 pub use host::{
-    Applied, Host, HostBuilder, Readiness, ServerError, SetServersResult, StartError, memory_key,
+    Applied, AskError, Completing, Host, HostBuilder, Offer, Offered, Readiness, ServerError,
+    SetServersResult, StartError, memory_key,
 };
 pub use interact::{
     BoxFuture, ElicitAnswer, Interaction, Nobody, Offers, PermissionAnswer, PermissionQuestion,

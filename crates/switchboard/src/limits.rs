@@ -34,6 +34,10 @@ pub struct Limits {
     pub list_pages: usize,
     /// How many tools one server may list.
     pub tools_per_server: usize,
+    /// How many resources one server may list, and as many templates.
+    pub resources_per_server: usize,
+    /// How many prompts one server may list.
+    pub prompts_per_server: usize,
     /// How many bytes one server's listing may have, all pages together.
     pub listing_bytes: usize,
     /// The longest cursor that is sent back to a server, in bytes.
@@ -86,6 +90,8 @@ impl Default for Limits {
             outbox_bytes: 32 * MIB,
             list_pages: 1_000,
             tools_per_server: 20_000,
+            resources_per_server: 100_000,
+            prompts_per_server: 10_000,
             listing_bytes: 64 * MIB,
             cursor_bytes: 64 * KIB,
             stderr_tail_bytes: 16 * KIB,

@@ -1,4 +1,4 @@
-//! The vocabulary of the protocol: tools, content, what servers say of themselves.
+//! The vocabulary of the protocol: tools, resources, prompts, content, what servers say of themselves.
 //!
 //! Lean on purpose: open to what a newer server may send (unknown blocks are carried, schemas are
 //! kept as text), closed to nothing. It knows no session and no transport.
@@ -7,6 +7,8 @@ mod content;
 mod error;
 mod json;
 mod lifecycle;
+mod prompt;
+mod resource;
 mod tool;
 
 pub use content::{
@@ -17,4 +19,8 @@ pub use json::Json;
 pub use lifecycle::{
     Era, Implementation, ProtocolVersion, ServerCapabilities, ServerHello, UnknownVersion,
 };
+pub use prompt::{
+    Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role, UnknownRole,
+};
+pub use resource::{ReadResourceResult, Resource, ResourceTemplate};
 pub use tool::{CallToolResult, Hint, Progress, Tool, ToolAnnotations};

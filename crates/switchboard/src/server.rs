@@ -7,6 +7,7 @@ pub(crate) mod connect;
 mod handshake;
 pub(crate) mod memory;
 pub(crate) mod negotiate;
+pub(crate) mod offerings;
 pub(crate) mod owner;
 mod relisting;
 pub(crate) mod spacing;
@@ -29,6 +30,7 @@ use crate::session::Session;
 use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
 use connect::Site;
+use offerings::Offerings;
 use owner::{Control, Owner};
 use relisting::ShelfLife;
 use state::{Phase, State};
@@ -89,6 +91,7 @@ pub(crate) struct ServerHandle {
     reserve: Semaphore,
     /// Of the last listing.
     shelf_life: Arc<ShelfLife>,
+    offerings: Offerings,
     stop: CancellationToken,
 }
 
@@ -135,8 +138,14 @@ impl ServerHandle {
             permits,
             reserve: Semaphore::new(RESERVE),
             shelf_life,
+            offerings: Offerings::default(),
             stop,
         }
+    }
+
+    /// What the server has besides tools.
+    pub(crate) fn offerings(&self) -> &Offerings {
+        &self.offerings
     }
 
     pub(crate) fn profile(&self) -> &Profile {

@@ -3,9 +3,12 @@
 //! Calls come here straight from the pipeline, many at a time; the owner only opens and closes.
 //! Invariant: every request ends as *answered*, *not sent* or *unknown*, and its error says which.
 
+pub(crate) mod changes;
 mod connection;
 mod inbound;
+pub(crate) mod inquiry;
 mod life;
+pub(crate) mod listed;
 mod local;
 pub(crate) mod pace;
 mod peer;
@@ -32,11 +35,14 @@ use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, ServerHe
 use crate::server::status::Stage;
 use crate::telemetry::{Redactor, WireTap};
 use crate::wire::Problem;
-use crate::wire::decode::{self, NoResult, ToolPage};
+use crate::wire::decode::{self, NoResult, Page};
 use crate::wire::encode::Round;
 
+use changes::Change;
 pub(crate) use connection::{Connection, Streams};
+use inquiry::Inquiry;
 pub(crate) use life::{Life, Patience};
+use listed::Listed;
 pub(crate) use local::LocalSession;
 use peer::{Peer, Voice};
 use remote::{EventStream, Streamable};
@@ -262,33 +268,30 @@ impl Session {
         }
     }
 
-    /// One page of tools, of at most so many.
-    pub(crate) async fn list_tools(
+    /// One page of a listing, of at most so many items.
+    pub(crate) async fn list<T: Listed>(
         &self,
         cursor: Option<&str>,
         patience: Patience,
         most: usize,
-    ) -> Result<ToolPage, RequestError> {
-        let answer = match self {
-            Self::Text(connection) => connection.list_tools(cursor, patience).await?,
-            Self::Streamable(streamable) => streamable.list_tools(cursor, patience).await?,
-            Self::EventStream(stream) => stream.list_tools(cursor, patience).await?,
-            Self::Local(local) => return Ok(local.tools()),
-        };
-        let page = decode::tool_page(&answer, most).map_err(RequestError::Unusable)?;
-        let mut page = ToolPage {
-            bytes: answer.text.len(),
-            ..page
-        };
+    ) -> Result<Page<T>, RequestError> {
+        if let Self::Local(local) = self {
+            return Ok(T::of_local(local));
+        }
+        let mut inquiry = Inquiry::new(T::METHOD, patience);
+        if let Some(cursor) = cursor {
+            inquiry = inquiry.with("cursor", cursor);
+        }
+        let answer = self.inquire(&inquiry).await?;
+        let page = decode::page(&answer, T::KEY, most, T::ITEM);
+        let mut page = page.map_err(RequestError::Unusable)?;
         if let Self::Streamable(streamable) = self {
-            streamable.take_page(&mut page);
+            T::taken_by(&mut page, streamable);
         }
         if let Some(peer) = self.peer().filter(|_| self.is_remote()) {
             // It knows the credential that it was asked with.
             let redactor = &peer.context.redactor;
-            page.tools
-                .iter_mut()
-                .for_each(|tool| redactor.redact_tool(tool));
+            page.items.iter_mut().for_each(|item| item.redact(redactor));
         }
         Ok(page)
     }
@@ -339,14 +342,17 @@ impl Session {
         }
     }
 
-    /// Comes back when the server has said that its tools changed, once for many such notices.
-    pub(crate) async fn tools_changed(&self) {
-        match self {
-            Self::Text(connection) => connection.tools_changed().await,
-            Self::Streamable(streamable) => streamable.tools_changed().await,
-            Self::EventStream(stream) => stream.tools_changed().await,
-            Self::Local(_) => std::future::pending().await,
+    /// Comes back when the server has said that something changed, once for many such notices.
+    pub(crate) async fn changed(&self, change: Change) {
+        match self.peer() {
+            Some(peer) => peer.changes.changed(change).await,
+            None => std::future::pending().await,
         }
+    }
+
+    /// How many notices of such a change there were.
+    pub(crate) fn notices(&self, change: Change) -> u64 {
+        self.peer().map_or(0, |peer| peer.changes.count(change))
     }
 
     /// Comes back when the session is over.
@@ -371,7 +377,7 @@ impl Session {
 }
 
 /// Does work that takes its time where it holds up nobody.
-async fn aside<T: Send + 'static>(
+pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RequestError> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::id::ServerName;
-use crate::mcp::{ErrorObject, Json, ServerHello, Tool};
+use crate::mcp::{ErrorObject, Json, ServerHello};
 
 /// Which way a line went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,12 +113,13 @@ impl Redactor {
         self.redact_some(&mut hello.instructions);
     }
 
-    /// Masks what a server says of a tool in words. Its name and its schemas are what is sent back,
-    /// and stay as they are.
-    pub(crate) fn redact_tool(&self, tool: &mut Tool) {
-        if !self.is_empty() {
-            self.redact_some(&mut tool.title);
-            self.redact_some(&mut tool.description);
+    /// Masks what a server says in words.
+    pub(crate) fn redact_texts<const COUNT: usize>(&self, texts: [&mut Option<String>; COUNT]) {
+        if self.is_empty() {
+            return;
+        }
+        for text in texts {
+            self.redact_some(text);
         }
     }
 

@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::content::field;
 use crate::limits::Limits;
-use crate::mcp::Tool;
+use crate::session::listed::Listed;
 use crate::session::{Patience, RequestError, Session};
-use crate::wire::decode::{Freshness, ToolPage};
+use crate::wire::decode::{Freshness, Page};
 
 /// What a server listed, and what there was to note about it.
-#[derive(Debug, Default)]
-pub(crate) struct Listing {
-    pub(crate) tools: Vec<Tool>,
+#[derive(Debug)]
+pub(crate) struct Listing<T> {
+    pub(crate) items: Vec<T>,
     pub(crate) notes: Vec<String>,
     bytes: usize,
     /// The worst of all pages; `None` before the first one.
@@ -29,16 +29,16 @@ const NOTES: usize = 50;
 
 /// Asks for one page after the other, all of them until `end`. A listing that does not come to an
 /// end is cut, with a note; one that fails on its way fails as a whole.
-pub(crate) async fn list_tools(
+pub(crate) async fn list<T: Listed>(
     session: &Session,
     limits: &Limits,
     page_limit: Duration,
     end: Instant,
-) -> Result<Listing, RequestError> {
-    let mut listing = Listing::default();
+) -> Result<Listing<T>, RequestError> {
+    let mut listing = Listing::new();
     if session
         .hello()
-        .is_some_and(|hello| !hello.capabilities.tools)
+        .is_some_and(|hello| !T::is_offered(&hello.capabilities))
     {
         return Ok(listing);
     }
@@ -47,10 +47,8 @@ pub(crate) async fn list_tools(
     for _ in 0..limits.list_pages {
         let left = end.saturating_duration_since(Instant::now());
         let patience = Patience::within(page_limit.min(left));
-        let most = limits.tools_per_server;
-        let page = session
-            .list_tools(cursor.as_deref(), patience, most)
-            .await?;
+        let most = T::most(limits);
+        let page = session.list(cursor.as_deref(), patience, most).await?;
         cursor = match listing.take(page, limits, &mut seen) {
             Some(next) => Some(next),
             None => return Ok(listing),
@@ -60,7 +58,16 @@ pub(crate) async fn list_tools(
     Ok(listing)
 }
 
-impl Listing {
+impl<T: Listed> Listing<T> {
+    fn new() -> Self {
+        Self {
+            items: Vec::new(),
+            notes: Vec::new(),
+            bytes: 0,
+            freshness: None,
+        }
+    }
+
     /// How long it is good for; no time at all where the server does not say.
     pub(crate) fn ttl(&self) -> Duration {
         self.freshness.unwrap_or_default().ttl
@@ -69,22 +76,24 @@ impl Listing {
     /// Takes a page in, and says where the next one is if it is wanted.
     fn take(
         &mut self,
-        page: ToolPage,
+        page: Page<T>,
         limits: &Limits,
         seen: &mut HashSet<String>,
     ) -> Option<String> {
         for left in page.left_out {
-            self.note(&format!("tool {}: {}", left.what, left.why));
+            self.note(&format!("{} {}: {}", T::WHAT, left.what, left.why));
         }
         self.bytes += page.bytes;
         let so_far = self.freshness.unwrap_or(page.freshness);
         self.freshness = Some(so_far.and(page.freshness));
-        self.tools.extend(page.tools);
-        if page.is_cut || self.tools.len() > limits.tools_per_server {
-            self.tools.truncate(limits.tools_per_server);
+        self.items.extend(page.items);
+        let most = T::most(limits);
+        if page.is_cut || self.items.len() > most {
+            self.items.truncate(most);
             self.cut(&format!(
-                "more than {} tools (limit `tools_per_server`)",
-                limits.tools_per_server
+                "more than {most} {}s (limit `{}`)",
+                T::WHAT,
+                T::LIMIT
             ));
             return None;
         }
@@ -104,10 +113,11 @@ impl Listing {
     }
 
     fn cut(&mut self, why: &str) {
-        let count = self.tools.len();
+        let count = self.items.len();
         // Said however much else there was to say.
         self.notes.push(format!(
-            "the list is cut after {count} tools, because of {why}"
+            "the list is cut after {count} {}s, because of {why}",
+            T::WHAT
         ));
     }
 

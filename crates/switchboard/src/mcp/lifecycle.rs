@@ -148,8 +148,14 @@ pub struct ServerCapabilities {
     pub tools_list_changed: bool,
     /// It has resources.
     pub resources: bool,
+    /// It says when the list of its resources changes.
+    pub resources_list_changed: bool,
+    /// It says when a resource changes, to whoever subscribed to it.
+    pub resources_subscribe: bool,
     /// It has prompts.
     pub prompts: bool,
+    /// It says when its prompts change.
+    pub prompts_list_changed: bool,
     /// It sends log messages.
     pub logging: bool,
     /// It completes arguments.

@@ -38,6 +38,7 @@ use crate::transport::process::{Exit, Process};
 use crate::transport::remote::RemoteEndpoint;
 use crate::transport::stderr::StderrTail;
 use crate::transport::{Dial, stdio};
+use crate::wire::encode::Interests;
 
 /// How long is waited for a child's exit code and last words once its output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -396,10 +397,10 @@ async fn establish(session: &Session, mut hello: ServerHello, site: &Site) {
     match session {
         Session::Text(connection) => {
             let is_modern = hello.version.era() == Era::Modern;
-            let announces_changes = hello.capabilities.tools_list_changed;
+            let interests = Interests::in_what(&hello.capabilities);
             connection.establish(hello);
-            if is_modern && announces_changes {
-                let mut listening = Box::pin(Arc::clone(connection).listen());
+            if is_modern && !interests.is_none() {
+                let mut listening = Box::pin(Arc::clone(connection).listen(interests));
                 // Asked before the first listing, so that no change falls between the two.
                 let _ = (&mut listening).now_or_never();
                 site.tasks.spawn(listening);

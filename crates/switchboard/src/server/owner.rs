@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::ServerHandle;
 use super::backoff::{Backoff, Failure as Setback, FailureKind, GiveUp, Verdict};
 use super::connect::{ConnectError, Endpoint, Live, Site, connect};
+use super::offerings::Announcing;
 use super::relisting::{Relisting, ShelfLife, list};
 use super::state::{Failure, Phase, State};
 use super::status::{Attempt, Stage};
@@ -22,6 +23,7 @@ use crate::catalog::paging::Listing;
 use crate::catalog::{Publisher, Stand};
 use crate::event::{Event, EventSink};
 use crate::mcp::Tool;
+use crate::session::changes::Change;
 use crate::session::{RequestError, SessionEnd};
 
 /// What a server can be told. Each order is answered when it has been carried out.
@@ -69,7 +71,8 @@ enum Wake {
     Stop,
     Order(Option<Control>),
     Ended,
-    Listed(Result<Listing, RequestError>),
+    Listed(Result<Listing<Tool>, RequestError>),
+    Changed(Change),
 }
 
 impl Owner {
@@ -230,7 +233,7 @@ impl Owner {
     fn ready(
         &mut self,
         live: Live,
-        listing: Result<Listing, RequestError>,
+        listing: Result<Listing<Tool>, RequestError>,
         began: Instant,
     ) -> Step {
         let problem = match listing {
@@ -261,16 +264,16 @@ impl Owner {
         Step::Serve(Box::new(live))
     }
 
-    fn take_listing(&self, listing: Listing) {
+    fn take_listing(&self, listing: Listing<Tool>) {
         for note in &listing.notes {
             let (server, note) = (self.stand.server.clone(), note.clone());
             self.events.send(|| Event::ListingNoted { server, note });
         }
         self.shelf_life.begin(listing.ttl());
-        self.remember(&listing.tools);
+        self.remember(&listing.items);
         self.state
             .send_modify(|state| state.notes = Arc::new(listing.notes));
-        self.catalog.list(&self.stand, listing.tools, true);
+        self.catalog.list(&self.stand, listing.items, true);
     }
 
     fn remember(&self, tools: &[Tool]) {
@@ -395,6 +398,7 @@ impl Owner {
 
     async fn serve(&mut self, mut live: Live) -> Step {
         let mut relisting = Relisting::new(self.state.borrow().error.is_some());
+        let mut announcing = Announcing::new();
         loop {
             let stop = self.site.stop.clone();
             let session = live.session.clone();
@@ -404,6 +408,7 @@ impl Owner {
                 order = self.orders.recv() => Wake::Order(order),
                 () = live.ended() => Wake::Ended,
                 outcome = relisting.next(&self.site, &session, &self.shelf_life) => Wake::Listed(outcome),
+                change = announcing.next(&session) => Wake::Changed(change),
             };
             match wake {
                 Wake::Stop | Wake::Order(None) => {
@@ -450,6 +455,7 @@ impl Owner {
                     };
                     return self.set_back(kind, &error);
                 }
+                Wake::Changed(change) => announcing.tell(change, &self.stand.server, &self.events),
                 Wake::Listed(Ok(listing)) => {
                     self.backoff.proved_alive();
                     self.take_listing(listing);
@@ -471,7 +477,7 @@ impl Owner {
 }
 
 /// A session and its first listing, which may fail without failing the session.
-async fn reach(site: &Site) -> Result<(Live, Result<Listing, RequestError>), ConnectError> {
+async fn reach(site: &Site) -> Result<(Live, Result<Listing<Tool>, RequestError>), ConnectError> {
     let end = Instant::now() + site.deadlines.startup;
     let mut live = connect(site, end).await?;
     let began = Instant::now();

@@ -14,6 +14,8 @@ use tokio::time::Instant;
 use super::connect::Site;
 use crate::catalog::paging::{self, Listing};
 use crate::interact::BoxFuture;
+use crate::mcp::Tool;
+use crate::session::changes::Change;
 use crate::session::{RequestError, Session};
 
 /// Lists all tools of a session, within the time that a start may take.
@@ -21,10 +23,10 @@ pub(super) fn list(
     site: &Site,
     session: &Session,
     end: Instant,
-) -> impl Future<Output = Result<Listing, RequestError>> + Send + use<> {
+) -> impl Future<Output = Result<Listing<Tool>, RequestError>> + Send + use<> {
     let (session, limits) = (session.clone(), Arc::clone(&site.context.limits));
     let page_limit = site.deadlines.list;
-    async move { paging::list_tools(&session, &limits, page_limit, end).await }
+    async move { paging::list(&session, &limits, page_limit, end).await }
 }
 
 /// How long the last listing is good for, and whether somebody has used it since.
@@ -84,7 +86,7 @@ fn millis(time: Duration) -> u64 {
 pub(super) struct Relisting {
     /// When the next one begins.
     due: Option<Instant>,
-    running: Option<BoxFuture<'static, Result<Listing, RequestError>>>,
+    running: Option<BoxFuture<'static, Result<Listing<Tool>, RequestError>>>,
     /// How long is waited after the next failure.
     delay: Duration,
 }
@@ -111,7 +113,7 @@ impl Relisting {
         site: &Site,
         session: &Session,
         shelf_life: &ShelfLife,
-    ) -> Result<Listing, RequestError> {
+    ) -> Result<Listing<Tool>, RequestError> {
         let outcome = loop {
             if let Some(running) = &mut self.running {
                 break running.await;
@@ -126,7 +128,7 @@ impl Relisting {
                 None => {
                     let wait = tokio::select! {
                         biased;
-                        () = session.tools_changed() => Self::BREATHER,
+                        () = session.changed(Change::Tools) => Self::BREATHER,
                         () = shelf_life.wanted.notified() => Duration::ZERO,
                     };
                     self.due = Some(Instant::now() + wait);

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::inquiry::Inquiry;
 use super::life::Patience;
 use super::pace::Pace;
 use super::peer::{self, Peer, Voice};
@@ -26,7 +27,7 @@ use crate::mcp::{ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
-use crate::wire::encode;
+use crate::wire::encode::{self, Interests, Round};
 use crate::wire::line::{Line, Lines};
 use crate::wire::scan::place_in;
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
@@ -117,17 +118,15 @@ impl Connection {
         self.peer.establish(hello);
     }
 
-    pub(super) async fn list_tools(
+    pub(super) async fn inquire(
         &self,
-        cursor: Option<&str>,
+        inquiry: &Inquiry<'_>,
+        round: Option<&Round>,
         patience: Patience,
     ) -> Result<Answer, RequestError> {
-        let params = encode::ListPage {
-            cursor,
-            meta: self.peer.meta(None, None).unless_empty(),
-        };
         self.request(Ask::plain(patience), |id| {
-            encode::request(id, "tools/list", &params)
+            let meta = self.peer.meta(None, None);
+            encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
         })
         .await
     }
@@ -181,17 +180,15 @@ impl Connection {
         .await
     }
 
-    /// Asks a modern server to say when its tools change, for as long as the session lasts. Older
-    /// ones say so unasked; a server that will not is listed anew with every session.
-    pub(crate) async fn listen(self: Arc<Self>) {
+    /// Asks a modern server to say when something of it changes, for as long as the session lasts.
+    /// Older ones say so unasked; a server that will not is listed anew with every session.
+    pub(crate) async fn listen(self: Arc<Self>, interests: Interests) {
         let ask = Ask {
             kind: Kind::Standing,
             ..Ask::plain(Patience::within(Deadlines::LONGEST))
         };
         let params = encode::Listen {
-            notifications: encode::Interests {
-                tools_list_changed: true,
-            },
+            notifications: interests,
             meta: self.peer.meta(None, None),
         };
         let listening = self.request(ask, |id| {
@@ -472,10 +469,6 @@ impl Connection {
 
     pub(crate) fn was_garbled(&self) -> bool {
         self.garbled.is_cancelled()
-    }
-
-    pub(super) async fn tools_changed(&self) {
-        self.peer.tools_changed().await;
     }
 
     pub(crate) async fn ended(&self) -> SessionEnd {

@@ -6,9 +6,11 @@ use futures_util::FutureExt;
 
 use super::life::Life;
 use super::{Delivery, RequestError, ToolRequest};
-use crate::mcp::{CallToolResult, ErrorObject, ProtocolVersion, ServerCapabilities, ServerHello};
+use crate::mcp::{
+    CallToolResult, ErrorObject, ProtocolVersion, ServerCapabilities, ServerHello, Tool,
+};
 use crate::transport::memory::{LocalCall, LocalServer};
-use crate::wire::decode::ToolPage;
+use crate::wire::decode::Page;
 use std::sync::Arc;
 
 pub(crate) struct LocalSession {
@@ -47,11 +49,8 @@ impl LocalSession {
         &self.hello
     }
 
-    pub(super) fn tools(&self) -> ToolPage {
-        ToolPage {
-            tools: self.server.tools(),
-            ..ToolPage::default()
-        }
+    pub(super) fn tools(&self) -> Page<Tool> {
+        Page::only(self.server.tools())
     }
 
     pub(super) async fn call_tool(

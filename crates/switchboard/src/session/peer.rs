@@ -5,10 +5,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::changes::{Change, Changes};
 use super::inbound::{self, Inbound};
 use super::life::Life;
 use super::{RequestError, SessionContext, SessionEnd, wait_for_end};
@@ -27,8 +28,7 @@ pub(super) struct Peer {
     pub(super) life: Life,
     hello: OnceLock<ServerHello>,
     pub(super) inbound: Inbound,
-    /// Holds one permit however many notices came: notices coalesce.
-    tools_changed: Notify,
+    pub(super) changes: Changes,
     ended: watch::Sender<Option<SessionEnd>>,
     /// Cancelled when the session is over.
     pub(super) stop: CancellationToken,
@@ -52,7 +52,7 @@ impl Peer {
             life: Life::new(),
             hello: OnceLock::new(),
             inbound: Inbound::new(tasks.clone(), context.limits.inbound_requests),
-            tools_changed: Notify::new(),
+            changes: Changes::default(),
             ended: watch::Sender::new(None),
             stop,
             context,
@@ -113,7 +113,9 @@ impl Peer {
                     progress(id, note);
                 }
             }
-            "notifications/tools/list_changed" => self.note_changed_tools(),
+            "notifications/tools/list_changed" => self.changes.note(Change::Tools),
+            "notifications/resources/list_changed" => self.changes.note(Change::Resources),
+            "notifications/prompts/list_changed" => self.changes.note(Change::Prompts),
             "notifications/message" => inbound::log(&self.context, params),
             "notifications/cancelled" => self.inbound.cancel(params),
             _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
@@ -153,14 +155,6 @@ impl Peer {
             return Err(RequestError::NoRoom { limit });
         }
         Ok(held)
-    }
-
-    pub(super) fn note_changed_tools(&self) {
-        self.tools_changed.notify_one();
-    }
-
-    pub(super) async fn tools_changed(&self) {
-        self.tools_changed.notified().await;
     }
 
     pub(super) async fn ended(&self) -> SessionEnd {

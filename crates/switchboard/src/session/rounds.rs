@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::inbound::{self, Question};
 use super::peer::Peer;
-use super::{Delivery, Failed, RequestError, Session, ToolRequest};
+use super::{Delivery, Failed, Patience, RequestError, Session, ToolRequest};
 use crate::interact::{BoxFuture, Offers};
 use crate::mcp::{CallToolResult, Era};
 use crate::wire::Problem;
@@ -33,43 +33,54 @@ pub(super) fn go_on<'a>(
     asked: Box<InputRequired>,
 ) -> BoxFuture<'a, Result<CallToolResult, RequestError>> {
     Box::pin(async move {
-        let Some(peer) = session.peer() else {
-            return Err(malformed("a server in this process cannot ask in this way"));
-        };
-        let is_modern = peer
-            .version()
-            .is_some_and(|version| version.era() == Era::Modern);
-        if !is_modern {
-            return Err(malformed("it asks for input, which its version cannot do"));
-        }
-        let limit = peer.context.limits.input_rounds;
-        let number = request.round.map_or(1, |round| round.number + 1);
-        if number > limit {
-            return Err(RequestError::Unusable(Problem::TooManyRounds { limit }));
-        }
-        let began = Instant::now();
-        let is_question = !asked.requests.is_empty();
-        let round = tokio::select! {
-            biased;
-            end = session.ended() => {
-                let delivery = Delivery::Unknown;
-                return Err(RequestError::Lost { delivery, end });
-            }
-            round = answer(peer, *asked, number) => round?,
-        };
-        let thought = if is_question {
-            began.elapsed()
-        } else {
-            Duration::ZERO
-        };
+        let (round, patience) = next(session, request.round, request.patience, asked).await?;
         let next = ToolRequest {
-            patience: request.patience.without(thought),
+            patience,
             progress: request.progress.clone(),
             round: Some(&round),
             ..*request
         };
         session.call_tool(&next).await.map_err(known_to_the_server)
     })
+}
+
+/// The round that follows `last`, with what the server asked for, and how much patience is left.
+pub(super) async fn next(
+    session: &Session,
+    last: Option<&Round>,
+    patience: Patience,
+    asked: Box<InputRequired>,
+) -> Result<(Round, Patience), RequestError> {
+    let Some(peer) = session.peer() else {
+        return Err(malformed("a server in this process cannot ask in this way"));
+    };
+    let is_modern = peer
+        .version()
+        .is_some_and(|version| version.era() == Era::Modern);
+    if !is_modern {
+        return Err(malformed("it asks for input, which its version cannot do"));
+    }
+    let limit = peer.context.limits.input_rounds;
+    let number = last.map_or(1, |round| round.number + 1);
+    if number > limit {
+        return Err(RequestError::Unusable(Problem::TooManyRounds { limit }));
+    }
+    let began = Instant::now();
+    let is_question = !asked.requests.is_empty();
+    let round = tokio::select! {
+        biased;
+        end = session.ended() => {
+            let delivery = Delivery::Unknown;
+            return Err(RequestError::Lost { delivery, end });
+        }
+        round = answer(peer, *asked, number) => round?,
+    };
+    let thought = if is_question {
+        began.elapsed()
+    } else {
+        Duration::ZERO
+    };
+    Ok((round, patience.without(thought)))
 }
 
 /// Has all questions of one round answered, one after the other: people read them.

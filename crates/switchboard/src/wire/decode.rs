@@ -5,6 +5,8 @@
 
 mod freshness;
 mod input;
+mod listing;
+mod offered;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,24 +16,21 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 pub(crate) use freshness::Freshness;
-pub(crate) use input::{InputRequest, InputRequired, NoResult};
+pub(crate) use input::{InputRequest, InputRequired, NoResult, asked_in};
+pub(crate) use listing::{Item, LeftOut, Page, page, prompt, resource, resource_template, tool};
+pub(crate) use offered::{completion, prompt_result, resource_result};
 
 use super::scan::NotJson;
 use super::{Answer, Problem, scan};
 use crate::mcp::{
     CallToolResult, ContentBlock, EmbeddedResource, ErrorObject, Implementation, Json,
-    MediaContent, Progress, ResourceBody, ResourceLink, ServerCapabilities, TextContent, Tool,
-    ToolAnnotations,
+    MediaContent, Progress, ResourceBody, ResourceLink, ServerCapabilities, TextContent,
 };
 
-/// The longest name of a tool; the protocol suggests 128.
-const NAME_BYTES: usize = 1024;
 /// How much of a server's instructions is kept.
 const INSTRUCTION_BYTES: usize = 64 * 1024;
 /// How much of the data of a log message is kept.
 pub(crate) const LOG_BYTES: usize = 4 * 1024;
-/// How many of the tools that could not be used are told.
-const LEFT_OUT: usize = 100;
 /// How much of a progress note, a log level and the like is kept.
 const NOTE_BYTES: usize = 4 * 1024;
 /// How much of a server's error message is kept.
@@ -59,29 +58,6 @@ pub(crate) struct SelfDescription {
     pub(crate) info: Option<Implementation>,
     pub(crate) capabilities: ServerCapabilities,
     pub(crate) instructions: Option<String>,
-}
-
-/// One page of `tools/list`.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct ToolPage {
-    pub(crate) tools: Vec<Tool>,
-    pub(crate) left_out: Vec<LeftOut>,
-    /// `Some("")` is a cursor; only an absent one ends the list.
-    pub(crate) next_cursor: Option<String>,
-    /// There was more on it than was asked for.
-    pub(crate) is_cut: bool,
-    /// How large the page was.
-    pub(crate) bytes: usize,
-    /// How long it is good for.
-    pub(crate) freshness: Freshness,
-}
-
-/// An item of a list that could not be used, or not in full.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LeftOut {
-    /// The tool's name, or its place in the list.
-    pub(crate) what: String,
-    pub(crate) why: String,
 }
 
 pub(crate) fn error_object(bytes: &[u8]) -> Result<ErrorObject, Problem> {
@@ -175,10 +151,13 @@ pub(crate) fn discovered(answer: &Answer) -> Result<Discovered, Problem> {
 }
 
 fn capabilities(bytes: &[u8]) -> ServerCapabilities {
-    #[derive(Deserialize)]
-    struct Tools {
-        #[serde(default, rename = "listChanged")]
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Written {
+        #[serde(default)]
         list_changed: bool,
+        #[serde(default)]
+        subscribe: bool,
     }
     let mut found = ServerCapabilities {
         raw: json(bytes),
@@ -187,116 +166,27 @@ fn capabilities(bytes: &[u8]) -> ServerCapabilities {
     // Capabilities that are no object are none.
     let _ = scan::members(bytes, |key, value| {
         let offered = value != b"null" && value != b"false";
+        let written: Written = parse(value).unwrap_or_default();
         match &*key {
             b"tools" => {
                 found.tools = offered;
-                found.tools_list_changed =
-                    parse::<Tools>(value).is_some_and(|tools| tools.list_changed);
+                found.tools_list_changed = written.list_changed;
             }
-            b"resources" => found.resources = offered,
-            b"prompts" => found.prompts = offered,
+            b"resources" => {
+                found.resources = offered;
+                found.resources_list_changed = written.list_changed;
+                found.resources_subscribe = written.subscribe;
+            }
+            b"prompts" => {
+                found.prompts = offered;
+                found.prompts_list_changed = written.list_changed;
+            }
             b"logging" => found.logging = offered,
             b"completions" => found.completions = offered,
             _ => {}
         }
     });
     found
-}
-
-/// Decodes one page, and of it no more than `most` tools.
-pub(crate) fn tool_page(answer: &Answer, most: usize) -> Result<ToolPage, Problem> {
-    let mut page = ToolPage::default();
-    let mut list = None;
-    answer.members(|key, value| match key {
-        b"tools" => list = Some(value),
-        b"ttlMs" => page.freshness.ttl = freshness::ttl(value),
-        b"cacheScope" => page.freshness.scope = freshness::scope(value),
-        b"nextCursor" if value != b"null" => match parse(value) {
-            Some(cursor) => page.next_cursor = Some(cursor),
-            None => page.left_out.push(LeftOut {
-                what: "list".to_owned(),
-                why: "the cursor of the next page is not a string".to_owned(),
-            }),
-        },
-        _ => {}
-    })?;
-    let list = list.ok_or_else(|| Problem::malformed("no `tools` in it"))?;
-    for (index, element) in scan::elements(list).enumerate() {
-        let element = element.map_err(|_| Problem::malformed("`tools` is not an array"))?;
-        if index == most {
-            page.is_cut = true;
-            break;
-        }
-        match tool(element, &mut page.left_out) {
-            Ok(tool) => page.tools.push(tool),
-            Err((name, why)) => {
-                let what = name.unwrap_or_else(|| format!("number {}", index + 1));
-                page.left_out.push(LeftOut { what, why });
-            }
-        }
-        page.left_out.truncate(LEFT_OUT);
-    }
-    Ok(page)
-}
-
-/// One tool of a listing; what is wrong but bearable is noted.
-pub(crate) fn tool(
-    bytes: &[u8],
-    notes: &mut Vec<LeftOut>,
-) -> Result<Tool, (Option<String>, String)> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase", expecting = "an object")]
-    struct Written {
-        name: Option<String>,
-        #[serde(default)]
-        title: Option<String>,
-        #[serde(default)]
-        description: Option<String>,
-        input_schema: Option<Json>,
-        output_schema: Option<Json>,
-        annotations: Option<Json>,
-        #[serde(rename = "_meta")]
-        meta: Option<Json>,
-    }
-    let written: Written =
-        serde_json::from_slice(bytes).map_err(|error| (name_of(bytes), without_place(&error)))?;
-    let name = written
-        .name
-        .filter(|name| !name.is_empty())
-        .ok_or_else(|| (None, "it has no name".to_owned()))?;
-    if name.len() > NAME_BYTES {
-        return Err((None, format!("its name is longer than {NAME_BYTES} bytes")));
-    }
-    let Some(input_schema) = written.input_schema else {
-        return Err((Some(name), "it has no `inputSchema`".to_owned()));
-    };
-    let annotations = match written.annotations {
-        None => ToolAnnotations::default(),
-        Some(raw) => parse(raw.as_str().as_bytes()).unwrap_or_else(|| {
-            let why = "its annotations are malformed and were ignored".to_owned();
-            notes.push(LeftOut {
-                what: name.clone(),
-                why,
-            });
-            ToolAnnotations::default()
-        }),
-    };
-    let mut tool = Tool::new(name, input_schema).annotations(annotations);
-    tool.title = written.title;
-    tool.description = written.description;
-    tool.output_schema = written.output_schema;
-    tool.meta = written.meta;
-    Ok(tool)
-}
-
-fn name_of(bytes: &[u8]) -> Option<String> {
-    let mut name = None;
-    let _ = scan::members(bytes, |key, value| {
-        if *key == *b"name" {
-            name = parse(value);
-        }
-    });
-    name
 }
 
 /// Decodes the answer of a tool, and of it no more than `most` blocks.
@@ -391,6 +281,18 @@ struct WrittenResource {
     blob: Option<String>,
     #[serde(rename = "_meta")]
     meta: Option<Json>,
+}
+
+impl From<WrittenResource> for ResourceBody {
+    fn from(written: WrittenResource) -> Self {
+        Self {
+            uri: written.uri,
+            mime_type: written.mime_type,
+            text: written.text,
+            blob: written.blob,
+            meta: written.meta,
+        }
+    }
 }
 
 /// The blocks that were taken, and how many were left out.
@@ -493,27 +395,11 @@ fn known_block(written: WrittenBlock<'_>) -> Option<ContentBlock> {
             annotations,
             meta,
         }),
-        "resource" => {
-            let WrittenResource {
-                uri,
-                mime_type,
-                text,
-                blob,
-                meta: inner,
-            } = written.resource?;
-            let resource = ResourceBody {
-                uri,
-                mime_type,
-                text,
-                blob,
-                meta: inner,
-            };
-            ContentBlock::Resource(EmbeddedResource {
-                resource,
-                annotations,
-                meta,
-            })
-        }
+        "resource" => ContentBlock::Resource(EmbeddedResource {
+            resource: written.resource?.into(),
+            annotations,
+            meta,
+        }),
         _ => return None,
     })
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::RequestId;
 use crate::interact::Offers;
-use crate::mcp::{ErrorObject, Implementation, Json, ProtocolVersion};
+use crate::mcp::{ErrorObject, Implementation, Json, ProtocolVersion, ServerCapabilities};
 
 #[derive(Serialize)]
 struct Request<'a, P> {
@@ -61,6 +61,40 @@ pub(crate) fn call_tool(
     }
     text.extend_from_slice(br#","_meta":"#);
     meta.write(&mut text);
+    text.extend_from_slice(b"}}\n");
+    text
+}
+
+/// Any request with parameters of its own; `_meta` only where there is something in it.
+pub(crate) fn inquiry(
+    id: u64,
+    method: &str,
+    params: &Map<String, Value>,
+    round: Option<&Round>,
+    meta: &Meta<'_>,
+) -> Vec<u8> {
+    let mut text = Vec::with_capacity(512);
+    text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    write(&mut text, &id);
+    text.extend_from_slice(br#","method":"#);
+    value::string(&mut text, method);
+    text.extend_from_slice(br#","params":"#);
+    value::object(&mut text, params);
+    // More members follow the last one of the object.
+    text.pop();
+    let begin = text.len();
+    if let Some(round) = round {
+        round.write(&mut text);
+    }
+    if !meta.is_empty() {
+        text.extend_from_slice(br#","_meta":"#);
+        meta.write(&mut text);
+    }
+    if params.is_empty()
+        && let Some(comma) = text.get_mut(begin)
+    {
+        *comma = b' ';
+    }
     text.extend_from_slice(b"}}\n");
     text
 }
@@ -132,15 +166,6 @@ pub(crate) fn answer(id: &RequestId, outcome: Result<&Value, &ErrorObject>) -> V
     text
 }
 
-/// The parameters of a listing.
-#[derive(Serialize)]
-pub(crate) struct ListPage<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cursor: Option<&'a str>,
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub(crate) meta: Option<Meta<'a>>,
-}
-
 /// The parameters of `subscriptions/listen`.
 #[derive(Serialize)]
 pub(crate) struct Listen<'a> {
@@ -150,10 +175,30 @@ pub(crate) struct Listen<'a> {
 }
 
 /// What one wants to be told of.
-#[derive(Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Interests {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) tools_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) resources_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) prompts_list_changed: bool,
+}
+
+impl Interests {
+    /// All changes that a server with these capabilities tells of.
+    pub(crate) fn in_what(capabilities: &ServerCapabilities) -> Self {
+        Self {
+            tools_list_changed: capabilities.tools_list_changed,
+            resources_list_changed: capabilities.resources_list_changed,
+            prompts_list_changed: capabilities.prompts_list_changed,
+        }
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::default()
+    }
 }
 
 /// The parameters of a request that has none of its own.
@@ -254,9 +299,8 @@ impl<'a> Meta<'a> {
         text.push(b'}');
     }
 
-    pub(crate) fn unless_empty(self) -> Option<Self> {
-        let empty = self.token.is_none() && self.traceparent.is_none() && self.described.is_none();
-        (!empty).then_some(self)
+    fn is_empty(&self) -> bool {
+        self.token.is_none() && self.traceparent.is_none() && self.described.is_none()
     }
 }
 

@@ -22,6 +22,7 @@ use super::{ACCEPT_BOTH, ACCEPT_EVENTS, Courier, JSON, Media, refusal};
 use crate::budget::Held;
 use crate::limits::{LARGE, Limits};
 use crate::mcp::{Progress, ProtocolVersion, ServerHello};
+use crate::session::inquiry::Inquiry;
 use crate::session::life::Patience;
 use crate::session::pace::Pace;
 use crate::session::peer::{self, Peer, Voice};
@@ -32,6 +33,7 @@ use crate::session::{
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
+use crate::wire::encode::Round;
 use crate::wire::scan::place_in;
 use crate::wire::sse::{Events, Item};
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, encode};
@@ -123,17 +125,15 @@ impl EventStream {
         .await
     }
 
-    pub(in crate::session) async fn list_tools(
+    pub(in crate::session) async fn inquire(
         self: &Arc<Self>,
-        cursor: Option<&str>,
+        inquiry: &Inquiry<'_>,
+        round: Option<&Round>,
         patience: Patience,
     ) -> Result<Answer, RequestError> {
-        let params = encode::ListPage {
-            cursor,
-            meta: self.peer.meta(None, None).unless_empty(),
-        };
         self.request(Kind::Ordinary, patience, None, |id| {
-            encode::request(id, "tools/list", &params)
+            let meta = self.peer.meta(None, None);
+            encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
         })
         .await
     }
@@ -394,10 +394,6 @@ impl EventStream {
             });
         }
         self.peer.end(end);
-    }
-
-    pub(in crate::session) async fn tools_changed(&self) {
-        self.peer.tools_changed().await;
     }
 
     pub(in crate::session) async fn ended(&self) -> SessionEnd {

@@ -17,7 +17,7 @@ use crate::session::pace::Pace;
 use crate::session::{Delivery, Failed, RequestError, SessionEnd};
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
-use crate::wire::encode;
+use crate::wire::encode::{self, Interests};
 use crate::wire::sse::{Events, Item};
 
 /// How long is waited before a stream that ended is asked for again: at first, and at most.
@@ -75,20 +75,20 @@ impl Streamable {
     }
 
     /// Listens to a subscription of the modern era.
-    pub(super) async fn subscribe(self: Arc<Self>) {
+    pub(super) async fn subscribe(self: Arc<Self>, interests: Interests) {
         let stop = self.peer.stop.clone();
         let mut standing = Standing::new();
         let mut is_first = true;
         let attending = async {
             loop {
                 let began = Instant::now();
-                let stream = self.listen().await;
+                let stream = self.listen(interests).await;
                 self.attended.cancel();
                 let ended = match stream {
                     Ok((id, reply)) => {
                         if !std::mem::take(&mut is_first) {
                             // What changed in between was not told.
-                            self.peer.note_changed_tools();
+                            self.peer.changes.note_all();
                         }
                         self.follow(reply.incoming.body, &mut standing, id).await
                     }
@@ -103,11 +103,9 @@ impl Streamable {
         stop.run_until_cancelled(attending).await;
     }
 
-    async fn listen(&self) -> Result<(u64, Reply), RequestError> {
+    async fn listen(&self, interests: Interests) -> Result<(u64, Reply), RequestError> {
         let params = encode::Listen {
-            notifications: encode::Interests {
-                tools_list_changed: true,
-            },
+            notifications: interests,
             meta: self.peer.meta(None, None),
         };
         let topic = Topic::of("subscriptions/listen");

@@ -19,15 +19,18 @@ use super::exchange::Listener;
 use super::health::{self, Health, Pulse};
 use super::{ACCEPT_BOTH, Courier, JSON, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, refusal};
 use crate::limits::Limits;
-use crate::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello};
+use crate::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, Tool};
+use crate::session::changes::Change;
+use crate::session::inquiry::Inquiry;
 use crate::session::life::Patience;
 use crate::session::peer::{Peer, Voice};
 use crate::session::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::sync::lock;
 use crate::telemetry::Direction;
-use crate::wire::decode::{LeftOut, ToolPage};
+use crate::wire::Answer;
+use crate::wire::decode::{LeftOut, Page};
+use crate::wire::encode::{self, Interests, Round};
 use crate::wire::mirror::{Mirrors, header_value};
-use crate::wire::{Answer, encode};
 
 /// How many things may be said at a time that no answer is expected to.
 const WORDS: usize = 32;
@@ -72,7 +75,7 @@ impl std::fmt::Debug for Streamable {
 #[derive(Clone, Copy)]
 pub(super) struct Topic<'a> {
     pub(super) method: &'static str,
-    /// The tool.
+    /// The tool, the resource, the prompt.
     pub(super) name: Option<&'a str>,
     pub(super) mirrored: Option<(&'a Mirrors, &'a ToolRequest<'a>)>,
     /// The version to name, where none is agreed on yet.
@@ -136,13 +139,13 @@ impl Streamable {
     /// asked of it.
     pub(crate) async fn establish(self: &Arc<Self>, hello: ServerHello) {
         let is_modern = hello.version.era() == Era::Modern;
-        let announces_changes = hello.capabilities.tools_list_changed;
+        let interests = Interests::in_what(&hello.capabilities);
         self.peer.establish(hello);
         if is_modern {
-            if announces_changes {
-                self.tasks.spawn(Arc::clone(self).subscribe());
-            } else {
+            if interests.is_none() {
                 self.attended.cancel();
+            } else {
+                self.tasks.spawn(Arc::clone(self).subscribe(interests));
             }
         } else {
             self.tasks.spawn(Arc::clone(self).attend());
@@ -202,31 +205,32 @@ impl Streamable {
         Ok(())
     }
 
-    pub(in crate::session) async fn list_tools(
+    pub(in crate::session) async fn inquire(
         self: &Arc<Self>,
-        cursor: Option<&str>,
+        inquiry: &Inquiry<'_>,
+        round: Option<&Round>,
         patience: Patience,
     ) -> Result<Answer, RequestError> {
-        let params = encode::ListPage {
-            cursor,
-            meta: self.peer.meta(None, None).unless_empty(),
+        let topic = Topic {
+            name: inquiry.name,
+            ..Topic::of(inquiry.method)
         };
-        let topic = Topic::of("tools/list");
         self.request(topic, patience, None, |id| {
-            encode::request(id, topic.method, &params)
+            let meta = self.peer.meta(None, None);
+            encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
         })
         .await
     }
 
     /// Leaves out the tools of a page that cannot be called over HTTP, and notes what is to be
     /// mirrored of the arguments of the others.
-    pub(in crate::session) fn take_page(&self, page: &mut ToolPage) {
+    pub(in crate::session) fn take_page(&self, page: &mut Page<Tool>) {
         if !self.is_modern() {
             return;
         }
         let mut mirrors = lock(&self.mirrors);
         let left_out = &mut page.left_out;
-        page.tools
+        page.items
             .retain(|tool| match Mirrors::of(&tool.input_schema) {
                 Ok(found) => {
                     if found.is_empty() {
@@ -262,7 +266,7 @@ impl Streamable {
             Err(RequestError::Refused(error))
                 if error.code == ErrorObject::HEADER_MISMATCH && self.is_modern() =>
             {
-                self.peer.note_changed_tools();
+                self.peer.changes.note(Change::Tools);
                 let mut listing = self.listed.subscribe();
                 let anew = listing.wait_for(|count| *count != listed);
                 match tokio::time::timeout(RELISTING, anew)
@@ -382,10 +386,6 @@ impl Streamable {
         if !self.is_modern() && self.peer.version().is_some() && !self.peer.stop.is_cancelled() {
             self.say(encode::cancelled(id, reason));
         }
-    }
-
-    pub(in crate::session) async fn tools_changed(&self) {
-        self.peer.tools_changed().await;
     }
 
     pub(in crate::session) async fn ended(&self) -> SessionEnd {

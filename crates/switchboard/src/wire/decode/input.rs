@@ -40,6 +40,23 @@ pub(crate) struct InputRequest {
     pub(crate) params: Json,
 }
 
+/// What the server wants to know before it answers, if this is no answer yet.
+pub(crate) fn asked_in(answer: &Answer) -> Result<Option<Box<InputRequired>>, Problem> {
+    let mut kind = None;
+    answer.members(|key, value| {
+        if key == b"resultType" {
+            kind = Some(value);
+        }
+    })?;
+    let Some(kind) = kind.filter(|kind| *kind != b"\"complete\"") else {
+        return Ok(None);
+    };
+    match no_result(answer, kind) {
+        NoResult::InputRequired(asked) => Ok(Some(asked)),
+        NoResult::Unusable(problem) => Err(problem),
+    }
+}
+
 /// What an answer is that is not complete.
 #[cold]
 pub(super) fn no_result(answer: &Answer, kind: &[u8]) -> NoResult {

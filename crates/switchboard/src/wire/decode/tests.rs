@@ -1,10 +1,10 @@
 use super::*;
 use crate::limits::Limits;
-use crate::mcp::ContentBlock;
+use crate::mcp::{ContentBlock, Tool};
 use crate::wire::{self, Message, Outcome, Received};
 
-fn tool_page(answer: &Answer) -> Result<ToolPage, Problem> {
-    super::tool_page(answer, 100)
+fn tool_page(answer: &Answer) -> Result<Page<Tool>, Problem> {
+    page(answer, "tools", 100, tool)
 }
 
 fn call_tool_result(answer: &Answer) -> Result<CallToolResult, NoResult> {
@@ -70,7 +70,7 @@ fn one_malformed_tool_is_left_out_and_the_others_stay() {
         ],"nextCursor":"","extra":1}"#,
     ))
     .unwrap();
-    let names: Vec<_> = page.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let names: Vec<_> = page.items.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "odd-hints"]);
     let left_out: Vec<_> = page
         .left_out
@@ -195,6 +195,6 @@ fn blocks_and_tools_beyond_the_limit_are_left_out_and_counted() {
     }
     let tools = [r#"{"name":"a","inputSchema":{}}"#; 5].join(",");
     let text = format!(r#"{{"tools":[{tools}]}}"#);
-    let page = super::tool_page(&answer(text.as_bytes()), 3).unwrap();
-    assert_eq!((page.tools.len(), page.is_cut), (3, true));
+    let page = super::page(&answer(text.as_bytes()), "tools", 3, tool).unwrap();
+    assert_eq!((page.items.len(), page.is_cut), (3, true));
 }

@@ -1,0 +1,477 @@
+//! What servers have besides tools: resources, templates, prompts, completions.
+//!
+//! What comes back is as the servers sent it: untrusted, not yet fit to be shown. Asking changes
+//! nothing, so what was lost on its way is asked again within its time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Host, ServerError};
+use crate::catalog::naming;
+use crate::id::{ServerName, ToolName, WireName};
+use crate::limits::LARGE;
+use crate::mcp::{
+    Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
+    ResourceTemplate, ServerCapabilities,
+};
+use crate::server::ServerHandle;
+use crate::server::offerings::{Items, Offerings, Shelf};
+use crate::server::status::ConnectionStatus;
+use crate::session::inquiry::Inquiry;
+use crate::session::listed::Listed;
+use crate::session::{Patience, RequestError, Session, aside};
+use crate::wire::{Answer, Problem, decode};
+
+/// Longer addresses than this are not sent to a server, in bytes.
+const URI_BYTES: usize = 64 * 1024;
+
+/// Something that a server has.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Offered<T> {
+    /// Who has it.
+    pub server: ServerName,
+    /// What it is, in the server's words.
+    pub item: Arc<T>,
+}
+
+impl<T: Serialize> Serialize for Offered<T> {
+    /// As the item, with `server` beside its own members.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a, T> {
+            server: &'a ServerName,
+            #[serde(flatten)]
+            item: &'a T,
+        }
+        let (server, item) = (&self.server, &*self.item);
+        Written { server, item }.serialize(serializer)
+    }
+}
+
+impl Offered<Prompt> {
+    /// How fronts offer it: `mcp__server__prompt`, behind a slash.
+    pub fn wire_name(&self) -> WireName {
+        naming::wire_name(&self.server, &ToolName::from(self.item.name.as_str()))
+    }
+}
+
+/// What several servers have, and who of them could not be asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Offer<T> {
+    /// In the order of the servers, and of each in its own order.
+    pub items: Vec<Offered<T>>,
+    /// Why some of it may be missing.
+    pub problems: Vec<AskError>,
+}
+
+/// What a completion is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Completing<'a> {
+    /// An argument of the prompt of this name.
+    Prompt(&'a str),
+    /// A variable of this template of addresses.
+    Template(&'a str),
+}
+
+/// Why a server could not be asked, or did not answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// There is no such server.
+    #[error("there is no server {0:?}")]
+    UnknownServer(String),
+    /// It is not connected.
+    #[error("server {server} is {status}{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    Unavailable {
+        /// Which server.
+        server: ServerName,
+        /// What it is instead.
+        status: ConnectionStatus,
+        /// Why.
+        reason: Option<String>,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// It does not have such things.
+    #[error("server {server} has no {what}")]
+    NotOffered {
+        /// Which server.
+        server: ServerName,
+        /// What it lacks.
+        what: &'static str,
+    },
+    /// That is no address of a resource.
+    #[error("{0}")]
+    InvalidUri(String),
+    /// The server said no.
+    #[error("server {server} refused: {error}")]
+    Refused {
+        /// Which server.
+        server: ServerName,
+        /// In its words.
+        error: ErrorObject,
+    },
+    /// It answered something that cannot be used.
+    #[error("the answer of server {server} cannot be used: {problem}")]
+    Unusable {
+        /// Which server.
+        server: ServerName,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// It did not answer in time.
+    #[error("server {server} did not answer within {after:?}")]
+    TimedOut {
+        /// Which server.
+        server: ServerName,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The question or the answer was lost.
+    #[error("server {server} could not be asked: {reason}")]
+    Lost {
+        /// Which server.
+        server: ServerName,
+        /// How.
+        reason: String,
+    },
+    /// The host is shutting down.
+    #[error("the host is shutting down")]
+    ShuttingDown,
+}
+
+impl AskError {
+    /// Codes that servers use for a resource that they do not have; the second is also said of
+    /// parameters in general.
+    const NOT_FOUND: [i64; 2] = [-32002, ErrorObject::INVALID_PARAMS];
+
+    /// Whether the server says that there is no such thing.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { error, .. } if Self::NOT_FOUND.contains(&error.code))
+    }
+}
+
+impl From<ServerError> for AskError {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::ShuttingDown => Self::ShuttingDown,
+            ServerError::Unknown(name) => Self::UnknownServer(name),
+            other => Self::UnknownServer(other.to_string()),
+        }
+    }
+}
+
+impl Host {
+    /// The resources of one server, or of all that are connected.
+    pub async fn resources(&self, server: Option<&str>) -> Result<Offer<Resource>, AskError> {
+        self.offer(server, |offerings| &offerings.resources).await
+    }
+
+    /// The templates of addresses of one server, or of all that are connected.
+    pub async fn resource_templates(
+        &self,
+        server: Option<&str>,
+    ) -> Result<Offer<ResourceTemplate>, AskError> {
+        self.offer(server, |offerings| &offerings.templates).await
+    }
+
+    /// The prompts of one server, or of all that are connected.
+    pub async fn prompts(&self, server: Option<&str>) -> Result<Offer<Prompt>, AskError> {
+        self.offer(server, |offerings| &offerings.prompts).await
+    }
+
+    /// The prompt that fronts offer by this name (`mcp__server__prompt`), if there is one.
+    pub async fn find_prompt(&self, wire_name: &str) -> Result<Option<Offered<Prompt>>, AskError> {
+        let Some(server) = self.shared.server_named_in(wire_name) else {
+            return Ok(None);
+        };
+        let offer = self.prompts(Some(server.profile().name.as_str())).await?;
+        let mut named = offer.items.into_iter();
+        Ok(named.find(|prompt| prompt.wire_name().as_str() == wire_name))
+    }
+
+    /// Reads a resource. Nobody but the named server is asked for it, whatever its address says.
+    pub async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+    ) -> Result<ReadResourceResult, AskError> {
+        check_uri(uri)?;
+        let server = self.known(server)?;
+        self.needs(&server, "resources", |has| has.resources)
+            .await?;
+        let most = self.shared.limits.content_blocks;
+        self.ask(
+            &server,
+            |patience| Inquiry::new("resources/read", patience).about("uri", uri),
+            move |answer| decode::resource_result(answer, most),
+        )
+        .await
+    }
+
+    /// A prompt with its arguments filled in.
+    pub async fn prompt(
+        &self,
+        server: &str,
+        name: &str,
+        arguments: &BTreeMap<String, String>,
+    ) -> Result<GetPromptResult, AskError> {
+        let server = self.known(server)?;
+        self.needs(&server, "prompts", |has| has.prompts).await?;
+        let most = self.shared.limits.content_blocks;
+        self.ask(
+            &server,
+            |patience| {
+                let inquiry = Inquiry::new("prompts/get", patience).about("name", name);
+                match texts(arguments) {
+                    none if none.is_empty() => inquiry,
+                    some => inquiry.with("arguments", some),
+                }
+            },
+            move |answer| decode::prompt_result(answer, most),
+        )
+        .await
+    }
+
+    /// What might be meant by the beginning of an argument's value. `known` are the values of other
+    /// arguments that were chosen before. A server that completes nothing has no proposals.
+    pub async fn complete(
+        &self,
+        server: &str,
+        of: Completing<'_>,
+        argument: (&str, &str),
+        known: &BTreeMap<String, String>,
+    ) -> Result<Completion, AskError> {
+        let server = self.known(server)?;
+        let session = self.session(&server).await?;
+        if !capabilities(&session).completions {
+            return Ok(Completion::default());
+        }
+        let reference = match of {
+            Completing::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
+            Completing::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
+        };
+        let (name, value) = argument;
+        self.ask(
+            &server,
+            |patience| {
+                let inquiry = Inquiry::new("completion/complete", patience)
+                    .with("ref", reference.clone())
+                    .with("argument", json!({"name": name, "value": value}));
+                if known.is_empty() {
+                    inquiry
+                } else {
+                    inquiry.with("context", json!({"arguments": known}))
+                }
+            },
+            decode::completion,
+        )
+        .await
+    }
+
+    /// What one server has, or all that are connected. Of all, one that fails hides no other.
+    async fn offer<T: Listed>(
+        &self,
+        server: Option<&str>,
+        shelf: fn(&Offerings) -> &Shelf<T>,
+    ) -> Result<Offer<T>, AskError> {
+        if let Some(server) = server {
+            let server = self.known(server)?;
+            let items = self.listed(&server, shelf).await?;
+            return Ok(Offer {
+                items: offered(&server, &items),
+                problems: Vec::new(),
+            });
+        }
+        let servers = self.shared.in_order();
+        let connected = servers.iter().filter(|server| {
+            let session = server.session().filter(|_| server.state().enabled);
+            session.is_some_and(|session| T::is_offered(&capabilities(&session)))
+        });
+        let connected: Vec<_> = connected.collect();
+        let listings = connected.iter().map(|server| self.listed(server, shelf));
+        let mut offer = Offer {
+            items: Vec::new(),
+            problems: Vec::new(),
+        };
+        for (server, listing) in connected.iter().zip(join_all(listings).await) {
+            match listing {
+                Ok(items) => offer.items.extend(offered(server, &items)),
+                Err(error) => offer.problems.push(error),
+            }
+        }
+        Ok(offer)
+    }
+
+    async fn listed<T: Listed>(
+        &self,
+        server: &ServerHandle,
+        shelf: fn(&Offerings) -> &Shelf<T>,
+    ) -> Result<Items<T>, AskError> {
+        let shelf = shelf(server.offerings());
+        let (limits, page_limit) = (&self.shared.limits, self.shared.deadlines.list);
+        self.again_if_lost(server, |session, end| async move {
+            let listing = shelf.list(&session, limits, page_limit, end).await;
+            match listing {
+                // Some have resources and know nothing of templates.
+                Err(RequestError::Refused(error))
+                    if error.code == ErrorObject::METHOD_NOT_FOUND =>
+                {
+                    Ok(Items::default())
+                }
+                outcome => outcome,
+            }
+        })
+        .await
+    }
+
+    /// Asks a server, and reads its answer where that holds up nobody.
+    async fn ask<'a, T: Send + 'static>(
+        &self,
+        server: &ServerHandle,
+        inquiry: impl Fn(Patience) -> Inquiry<'a>,
+        read: impl Fn(&Answer) -> Result<T, Problem> + Clone + Send + 'static,
+    ) -> Result<T, AskError> {
+        self.again_if_lost(server, |session, end| {
+            let left = end.saturating_duration_since(Instant::now());
+            let inquiry = inquiry(Patience::within(left));
+            let read = read.clone();
+            async move {
+                let answer = session.inquire(&inquiry).await?;
+                let result = if answer.text.len() > LARGE {
+                    aside(move || read(&answer)).await?
+                } else {
+                    read(&answer)
+                };
+                result.map_err(RequestError::Unusable)
+            }
+        })
+        .await
+    }
+
+    /// Does something on the server's session, and once more on the next one if the first was lost.
+    async fn again_if_lost<T, F>(
+        &self,
+        server: &ServerHandle,
+        mut work: impl FnMut(Session, Instant) -> F,
+    ) -> Result<T, AskError>
+    where
+        F: Future<Output = Result<T, RequestError>>,
+    {
+        let session = self.session(server).await?;
+        let limit = self.shared.deadlines.list;
+        let end = Instant::now() + limit;
+        let outcome = match work(session.clone(), end).await {
+            Err(lost @ RequestError::Lost { .. }) => match server.successor(&session, end).await {
+                Some(session) => work(session, end).await,
+                None => Err(lost),
+            },
+            outcome => outcome,
+        };
+        outcome.map_err(|error| self.ask_error(server, error, limit))
+    }
+
+    /// The session of a server; one that is dormant is started, one that starts is waited for.
+    async fn session(&self, server: &ServerHandle) -> Result<Session, AskError> {
+        let until = Instant::now() + self.shared.deadlines.startup;
+        let state = match server.session() {
+            Some(_) => server.state(),
+            None => match timeout_at(until, server.settled()).await {
+                Ok(state) => state,
+                Err(_) => server.state(),
+            },
+        };
+        match &state.session {
+            Some(session) if state.enabled => Ok(session.clone()),
+            _ if self.shared.is_stopping() => Err(AskError::ShuttingDown),
+            _ => Err(AskError::Unavailable {
+                server: server.profile().name.clone(),
+                status: state.status(),
+                reason: state.error(),
+                hint: state.detail(),
+            }),
+        }
+    }
+
+    async fn needs(
+        &self,
+        server: &ServerHandle,
+        what: &'static str,
+        has: fn(&ServerCapabilities) -> bool,
+    ) -> Result<(), AskError> {
+        let session = self.session(server).await?;
+        if has(&capabilities(&session)) {
+            return Ok(());
+        }
+        let server = server.profile().name.clone();
+        Err(AskError::NotOffered { server, what })
+    }
+
+    fn ask_error(&self, server: &ServerHandle, error: RequestError, limit: Duration) -> AskError {
+        let name = server.profile().name.clone();
+        match error {
+            RequestError::Refused(error) => AskError::Refused {
+                server: name,
+                error,
+            },
+            RequestError::Unusable(problem) => AskError::Unusable {
+                server: name,
+                problem,
+            },
+            RequestError::TimedOut { .. } => AskError::TimedOut {
+                server: name,
+                after: limit,
+            },
+            RequestError::Lost { .. } if self.shared.is_stopping() => AskError::ShuttingDown,
+            other => AskError::Lost {
+                server: name,
+                reason: other.to_string(),
+            },
+        }
+    }
+}
+
+fn capabilities(session: &Session) -> ServerCapabilities {
+    let hello = session.hello();
+    hello.map_or_else(ServerCapabilities::default, |hello| {
+        hello.capabilities.clone()
+    })
+}
+
+fn offered<T>(server: &ServerHandle, items: &Items<T>) -> Vec<Offered<T>> {
+    let offered = items.iter().map(|item| Offered {
+        server: server.profile().name.clone(),
+        item: Arc::clone(item),
+    });
+    offered.collect()
+}
+
+fn texts(arguments: &BTreeMap<String, String>) -> Map<String, Value> {
+    let pairs = arguments.iter();
+    pairs
+        .map(|(name, text)| (name.clone(), Value::from(text.as_str())))
+        .collect()
+}
+
+/// Refuses what can be no address, before anybody is asked for it.
+fn check_uri(uri: &str) -> Result<(), AskError> {
+    let problem = if uri.len() > URI_BYTES {
+        format!("the address is longer than {URI_BYTES} bytes")
+    } else if uri.is_empty() {
+        "an empty text is not the address of a resource".to_owned()
+    } else if uri.chars().any(char::is_control) {
+        "the address has control characters in it".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(AskError::InvalidUri(problem))
+}

@@ -1,0 +1,115 @@
+//! Prompts: messages that a person chooses by name, and what completes their arguments.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ContentBlock, Json};
+
+/// A prompt as its server describes it. Everything in it is untrusted text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Prompt {
+    /// The raw name; identity together with the server.
+    pub name: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What can be filled in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<PromptArgument>,
+    /// Extension data, carried through.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Json>,
+}
+
+/// Something that can be filled in: always a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether it has to be given.
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// Who says something in a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Role {
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// There is nobody of that name in a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a role is `user` or `assistant`")]
+pub struct UnknownRole;
+
+impl FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "user" => Ok(Self::User),
+            "assistant" => Ok(Self::Assistant),
+            _ => Err(UnknownRole),
+        }
+    }
+}
+
+/// One message of a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PromptMessage {
+    /// Who says it.
+    pub role: Role,
+    /// What is said.
+    pub content: ContentBlock,
+}
+
+/// A prompt with its arguments filled in, as the server sent it: not yet sanitised, not yet cut.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct GetPromptResult {
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The messages, in order.
+    pub messages: Vec<PromptMessage>,
+    /// Extension data, carried through.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Json>,
+    /// How many more messages there were than are taken ([`Limits::content_blocks`]).
+    ///
+    /// [`Limits::content_blocks`]: crate::Limits::content_blocks
+    #[serde(skip)]
+    pub left_out: usize,
+}
+
+/// What might be meant by the beginning of a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Completion {
+    /// The likeliest first, a hundred at most.
+    pub values: Vec<String>,
+    /// How many there are in all, when known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Whether there are more than these.
+    pub has_more: bool,
+}

@@ -1,0 +1,78 @@
+//! Resources: what a server lets one read.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Json, ResourceBody};
+
+/// A resource as its server describes it. Everything in it is untrusted text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Resource {
+    /// Where it is; only its own server can be asked for it.
+    pub uri: String,
+    /// Its name; the address where the server gives none.
+    #[serde(default)]
+    pub name: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What the server says it is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// How many bytes, when known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Audience, priority and the like, carried through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Json>,
+    /// Extension data, carried through.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Json>,
+}
+
+/// Addresses that are made by filling something in (RFC 6570). Everything in it is untrusted text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ResourceTemplate {
+    /// The address, with variables in braces.
+    pub uri_template: String,
+    /// Its name; the template where the server gives none.
+    #[serde(default)]
+    pub name: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What such resources are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What the server says they are made of, where all of them are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Audience, priority and the like, carried through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Json>,
+    /// Extension data, carried through.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Json>,
+}
+
+/// What reading a resource brought, as the server sent it: not yet sanitised, not yet cut.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ReadResourceResult {
+    /// The parts, in order; none at all is an empty resource, not a missing one.
+    pub contents: Vec<ResourceBody>,
+    /// Extension data, carried through.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Json>,
+    /// How many more parts there were than are taken ([`Limits::content_blocks`]).
+    ///
+    /// [`Limits::content_blocks`]: crate::Limits::content_blocks
+    #[serde(skip)]
+    pub left_out: usize,
+}

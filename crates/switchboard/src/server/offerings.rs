@@ -1,0 +1,130 @@
+//! What a server has besides tools: listed when somebody asks, and kept for as long as it is good.
+//!
+//! Invariant: what is kept came from the session that is open now, and the server has announced no
+//! change since it was asked for.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::catalog::paging;
+use crate::event::{Event, EventSink};
+use crate::id::ServerName;
+use crate::limits::Limits;
+use crate::mcp::{Prompt, Resource, ResourceTemplate};
+use crate::session::changes::Change;
+use crate::session::listed::Listed;
+use crate::session::{RequestError, Session};
+use crate::sync::lock;
+
+/// The listings of one server that are made on demand.
+#[derive(Debug, Default)]
+pub(crate) struct Offerings {
+    pub(crate) resources: Shelf<Resource>,
+    pub(crate) templates: Shelf<ResourceTemplate>,
+    pub(crate) prompts: Shelf<Prompt>,
+}
+
+/// A listing that may be kept.
+#[derive(Debug)]
+pub(crate) struct Shelf<T>(Mutex<Option<Kept<T>>>);
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    session: Session,
+    /// How many changes the server had announced when it was asked.
+    notices: u64,
+    /// Good until the server says otherwise, where it says nothing of time.
+    until: Option<Instant>,
+    items: Items<T>,
+}
+
+/// What was listed. Many may hold it.
+pub(crate) type Items<T> = Arc<Vec<Arc<T>>>;
+
+impl<T: Listed> Shelf<T> {
+    /// What the server lists, asked for only if what is kept is not good any more.
+    pub(crate) async fn list(
+        &self,
+        session: &Session,
+        limits: &Limits,
+        page_limit: Duration,
+        end: Instant,
+    ) -> Result<Items<T>, RequestError> {
+        if let Some(items) = self.kept(session) {
+            return Ok(items);
+        }
+        // Counted before: a change that is announced meanwhile may or may not be in the answer.
+        let notices = session.notices(T::CHANGE);
+        let listing = paging::list::<T>(session, limits, page_limit, end).await?;
+        for note in &listing.notes {
+            tracing::warn!(note, "listing");
+        }
+        let ttl = listing.ttl();
+        let items: Items<T> = Arc::new(listing.items.into_iter().map(Arc::new).collect());
+        let capabilities = session.hello().map(|hello| &hello.capabilities);
+        let is_announced = capabilities.is_some_and(T::is_announced);
+        let until = (!ttl.is_zero()).then(|| Instant::now() + ttl);
+        let kept = (is_announced || until.is_some()).then(|| Kept {
+            session: session.clone(),
+            notices,
+            until,
+            items: Arc::clone(&items),
+        });
+        *lock(&self.0) = kept;
+        Ok(items)
+    }
+
+    fn kept(&self, session: &Session) -> Option<Items<T>> {
+        let shelf = lock(&self.0);
+        let kept = shelf.as_ref()?;
+        let is_good = kept.session.is(session)
+            && kept.notices == session.notices(T::CHANGE)
+            && kept.until.is_none_or(|until| Instant::now() < until);
+        is_good.then(|| Arc::clone(&kept.items))
+    }
+}
+
+/// Tells of announced changes, at a bounded rate.
+pub(super) struct Announcing {
+    not_before: Instant,
+}
+
+impl Announcing {
+    /// However often a server announces changes, they are told no more often than this.
+    const BREATHER: Duration = Duration::from_millis(100);
+
+    pub(super) fn new() -> Self {
+        Self {
+            not_before: Instant::now(),
+        }
+    }
+
+    /// The next change. May be dropped and asked again at any time.
+    pub(super) async fn next(&self, session: &Session) -> Change {
+        tokio::time::sleep_until(self.not_before).await;
+        tokio::select! {
+            biased;
+            () = session.changed(Change::Resources) => Change::Resources,
+            () = session.changed(Change::Prompts) => Change::Prompts,
+        }
+    }
+
+    pub(super) fn tell(&mut self, change: Change, server: &ServerName, events: &EventSink) {
+        self.not_before = Instant::now() + Self::BREATHER;
+        events.send(|| {
+            let server = server.clone();
+            match change {
+                Change::Prompts => Event::PromptsChanged { server },
+                _ => Event::ResourcesChanged { server },
+            }
+        });
+    }
+}

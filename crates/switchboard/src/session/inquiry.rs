@@ -1,0 +1,88 @@
+//! Requests other than tool calls: what a server has, what it says, what it completes.
+//!
+//! They change nothing, so they may be asked again. A modern server may ask something back before it
+//! answers, as it may for a call.
+
+use serde_json::{Map, Value};
+
+use super::life::Patience;
+use super::{RequestError, Session, rounds};
+use crate::mcp::ErrorObject;
+use crate::wire::encode::Round;
+use crate::wire::{Answer, decode};
+
+/// What is asked.
+#[derive(Debug)]
+pub(crate) struct Inquiry<'a> {
+    pub(crate) method: &'static str,
+    /// What it is about, as far as headers repeat it.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) params: Map<String, Value>,
+    pub(crate) patience: Patience,
+}
+
+impl<'a> Inquiry<'a> {
+    /// A request without parameters.
+    pub(crate) fn new(method: &'static str, patience: Patience) -> Self {
+        Self {
+            method,
+            name: None,
+            params: Map::new(),
+            patience,
+        }
+    }
+
+    /// Adds a parameter.
+    pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.params.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Adds the parameter that names what it is about.
+    pub(crate) fn about(mut self, key: &str, name: &'a str) -> Self {
+        self.name = Some(name);
+        self.with(key, name)
+    }
+}
+
+impl Session {
+    /// Asks, and answers what the server wants to know first. Dropping the future cancels the
+    /// request, and the server is told.
+    pub(crate) async fn inquire(&self, inquiry: &Inquiry<'_>) -> Result<Answer, RequestError> {
+        let mut round: Option<Round> = None;
+        let mut patience = inquiry.patience;
+        loop {
+            let answer = self.ask(inquiry, round.as_ref(), patience).await?;
+            match decode::asked_in(&answer).map_err(RequestError::Unusable)? {
+                None => return Ok(answer),
+                Some(asked) => {
+                    let (next, left) = rounds::next(self, round.as_ref(), patience, asked).await?;
+                    round = Some(next);
+                    patience = left;
+                }
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        inquiry: &Inquiry<'_>,
+        round: Option<&Round>,
+        patience: Patience,
+    ) -> Result<Answer, RequestError> {
+        match self {
+            Self::Text(connection) => connection.inquire(inquiry, round, patience).await,
+            Self::Streamable(streamable) => {
+                Box::pin(streamable.inquire(inquiry, round, patience)).await
+            }
+            Self::EventStream(stream) => Box::pin(stream.inquire(inquiry, round, patience)).await,
+            Self::Local(_) => Err(RequestError::Refused(ErrorObject::new(
+                ErrorObject::METHOD_NOT_FOUND,
+                format!(
+                    "{} is not offered by servers in this process",
+                    inquiry.method
+                ),
+            ))),
+        }
+    }
+}
