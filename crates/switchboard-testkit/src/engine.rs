@@ -4,6 +4,7 @@
 //! All waiting goes through `tokio::time`. Invariant: a line is written whole, whatever else is being
 //! written at the time; only `bytes` and `hex` leave one open.
 
+mod audience;
 mod handler;
 mod host;
 mod message;
@@ -11,6 +12,7 @@ mod outlet;
 mod player;
 mod polite;
 mod shared;
+mod stock;
 
 use std::sync::Arc;
 
@@ -45,6 +47,7 @@ pub async fn serve(
     host: Host,
 ) -> Ended {
     let shared = Arc::new(Shared::new(script, writer, host));
+    shared.host.introduce(&shared);
     let tasks = EndTasksOnDrop(Arc::clone(&shared));
     tokio::select! {
         biased;
@@ -66,6 +69,7 @@ impl Drop for EndTasksOnDrop {
 
 async fn play(shared: &Arc<Shared>, reader: impl AsyncRead + Unpin) {
     let script = shared.script();
+    shared.start_clocks();
     let _ = Handler::unprompted(shared).run(&script.start).await;
     if shared.how_ended().is_none() {
         receive_all(shared, reader).await;
@@ -130,12 +134,17 @@ fn start_request(shared: &Arc<Shared>, request: Request, queue: &mut Queue) {
     let (steps, round) = choose_steps(shared, &request);
     let turn = shared.script().serial.then(|| queue.take_turn());
     let cancelled = shared.begin(&request.id);
-    let mut handler = Handler::for_request(shared, request, round, cancelled);
+    shared.notice("", &request, None);
+    let mut handler = Handler::for_request(shared, request.clone(), round, cancelled);
+    let counting = Arc::clone(shared);
+    let work = async move {
+        counting.host.counts(&request);
+        handler.answer(&steps).await;
+    };
     shared.spawn(async move {
-        if let Some(turn) = turn {
-            turn.run(handler.answer(&steps)).await;
-        } else {
-            handler.answer(&steps).await;
+        match turn {
+            Some(turn) => turn.run(work).await,
+            None => work.await,
         }
     });
 }

@@ -33,6 +33,7 @@ pub use raw::{RawServer, RawStep};
 pub use request::Seen;
 
 use crate::engine::{Piece, notification_line};
+use crate::offer::Offer;
 use crate::script::{Script, Step};
 use server::{Inner, Life};
 
@@ -284,6 +285,11 @@ impl HttpServer {
         }
     }
 
+    /// What it offers besides tools, over all lives: to change it, and to see who is subscribed.
+    pub fn offer(&self) -> Offer {
+        Offer::new(&self.inner.memory)
+    }
+
     /// Closes all connections, whatever they are doing; comes back when they are closed.
     pub async fn drop_connections(&self) {
         let life = Arc::clone(&self.running().life);
@@ -309,7 +315,8 @@ impl HttpServer {
         life.drop_connections().await;
     }
 
-    /// Starts the server again at the same port, with the script from its beginning and no sessions.
+    /// Starts the server again at the same port, with the script from its beginning and no sessions. What
+    /// it offers besides tools stays as it has become.
     /// Stops it before if it runs.
     pub async fn restart(&self) {
         self.stop().await;

@@ -3,6 +3,7 @@
 //! - [`Script`] and [`Step`] describe a server as data: what it offers, how it answers, how it misbehaves.
 //! - [`MemoryServer`] plays a script in memory, on whatever clock the test's runtime has.
 //! - [`scripted_server`] finds the binary that plays the same script as a real child process.
+//! - [`Offer`] changes what a running one of these offers besides tools, and says who is subscribed.
 //! - [`http::HttpServer`] plays the same script on loopback, [`http::RawServer`] plays any bytes, and
 //!   [`http::FaultProxy`] breaks the connections to either.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
@@ -35,6 +36,7 @@ mod cost;
 pub mod engine;
 pub mod http;
 mod memory;
+mod offer;
 mod process;
 mod rounds;
 mod sandbox;
@@ -44,11 +46,15 @@ mod terminal;
 pub use child::{count_lines, read_record, scripted_server};
 pub use cost::{PeakMemory, cpu_time};
 pub use memory::MemoryServer;
+pub use offer::Offer;
 pub use process::{
     TAG_VARIABLE, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,
     zombie_children, zombies_among,
 };
 pub use rounds::rounds;
 pub use sandbox::Sandbox;
-pub use script::{Cursors, Era, Grandchild, HexBytes, Script, ServerRequest, Step, tool};
+pub use script::{
+    Completion, Cursors, Ending, Era, Flood, Grandchild, HexBytes, Listening, Script,
+    ServerRequest, Step, prompt, resource, tool,
+};
 pub use terminal::Terminal;

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::task::AbortHandle;
 
 use crate::engine::{Ended, Host, Memory, serve};
+use crate::offer::Offer;
 use crate::script::Script;
 
 /// How many bytes fit between the two sides: as many as in a Linux pipe.
@@ -153,7 +154,13 @@ impl MemoryServer {
         })
     }
 
-    /// How often the step `count` has met this name.
+    /// What it offers besides tools, over all connections: to change it, and to see who is subscribed.
+    pub fn offer(&self) -> Offer {
+        Offer::new(&self.inner.memory)
+    }
+
+    /// How often a handler has begun to carry out a request of this method (`"resources/read"`), or of
+    /// this method and name (`"tools/call echo"`), or how often the step `count` has met this name.
     pub fn count(&self, name: &str) -> usize {
         let seen = self.inner.memory.seen();
         seen.counters.get(name).copied().unwrap_or_default()

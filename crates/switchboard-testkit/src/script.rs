@@ -4,7 +4,9 @@
 //! `{}` is a polite legacy server without tools, and a field that is not known is refused.
 
 mod making;
+mod offers;
 mod step;
+mod tool;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +14,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use offers::{Completion, Ending, Flood, Listening, prompt, resource};
 pub use step::{Grandchild, HexBytes, ServerRequest, Step};
+pub use tool::tool;
 
 /// A whole server, written as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,7 +33,8 @@ pub struct Script {
     /// Instructions to the model; absent unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Capabilities, sent as they stand. Default: tools with `listChanged`.
+    /// Capabilities, sent as they stand. Default: tools with `listChanged`. A method that belongs to a
+    /// capability which is not here is unknown, tools excepted.
     pub capabilities: Value,
     /// Cache hint of a modern server, sent as it stands; null leaves it out. Default 60000.
     pub ttl_ms: Value,
@@ -38,7 +43,21 @@ pub struct Script {
     /// The tools, sent as they stand, malformed ones too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Value>,
-    /// Tools per page of `tools/list`; absent: all on one page.
+    /// The resources; see [`Script::raw_resource`] for what is not listed of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Value>,
+    /// The templates; see [`Script::raw_template`] for what is not listed of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_templates: Vec<Value>,
+    /// The prompts; see [`Script::raw_prompt`] for what is not listed of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<Value>,
+    /// What is suggested for arguments of prompts and variables of templates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub completions: Vec<Completion>,
+    /// How a modern server treats a `subscriptions/listen`.
+    pub listening: Listening,
+    /// Entries per page of every list; absent: all on one page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<usize>,
     /// What the cursors between the pages look like. Default `plain`.
@@ -79,7 +98,7 @@ pub enum Era {
     LegacySilentOnProbe,
 }
 
-/// What the cursors between the pages of `tools/list` look like.
+/// What the cursors between the pages of a list look like.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cursors {
@@ -90,7 +109,7 @@ pub enum Cursors {
     EmptyFirst,
     /// The second page leads to itself, for ever.
     Loop,
-    /// Each page names a new cursor, for ever; pages after the last tool are empty.
+    /// Each page names a new cursor, for ever; pages after the last entry are empty.
     Endless,
 }
 
@@ -106,6 +125,11 @@ impl Default for Script {
             ttl_ms: json!(60_000),
             cache_scope: json!("private"),
             tools: Vec::new(),
+            resources: Vec::new(),
+            resource_templates: Vec::new(),
+            prompts: Vec::new(),
+            completions: Vec::new(),
+            listening: Listening::default(),
             page_size: None,
             cursors: Cursors::default(),
             cursor_bytes: 0,
@@ -167,7 +191,7 @@ impl Script {
         self
     }
 
-    /// Divides `tools/list` into pages.
+    /// Divides every list into pages.
     pub fn paged(mut self, page_size: usize, cursors: Cursors) -> Self {
         self.page_size = Some(page_size);
         self.cursors = cursors;
@@ -227,26 +251,4 @@ impl Script {
             .chain(std::iter::once(&self.on_eof))
             .find_map(|steps| steps.iter().find_map(Step::first_process_step))
     }
-}
-
-/// A well-formed tool. `echo`, `add` and `sleep` get the schema of what the polite server does under
-/// that name; any other takes an object of whatever shape.
-pub fn tool(name: &str) -> Value {
-    let (properties, required) = match name {
-        "echo" => (json!({"message": {"type": "string"}}), json!(["message"])),
-        "add" => (
-            json!({"a": {"type": "number"}, "b": {"type": "number"}}),
-            json!(["a", "b"]),
-        ),
-        "sleep" => (
-            json!({"ms": {"type": "integer", "minimum": 0}}),
-            json!(["ms"]),
-        ),
-        _ => (json!({}), json!([])),
-    };
-    json!({
-        "name": name,
-        "description": format!("The scripted tool {name}."),
-        "inputSchema": {"type": "object", "properties": properties, "required": required},
-    })
 }

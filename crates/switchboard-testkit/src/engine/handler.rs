@@ -8,9 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::audience::UPDATED;
 use super::host;
 use super::message::Request;
 use super::outlet::{Outlet, Piece};
@@ -32,6 +33,8 @@ pub(super) struct Handler {
     answer: Option<Value>,
     /// Where its words go; none: to stdout.
     outlet: Option<Arc<dyn Outlet>>,
+    /// The session of a legacy client; empty where a connection is one.
+    scope: String,
 }
 
 type Run<'a> = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send + 'a>>;
@@ -46,6 +49,7 @@ impl Handler {
             cancelled: watch::channel(false).1,
             answer: None,
             outlet: None,
+            scope: String::new(),
         }
     }
 
@@ -63,10 +67,11 @@ impl Handler {
         }
     }
 
-    /// Speaks through this and not to stdout.
-    pub(super) fn through(self, outlet: Arc<dyn Outlet>) -> Self {
+    /// Speaks through this and not to stdout, to the client of that session.
+    pub(super) fn through(self, outlet: Arc<dyn Outlet>, scope: &str) -> Self {
         Self {
             outlet: Some(outlet),
+            scope: scope.to_owned(),
             ..self
         }
     }
@@ -174,6 +179,11 @@ impl Handler {
                 self.shared.set_tools(tools);
                 Ok(())
             }
+            Step::SetResources(_)
+            | Step::SetPrompts(_)
+            | Step::SetResource { .. }
+            | Step::Flood(_)
+            | Step::EndListening(_) => self.change_offer(step).await,
             Step::Exit(code) => self.end(Ended::Exited(*code)),
             Step::Abort => {
                 self.shared.host.kill_self();
@@ -181,6 +191,28 @@ impl Handler {
             }
             _ => self.reach_out(step).await,
         }
+    }
+
+    /// Steps that concern what is offered besides tools, and who is told.
+    async fn change_offer(&mut self, step: &Step) -> Result<(), Stopped> {
+        let stock = self.shared.host.stock();
+        match step {
+            Step::SetResources(resources) => stock.set_resources(resources),
+            Step::SetPrompts(prompts) => stock.set_prompts(prompts),
+            Step::SetResource { uri, text } => {
+                if !stock.set_text(uri, text) {
+                    self.shared
+                        .fault(&format!("setResource: there is no {uri}"));
+                    return Err(Stopped);
+                }
+                let params = json!({"uri": uri});
+                return self.shared.announce(UPDATED, Some(&params)).await;
+            }
+            Step::Flood(flood) => return self.shared.flood(flood).await,
+            Step::EndListening(ending) => self.shared.end_listens(*ending),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Steps that concern more than the two streams: the process, its children, its files.

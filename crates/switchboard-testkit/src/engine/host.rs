@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -14,7 +14,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::audience::Running;
 use super::message::Request;
+use super::shared::Shared;
+use super::stock::Stock;
 use crate::script::Grandchild;
 
 /// What is around a server.
@@ -28,6 +31,7 @@ enum Kind {
         inherited: Vec<i32>,
         /// A second hold on stdout, to hand to a grandchild.
         stdout: Mutex<Option<OwnedFd>>,
+        stock: Stock,
     },
     Memory {
         memory: Arc<Memory>,
@@ -40,6 +44,10 @@ enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     seen: Mutex<Seen>,
+    /// What its servers offer, over all connections and lives.
+    stock: Stock,
+    /// Its connections, or lives, that have not ended.
+    running: Mutex<Vec<Weak<Shared>>>,
     /// Changes whenever something is received or done.
     changed: watch::Sender<()>,
 }
@@ -63,6 +71,18 @@ impl Memory {
         self.changed.send_replace(());
     }
 
+    pub(crate) fn stock(&self) -> &Stock {
+        &self.stock
+    }
+
+    /// The connections, or lives, that have not ended.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        let mut running = self.running.lock().expect("no holder panics");
+        running.retain(|shared| shared.strong_count() > 0);
+        let servers = running.iter().filter_map(Weak::upgrade);
+        servers.map(Running::new).collect()
+    }
+
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -75,11 +95,34 @@ impl Host {
         Self(Kind::Process {
             inherited,
             stdout: Mutex::new(stdout),
+            stock: Stock::default(),
         })
     }
 
     pub(crate) fn memory(memory: Arc<Memory>, ordinal: usize) -> Self {
         Self(Kind::Memory { memory, ordinal })
+    }
+
+    pub(super) fn stock(&self) -> &Stock {
+        match &self.0 {
+            Kind::Process { stock, .. } => stock,
+            Kind::Memory { memory, .. } => memory.stock(),
+        }
+    }
+
+    /// Makes a server known to whoever holds the memory.
+    pub(super) fn introduce(&self, shared: &Arc<Shared>) {
+        if let Kind::Memory { memory, .. } = &self.0 {
+            let mut running = memory.running.lock().expect("no holder panics");
+            running.push(Arc::downgrade(shared));
+        }
+    }
+
+    /// Wakes whoever waits for a change.
+    pub(super) fn touch(&self) {
+        if let Kind::Memory { memory, .. } = &self.0 {
+            memory.touch();
+        }
     }
 
     pub(super) fn received(&self, line: &[u8]) {
@@ -91,22 +134,32 @@ impl Host {
         }
     }
 
-    /// A handler begins to carry out a request.
+    /// Counts a request that a handler begins to carry out: by its method, and by method and name.
+    pub(super) fn counts(&self, request: &Request) {
+        let method = &request.method;
+        let with_name = request
+            .subject()
+            .map(|subject| format!("{method} {subject}"));
+        for key in [Some(method.clone()), with_name].into_iter().flatten() {
+            self.stock().count(&key);
+            if let Kind::Memory { memory, .. } = &self.0 {
+                *memory.seen().counters.entry(key).or_default() += 1;
+            }
+        }
+        self.touch();
+    }
+
+    /// A handler begins to carry out a request, where the server is played by messages.
     pub(super) fn executes(&self, request: &Request) {
         let Kind::Memory { memory, .. } = &self.0 else {
             return;
         };
         let mut seen = memory.seen();
         let method = &request.method;
-        *seen.counters.entry(method.clone()).or_default() += 1;
-        if let Some(subject) = request.subject() {
-            let key = format!("{method} {subject}");
-            *seen.counters.entry(key).or_default() += 1;
-        }
         seen.executed
             .push(json!({"id": request.id, "method": method, "params": request.params}));
         drop(seen);
-        memory.touch();
+        self.counts(request);
     }
 
     pub(super) fn count(&self, name: &str) -> io::Result<()> {

@@ -29,4 +29,6 @@ pub(crate) trait Outlet: fmt::Debug + Send + Sync {
     fn close(&self);
     /// Whether anybody can still hear it.
     fn is_open(&self) -> bool;
+    /// Whether anybody can still hear what belongs to no request.
+    fn hears_unasked(&self) -> bool;
 }

@@ -27,8 +27,10 @@ impl Player {
     /// The n-th life, which leaves what a test can see in `memory`.
     pub(crate) fn new(script: Script, memory: &Arc<Memory>, ordinal: usize) -> Self {
         let host = Host::memory(Arc::clone(memory), ordinal);
+        let shared = Arc::new(Shared::new(script, tokio::io::sink(), host));
+        shared.host.introduce(&shared);
         Self {
-            shared: Arc::new(Shared::new(script, tokio::io::sink(), host)),
+            shared,
             queue: Mutex::default(),
         }
     }
@@ -36,6 +38,7 @@ impl Player {
     /// Runs the steps that come before everything else. What they say is heard by nobody.
     pub(crate) async fn begin(&self) {
         let script = self.shared.script();
+        self.shared.start_clocks();
         let _ = Handler::unprompted(&self.shared).run(&script.start).await;
     }
 
@@ -55,15 +58,17 @@ impl Player {
         let (begins, has_begun) = oneshot::channel();
         let (steps, round) = choose_steps(&self.shared, &request);
         let key = scoped(scope, &request.id);
+        self.shared.notice(scope, &request, Some(&outlet));
         let cancelled = self.shared.begin(&key);
         let is_serial = self.shared.script().serial;
         let turn = is_serial.then(|| self.queue.lock().expect("no holder panics").take_turn());
         let shared = Arc::clone(&self.shared);
+        let scope = scope.to_owned();
         let work = async move {
             shared.host.executes(&request);
             let _ = begins.send(());
             let mut handler = Handler::for_request(&shared, request, round, cancelled)
-                .through(Arc::clone(&outlet));
+                .through(Arc::clone(&outlet), &scope);
             handler.answer(&steps).await;
             shared.finish(&key);
             outlet.finish();
@@ -93,7 +98,7 @@ impl Player {
         let never_cancelled = watch::channel(false).1;
         let mut handler =
             Handler::for_request(&self.shared, notification.clone(), round, never_cancelled)
-                .through(outlet);
+                .through(outlet, scope);
         self.shared.spawn(async move {
             let _ = handler.run(&steps).await;
         });

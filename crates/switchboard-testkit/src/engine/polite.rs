@@ -1,12 +1,20 @@
 //! What a well-behaved server answers where the script says nothing. Decides; writes nothing.
 
+mod completion;
+mod listing;
+mod prompts;
+mod resources;
+mod tools;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::audience::acknowledge;
 use super::message::Request;
 use super::shared::Shared;
-use crate::script::{Cursors, Era, Script};
+use crate::script::{Era, Flood, Script};
+use listing::Listing;
 
 pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -34,8 +42,30 @@ pub(super) enum Polite {
     Listen {
         filter: Value,
     },
+    /// Subscribes a legacy client to a resource.
+    Watch {
+        uri: String,
+    },
+    Unwatch {
+        uri: String,
+    },
+    /// Tells whoever wants to know, and answers.
+    Change {
+        change: Change,
+        result: Value,
+    },
     Silence,
     Exit(i32),
+}
+
+/// What follows from a tool that has changed what is offered.
+#[derive(Debug)]
+pub(super) enum Change {
+    Announce {
+        method: &'static str,
+        params: Option<Value>,
+    },
+    Flood(Flood),
 }
 
 impl Polite {
@@ -84,15 +114,45 @@ pub(super) fn answer(shared: &Shared, request: &Request) -> Polite {
         ("server/discover", true) => Polite::Result(discover(&script)),
         ("server/discover", false) => answer_probe(script.era),
         ("subscriptions/listen", true) => {
-            let filter = request.params.get("notifications").cloned();
+            let filter = request.params.get("notifications");
             Polite::Listen {
-                filter: filter.unwrap_or_else(|| json!({})),
+                filter: acknowledge(&script, filter.unwrap_or(&Value::Null)),
             }
         }
-        ("tools/list", _) => list_tools(&script, &shared.tools(), request, modern),
-        ("tools/call", _) => call_tool(shared, request, modern),
-        (method, _) => unknown_method(method),
+        ("tools/list", _) => {
+            let listing = Listing::of("tools", shared.tools());
+            listing.page(&script, request, modern)
+        }
+        ("tools/call", _) => tools::call(shared, request, modern),
+        (method, _) => {
+            answer_capability(shared, request, modern).unwrap_or_else(|| unknown_method(method))
+        }
     }
+}
+
+/// Answers a request that belongs to a capability besides tools; none if the server does not have it.
+fn answer_capability(shared: &Shared, request: &Request, modern: bool) -> Option<Polite> {
+    let script = shared.script();
+    let stock = shared.host.stock();
+    let page = |listing: Listing| listing.page(&script, request, modern);
+    let (capability, _) = request.method.split_once('/')?;
+    let capability = match capability {
+        "completion" => "completions",
+        other => other,
+    };
+    let capability = script.capabilities.get(capability)?;
+    let can_subscribe = !modern && capability.get("subscribe") == Some(&json!(true));
+    Some(match request.method.as_str() {
+        "resources/list" => page(Listing::of("resources", stock.resources())),
+        "resources/templates/list" => page(Listing::of("resourceTemplates", stock.templates())),
+        "resources/read" => resources::read(shared, request, modern),
+        "resources/subscribe" if can_subscribe => resources::watch(shared, request),
+        "resources/unsubscribe" if can_subscribe => resources::unwatch(request),
+        "prompts/list" => page(Listing::of("prompts", stock.prompts())),
+        "prompts/get" => prompts::fill_in(&stock.prompts(), request, modern),
+        "completion/complete" => completion::complete(shared, request, modern),
+        _ => return None,
+    })
 }
 
 fn unknown_method(method: &str) -> Polite {
@@ -181,99 +241,4 @@ fn insert(object: &mut Value, key: &str, value: Option<&impl serde::Serialize>) 
     if let (Some(object), Some(value)) = (object.as_object_mut(), value) {
         object.insert(key.to_owned(), json!(value));
     }
-}
-
-fn list_tools(script: &Script, tools: &[Value], request: &Request, modern: bool) -> Polite {
-    let size = script.page_size.unwrap_or(tools.len()).max(1);
-    let page = match request.params.get("cursor") {
-        None | Some(Value::Null) => Some(0),
-        Some(cursor) => cursor.as_str().and_then(|cursor| page_of(cursor, script)),
-    };
-    let Some(page) = page else {
-        return Polite::error(INVALID_PARAMS, "unknown cursor");
-    };
-    let shown: Vec<_> = tools.iter().skip(page * size).take(size).collect();
-    let is_last = (page + 1) * size >= tools.len();
-    let next = match script.cursors {
-        Cursors::Plain | Cursors::EmptyFirst if is_last => None,
-        Cursors::EmptyFirst if page == 0 => Some(String::new()),
-        Cursors::Loop => Some(cursor_to(1, script)),
-        Cursors::Plain | Cursors::EmptyFirst | Cursors::Endless => {
-            Some(cursor_to(page + 1, script))
-        }
-    };
-    let mut result = json!({"tools": shown});
-    insert(&mut result, "nextCursor", next.as_ref());
-    if modern {
-        add_cache_hints(&mut result, script);
-    }
-    Polite::Result(complete(result, modern))
-}
-
-fn cursor_to(page: usize, script: &Script) -> String {
-    let number = page.to_string();
-    let padding = script.cursor_bytes.saturating_sub(number.len());
-    number + &".".repeat(padding)
-}
-
-fn page_of(cursor: &str, script: &Script) -> Option<usize> {
-    if cursor.is_empty() && script.cursors == Cursors::EmptyFirst {
-        return Some(1);
-    }
-    cursor.trim_end_matches('.').parse().ok()
-}
-
-fn call_tool(shared: &Shared, request: &Request, modern: bool) -> Polite {
-    let text = |text: &str| Polite::Result(text_result(text, modern));
-    let host = &shared.host;
-    match request.subject().unwrap_or_default() {
-        "echo" => text(
-            request
-                .argument("message")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-        ),
-        "add" => Polite::Result(add(request, modern)),
-        "sleep" => {
-            let ms = request
-                .argument("ms")
-                .and_then(Value::as_u64)
-                .unwrap_or_default();
-            Polite::Sleep {
-                time: Duration::from_millis(ms),
-                result: text_result(&format!("slept {ms} ms"), modern),
-            }
-        }
-        "pid" => text(&host.process_id().to_string()),
-        "env" => {
-            let names = host.environment().into_iter().map(|(name, _)| name);
-            text(&names.collect::<Vec<_>>().join("\n"))
-        }
-        "fds" => {
-            let numbers = host.inherited_descriptors().iter().map(i32::to_string);
-            text(&numbers.collect::<Vec<_>>().join("\n"))
-        }
-        "cwd" => {
-            let directory = std::env::current_dir().unwrap_or_default();
-            text(&directory.to_string_lossy())
-        }
-        other => {
-            let mut result = text_result(&format!("no script for {other}"), modern);
-            insert(&mut result, "isError", Some(&true));
-            Polite::Result(result)
-        }
-    }
-}
-
-fn add(request: &Request, modern: bool) -> Value {
-    let (a, b) = (request.argument("a"), request.argument("b"));
-    let whole = |value: Option<&Value>| value.and_then(Value::as_i64);
-    let broken = |value: Option<&Value>| value.and_then(Value::as_f64).unwrap_or_default();
-    let sum = match (whole(a), whole(b)) {
-        (Some(a), Some(b)) => json!(a.wrapping_add(b)),
-        _ => json!(broken(a) + broken(b)),
-    };
-    let mut result = text_result(&sum.to_string(), modern);
-    insert(&mut result, "structuredContent", Some(&json!({"sum": sum})));
-    result
 }

@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::outlet::{Outlet, Piece};
-use super::{Ended, Host, notification_line};
+use super::audience::Audience;
+use super::{Ended, Host};
 use crate::script::Script;
 
 /// Repeated bytes are written in pieces of about this size, so that 17 MiB need no buffer of 17 MiB.
@@ -48,6 +48,7 @@ pub(super) struct Shared {
     /// Every handler that runs.
     tasks: Mutex<JoinSet<()>>,
     memory: Mutex<Memory>,
+    pub(super) audience: Mutex<Audience>,
     /// Numbers the server's own requests.
     last_request: AtomicU64,
 }
@@ -62,16 +63,6 @@ struct Memory {
     pending: HashMap<String, watch::Sender<bool>>,
     /// Requests of the server that it awaits an answer to, by id.
     awaited: HashMap<String, oneshot::Sender<Value>>,
-    /// The open `subscriptions/listen`, in order.
-    subscriptions: Vec<Subscription>,
-}
-
-/// An open `subscriptions/listen`.
-#[derive(Clone)]
-struct Subscription {
-    id: Value,
-    /// Where its notifications go; none: to stdout.
-    outlet: Option<Arc<dyn Outlet>>,
 }
 
 impl fmt::Debug for Shared {
@@ -88,12 +79,12 @@ impl Shared {
         writer: impl AsyncWrite + Send + Unpin + 'static,
         host: Host,
     ) -> Self {
+        host.stock().fill(&script);
         let memory = Memory {
             tools: script.tools.clone(),
             rounds: HashMap::new(),
             pending: HashMap::new(),
             awaited: HashMap::new(),
-            subscriptions: Vec::new(),
         };
         Self {
             script: Arc::new(script),
@@ -103,6 +94,7 @@ impl Shared {
             ended: watch::Sender::new(None),
             tasks: Mutex::new(JoinSet::new()),
             memory: Mutex::new(memory),
+            audience: Mutex::default(),
             last_request: AtomicU64::new(0),
         }
     }
@@ -181,6 +173,7 @@ impl Shared {
     }
 
     pub(super) fn abort_tasks(&self) {
+        self.dismiss();
         self.tasks.lock().expect("no holder panics").abort_all();
     }
 
@@ -188,6 +181,7 @@ impl Shared {
     pub(super) async fn end_tasks(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no holder panics"));
         tasks.shutdown().await;
+        self.dismiss();
         *self.output.lock().await = None;
     }
 
@@ -245,52 +239,10 @@ impl Shared {
     }
 
     pub(super) fn cancel(&self, id: &Value) {
-        let mut memory = self.memory();
-        memory
-            .subscriptions
-            .retain(|subscription| subscription.id != *id);
-        if let Some(cancel) = memory.pending.get(&id.to_string()) {
+        self.stop_listening(id);
+        if let Some(cancel) = self.memory().pending.get(&id.to_string()) {
             cancel.send_replace(true);
         }
-    }
-
-    pub(super) fn subscribe(&self, id: &Value, outlet: Option<Arc<dyn Outlet>>) {
-        let id = id.clone();
-        self.memory()
-            .subscriptions
-            .push(Subscription { id, outlet });
-    }
-
-    /// Sends a notification to each open subscription, marked with its id. Says whether there is any.
-    pub(super) async fn publish(
-        &self,
-        method: &str,
-        params: Option<&Value>,
-    ) -> Result<bool, Stopped> {
-        let subscriptions = {
-            let mut memory = self.memory();
-            let is_open = |outlet: &Arc<dyn Outlet>| outlet.is_open();
-            memory
-                .subscriptions
-                .retain(|subscription| subscription.outlet.as_ref().is_none_or(is_open));
-            memory.subscriptions.clone()
-        };
-        for Subscription { id, outlet } in &subscriptions {
-            let mut params = params.cloned().unwrap_or_else(|| json!({}));
-            if let Some(params) = params.as_object_mut() {
-                let meta = params.entry("_meta").or_insert_with(|| json!({}));
-                if let Some(meta) = meta.as_object_mut() {
-                    meta.insert(SUBSCRIPTION_ID.to_owned(), id.clone());
-                }
-            }
-            let line = notification_line(method, Some(&params));
-            match outlet {
-                // It may have closed just now.
-                Some(outlet) => _ = outlet.put(Piece::Line(line)).await,
-                None => self.write_line(&line).await?,
-            }
-        }
-        Ok(!subscriptions.is_empty())
     }
 
     pub(super) fn next_request_id(&self) -> Value {

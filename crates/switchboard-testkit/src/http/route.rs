@@ -88,7 +88,7 @@ impl Connection {
     fn heed(&self, session: &Session, notification: &Request) {
         let voice = Voice {
             own: Arc::clone(&session.unasked),
-            unasked: None,
+            unasked: Some(Arc::clone(&session.unasked)),
             is_shared: true,
         };
         let player = &self.life.player;
@@ -275,7 +275,7 @@ impl Connection {
         };
         let voice = Voice {
             own: Arc::clone(&session.unasked),
-            unasked: None,
+            unasked: Some(Arc::clone(&session.unasked)),
             is_shared: true,
         };
         match Message::read(&seen.body) {

@@ -222,4 +222,10 @@ impl Outlet for Voice {
     fn is_open(&self) -> bool {
         self.own.is_open()
     }
+
+    fn hears_unasked(&self) -> bool {
+        self.unasked
+            .as_ref()
+            .is_some_and(|unasked| unasked.is_open())
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::step::{Grandchild, HexBytes, ServerRequest, Step};
 
@@ -68,9 +68,36 @@ impl Step {
 
     /// Says that the tools have changed, as the era wants it said.
     pub fn tools_changed() -> Self {
+        Self::publish("notifications/tools/list_changed", None)
+    }
+
+    /// Says that the resources have changed, as the era wants it said.
+    pub fn resources_changed() -> Self {
+        Self::publish("notifications/resources/list_changed", None)
+    }
+
+    /// Says that the prompts have changed, as the era wants it said.
+    pub fn prompts_changed() -> Self {
+        Self::publish("notifications/prompts/list_changed", None)
+    }
+
+    /// Says that a resource was updated, to whoever is subscribed to it.
+    pub fn resource_updated(uri: &str) -> Self {
+        Self::publish("notifications/resources/updated", Some(json!({"uri": uri})))
+    }
+
+    /// Changes what a resource holds, and says so to whoever is subscribed to it.
+    pub fn set_resource(uri: &str, text: &str) -> Self {
+        Self::SetResource {
+            uri: uri.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    fn publish(method: &str, params: Option<Value>) -> Self {
         Self::Publish {
-            method: "notifications/tools/list_changed".to_owned(),
-            params: None,
+            method: method.to_owned(),
+            params,
         }
     }
 

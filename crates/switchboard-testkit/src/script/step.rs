@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::offers::{Ending, Flood};
+
 /// One thing that a scripted server does.
 ///
 /// Steps that answer (`default`, `reply`, `text`, `error`, …) need a request; in the start steps or for
@@ -81,8 +83,8 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         params: Option<Value>,
     },
-    /// Sends a notification to each open `subscriptions/listen`, marked with its id. A legacy server
-    /// sends it once, unmarked.
+    /// Sends a notification to each open `subscriptions/listen` that asked for it, marked with its id. A
+    /// legacy server sends it once, unmarked; that a resource was updated only if it is subscribed to.
     Publish {
         /// Its method.
         method: String,
@@ -151,6 +153,21 @@ pub enum Step {
     },
     /// Offers these tools from now on; says nothing about it.
     SetTools(Vec<Value>),
+    /// Offers these resources from now on; says nothing about it.
+    SetResources(Vec<Value>),
+    /// Offers these prompts from now on; says nothing about it.
+    SetPrompts(Vec<Value>),
+    /// Changes what a resource holds, and tells whoever is subscribed to it.
+    SetResource {
+        /// Which.
+        uri: String,
+        /// What it holds from now on.
+        text: String,
+    },
+    /// Sends many notifications to whoever wants them; goes on when all are sent.
+    Flood(Flood),
+    /// Ends every open `subscriptions/listen`.
+    EndListening(Ending),
 
     /// Ends the server with this code.
     Exit(i32),

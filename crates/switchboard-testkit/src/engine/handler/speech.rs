@@ -1,14 +1,17 @@
 //! Everything that a handler writes: answers, and messages of the server's own.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
+use super::super::audience::UPDATED;
 use super::super::message::{Request, error_line, result_line};
 use super::super::outlet::Piece;
-use super::super::polite::{self, Polite};
+use super::super::polite::{self, Change, Polite};
 use super::super::shared::SUBSCRIPTION_ID;
 use super::super::{Ended, notification_line};
 use super::{Handler, Stopped};
-use crate::script::{Era, ServerRequest};
+use crate::script::{Ending, Era, ServerRequest};
 
 /// How much a flood of stderr writes at once.
 const FLOOD_PIECE: usize = 64 * 1024;
@@ -81,19 +84,59 @@ impl Handler {
                 self.pause(tokio::time::sleep(time)).await?;
                 self.reply(&result).await
             }
-            Polite::Listen { filter } => self.listen(&request.id, &filter).await,
+            Polite::Listen { filter } => self.listen(&request.id, filter).await,
+            Polite::Watch { uri } => {
+                self.shared.watch(&self.scope, &uri);
+                self.reply(&json!({})).await
+            }
+            Polite::Unwatch { uri } => {
+                self.shared.unwatch(&self.scope, &uri);
+                self.reply(&json!({})).await
+            }
+            Polite::Change { change, result } => self.change(change, &result).await,
             Polite::Silence => self.pause(std::future::pending()).await,
             Polite::Exit(code) => self.end(Ended::Exited(code)),
         }
     }
 
     /// Acknowledges a subscription and keeps it open: only its end is answered.
-    pub(super) async fn listen(&mut self, id: &Value, filter: &Value) -> Result<(), Stopped> {
-        let params = json!({"_meta": {SUBSCRIPTION_ID: id}, "notifications": filter});
+    async fn listen(&mut self, id: &Value, filter: Value) -> Result<(), Stopped> {
+        let meta = json!({SUBSCRIPTION_ID: id});
+        let params = json!({"_meta": meta, "notifications": filter});
         let line = notification_line("notifications/subscriptions/acknowledged", Some(&params));
         self.write_line(&line).await?;
-        self.shared.subscribe(id, self.outlet.clone());
-        self.pause(std::future::pending()).await
+        let end = self.shared.listen(id, filter, self.outlet.clone());
+        let mut ending = None;
+        self.pause(async { ending = end.await.ok() }).await?;
+        match ending {
+            Some(Ending::Result) => {
+                self.reply(&json!({"_meta": meta, "resultType": "complete"}))
+                    .await
+            }
+            Some(Ending::Cancelled) => {
+                let params = json!({"requestId": id, "reason": "the server ends it"});
+                let line = notification_line("notifications/cancelled", Some(&params));
+                self.write_line(&line).await
+            }
+            // The outlet, if there is one, is finished with the handler.
+            Some(Ending::Dropped) | None => Ok(()),
+        }
+    }
+
+    /// Does what a tool was asked to do, tells whoever wants to know, and answers.
+    async fn change(&mut self, change: Change, result: &Value) -> Result<(), Stopped> {
+        match change {
+            Change::Announce { method, params } => {
+                self.shared.announce(method, params.as_ref()).await?;
+            }
+            Change::Flood(flood) => {
+                let shared = Arc::clone(&self.shared);
+                self.shared.spawn(async move {
+                    let _ = shared.flood(&flood).await;
+                });
+            }
+        }
+        self.reply(result).await
     }
 }
 
@@ -104,6 +147,9 @@ impl Handler {
         method: &str,
         params: Option<&Value>,
     ) -> Result<(), Stopped> {
+        if method == UPDATED {
+            return self.shared.announce(method, params).await;
+        }
         if self.shared.publish(method, params).await? || self.shared.script().era == Era::Modern {
             return Ok(());
         }

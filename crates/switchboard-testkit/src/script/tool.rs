@@ -1,0 +1,42 @@
+//! Tools whose work the polite server knows.
+
+use serde_json::{Value, json};
+
+/// A well-formed tool. Those that the polite server knows (`echo`, `add`, `sleep` and the ones that change
+/// what is offered: `set_resource`, `add_resource`, `remove_resource`, `touch_resources`, `touch_prompts`,
+/// `updates_flood`) get the schema of what it does under that name; any other takes an object of whatever
+/// shape.
+pub fn tool(name: &str) -> Value {
+    let text = || json!({"type": "string"});
+    let (properties, required) = match name {
+        "echo" => (json!({"message": text()}), json!(["message"])),
+        "add" => (
+            json!({"a": {"type": "number"}, "b": {"type": "number"}}),
+            json!(["a", "b"]),
+        ),
+        "sleep" => (
+            json!({"ms": {"type": "integer", "minimum": 0}}),
+            json!(["ms"]),
+        ),
+        "set_resource" | "add_resource" => (
+            json!({"uri": text(), "text": text()}),
+            json!(["uri", "text"]),
+        ),
+        "remove_resource" => (json!({"uri": text()}), json!(["uri"])),
+        "updates_flood" => (
+            json!({
+                "uri": text(),
+                "method": text(),
+                "count": {"type": "integer", "minimum": 0},
+                "perSecond": {"type": "integer", "minimum": 1},
+            }),
+            json!(["count"]),
+        ),
+        _ => (json!({}), json!([])),
+    };
+    json!({
+        "name": name,
+        "description": format!("The scripted tool {name}."),
+        "inputSchema": {"type": "object", "properties": properties, "required": required},
+    })
+}
