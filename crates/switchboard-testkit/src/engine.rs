@@ -11,6 +11,7 @@ mod message;
 mod outlet;
 mod player;
 mod polite;
+mod running;
 mod shared;
 mod stock;
 
@@ -27,6 +28,7 @@ pub use host::{Host, spawn_breeders};
 pub(crate) use message::{Message, Request, error_line};
 pub(crate) use outlet::{Outlet, Piece, Said};
 pub(crate) use player::Player;
+pub(crate) use running::Running;
 pub(crate) use shared::Stopped;
 use shared::{Input, Shared};
 

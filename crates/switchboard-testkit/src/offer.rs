@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::engine::Memory;
+use crate::engine::{Memory, Running};
 use crate::script::{Ending, Flood};
 
 const UPDATED: &str = "notifications/resources/updated";
@@ -83,10 +83,7 @@ impl Offer {
     /// Every resource that somebody is subscribed to now, once for each who is, sorted.
     pub fn subscribed(&self) -> Vec<String> {
         let running = self.memory.running();
-        let mut uris: Vec<_> = running
-            .iter()
-            .flat_map(|server| server.subscribed())
-            .collect();
+        let mut uris: Vec<_> = running.iter().flat_map(Running::subscribed).collect();
         uris.sort();
         uris
     }
@@ -94,6 +91,6 @@ impl Offer {
     /// What was acknowledged of each `subscriptions/listen` that is open.
     pub fn listening(&self) -> Vec<Value> {
         let running = self.memory.running();
-        running.iter().flat_map(|server| server.listens()).collect()
+        running.iter().flat_map(Running::listens).collect()
     }
 }

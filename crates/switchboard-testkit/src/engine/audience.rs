@@ -266,6 +266,7 @@ impl Shared {
         method: &str,
         params: Option<&Value>,
     ) -> Result<bool, Stopped> {
+        drop(self.acknowledging.lock().await);
         let (hearers, is_heard) = {
             let mut audience = self.audience();
             audience.forget_the_gone();
@@ -282,6 +283,7 @@ impl Shared {
         method: &str,
         params: Option<&Value>,
     ) -> Result<(), Stopped> {
+        drop(self.acknowledging.lock().await);
         let hearers = {
             let mut audience = self.audience();
             audience.forget_the_gone();
@@ -403,34 +405,4 @@ fn marked(params: Option<&Value>, id: &Value) -> Value {
         insert(meta, SUBSCRIPTION_ID, id.clone());
     }
     params
-}
-
-/// For whoever holds the memory of a server.
-#[derive(Debug)]
-pub(crate) struct Running(Arc<Shared>);
-
-impl Running {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self(shared)
-    }
-
-    pub(crate) async fn announce(&self, method: &str, params: &Value) {
-        let _ = self.0.announce(method, Some(params)).await;
-    }
-
-    pub(crate) async fn flood(&self, flood: &Flood) {
-        let _ = self.0.flood(flood).await;
-    }
-
-    pub(crate) fn end_listens(&self, ending: Ending) {
-        self.0.end_listens(ending);
-    }
-
-    pub(crate) fn subscribed(&self) -> Vec<String> {
-        self.0.subscribed()
-    }
-
-    pub(crate) fn listens(&self) -> Vec<Value> {
-        self.0.listens()
-    }
 }

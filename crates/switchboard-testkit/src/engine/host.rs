@@ -14,8 +14,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::audience::Running;
 use super::message::Request;
+use super::running::Running;
 use super::shared::Shared;
 use super::stock::Stock;
 use crate::script::Grandchild;
@@ -31,7 +31,7 @@ enum Kind {
         inherited: Vec<i32>,
         /// A second hold on stdout, to hand to a grandchild.
         stdout: Mutex<Option<OwnedFd>>,
-        stock: Stock,
+        stock: Box<Stock>,
     },
     Memory {
         memory: Arc<Memory>,
@@ -95,7 +95,7 @@ impl Host {
         Self(Kind::Process {
             inherited,
             stdout: Mutex::new(stdout),
-            stock: Stock::default(),
+            stock: Box::default(),
         })
     }
 

@@ -49,6 +49,8 @@ pub(super) struct Shared {
     tasks: Mutex<JoinSet<()>>,
     memory: Mutex<Memory>,
     pub(super) audience: Mutex<Audience>,
+    /// Held from an acknowledgement until what it promises is kept, so that nothing falls in between.
+    pub(super) acknowledging: tokio::sync::Mutex<()>,
     /// Numbers the server's own requests.
     last_request: AtomicU64,
 }
@@ -95,6 +97,7 @@ impl Shared {
             tasks: Mutex::new(JoinSet::new()),
             memory: Mutex::new(memory),
             audience: Mutex::default(),
+            acknowledging: tokio::sync::Mutex::default(),
             last_request: AtomicU64::new(0),
         }
     }

@@ -137,7 +137,10 @@ impl Wire {
             ("MCP-Protocol-Version", "2026-07-28"),
             ("Mcp-Method", method),
         ];
-        let name = params["name"].as_str().map(str::to_owned);
+        let name = ["name", "uri", "taskId"]
+            .iter()
+            .find_map(|key| params[key].as_str());
+        let name = name.map(str::to_owned);
         headers.extend(name.as_deref().map(|name| ("Mcp-Name", name)));
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",

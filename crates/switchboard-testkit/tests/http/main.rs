@@ -11,6 +11,7 @@ mod client;
 mod faults;
 mod legacy;
 mod modern;
+mod offers;
 mod proxy;
 mod raw;
 mod server;

@@ -184,3 +184,10 @@ pub(crate) fn modern_meta() -> Value {
         "io.modelcontextprotocol/clientCapabilities": {},
     })
 }
+
+/// The parameters of a modern request.
+pub(crate) fn modern(params: &Value) -> Value {
+    let mut params = params.clone();
+    params["_meta"] = modern_meta();
+    params
+}

@@ -4,16 +4,10 @@ use serde_json::{Value, json};
 use switchboard_testkit::engine::Ended;
 use switchboard_testkit::{Cursors, Era, MemoryServer, Script, Step, tool};
 
-use crate::client::{Wire, modern_meta, open};
+use crate::client::{Wire, modern, modern_meta, open};
 
 fn wire(script: Script) -> Wire {
     open(&MemoryServer::new(script))
-}
-
-fn modern(params: &Value) -> Value {
-    let mut params = params.clone();
-    params["_meta"] = modern_meta();
-    params
 }
 
 #[tokio::test(start_paused = true)]

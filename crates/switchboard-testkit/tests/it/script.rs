@@ -1,7 +1,9 @@
 //! Scripts as data.
 
 use serde_json::json;
-use switchboard_testkit::{Cursors, Era, Grandchild, HexBytes, Script, ServerRequest, Step, tool};
+use switchboard_testkit::{
+    Cursors, Ending, Era, Grandchild, HexBytes, Script, ServerRequest, Step, tool,
+};
 
 #[test]
 fn the_empty_script_is_a_polite_legacy_server() {
@@ -94,6 +96,13 @@ fn a_script_survives_the_way_through_json() {
     }
     .tool("echo")
     .raw_tool(json!("not even an object"))
+    .resource("demo://a", "text")
+    .clock("demo://clock", 50)
+    .resource_template("demo://item/{id}")
+    .prompt("greet")
+    .completion_when("greet", "name", [("style", "loud")], ["Ada"])
+    .honouring(json!({"toolsListChanged": true}))
+    .listening_until(3, Ending::Result)
     .instructions("be nice")
     .paged(2, Cursors::EmptyFirst)
     .serial()

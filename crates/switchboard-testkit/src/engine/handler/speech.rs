@@ -104,8 +104,11 @@ impl Handler {
         let meta = json!({SUBSCRIPTION_ID: id});
         let params = json!({"_meta": meta, "notifications": filter});
         let line = notification_line("notifications/subscriptions/acknowledged", Some(&params));
-        self.write_line(&line).await?;
-        let end = self.shared.listen(id, filter, self.outlet.clone());
+        let end = {
+            let _promise = self.shared.acknowledging.lock().await;
+            self.write_line(&line).await?;
+            self.shared.listen(id, filter, self.outlet.clone())
+        };
         let mut ending = None;
         self.pause(async { ending = end.await.ok() }).await?;
         match ending {
