@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value, json};
 use switchboard::permission::{Action, Rule};
 use switchboard::{
-    BoxFuture, CallError, CatalogTool, ConnectionStatus, ElicitAnswer, Host, Interaction, Offers,
-    PermissionAnswer, PermissionQuestion, Readiness, ServerRequest,
+    BoxFuture, CallError, CatalogTool, ConnectionStatus, ElicitAnswer, ElicitMode, Elicitation,
+    Field, FieldKind, Host, Interaction, Offers, PermissionAnswer, PermissionQuestion, Readiness,
 };
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
@@ -204,7 +204,7 @@ impl Interaction for Obliging {
         Box::pin(std::future::ready(PermissionAnswer::Allow))
     }
 
-    fn elicit<'a>(&'a self, request: ServerRequest<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             if let Some((host, tool)) = self.meanwhile.get() {
                 let name = format!("mcp__{SERVER}__{tool}");
@@ -213,11 +213,26 @@ impl Interaction for Obliging {
                     return ElicitAnswer::Cancel;
                 }
             }
-            let question = request.params.to_value().unwrap_or_default();
-            match question.get("requestedSchema") {
-                Some(schema) => ElicitAnswer::Accept(example_of(schema)),
-                None => ElicitAnswer::Cancel,
+            // What is proposed is filled in by the host.
+            match question.mode {
+                ElicitMode::Form(form) => {
+                    let fields = form.fields.iter();
+                    let open = fields.filter(|field| field.default_value().is_none());
+                    ElicitAnswer::Accept(open.map(filled_in).collect())
+                }
+                _ => ElicitAnswer::Cancel,
             }
         })
     }
+}
+
+fn filled_in(field: &Field) -> (String, Value) {
+    let value = match &field.kind {
+        FieldKind::Number { .. } => json!(5),
+        FieldKind::Boolean { .. } => json!(true),
+        FieldKind::Choice { options, .. } => json!(options.first().map(|option| &option.value)),
+        FieldKind::Choices { .. } => json!([]),
+        _ => json!("something"),
+    };
+    (field.name.clone(), value)
 }

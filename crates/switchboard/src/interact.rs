@@ -1,16 +1,27 @@
 //! The seam to whoever can be asked: a person at a terminal, a user interface, nobody.
 //!
-//! The engine asks; it never decides for a person, and it does not count the time they take.
+//! The engine asks; it never decides for a person, and it does not count the time they take. What
+//! servers ask is read and judged before anybody is asked, and the answer before it is sent.
+
+mod address;
+mod elicitation;
+mod form;
+mod sampling;
 
 use std::future::Future;
 use std::pin::Pin;
+
+pub use address::{Address, AddressWarning};
+pub use elicitation::{ElicitAnswer, ElicitMode, Elicitation};
+pub use form::{Choice, Field, FieldKind, Form, Misfit, TextFormat};
+pub use sampling::{ContextWish, Sampling};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::call::{CallContext, Denial};
 use crate::id::{ServerName, ToolId, WireName};
-use crate::mcp::{ErrorObject, Json, ToolAnnotations};
+use crate::mcp::{ErrorObject, ToolAnnotations};
 use crate::permission::Decision;
 
 /// A future behind a pointer, as the traits of this crate return it.
@@ -23,20 +34,27 @@ pub trait Interaction: Send + Sync + 'static {
         Offers::default()
     }
 
+    /// What this server is told it may ask for: the same as every other, unless this says otherwise.
+    fn offers_to(&self, server: &ServerName) -> Offers {
+        let _ = server;
+        self.offers()
+    }
+
     /// May this call be made?
     fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer>;
 
-    /// A server asks the user for something (`elicitation/create`).
-    fn elicit<'a>(&'a self, request: ServerRequest<'a>) -> BoxFuture<'a, ElicitAnswer> {
-        let _ = request;
+    /// A server asks the user for something (`elicitation/create`): to fill in a form, or to visit an
+    /// address. Questions of one server come one at a time.
+    ///
+    /// Values that were accepted must fit the form ([`Form::complete`] tells): if they do not, the
+    /// server is told that the question was closed.
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+        let _ = question;
         Box::pin(std::future::ready(ElicitAnswer::Decline))
     }
 
     /// A server asks for a completion by a model (`sampling/createMessage`).
-    fn sample<'a>(
-        &'a self,
-        request: ServerRequest<'a>,
-    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         let _ = request;
         Box::pin(std::future::ready(Err(ErrorObject::new(
             -1,
@@ -52,27 +70,49 @@ pub trait Interaction: Send + Sync + 'static {
 }
 
 /// What servers may ask for.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own in the protocol"
+)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Offers {
-    /// Questions to the user.
+    /// Questions to the user, as forms.
     pub elicitation: bool,
+    /// Addresses for the user to visit.
+    pub elicitation_url: bool,
     /// Completions by a model.
     pub sampling: bool,
+    /// Completions in which the model may use tools that the server describes.
+    pub sampling_tools: bool,
     /// The list of folders to work in.
     pub roots: bool,
 }
 
 impl Offers {
-    /// Offers questions to the user.
+    /// Offers questions to the user, as forms.
     pub fn elicitation(mut self) -> Self {
         self.elicitation = true;
+        self
+    }
+
+    /// Offers to show the user addresses to visit. Whoever offers it shows the whole address, and
+    /// opens it only with the user's consent.
+    pub fn elicitation_url(mut self) -> Self {
+        self.elicitation_url = true;
         self
     }
 
     /// Offers completions by a model.
     pub fn sampling(mut self) -> Self {
         self.sampling = true;
+        self
+    }
+
+    /// Offers completions by a model that may use tools which the server describes.
+    pub fn sampling_tools(mut self) -> Self {
+        self.sampling = true;
+        self.sampling_tools = true;
         self
     }
 
@@ -120,38 +160,6 @@ impl PermissionAnswer {
             Self::Allow => Ok(()),
             Self::Deny => Err(Denial::Person),
             Self::NobodyToAsk => Err(Denial::NobodyToAsk),
-        }
-    }
-}
-
-/// What a server asks of us.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ServerRequest<'a> {
-    /// Who asks.
-    pub server: &'a ServerName,
-    /// What it asks, as sent: untrusted.
-    pub params: Json,
-}
-
-/// What the user said to a server's question.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum ElicitAnswer {
-    /// The values asked for.
-    Accept(Map<String, Value>),
-    /// No.
-    Decline,
-    /// Neither yes nor no: the question was closed.
-    Cancel,
-}
-
-impl ElicitAnswer {
-    pub(crate) fn to_result(&self) -> Value {
-        match self {
-            Self::Accept(content) => serde_json::json!({"action": "accept", "content": content}),
-            Self::Decline => serde_json::json!({"action": "decline"}),
-            Self::Cancel => serde_json::json!({"action": "cancel"}),
         }
     }
 }

@@ -69,8 +69,9 @@ pub use host::{
     SetServersResult, StartError, memory_key,
 };
 pub use interact::{
-    BoxFuture, ElicitAnswer, Interaction, Nobody, Offers, PermissionAnswer, PermissionQuestion,
-    Root, ServerRequest,
+    Address, AddressWarning, BoxFuture, Choice, ContextWish, ElicitAnswer, ElicitMode, Elicitation,
+    Field, FieldKind, Form, Interaction, Misfit, Nobody, Offers, PermissionAnswer,
+    PermissionQuestion, Root, Sampling, TextFormat,
 };
 pub use limits::{Deadlines, Limits};
 pub use network::{Network, ProxyError};

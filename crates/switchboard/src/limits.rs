@@ -48,6 +48,13 @@ pub struct Limits {
     pub inbound_requests: usize,
     /// How many times one call may be answered by a question instead of a result (modern era).
     pub input_rounds: usize,
+    /// How many questions to the user one server may ask in a minute; what is beyond counts as closed,
+    /// and nobody is asked.
+    pub questions_per_minute: usize,
+    /// How many completions by a model one server may ask for in a minute; what is beyond is refused.
+    pub samplings_per_minute: usize,
+    /// How many tokens a completion for a server may have; a server that asks for more gets fewer.
+    pub sampling_tokens: u64,
     /// How many progress notes may wait for a caller that is slow to take them.
     pub progress_backlog: usize,
     /// How many events may wait for a slow listener before it is told that it missed some.
@@ -97,6 +104,9 @@ impl Default for Limits {
             stderr_tail_bytes: 16 * KIB,
             inbound_requests: 16,
             input_rounds: 8,
+            questions_per_minute: 10,
+            samplings_per_minute: 10,
+            sampling_tokens: 8_192,
             progress_backlog: 64,
             event_backlog: 1_024,
             content_blocks: 10_000,

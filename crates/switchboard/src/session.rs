@@ -29,7 +29,7 @@ use crate::auth::login::LoginWanted;
 use crate::budget::Budget;
 use crate::event::EventSink;
 use crate::id::ServerName;
-use crate::interact::Interaction;
+use crate::interact::{Interaction, Offers};
 use crate::limits::{LARGE, Limits, legible};
 use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, ServerHello};
 use crate::server::status::Stage;
@@ -213,6 +213,13 @@ pub(crate) struct SessionContext {
     pub(crate) events: EventSink,
     pub(crate) tap: Option<Arc<dyn WireTap>>,
     pub(crate) redactor: Redactor,
+}
+
+impl SessionContext {
+    /// What the server may ask for.
+    pub(crate) fn offers(&self) -> Offers {
+        self.interaction.offers_to(&self.server)
+    }
 }
 
 /// A tool call as it goes to a server.

@@ -14,8 +14,8 @@ use std::time::Duration;
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
 use switchboard::{
-    BoxFuture, ElicitAnswer, Host, Interaction, Offers, PermissionAnswer, PermissionQuestion,
-    Readiness, Root, ServerRequest, mcp::ErrorObject,
+    BoxFuture, ElicitAnswer, Elicitation, Host, Interaction, Offers, PermissionAnswer,
+    PermissionQuestion, Readiness, Root, Sampling, mcp::ErrorObject,
 };
 use switchboard_testkit::{MemoryServer, Script, Step};
 
@@ -34,19 +34,15 @@ impl Interaction for Obliging {
         Box::pin(std::future::ready(PermissionAnswer::Allow))
     }
 
-    fn elicit<'a>(&'a self, request: ServerRequest<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             tokio::time::sleep(self.thinks).await;
-            let asked = request.params.to_value().unwrap();
-            let content = [("said".to_owned(), asked["message"].clone())];
+            let content = [("said".to_owned(), question.message.into())];
             ElicitAnswer::Accept(Map::from_iter(content))
         })
     }
 
-    fn sample<'a>(
-        &'a self,
-        request: ServerRequest<'a>,
-    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         let model = request.server.to_string();
         Box::pin(std::future::ready(Ok(json!({ "model": model }))))
     }
@@ -54,6 +50,12 @@ impl Interaction for Obliging {
     fn roots<'a>(&'a self, _: &'a switchboard::id::ServerName) -> BoxFuture<'a, Vec<Root>> {
         Box::pin(std::future::ready(vec![Root::new("file:///project")]))
     }
+}
+
+/// A question with one field, for the words that are said back.
+fn form(message: &str) -> Value {
+    let fields = json!({"said": {"type": "string"}});
+    json!({"message": message, "requestedSchema": {"type": "object", "properties": fields}})
 }
 
 fn asking(method: &str, params: Value) -> MemoryServer {
@@ -96,7 +98,7 @@ async fn what_is_offered_is_answered() {
         ),
         (
             "elicitation/create",
-            json!({"message": "name?"}),
+            form("name?"),
             json!({"action": "accept", "content": {"said": "name?"}}),
         ),
     ] {
@@ -145,7 +147,7 @@ async fn a_ping_is_answered_in_the_middle_of_the_handshake() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_a_person_thinks_does_not_count_against_the_call() {
-    let server = asking("elicitation/create", json!({"message": "sure?"}));
+    let server = asking("elicitation/create", form("sure?"));
     let slow = Obliging {
         thinks: Duration::from_secs(3 * 60 * 60),
         ..everything()

@@ -16,8 +16,8 @@ use std::time::Duration;
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
 use switchboard::{
-    BoxFuture, CallError, Deadlines, Delivery, ElicitAnswer, Host, Interaction, Offers,
-    PermissionAnswer, PermissionQuestion, Problem, Readiness, Root, ServerRequest,
+    BoxFuture, CallError, Deadlines, Delivery, ElicitAnswer, Elicitation, Host, Interaction,
+    Offers, PermissionAnswer, PermissionQuestion, Problem, Readiness, Root, Sampling,
     mcp::ErrorObject,
 };
 use switchboard_testkit::{MemoryServer, Script, Step};
@@ -67,34 +67,29 @@ impl Interaction for Person {
         Box::pin(std::future::ready(PermissionAnswer::Allow))
     }
 
-    fn elicit<'a>(&'a self, request: ServerRequest<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
         let open = Open(Arc::clone(&self.open));
         Box::pin(async move {
             let _open = open;
             tokio::time::sleep(self.thinks).await;
-            let asked = request.params.to_value().unwrap();
-            if asked["message"] == "no?" {
+            if question.message == "no?" {
                 return ElicitAnswer::Decline;
             }
-            ElicitAnswer::Accept(Map::from_iter([(
-                "said".to_owned(),
-                asked["message"].clone(),
-            )]))
+            let content = [("said".to_owned(), question.message.into())];
+            ElicitAnswer::Accept(Map::from_iter(content))
         })
     }
 
-    fn sample<'a>(
-        &'a self,
-        request: ServerRequest<'a>,
-    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
-        let asked = request.params.to_value().unwrap();
-        Box::pin(std::future::ready(if asked == json!({}) {
-            Err(ErrorObject::new(-1, "no model"))
-        } else {
-            Ok(json!({"model": "m"}))
-        }))
+    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+        Box::pin(std::future::ready(
+            if request.system_prompt.as_deref() == Some("no?") {
+                Err(ErrorObject::new(-1, "no model"))
+            } else {
+                Ok(json!({"model": "m"}))
+            },
+        ))
     }
 
     fn roots<'a>(&'a self, _: &'a switchboard::id::ServerName) -> BoxFuture<'a, Vec<Root>> {
@@ -103,7 +98,9 @@ impl Interaction for Person {
 }
 
 fn question(message: &str) -> Value {
-    json!({"method": "elicitation/create", "params": {"message": message}})
+    let schema = json!({"type": "object", "properties": {"said": {"type": "string"}}});
+    let params = json!({"message": message, "requestedSchema": schema});
+    json!({"method": "elicitation/create", "params": params})
 }
 
 fn required(requests: &Value, state: &Value) -> Step {
@@ -311,7 +308,7 @@ async fn what_cannot_be_answered_fails_the_call_and_nobody_is_asked() {
             json!("s"),
         ),
         (
-            json!({"a": {"method": "elicitation/create", "params": url}}),
+            json!({"a": question("a?"), "b": {"method": "elicitation/create", "params": url}}),
             json!(null),
         ),
         (json!({"a": {"params": {}}}), json!(null)),
@@ -349,7 +346,8 @@ async fn a_name_that_stands_twice_is_no_question() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_here_fails_the_call() {
-    let requests = json!({"a": {"method": "sampling/createMessage"}});
+    let params = json!({"messages": [], "systemPrompt": "no?"});
+    let requests = json!({"a": {"method": "sampling/createMessage", "params": params}});
     let person = Person::new(Offers::default().sampling());
     let (host, server) = host_of(asking(&requests, &json!(null)), &person).await;
     let error = ask(&host).await.unwrap_err().to_string();

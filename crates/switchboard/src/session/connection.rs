@@ -168,7 +168,7 @@ impl Connection {
         version: ProtocolVersion,
         patience: Patience,
     ) -> Result<Answer, RequestError> {
-        let offers = self.peer.context.interaction.offers();
+        let offers = self.peer.context.offers();
         let ask = Ask {
             kind: Kind::Handshake,
             ..Ask::plain(patience)

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::SessionContext;
 use super::peer::Voice;
 use crate::event::Event;
-use crate::interact::{Offers, ServerRequest};
+use crate::interact::{Elicitation, Offers, Sampling};
 use crate::mcp::{ErrorObject, Json};
 use crate::sync::lock;
 use crate::wire::{RequestId, decode, encode};
@@ -27,24 +27,33 @@ pub(super) struct Inbound {
     open: Mutex<HashMap<String, CancellationToken>>,
 }
 
-/// A request that somebody has to be asked about.
+/// What servers may ask somebody for.
 #[derive(Clone, Copy)]
-pub(super) enum Question {
+pub(super) enum Topic {
     Roots,
     Sample,
     Elicit,
 }
 
-impl Question {
-    /// What a server asks by this method, if that is offered to it.
+impl Topic {
+    /// What a server asks for by this method, if that is offered to it.
     pub(super) fn of(method: &str, offers: Offers) -> Option<Self> {
         match method {
             "roots/list" if offers.roots => Some(Self::Roots),
             "sampling/createMessage" if offers.sampling => Some(Self::Sample),
-            "elicitation/create" if offers.elicitation => Some(Self::Elicit),
+            "elicitation/create" if offers.elicitation || offers.elicitation_url => {
+                Some(Self::Elicit)
+            }
             _ => None,
         }
     }
+}
+
+/// A request of a server that was read and found fit to be put to somebody.
+pub(super) enum Question<'a> {
+    Roots,
+    Sample(Sampling<'a>),
+    Elicit(Elicitation<'a>),
 }
 
 impl Inbound {
@@ -83,11 +92,11 @@ impl Inbound {
 /// Takes a request of the server.
 pub(super) fn take<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params: &[u8]) {
     let peer = voice.peer();
-    let offers = peer.context.interaction.offers();
+    let offers = peer.context.offers();
     if method == "ping" {
         return reply(voice, &id, Ok(&json!({})));
     }
-    let Some(question) = Question::of(method, offers) else {
+    let Some(topic) = Topic::of(method, offers) else {
         let text = format!("{method} is not offered by this client");
         let refusal = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, text);
         return reply(voice, &id, Err(&refusal));
@@ -109,7 +118,12 @@ pub(super) fn take<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params
         let peer = speaker.peer();
         let thinking = peer.life.think();
         let answer = cancel
-            .run_until_cancelled(ask(&peer.context, question, params))
+            .run_until_cancelled(async {
+                match read(&peer.context, topic, &params) {
+                    Ok(question) => ask(&peer.context, question).await,
+                    Err(refusal) => Err(refusal),
+                }
+            })
             .await;
         drop(thinking);
         peer.inbound.done(&id);
@@ -145,23 +159,40 @@ pub(super) fn log(context: &SessionContext, params: &[u8]) {
     });
 }
 
+/// Reads what a server asks; what it may not ask in this way is refused.
+pub(super) fn read<'a>(
+    context: &'a SessionContext,
+    topic: Topic,
+    params: &Json,
+) -> Result<Question<'a>, ErrorObject> {
+    let (server, offers) = (&context.server, context.offers());
+    match topic {
+        Topic::Roots => Ok(Question::Roots),
+        Topic::Sample => {
+            let most_tokens = context.limits.sampling_tokens;
+            Sampling::read(server, params, offers, most_tokens).map(Question::Sample)
+        }
+        Topic::Elicit => Elicitation::read(server, params, offers).map(Question::Elicit),
+    }
+}
+
 /// Asks whoever can be asked.
 pub(super) async fn ask(
     context: &SessionContext,
-    question: Question,
-    params: Json,
+    question: Question<'_>,
 ) -> Result<Value, ErrorObject> {
-    let request = ServerRequest {
-        server: &context.server,
-        params,
-    };
+    let interaction = &context.interaction;
     match question {
         Question::Roots => {
-            let roots = context.interaction.roots(&context.server).await;
+            let roots = interaction.roots(&context.server).await;
             Ok(json!({ "roots": roots }))
         }
-        Question::Sample => context.interaction.sample(request).await,
-        Question::Elicit => Ok(context.interaction.elicit(request).await.to_result()),
+        Question::Sample(request) => interaction.sample(request).await,
+        Question::Elicit(question) => {
+            let mode = question.mode.clone();
+            let answer = interaction.elicit(question).await;
+            Ok(answer.into_result(&mode, &context.server))
+        }
     }
 }
 

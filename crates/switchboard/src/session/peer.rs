@@ -87,7 +87,7 @@ impl Peer {
         token: Option<u64>,
         trace: Option<&'a str>,
     ) -> Meta<'a> {
-        let offers = self.context.interaction.offers();
+        let offers = self.context.offers();
         Meta::new(version, &self.context.client, offers, token, trace)
     }
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 use serde_json::Map;
 use tokio::time::Instant;
 
-use super::inbound::{self, Question};
+use super::inbound::{self, Topic};
 use super::peer::Peer;
 use super::{Delivery, Failed, Patience, RequestError, Session, ToolRequest};
-use crate::interact::{BoxFuture, Offers};
-use crate::mcp::{CallToolResult, Era};
+use crate::interact::BoxFuture;
+use crate::mcp::{CallToolResult, Era, ErrorObject};
 use crate::wire::Problem;
 use crate::wire::decode::{InputRequest, InputRequired};
 use crate::wire::encode::Round;
@@ -85,27 +85,28 @@ pub(super) async fn next(
 
 /// Has all questions of one round answered, one after the other: people read them.
 async fn answer(peer: &Peer, asked: InputRequired, number: usize) -> Result<Round, RequestError> {
-    let offers = peer.context.interaction.offers();
+    let offers = peer.context.offers();
     let mut questions = Vec::with_capacity(asked.requests.len());
     for request in asked.requests {
         // Before anybody is asked: what cannot be answered in full is not sent.
-        let Some(question) = offered(&request, offers) else {
+        let Some(topic) = Topic::of(&request.method, offers) else {
             let method: String = request.method.chars().take(SHOWN).collect();
             return Err(malformed(format!(
                 "it asks for `{method}`, which is not offered to servers here"
             )));
         };
-        questions.push((question, request));
+        let InputRequest { key, params, .. } = request;
+        let question = inbound::read(&peer.context, topic, &params).map_err(refused)?;
+        questions.push((key, question));
     }
     if questions.is_empty() {
         let longer = u32::try_from(number).unwrap_or(u32::MAX);
         tokio::time::sleep(BREATHER.saturating_mul(longer)).await;
     }
     let mut responses = Map::with_capacity(questions.len());
-    for (question, InputRequest { key, params, .. }) in questions {
-        let answer = inbound::ask(&peer.context, question, params).await;
-        let answer =
-            answer.map_err(|error| malformed(format!("what it asks for was refused: {error}")))?;
+    for (key, question) in questions {
+        let answer = inbound::ask(&peer.context, question).await;
+        let answer = answer.map_err(refused)?;
         responses.insert(key, answer);
     }
     Ok(Round {
@@ -115,21 +116,9 @@ async fn answer(peer: &Peer, asked: InputRequired, number: usize) -> Result<Roun
     })
 }
 
-/// The question that a request for input stands for, if servers were told that they may ask it.
-fn offered(request: &InputRequest, offers: Offers) -> Option<Question> {
-    #[derive(serde::Deserialize)]
-    struct Mode {
-        mode: Option<String>,
-    }
-    let question = Question::of(&request.method, offers)?;
-    if let Question::Elicit = question {
-        // A form, if nothing is said; addresses to be opened are not offered.
-        let written: Mode = serde_json::from_str(request.params.as_str()).ok()?;
-        if written.mode.is_some_and(|mode| mode != "form") {
-            return None;
-        }
-    }
-    Some(question)
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn refused(error: ErrorObject) -> RequestError {
+    malformed(format!("what it asks for was refused: {error}"))
 }
 
 fn malformed(what: impl Into<String>) -> RequestError {

@@ -228,14 +228,23 @@ struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
     elicitation: Option<Elicitation>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sampling: Option<Plain>,
+    sampling: Option<Sampling>,
     #[serde(skip_serializing_if = "Option::is_none")]
     roots: Option<Plain>,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 struct Elicitation {
-    form: Plain,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<Plain>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<Plain>,
+}
+
+#[derive(Serialize)]
+struct Sampling {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Plain>,
 }
 
 /// Offered, without anything more to say about it.
@@ -245,8 +254,13 @@ struct Plain {}
 impl From<Offers> for Capabilities {
     fn from(offers: Offers) -> Self {
         Self {
-            elicitation: offers.elicitation.then(Elicitation::default),
-            sampling: offers.sampling.then(Plain::default),
+            elicitation: (offers.elicitation || offers.elicitation_url).then(|| Elicitation {
+                form: offers.elicitation.then(Plain::default),
+                url: offers.elicitation_url.then(Plain::default),
+            }),
+            sampling: offers.sampling.then(|| Sampling {
+                tools: offers.sampling_tools.then(Plain::default),
+            }),
             roots: offers.roots.then(Plain::default),
         }
     }
@@ -319,14 +333,12 @@ pub(crate) fn initialize(
     offers: Offers,
     client: &Implementation,
 ) -> Value {
-    let mut capabilities = Map::new();
-    let offered = [
-        ("elicitation", offers.elicitation),
-        ("sampling", offers.sampling),
-        ("roots", offers.roots),
-    ];
-    for (name, _) in offered.into_iter().filter(|(_, is_offered)| *is_offered) {
-        capabilities.insert(name.to_owned(), json!({}));
+    let mut capabilities = Capabilities::from(offers);
+    // Those who know forms only, and nothing of kinds of questions, are told so in their own way.
+    if !offers.elicitation_url
+        && let Some(elicitation) = &mut capabilities.elicitation
+    {
+        elicitation.form = None;
     }
     json!({
         "protocolVersion": version.as_str(),

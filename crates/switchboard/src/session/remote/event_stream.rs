@@ -155,7 +155,7 @@ impl EventStream {
         patience: Patience,
     ) -> Result<Answer, RequestError> {
         let context = &self.peer.context;
-        let offers = context.interaction.offers();
+        let offers = context.offers();
         self.request(Kind::Handshake, patience, None, |id| {
             let params = encode::initialize(version, offers, &context.client);
             encode::request(id, "initialize", params)

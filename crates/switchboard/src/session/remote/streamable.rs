@@ -319,7 +319,7 @@ impl Streamable {
         patience: Patience,
     ) -> Result<Answer, RequestError> {
         let context = &self.peer.context;
-        let offers = context.interaction.offers();
+        let offers = context.offers();
         let topic = Topic::of("initialize");
         self.request(topic, patience, None, |id| {
             let params = encode::initialize(version, offers, &context.client);
