@@ -57,6 +57,7 @@ mod server;
 mod session;
 mod sync;
 mod telemetry;
+mod tools;
 mod transport;
 mod wire;
 

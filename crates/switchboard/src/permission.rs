@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use switchboard_config::Origin;
 
-use crate::catalog::naming::{PREFIX, SEPARATOR, split_wire_name};
+use crate::catalog::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
 use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{Hint, ToolAnnotations};
 
@@ -423,6 +423,21 @@ impl Policy {
     pub fn decide_local(&self, name: &str, arguments: &Map<String, Value>) -> Decision {
         let arguments = Some(arguments);
         self.decide_on(&Asked::Local { name, arguments })
+    }
+
+    /// The rule that denies all of a server, if there is one: then nothing else of it may be used
+    /// either. A rule about some of its tools, some calls or some hints does not.
+    pub fn denial_of(&self, server: &ServerName) -> Option<Decision> {
+        let spelled = server_part(server);
+        let mut denies = self.denies.iter();
+        denies
+            .find(|rule| {
+                rule.conditions.is_empty()
+                    && rule.written.hint.is_none()
+                    && rule.is_about(server)
+                    && rule.pattern.fits_server(server.as_str(), &spelled)
+            })
+            .map(Rule::decision)
     }
 
     /// Every rule that fits, in reading order: not only the one that decides.

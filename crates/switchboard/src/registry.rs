@@ -20,6 +20,7 @@ use crate::id::{ServerName, ToolId, WireName};
 use crate::interact::{BoxFuture, PermissionQuestion};
 use crate::mcp::{Json, ToolAnnotations};
 use crate::permission::Action;
+use crate::tools::ManagementTool;
 
 /// A tool of the program itself.
 pub trait Tool: Send + Sync + 'static {
@@ -182,6 +183,12 @@ impl Registry {
         let tool = Arc::new(tool);
         self.local.push(Registered { tool, input });
         Ok(())
+    }
+
+    /// Adds the tools by which a model looks after its servers: resources, watches, what is there.
+    pub fn register_management_tools(&mut self) -> Result<(), RegisterError> {
+        let tools = ManagementTool::all(&self.host);
+        tools.into_iter().try_for_each(|tool| self.register(tool))
     }
 
     /// Whether this input to this tool needs somebody's agreement. MCP tools always do.

@@ -31,7 +31,7 @@ use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
 use connect::Site;
 use offerings::Offerings;
-use owner::{Control, Owner};
+use owner::{Control, Owner, Relisted};
 use relisting::ShelfLife;
 use state::{Phase, State};
 use status::{Inspection, ServerStatus, ToolSummary};
@@ -227,12 +227,16 @@ impl ServerHandle {
         self.order(|done| Control::SetEnabled(enabled, done)).await;
     }
 
+    /// Lists the tools anew.
+    pub(crate) async fn relist(&self) -> Relisted {
+        self.order(Control::Relist).await.flatten()
+    }
+
     /// Gives an order and waits until it is carried out, or the owner is gone.
-    async fn order(&self, order: impl FnOnce(oneshot::Sender<()>) -> Control) {
+    async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Control) -> Option<T> {
         let (done, receipt) = oneshot::channel();
-        if self.orders.send(order(done)).await.is_ok() {
-            let _ = receipt.await;
-        }
+        self.orders.send(order(done)).await.ok()?;
+        receipt.await.ok()
     }
 
     /// Asks the owner to end; [`Self::stopped`] tells when it has.

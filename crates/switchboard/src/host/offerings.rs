@@ -170,10 +170,23 @@ impl From<ServerError> for AskError {
     }
 }
 
+/// Who of several servers may be asked.
+type MayBeAsked<'a> = &'a (dyn Fn(&ServerName) -> bool + Sync);
+
 impl Host {
     /// The resources of one server, or of all that are connected.
     pub async fn resources(&self, server: Option<&str>) -> Result<Offer<Resource>, AskError> {
-        self.offer(server, |offerings| &offerings.resources).await
+        self.resources_of(server, &|_| true).await
+    }
+
+    /// The same, of all servers only those that may be asked.
+    pub(crate) async fn resources_of(
+        &self,
+        server: Option<&str>,
+        may_be_asked: MayBeAsked<'_>,
+    ) -> Result<Offer<Resource>, AskError> {
+        self.offer(server, may_be_asked, |offerings| &offerings.resources)
+            .await
     }
 
     /// The templates of addresses of one server, or of all that are connected.
@@ -181,12 +194,14 @@ impl Host {
         &self,
         server: Option<&str>,
     ) -> Result<Offer<ResourceTemplate>, AskError> {
-        self.offer(server, |offerings| &offerings.templates).await
+        self.offer(server, &|_| true, |offerings| &offerings.templates)
+            .await
     }
 
     /// The prompts of one server, or of all that are connected.
     pub async fn prompts(&self, server: Option<&str>) -> Result<Offer<Prompt>, AskError> {
-        self.offer(server, |offerings| &offerings.prompts).await
+        self.offer(server, &|_| true, |offerings| &offerings.prompts)
+            .await
     }
 
     /// The prompt that fronts offer by this name (`mcp__server__prompt`), if there is one.
@@ -278,10 +293,22 @@ impl Host {
         .await
     }
 
+    /// Asks a server for its tools anew, without waiting for it to say that they changed. Comes back
+    /// when the catalog has them; with `false` where there is no session to ask on.
+    pub async fn refresh_tools(&self, server: &str) -> Result<bool, AskError> {
+        let server = self.known(server)?;
+        match server.relist().await {
+            None => Ok(false),
+            Some(Ok(())) => Ok(true),
+            Some(Err(error)) => Err(self.ask_error(&server, error, self.shared.deadlines.startup)),
+        }
+    }
+
     /// What one server has, or all that are connected. Of all, one that fails hides no other.
     async fn offer<T: Listed>(
         &self,
         server: Option<&str>,
+        may_be_asked: MayBeAsked<'_>,
         shelf: fn(&Offerings) -> &Shelf<T>,
     ) -> Result<Offer<T>, AskError> {
         if let Some(server) = server {
@@ -296,6 +323,7 @@ impl Host {
         let connected = servers.iter().filter(|server| {
             let session = server.session().filter(|_| server.state().enabled);
             session.is_some_and(|session| T::is_offered(&capabilities(&session)))
+                && may_be_asked(&server.profile().name)
         });
         let connected: Vec<_> = connected.collect();
         let listings = connected.iter().map(|server| self.listed(server, shelf));

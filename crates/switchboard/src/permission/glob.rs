@@ -107,6 +107,12 @@ impl Glob {
         })
     }
 
+    /// Whether it fits every name.
+    pub(super) fn is_everything(&self) -> bool {
+        matches!(self, Self::Stars { head, middle, tail }
+            if head.is_empty() && middle.is_empty() && tail.is_empty())
+    }
+
     pub(super) fn is_literal(&self) -> bool {
         matches!(self, Self::Exactly(_))
     }

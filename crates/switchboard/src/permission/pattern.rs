@@ -115,6 +115,22 @@ impl Pattern {
                     || self.fits_joined(id.server.as_str(), id.tool.as_str()))
     }
 
+    /// Whether the pattern fits every tool of a server, by its name or by how that is spelled.
+    pub(super) fn fits_server(&self, server: &str, spelled: &str) -> bool {
+        match &self.aim {
+            Aim::Everything => true,
+            Aim::Local => false,
+            Aim::Tools { server: name, tool } => {
+                let by_parts = name.matches(server) || name.matches(spelled);
+                let joined = format!("{PREFIX}{server}");
+                by_parts && tool.is_everything()
+                    || server.contains(SEPARATOR)
+                        && (self.whole.matches(&joined)
+                            || self.whole.matches(&format!("{joined}{SEPARATOR}*")))
+            }
+        }
+    }
+
     /// Whether the pattern fits a local tool. Where `narrows`, a pattern for PREFIX tools counts for a
     /// local tool that took such a name.
     pub(super) fn fits_local(&self, name: &str, narrows: bool) -> bool {

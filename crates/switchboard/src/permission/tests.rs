@@ -305,3 +305,41 @@ fn a_rule_for_some_servers_says_nothing_of_others() {
     let local = Policy::new([allow("*").for_servers(own())]);
     assert_eq!(local.decide_local("own", &Map::new()).action, Action::Ask);
 }
+
+#[test]
+fn a_server_is_denied_as_a_whole_only_by_a_rule_about_all_of_it() {
+    let server = ServerName::new("git_hub__x").unwrap();
+    let denies = |pattern: &str| {
+        let rule = Rule::new(Action::Deny, pattern).unwrap();
+        Policy::new([rule]).denial_of(&server).is_some()
+    };
+    let spelled = crate::naming::server_part(&server);
+    for pattern in [
+        "*",
+        "mcp__*",
+        "mcp__*__*",
+        "mcp__git_hub__x",
+        "mcp__git_hub__x__*",
+        &format!("mcp__{spelled}"),
+        &format!("mcp__{spelled}__*"),
+    ] {
+        assert!(denies(pattern), "{pattern}");
+    }
+    for pattern in [
+        "mcp__other",
+        "mcp__git_hub__x__read_*",
+        "mcp__*__read",
+        "git_hub__x",
+    ] {
+        assert!(!denies(pattern), "{pattern}");
+    }
+    let some = Rule::new(Action::Deny, "mcp__*").unwrap();
+    let narrowed = [
+        some.clone().pattern("path=/etc/*").unwrap(),
+        some.clone().hint(Hint::Destructive),
+        some.for_servers([ServerName::new("other").unwrap()]),
+        Rule::new(Action::Ask, "mcp__*").unwrap(),
+        Rule::new(Action::Allow, "mcp__*").unwrap(),
+    ];
+    assert!(Policy::new(narrowed).denial_of(&server).is_none());
+}

@@ -34,7 +34,12 @@ pub(crate) enum Control {
     /// End the session, if there is one, and make a new one.
     Restart(oneshot::Sender<()>),
     SetEnabled(bool, oneshot::Sender<()>),
+    /// List its tools anew, if there is a session.
+    Relist(oneshot::Sender<Relisted>),
 }
+
+/// What came of listing tools anew: nothing where there is no session.
+pub(crate) type Relisted = Option<Result<(), RequestError>>;
 
 pub(crate) struct Owner {
     pub(super) stand: Stand,
@@ -179,6 +184,10 @@ impl Owner {
                     let _ = done.send(());
                     step
                 }
+                Some(Control::Relist(done)) => {
+                    let _ = done.send(None);
+                    Step::Rest
+                }
             },
         }
     }
@@ -220,6 +229,7 @@ impl Owner {
                         self.set_enabled(enabled);
                         let _ = done.send(());
                     }
+                    Some(Control::Relist(done)) => drop(done.send(None)),
                 },
                 outcome = &mut attempt => break outcome,
             }
@@ -385,6 +395,7 @@ impl Owner {
                         self.set_enabled(enabled);
                         let _ = done.send(());
                     }
+                    Some(Control::Relist(done)) => drop(done.send(None)),
                 },
                 () = tokio::time::sleep_until(at) => return Step::Connect,
                 // Whatever was wrong before: the machine has slept, and may be elsewhere by now.
@@ -422,6 +433,7 @@ impl Owner {
                     self.set_enabled(enabled);
                     let _ = done.send(());
                 }
+                Wake::Order(Some(Control::Relist(done))) => relisting.ask(done),
                 Wake::Order(Some(Control::Restart(done))) => {
                     self.catalog.set_available(&self.stand, false);
                     self.begin_afresh();
@@ -460,10 +472,12 @@ impl Owner {
                     self.backoff.proved_alive();
                     self.take_listing(listing);
                     self.publish(|state| state.error = None);
+                    relisting.tell(&Ok(()));
                 }
                 Wake::Listed(Err(error)) => {
                     let problem = format!("its tools could not be listed: {error}");
                     self.publish(|state| state.error = Some(problem));
+                    relisting.tell(&Err(error));
                 }
             }
         }

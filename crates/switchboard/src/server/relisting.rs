@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::connect::Site;
+use super::owner::Relisted;
 use crate::catalog::paging::{self, Listing};
 use crate::interact::BoxFuture;
 use crate::mcp::Tool;
@@ -89,6 +90,9 @@ pub(super) struct Relisting {
     running: Option<BoxFuture<'static, Result<Listing<Tool>, RequestError>>>,
     /// How long is waited after the next failure.
     delay: Duration,
+    /// Who asked for the next one, and for the one that runs.
+    asking: Vec<oneshot::Sender<Relisted>>,
+    answering: Vec<oneshot::Sender<Relisted>>,
 }
 
 impl Relisting {
@@ -103,6 +107,20 @@ impl Relisting {
             due,
             running: None,
             delay: Self::FIRST_RETRY,
+            asking: Vec::new(),
+            answering: Vec::new(),
+        }
+    }
+
+    /// Somebody wants a listing that begins after this moment.
+    pub(super) fn ask(&mut self, done: oneshot::Sender<Relisted>) {
+        self.asking.push(done);
+    }
+
+    /// Tells those who asked for the listing that just ended.
+    pub(super) fn tell(&mut self, outcome: &Result<(), RequestError>) {
+        for done in self.answering.drain(..) {
+            let _ = done.send(Some(outcome.clone()));
         }
     }
 
@@ -118,10 +136,14 @@ impl Relisting {
             if let Some(running) = &mut self.running {
                 break running.await;
             }
+            if !self.asking.is_empty() {
+                self.due = Some(Instant::now());
+            }
             match self.due {
                 Some(due) => {
                     tokio::time::sleep_until(due).await;
                     self.due = None;
+                    self.answering.append(&mut self.asking);
                     let end = Instant::now() + site.deadlines.startup;
                     self.running = Some(Box::pin(list(site, session, end)));
                 }
