@@ -14,6 +14,7 @@ mod polite;
 mod running;
 mod shared;
 mod stock;
+mod tasks;
 
 use std::sync::Arc;
 

@@ -55,6 +55,6 @@ pub use rounds::rounds;
 pub use sandbox::Sandbox;
 pub use script::{
     Completion, Cursors, Ending, Era, Flood, Grandchild, HexBytes, Listening, Script,
-    ServerRequest, Step, prompt, resource, tool,
+    ServerRequest, Step, Tasking, prompt, resource, tool,
 };
 pub use terminal::Terminal;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use offers::{Completion, Ending, Flood, Listening, prompt, resource};
+pub use offers::{Completion, Ending, Flood, Listening, Tasking, prompt, resource};
 pub use step::{Grandchild, HexBytes, ServerRequest, Step};
 pub use tool::tool;
 
@@ -57,6 +57,8 @@ pub struct Script {
     pub completions: Vec<Completion>,
     /// How a modern server treats a `subscriptions/listen`.
     pub listening: Listening,
+    /// How tasks go on.
+    pub tasking: Tasking,
     /// Entries per page of every list; absent: all on one page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<usize>,
@@ -130,6 +132,7 @@ impl Default for Script {
             prompts: Vec::new(),
             completions: Vec::new(),
             listening: Listening::default(),
+            tasking: Tasking::default(),
             page_size: None,
             cursors: Cursors::default(),
             cursor_bytes: 0,

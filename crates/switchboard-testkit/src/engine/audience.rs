@@ -20,6 +20,7 @@ use crate::script::{Ending, Flood, Script};
 pub(super) const UPDATED: &str = "notifications/resources/updated";
 pub(super) const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 pub(super) const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+const TASKS: &str = "notifications/tasks";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
 /// Who hears what no request asked for.
@@ -72,6 +73,11 @@ impl Listen {
             PROMPTS_CHANGED => asked("promptsListChanged"),
             RESOURCES_CHANGED => asked("resourcesListChanged"),
             UPDATED => uris(&self.filter).any(|uri| Some(uri) == uri_of(params)),
+            TASKS => {
+                let id = params.and_then(|params| params.get("taskId"));
+                let wanted = self.filter.get("taskIds").and_then(Value::as_array);
+                wanted.is_some_and(|wanted| wanted.iter().any(|wanted| Some(wanted) == id))
+            }
             // Whatever else a script says is meant to be heard.
             _ => true,
         }
@@ -139,7 +145,15 @@ pub(super) fn acknowledge(script: &Script, asked: &Value) -> Value {
             insert(&mut filter, "resourceSubscriptions", json!(accepted));
         }
     }
+    if let Some(ids) = asked.get("taskIds").filter(|_| has_tasks(script)) {
+        insert(&mut filter, "taskIds", ids.clone());
+    }
     filter
+}
+
+fn has_tasks(script: &Script) -> bool {
+    let extensions = script.capabilities.get("extensions");
+    extensions.is_some_and(|all| all.get("io.modelcontextprotocol/tasks").is_some())
 }
 
 fn insert(object: &mut Value, key: &str, value: Value) {

@@ -1,6 +1,7 @@
 //! Runs the steps of one message.
 
 mod speech;
+mod task;
 
 use std::fmt::Display;
 use std::path::Path;

@@ -141,10 +141,15 @@ impl Host {
             .subject()
             .map(|subject| format!("{method} {subject}"));
         for key in [Some(method.clone()), with_name].into_iter().flatten() {
-            self.stock().count(&key);
-            if let Kind::Memory { memory, .. } = &self.0 {
-                *memory.seen().counters.entry(key).or_default() += 1;
-            }
+            self.counts_as(&key);
+        }
+    }
+
+    /// Counts something under this key.
+    pub(super) fn counts_as(&self, key: &str) {
+        self.stock().count(key);
+        if let Kind::Memory { memory, .. } = &self.0 {
+            *memory.seen().counters.entry(key.to_owned()).or_default() += 1;
         }
         self.touch();
     }

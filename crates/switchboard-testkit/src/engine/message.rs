@@ -78,11 +78,12 @@ impl Request {
     }
 }
 
-/// What a message is about: the name of its tool or prompt, or the address of its resource.
+/// What a message is about: the name of its tool or prompt, the address of its resource, or its task.
 pub(crate) fn subject(params: &Value) -> Option<&str> {
     params
         .get("name")
         .or_else(|| params.get("uri"))
+        .or_else(|| params.get("taskId"))
         .and_then(Value::as_str)
 }
 

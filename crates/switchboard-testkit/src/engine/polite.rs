@@ -4,6 +4,7 @@ mod completion;
 mod listing;
 mod prompts;
 mod resources;
+mod tasks;
 mod tools;
 
 use std::time::Duration;
@@ -49,6 +50,10 @@ pub(super) enum Polite {
     Unwatch {
         uri: String,
     },
+    /// Answers with what comes of a task.
+    AwaitTask {
+        id: String,
+    },
     /// Tells whoever wants to know, and answers.
     Change {
         change: Change,
@@ -66,6 +71,11 @@ pub(super) enum Change {
         params: Option<Value>,
     },
     Flood(Flood),
+    /// Tells how far a task is, as time goes by.
+    Follow {
+        id: String,
+        modern: bool,
+    },
 }
 
 impl Polite {
@@ -114,9 +124,12 @@ pub(super) fn answer(shared: &Shared, request: &Request) -> Polite {
         ("server/discover", true) => Polite::Result(discover(&script)),
         ("server/discover", false) => answer_probe(script.era),
         ("subscriptions/listen", true) => {
-            let filter = request.params.get("notifications");
+            let filter = request.params.get("notifications").unwrap_or(&Value::Null);
+            if filter.get("taskIds").is_some() && !tasks::is_declared(request) {
+                return tasks::refuse_undeclared();
+            }
             Polite::Listen {
-                filter: acknowledge(&script, filter.unwrap_or(&Value::Null)),
+                filter: acknowledge(&script, filter),
             }
         }
         ("tools/list", _) => {
@@ -124,9 +137,9 @@ pub(super) fn answer(shared: &Shared, request: &Request) -> Polite {
             listing.page(&script, request, modern)
         }
         ("tools/call", _) => tools::call(shared, request, modern),
-        (method, _) => {
-            answer_capability(shared, request, modern).unwrap_or_else(|| unknown_method(method))
-        }
+        (method, _) => answer_capability(shared, request, modern)
+            .or_else(|| tasks::answer(shared, request, modern))
+            .unwrap_or_else(|| unknown_method(method)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a server offers besides tools, as it is now: it can change while the server runs.
+//! What a server offers besides tools, as it is now: it can change while the server runs. Its tasks too.
 //!
 //! A server in memory or over HTTP has one for all its connections and lives, as if it kept it in a
 //! database; a process has its own. Invariant: nobody holds the lock while he waits for anything.
@@ -9,11 +9,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::tasks::Tasks;
 use crate::script::Script;
 
 /// What a server offers besides tools, as it is now.
 #[derive(Debug, Default)]
-pub(crate) struct Stock(Mutex<State>);
+pub(crate) struct Stock {
+    state: Mutex<State>,
+    tasks: Tasks,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -35,7 +39,7 @@ struct Offers {
 
 impl Stock {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no holder panics")
+        self.state.lock().expect("no holder panics")
     }
 
     /// Offers what the script says, unless it is what the script before said: then what became of it.
@@ -50,6 +54,10 @@ impl Stock {
             state.origin = Some(offers.clone());
             state.now = offers;
         }
+    }
+
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     pub(super) fn count(&self, key: &str) {

@@ -44,7 +44,12 @@ pub(super) fn find_mismatch(seen: &Seen, request: &Request) -> Option<String> {
     let version = request.meta("io.modelcontextprotocol/protocolVersion");
     let named = matches!(
         request.method.as_str(),
-        "tools/call" | "resources/read" | "prompts/get"
+        "tools/call"
+            | "resources/read"
+            | "prompts/get"
+            | "tasks/get"
+            | "tasks/update"
+            | "tasks/cancel"
     );
     [
         ("MCP-Protocol-Version", version.and_then(Value::as_str)),

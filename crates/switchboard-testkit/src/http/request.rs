@@ -56,7 +56,8 @@ impl Seen {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         if let Some(method) = text(message.get("method")) {
             let params = message.get("params");
-            let subject = params.and_then(|params| params.get("name").or(params.get("uri")));
+            let keys = ["name", "uri", "taskId"];
+            let subject = params.and_then(|params| keys.iter().find_map(|key| params.get(key)));
             names.extend(text(subject).map(|subject| format!("{method} {subject}")));
             names.push(method);
         } else if message.get("id").is_some() {

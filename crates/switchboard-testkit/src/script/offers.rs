@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Script;
+use super::{Era, Script};
 
 /// What a server suggests for one argument of a prompt, or for one variable of a template.
 ///
@@ -41,6 +41,30 @@ pub struct Listening {
     pub ends_after: Option<u64>,
     /// How it ends then. Default `dropped`.
     pub ending: Ending,
+}
+
+/// How the tasks of a server go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Tasking {
+    /// How often a client shall ask, in milliseconds; null says nothing. Default 1000.
+    pub poll_ms: Option<u64>,
+    /// After how many milliseconds a task is forgotten; null: never. A legacy client may say otherwise.
+    /// Default null.
+    pub ttl_ms: Option<u64>,
+    /// A step takes as long as `pollMs`, and whoever wants to know is told of each. Default false: a step
+    /// is made each time the client asks.
+    pub by_time: bool,
+}
+
+impl Default for Tasking {
+    fn default() -> Self {
+        Self {
+            poll_ms: Some(1000),
+            ttl_ms: None,
+            by_time: false,
+        }
+    }
 }
 
 /// How a server ends a `subscriptions/listen`.
@@ -191,6 +215,27 @@ impl Script {
                 .collect(),
         });
         self.declare("completions", json!({}))
+    }
+
+    /// Adds the tool `research`, which runs as a task where the client knows tasks: `topic`, `steps`, `ask`
+    /// for input half way, and `fail` in the end. How often it ran is counted as `ran research`.
+    pub fn research(self) -> Self {
+        let script = self.raw_tool(super::tool("research"));
+        let legacy = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+        let modern = json!({"io.modelcontextprotocol/tasks": {}});
+        match script.era {
+            Era::Modern => script.declare("extensions", modern),
+            Era::Both => script
+                .declare("extensions", modern)
+                .declare("tasks", legacy),
+            _ => script.declare("tasks", legacy),
+        }
+    }
+
+    /// Sets how tasks go on.
+    pub fn tasking(mut self, tasking: Tasking) -> Self {
+        self.tasking = tasking;
+        self
     }
 
     /// Resources cannot be subscribed to.

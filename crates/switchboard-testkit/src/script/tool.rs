@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// A well-formed tool. Those that the polite server knows (`echo`, `add`, `sleep` and the ones that change
 /// what is offered: `set_resource`, `add_resource`, `remove_resource`, `touch_resources`, `touch_prompts`,
-/// `updates_flood`) get the schema of what it does under that name; any other takes an object of whatever
+/// `updates_flood`; and `research`, which can be a task) get the schema of what it does under that name; any other takes an object of whatever
 /// shape.
 pub fn tool(name: &str) -> Value {
     let text = || json!({"type": "string"});
@@ -32,11 +32,25 @@ pub fn tool(name: &str) -> Value {
             }),
             json!(["count"]),
         ),
+        "research" => (
+            json!({
+                "topic": text(),
+                "steps": {"type": "integer", "minimum": 1},
+                "ask": {"type": "boolean"},
+                "fail": {"type": "boolean"},
+            }),
+            json!([]),
+        ),
         _ => (json!({}), json!([])),
     };
-    json!({
+    let mut tool = json!({
         "name": name,
         "description": format!("The scripted tool {name}."),
         "inputSchema": {"type": "object", "properties": properties, "required": required},
-    })
+    });
+    if let (Some(tool), "research") = (tool.as_object_mut(), name) {
+        let support = json!({"taskSupport": "optional"});
+        tool.insert("execution".to_owned(), support);
+    }
+    tool
 }

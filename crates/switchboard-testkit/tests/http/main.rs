@@ -16,3 +16,4 @@ mod proxy;
 mod raw;
 mod server;
 mod sse;
+mod tasks;

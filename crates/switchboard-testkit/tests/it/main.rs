@@ -18,3 +18,4 @@ mod process;
 mod sandbox;
 mod script;
 mod subscriptions;
+mod tasks;

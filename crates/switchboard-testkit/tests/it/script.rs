@@ -103,6 +103,7 @@ fn a_script_survives_the_way_through_json() {
     .completion_when("greet", "name", [("style", "loud")], ["Ada"])
     .honouring(json!({"toolsListChanged": true}))
     .listening_until(3, Ending::Result)
+    .research()
     .instructions("be nice")
     .paged(2, Cursors::EmptyFirst)
     .serial()

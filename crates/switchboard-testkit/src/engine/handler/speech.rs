@@ -93,6 +93,7 @@ impl Handler {
                 self.shared.unwatch(&self.scope, &uri);
                 self.reply(&json!({})).await
             }
+            Polite::AwaitTask { id } => self.await_task(&id).await,
             Polite::Change { change, result } => self.change(change, &result).await,
             Polite::Silence => self.pause(std::future::pending()).await,
             Polite::Exit(code) => self.end(Ended::Exited(code)),
@@ -132,6 +133,7 @@ impl Handler {
             Change::Announce { method, params } => {
                 self.shared.announce(method, params.as_ref()).await?;
             }
+            Change::Follow { id, modern } => self.follow_task(id, modern),
             Change::Flood(flood) => {
                 let shared = Arc::clone(&self.shared);
                 self.shared.spawn(async move {

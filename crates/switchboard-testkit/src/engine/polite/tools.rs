@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::audience::{PROMPTS_CHANGED, RESOURCES_CHANGED, UPDATED};
-use super::{Change, Polite, Request, Shared, insert, text_result};
+use super::{Change, Polite, Request, Shared, insert, tasks, text_result};
 use crate::script::resource;
 
 pub(super) fn call(shared: &Shared, request: &Request, modern: bool) -> Polite {
@@ -42,6 +42,7 @@ pub(super) fn call(shared: &Shared, request: &Request, modern: bool) -> Polite {
             let directory = std::env::current_dir().unwrap_or_default();
             text(&directory.to_string_lossy())
         }
+        "research" => tasks::research(shared, request, modern),
         other => change(shared, request, other, modern)
             .unwrap_or_else(|| failure(&format!("no script for {other}"), modern)),
     }
