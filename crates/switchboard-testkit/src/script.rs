@@ -33,7 +33,8 @@ pub struct Script {
     /// Instructions to the model; absent unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Capabilities, sent as they stand. Default: tools with `listChanged`. A method that belongs to a
+    /// Capabilities, sent as they stand. Default: tools with `listChanged`, and where the script is read
+    /// from JSON ([`Script::from_json`]) those that go with what it offers. A method that belongs to a
     /// capability which is not here is unknown, tools excepted.
     pub capabilities: Value,
     /// Cache hint of a modern server, sent as it stands; null leaves it out. Default 60000.
@@ -222,9 +223,14 @@ impl Script {
 
 /// Reading and writing scripts.
 impl Script {
-    /// Reads a script.
+    /// Reads a script. One that says nothing of capabilities gets those that go with what it offers.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        let script: Self = serde_json::from_str(text)?;
+        let written: Value = serde_json::from_str(text)?;
+        Ok(match written.get("capabilities") {
+            Some(_) => script,
+            None => script.declare_offers(),
+        })
     }
 
     /// The script as JSON on one line, fit for an argument of the child process.

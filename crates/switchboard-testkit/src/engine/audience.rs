@@ -21,7 +21,7 @@ pub(super) const UPDATED: &str = "notifications/resources/updated";
 pub(super) const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 pub(super) const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const TASKS: &str = "notifications/tasks";
-const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+pub(super) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
 /// Who hears what no request asked for.
 #[derive(Debug, Default)]

@@ -159,7 +159,7 @@ impl Script {
     /// `resources/read` answers, as it stands; `changes` is `"onRead"` or `{"everyMs": n}`.
     pub fn raw_resource(mut self, resource: Value) -> Self {
         self.resources.push(resource);
-        self.declare("resources", json!({"subscribe": true, "listChanged": true}))
+        self.declare_offers()
     }
 
     /// Adds a template; what it stands for is read as a text that names the variables.
@@ -171,7 +171,7 @@ impl Script {
     /// Adds a template that is listed as it stands. `text`, with its variables filled in, is what it holds.
     pub fn raw_template(mut self, template: Value) -> Self {
         self.resource_templates.push(template);
-        self.declare("resources", json!({"subscribe": true, "listChanged": true}))
+        self.declare_offers()
     }
 
     /// Adds the well-formed prompt of that name, see [`prompt`].
@@ -183,7 +183,7 @@ impl Script {
     /// `prompts/get` answers.
     pub fn raw_prompt(mut self, prompt: Value) -> Self {
         self.prompts.push(prompt);
-        self.declare("prompts", json!({"listChanged": true}))
+        self.declare_offers()
     }
 
     /// Suggests values for an argument of a prompt, or a variable of a template.
@@ -214,22 +214,13 @@ impl Script {
                 .map(|(name, value)| (own(name), own(value)))
                 .collect(),
         });
-        self.declare("completions", json!({}))
+        self.declare_offers()
     }
 
     /// Adds the tool `research`, which runs as a task where the client knows tasks: `topic`, `steps`, `ask`
     /// for input half way, and `fail` in the end. How often it ran is counted as `ran research`.
     pub fn research(self) -> Self {
-        let script = self.raw_tool(super::tool("research"));
-        let legacy = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
-        let modern = json!({"io.modelcontextprotocol/tasks": {}});
-        match script.era {
-            Era::Modern => script.declare("extensions", modern),
-            Era::Both => script
-                .declare("extensions", modern)
-                .declare("tasks", legacy),
-            _ => script.declare("tasks", legacy),
-        }
+        self.raw_tool(super::tool("research")).declare_offers()
     }
 
     /// Sets how tasks go on.
@@ -259,11 +250,39 @@ impl Script {
         self
     }
 
-    pub(super) fn declare(mut self, capability: &str, value: Value) -> Self {
-        if let Value::Object(capabilities) = &mut self.capabilities {
-            capabilities
-                .entry(capability.to_owned())
-                .or_insert_with(|| value);
+    /// Adds the capabilities that go with what is offered, where there are none of that name.
+    pub(super) fn declare_offers(mut self) -> Self {
+        let has_resources = !self.resources.is_empty() || !self.resource_templates.is_empty();
+        let mut tools = self.tools.iter();
+        let has_tasks = tools.any(|tool| tool.get("name").is_some_and(|name| name == "research"));
+        let is_legacy = self.era != Era::Modern;
+        let is_modern = matches!(self.era, Era::Modern | Era::Both);
+        for (is_offered, name, value) in [
+            (
+                has_resources,
+                "resources",
+                json!({"subscribe": true, "listChanged": true}),
+            ),
+            (
+                !self.prompts.is_empty(),
+                "prompts",
+                json!({"listChanged": true}),
+            ),
+            (!self.completions.is_empty(), "completions", json!({})),
+            (
+                has_tasks && is_legacy,
+                "tasks",
+                json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}),
+            ),
+            (
+                has_tasks && is_modern,
+                "extensions",
+                json!({"io.modelcontextprotocol/tasks": {}}),
+            ),
+        ] {
+            if let (true, Value::Object(capabilities)) = (is_offered, &mut self.capabilities) {
+                capabilities.entry(name.to_owned()).or_insert(value);
+            }
         }
         self
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// A well-formed tool. Those that the polite server knows (`echo`, `add`, `sleep` and the ones that change
-/// what is offered: `set_resource`, `add_resource`, `remove_resource`, `touch_resources`, `touch_prompts`,
+/// what is offered: `set_resource`, `add_resource`, `remove_resource`, `touch_resources`, `touch_prompts`, `touch_tools`,
 /// `updates_flood`; and `research`, which can be a task) get the schema of what it does under that name; any other takes an object of whatever
 /// shape.
 pub fn tool(name: &str) -> Value {

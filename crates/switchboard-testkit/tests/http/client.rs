@@ -142,11 +142,12 @@ impl Wire {
             .find_map(|key| params[key].as_str());
         let name = name.map(str::to_owned);
         headers.extend(name.as_deref().map(|name| ("Mcp-Name", name)));
-        let capabilities = params["_capabilities"].take();
+        let fields = params.as_object_mut().unwrap();
+        let capabilities = fields.remove("_capabilities");
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities":
-                if capabilities.is_null() { json!({}) } else { capabilities },
+                capabilities.unwrap_or_else(|| json!({})),
         });
         let body = self.request(method, params).to_string();
         self.send("POST /mcp", &headers, body.as_bytes()).await;

@@ -45,6 +45,12 @@ fn every_step_can_be_written_in_json() {
         {"count": "calls"},
         {"writeFile": {"path": "f", "text": "t"}},
         {"setTools": [{"name": 1}]},
+        {"setResources": [{"uri": 1}]},
+        {"setPrompts": [{"name": 1}]},
+        {"setResource": {"uri": "demo://a", "text": "t"}},
+        {"flood": {"uri": "demo://a", "count": 10, "perSecond": 5}},
+        {"flood": {"method": "m", "count": 10}},
+        {"endListening": "result"},
         {"exit": 3},
         "abort",
         "closeStdout",
@@ -84,6 +90,23 @@ fn what_is_left_out_of_a_step_has_a_default() {
         }),
     ];
     assert_eq!(steps, expected);
+}
+
+#[test]
+fn a_script_in_json_has_the_capabilities_of_its_offers_unless_it_says_others() {
+    let offers = json!({
+        "resources": [{"uri": "demo://a"}],
+        "prompts": [{"name": "greet"}],
+        "tools": [tool("research")],
+    });
+    let read = |script: &serde_json::Value| Script::from_json(&script.to_string()).unwrap();
+    let derived = read(&offers).capabilities;
+    let mut names: Vec<_> = derived.as_object().unwrap().keys().cloned().collect();
+    names.sort();
+    assert_eq!(names, ["prompts", "resources", "tasks", "tools"]);
+    let mut silent = offers;
+    silent["capabilities"] = json!({"tools": {}});
+    assert_eq!(read(&silent).capabilities, json!({"tools": {}}));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::audience::{PROMPTS_CHANGED, RESOURCES_CHANGED, UPDATED};
+use super::super::audience::{PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED, UPDATED};
 use super::{Change, Polite, Request, Shared, insert, tasks, text_result};
 use crate::script::resource;
 
@@ -68,6 +68,7 @@ fn change(shared: &Shared, request: &Request, tool: &str, modern: bool) -> Optio
         "set_resource" | "remove_resource" => failure(&format!("there is no {uri}"), modern),
         "touch_resources" => announce(RESOURCES_CHANGED, None),
         "touch_prompts" => announce(PROMPTS_CHANGED, None),
+        "touch_tools" => announce(TOOLS_CHANGED, None),
         "updates_flood" => {
             let arguments = request.params.get("arguments").cloned().unwrap_or_default();
             let Ok(flood) = serde_json::from_value(arguments) else {
