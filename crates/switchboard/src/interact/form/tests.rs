@@ -188,10 +188,7 @@ fn e1_fields_for_secrets_are_flagged() {
     for (name, schema) in [
         ("name", json!({"type": "string"})),
         ("keyword", json!({"type": "string"})),
-        (
-            "spinning",
-            json!({"type": "string", "title": "Opinion on pins and needles?"}),
-        ),
+        ("opinion", json!({"type": "string", "title": "What spins?"})),
         ("hasPassword", json!({"type": "boolean"})),
         ("tokenKind", json!({"type": "string", "enum": ["a"]})),
     ] {
