@@ -82,6 +82,23 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         data: Option<Json>,
     },
+    /// A server logs more than is passed on.
+    LogSkipped {
+        /// Which server.
+        server: ServerName,
+        /// How many messages were left out within a second.
+        count: u64,
+    },
+    /// A server asks people or models too often. What is beyond the limit is answered without them;
+    /// this is told once for a row of such requests.
+    RequestsLimited {
+        /// Which server.
+        server: ServerName,
+        /// What it asks for: `elicitation/create` or `sampling/createMessage`.
+        method: String,
+        /// How many a minute it may.
+        per_minute: usize,
+    },
     /// A call was permitted and is on its way.
     CallStarted {
         /// Which call.

@@ -201,6 +201,16 @@ impl Host {
         self.shared.events.subscribe()
     }
 
+    /// Tells servers that the folders they may work in have changed; they ask for them anew. Modern
+    /// ones ask whenever they need to know.
+    pub fn announce_roots(&self) {
+        for server in self.shared.handles.load().values() {
+            if let Some(session) = server.session() {
+                session.announce_roots();
+            }
+        }
+    }
+
     /// The status of every server, in the order in which they were configured.
     pub fn status(&self) -> Vec<ServerStatus> {
         let catalog = self.catalog();

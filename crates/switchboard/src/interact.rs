@@ -6,7 +6,9 @@
 mod address;
 mod elicitation;
 mod form;
+mod roots;
 mod sampling;
+mod turns;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,9 +16,13 @@ use std::pin::Pin;
 pub use address::{Address, AddressWarning};
 pub use elicitation::{ElicitAnswer, ElicitMode, Elicitation};
 pub use form::{Choice, Field, FieldKind, Form, Misfit, TextFormat};
+pub use roots::Root;
 pub use sampling::{ContextWish, Sampling};
 
-use serde::Serialize;
+pub(crate) use elicitation::cancelled;
+pub(crate) use roots::WithFolders;
+pub(crate) use turns::{TooMany, Turns, Turnstile};
+
 use serde_json::{Map, Value};
 
 use crate::call::{CallContext, Denial};
@@ -62,7 +68,10 @@ pub trait Interaction: Send + Sync + 'static {
         ))))
     }
 
-    /// A server asks where it may work (`roots/list`).
+    /// A server asks where it may work (`roots/list`). See [`Host::announce_roots`] for when that
+    /// changes.
+    ///
+    /// [`Host::announce_roots`]: crate::Host::announce_roots
     fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
         let _ = server;
         Box::pin(std::future::ready(Vec::new()))
@@ -160,27 +169,6 @@ impl PermissionAnswer {
             Self::Allow => Ok(()),
             Self::Deny => Err(Denial::Person),
             Self::NobodyToAsk => Err(Denial::NobodyToAsk),
-        }
-    }
-}
-
-/// A folder that a server may work in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Root {
-    /// A `file://` URI.
-    pub uri: String,
-    /// A name for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-}
-
-impl Root {
-    /// A folder by its `file://` URI.
-    pub fn new(uri: impl Into<String>) -> Self {
-        Self {
-            uri: uri.into(),
-            name: None,
         }
     }
 }

@@ -55,6 +55,8 @@ pub struct Limits {
     pub samplings_per_minute: usize,
     /// How many tokens a completion for a server may have; a server that asks for more gets fewer.
     pub sampling_tokens: u64,
+    /// How many log messages of one server are passed on in a second; the rest is counted.
+    pub log_messages_per_second: usize,
     /// How many progress notes may wait for a caller that is slow to take them.
     pub progress_backlog: usize,
     /// How many events may wait for a slow listener before it is told that it missed some.
@@ -78,6 +80,9 @@ const MIB: usize = 1024 * KIB;
 
 /// More than anybody counts to, and as much as a semaphore or a channel can.
 pub(crate) const MOST: usize = Semaphore::MAX_PERMITS >> 3;
+
+/// More than anybody is asked in a minute: each is remembered for that long.
+const MOST_PER_MINUTE: usize = 10_000;
 
 /// Deeper nesting than this is refused whatever [`Limits::json_depth`] says.
 pub(crate) const DEEPEST_JSON: usize = 128;
@@ -107,6 +112,7 @@ impl Default for Limits {
             questions_per_minute: 10,
             samplings_per_minute: 10,
             sampling_tokens: 8_192,
+            log_messages_per_second: 100,
             progress_backlog: 64,
             event_backlog: 1_024,
             content_blocks: 10_000,
@@ -122,6 +128,12 @@ impl Limits {
     /// What would overflow elsewhere is merely very large.
     pub(crate) fn within_reason(mut self) -> Self {
         self.json_depth = self.json_depth.min(DEEPEST_JSON);
+        for rate in [
+            &mut self.questions_per_minute,
+            &mut self.samplings_per_minute,
+        ] {
+            *rate = (*rate).min(MOST_PER_MINUTE);
+        }
         for count in [
             &mut self.calls_per_server,
             &mut self.calls_in_flight,
@@ -154,6 +166,9 @@ pub struct Deadlines {
     pub silence: Duration,
     /// How long it may take to answer that.
     pub sign_of_life: Duration,
+    /// How long a call waits for the server to say that an address it wants visited was, once the
+    /// user has agreed to go there. Then it is sent once more in any case.
+    pub visit: Duration,
     /// How long a child may take to leave after its stdin was closed, and a remote server to take
     /// leave.
     pub exit_after_eof: Duration,
@@ -172,6 +187,7 @@ impl Default for Deadlines {
             connect: Duration::from_secs(10),
             silence: Duration::from_secs(30),
             sign_of_life: Duration::from_secs(10),
+            visit: Duration::from_secs(5 * 60),
             exit_after_eof: Duration::from_secs(2),
             exit_after_term: Duration::from_secs(2),
         }
@@ -192,6 +208,7 @@ impl Deadlines {
             &mut self.connect,
             &mut self.silence,
             &mut self.sign_of_life,
+            &mut self.visit,
             &mut self.exit_after_eof,
             &mut self.exit_after_term,
         ] {

@@ -7,6 +7,7 @@ mod content;
 mod error;
 mod json;
 mod lifecycle;
+mod log;
 mod prompt;
 mod resource;
 mod tool;
@@ -19,6 +20,7 @@ pub use json::Json;
 pub use lifecycle::{
     Era, Implementation, ProtocolVersion, ServerCapabilities, ServerHello, UnknownVersion,
 };
+pub use log::{LogLevel, UnknownLogLevel};
 pub use prompt::{
     Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role, UnknownRole,
 };

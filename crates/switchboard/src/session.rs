@@ -10,6 +10,7 @@ pub(crate) mod inquiry;
 mod life;
 pub(crate) mod listed;
 mod local;
+mod logs;
 pub(crate) mod pace;
 mod peer;
 pub(crate) mod remote;
@@ -17,6 +18,7 @@ mod request;
 mod rounds;
 mod table;
 mod timekeeper;
+mod visits;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,14 +31,16 @@ use crate::auth::login::LoginWanted;
 use crate::budget::Budget;
 use crate::event::EventSink;
 use crate::id::ServerName;
-use crate::interact::{Interaction, Offers};
+use crate::interact::{Interaction, Offers, Turns};
 use crate::limits::{LARGE, Limits, legible};
-use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, ServerHello};
+use crate::mcp::{
+    CallToolResult, Era, ErrorObject, Implementation, LogLevel, Progress, ServerHello,
+};
 use crate::server::status::Stage;
 use crate::telemetry::{Redactor, WireTap};
 use crate::wire::Problem;
 use crate::wire::decode::{self, NoResult, Page};
-use crate::wire::encode::Round;
+use crate::wire::encode::{self, Round};
 
 use changes::Change;
 pub(crate) use connection::{Connection, Streams};
@@ -210,6 +214,10 @@ pub(crate) struct SessionContext {
     /// Who we say we are.
     pub(crate) client: Implementation,
     pub(crate) interaction: Arc<dyn Interaction>,
+    /// Of the server, whichever session it asks in.
+    pub(crate) turns: Arc<Turns>,
+    /// From which level on servers are asked to send what they log.
+    pub(crate) log_level: Option<LogLevel>,
     pub(crate) events: EventSink,
     pub(crate) tap: Option<Arc<dyn WireTap>>,
     pub(crate) redactor: Redactor,
@@ -346,6 +354,41 @@ impl Session {
             Self::Streamable(streamable) => Some(streamable.peer()),
             Self::EventStream(stream) => Some(stream.peer()),
             Self::Local(_) => None,
+        }
+    }
+
+    /// Tells a legacy server from which level on its log is wanted, where it has one.
+    pub(crate) async fn set_log_level(&self, patience: Patience) {
+        let Some(peer) = self.peer() else { return };
+        let has_log = peer
+            .hello()
+            .is_some_and(|hello| hello.version.era() == Era::Legacy && hello.capabilities.logging);
+        let Some(level) = peer.context.log_level.filter(|_| has_log) else {
+            return;
+        };
+        let inquiry = Inquiry::new("logging/setLevel", patience).with("level", level.as_str());
+        let answer = self.inquire(&inquiry).await;
+        if let Err(error) = answer {
+            tracing::debug!(server = %peer.context.server, %error, "the log level was not set");
+        }
+    }
+
+    /// Tells the server that the folders it may work in have changed, if it was told that it would be.
+    pub(crate) fn announce_roots(&self) {
+        let is_told = self.peer().is_some_and(|peer| {
+            let version = peer.version();
+            version.is_some_and(|version| version.era() == Era::Legacy)
+                && peer.context.offers().roots
+        });
+        if !is_told {
+            return;
+        }
+        let line = encode::notification("notifications/roots/list_changed", None::<()>);
+        match self {
+            Self::Text(connection) => connection.say(line),
+            Self::Streamable(streamable) => streamable.say(line),
+            Self::EventStream(stream) => stream.say(line),
+            Self::Local(_) => {}
         }
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
 use switchboard::{
-    BoxFuture, ElicitAnswer, Elicitation, Host, Interaction, Offers, PermissionAnswer,
+    BoxFuture, ElicitAnswer, Elicitation, Host, Interaction, Limits, Offers, PermissionAnswer,
     PermissionQuestion, Readiness, Root, Sampling, mcp::ErrorObject,
 };
 use switchboard_testkit::{MemoryServer, Script, Step};
@@ -108,7 +108,7 @@ async fn what_is_offered_is_answered() {
         let capabilities = &server.received_with("initialize")[0]["params"]["capabilities"];
         assert_eq!(
             *capabilities,
-            json!({"elicitation": {}, "sampling": {}, "roots": {}})
+            json!({"elicitation": {}, "sampling": {}, "roots": {"listChanged": true}})
         );
     }
 }
@@ -169,7 +169,10 @@ async fn a_flood_of_questions_is_bounded() {
         thinks: Duration::from_secs(1_000),
         ..everything()
     };
+    let mut limits = Limits::default();
+    limits.questions_per_minute = 1_000;
     let host: Host = permissive()
+        .limits(limits)
         .interaction(slow)
         .stream_server("s", InMemory(server.clone()))
         .start()

@@ -226,6 +226,7 @@ async fn a_state_goes_back_as_it_was_written() {
     assert!(received.contains(&format!(r#""requestState":{written},"#)));
 }
 
+/// E9: a server that asks for ever.
 #[tokio::test(start_paused = true)]
 async fn the_rounds_of_a_call_are_counted() {
     let steps = [required(&json!({"a": question("a?")}), &json!("s"))];
@@ -333,6 +334,7 @@ async fn what_cannot_be_answered_fails_the_call_and_nobody_is_asked() {
     }
 }
 
+/// E11: two questions of one name.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_stands_twice_is_no_question() {
     let asked = r#"{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required","inputRequests":

@@ -56,6 +56,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         };
         let mut session = session;
         let mut redeliveries = 0;
+        let mut was_visited = false;
         loop {
             let delivered = match &mut call.on_progress {
                 None => session.call_tool(&request).await,
@@ -65,6 +66,16 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
                 Ok(result) => break Ok(result),
                 Err(error) => error,
             };
+            if let RequestError::Refused(refusal) = &error
+                && !was_visited
+                && let Some(thought) =
+                    Box::pin(session.visit(refusal, host.deadlines().visit)).await
+            {
+                // It was not carried out: it goes once more, and people's time does not count.
+                was_visited = true;
+                request.patience = request.patience.without(thought);
+                continue;
+            }
             let next = Box::pin(next_session(&error, &session, found, end, redeliveries)).await;
             let Some(next) = next else {
                 break Err(Box::pin(call_error(error, found, end - began)).await);

@@ -22,9 +22,9 @@ use crate::catalog::Publisher;
 use crate::content::spill::Spill;
 use crate::event::EventSink;
 use crate::id::ServerName;
-use crate::interact::{Interaction, Nobody};
+use crate::interact::{Interaction, Nobody, WithFolders};
 use crate::limits::{Deadlines, Limits};
-use crate::mcp::Implementation;
+use crate::mcp::{Implementation, LogLevel};
 use crate::network::Network;
 use crate::permission::{Policy, Rule};
 use crate::server::connect::Endpoint;
@@ -50,6 +50,8 @@ pub struct HostBuilder {
     servers: Vec<Wanted>,
     rules: Vec<Rule>,
     interaction: Arc<dyn Interaction>,
+    folders: Vec<PathBuf>,
+    log_level: Option<LogLevel>,
     limits: Limits,
     deadlines: Deadlines,
     variables: Variables,
@@ -94,6 +96,8 @@ impl Default for HostBuilder {
             servers: Vec::new(),
             rules: Vec::new(),
             interaction: Arc::new(Nobody),
+            folders: Vec::new(),
+            log_level: None,
             limits: Limits::default(),
             deadlines: Deadlines::default(),
             variables: Variables::new(),
@@ -166,6 +170,20 @@ impl HostBuilder {
     /// Who answers questions. Without anybody, what would be asked is denied.
     pub fn interaction(mut self, interaction: impl Interaction) -> Self {
         self.interaction = Arc::new(interaction);
+        self
+    }
+
+    /// Asks servers to send what they log from this level on, as [events](Host::events) and to
+    /// `tracing`. Without it none is asked; some send what they like.
+    pub fn server_log_level(mut self, level: LogLevel) -> Self {
+        self.log_level = Some(level);
+        self
+    }
+
+    /// Folders that servers are told they may work in (roots), by their absolute paths, besides those
+    /// that the [interaction](Self::interaction) has.
+    pub fn folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
+        self.folders.extend(folders.into_iter().map(Into::into));
         self
     }
 
@@ -306,7 +324,8 @@ impl HostBuilder {
             catalog: Arc::new(Publisher::new(events.clone())),
             policy: super::ArcSwap::from_pointee(Policy::new(self.rules)),
             interaction: match self.profile {
-                Profile::Local => self.interaction,
+                Profile::Local if self.folders.is_empty() => self.interaction,
+                Profile::Local => Arc::new(WithFolders::new(&self.folders, self.interaction)),
                 Profile::Server => Arc::new(Nobody),
             },
             permits: Semaphore::new(limits.calls_in_flight),
@@ -322,6 +341,7 @@ impl HostBuilder {
                 directory: self.directory,
                 memory: self.memory,
                 tap: self.tap,
+                log_level: self.log_level,
                 retries: self.retries,
                 host_profile: self.profile,
                 network: Arc::new(self.network),

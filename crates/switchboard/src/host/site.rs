@@ -19,8 +19,9 @@ use super::Shared;
 use crate::auth::AuthProvider;
 use crate::catalog::Stand;
 use crate::id::ServerName;
+use crate::interact::Turns;
 use crate::limits::{Deadlines, MOST};
-use crate::mcp::Implementation;
+use crate::mcp::{Implementation, LogLevel};
 use crate::network::Network;
 use crate::server::backoff::{Backoff, Policy as RetryPolicy};
 use crate::server::connect::{Endpoint, Site};
@@ -42,6 +43,7 @@ pub(crate) struct Sites {
     pub(super) directory: Option<PathBuf>,
     pub(super) memory: Arc<dyn ServerMemory>,
     pub(super) tap: Option<Arc<dyn WireTap>>,
+    pub(super) log_level: Option<LogLevel>,
     pub(super) retries: Retries,
     pub(super) host_profile: HostProfile,
     pub(super) network: Arc<Network>,
@@ -236,6 +238,8 @@ impl Plot {
             budget: host.budget.clone(),
             client: sites.client.clone(),
             interaction: Arc::clone(&host.interaction),
+            turns: Arc::new(Turns::new(&host.limits)),
+            log_level: sites.log_level,
             events: host.events.clone(),
             tap: sites.tap.clone(),
             redactor: redactor(&endpoint, &sites.variables),

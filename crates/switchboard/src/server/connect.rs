@@ -28,7 +28,8 @@ use crate::mcp::{Era, ServerHello};
 use crate::network::Network;
 use crate::session::remote::{Courier, EventStream, Health, Streamable};
 use crate::session::{
-    Connection, Failed, LocalSession, RequestError, Session, SessionContext, SessionEnd, Streams,
+    Connection, Failed, LocalSession, Patience, RequestError, Session, SessionContext, SessionEnd,
+    Streams,
 };
 use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
@@ -353,6 +354,7 @@ async fn attempt(
         Ok(Ok(hello)) => {
             if let Some(hello) = hello {
                 establish(&live.session, hello, site).await;
+                ask_for_log(&live.session, site);
                 live.attempt.handshake = Some(opened.elapsed());
             }
             return Ok(live);
@@ -409,6 +411,15 @@ async fn establish(session: &Session, mut hello: ServerHello, site: &Site) {
         Session::Streamable(streamable) => streamable.establish(hello).await,
         Session::EventStream(stream) => stream.establish(hello),
         Session::Local(_) => {}
+    }
+}
+
+/// Asks for the server's log where that is wanted. Nothing waits for the answer.
+fn ask_for_log(session: &Session, site: &Site) {
+    if site.context.log_level.is_some() {
+        let (session, patience) = (session.clone(), Patience::within(site.deadlines.list));
+        site.tasks
+            .spawn(async move { session.set_log_level(patience).await });
     }
 }
 

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::SessionContext;
 use super::peer::Voice;
 use crate::event::Event;
-use crate::interact::{Elicitation, Offers, Sampling};
+use crate::interact::{self, Elicitation, Offers, Root, Sampling, TooMany, Turnstile};
 use crate::mcp::{ErrorObject, Json};
 use crate::sync::lock;
 use crate::wire::{RequestId, decode, encode};
@@ -76,6 +76,11 @@ impl Inbound {
         Some(cancel)
     }
 
+    /// Does something on behalf of the server that ends by itself.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work);
+    }
+
     pub(super) fn done(&self, id: &RequestId) {
         lock(&self.open).remove(id.as_json());
     }
@@ -133,32 +138,6 @@ pub(super) fn take<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params
     });
 }
 
-/// Passes a log message of the server on, if there is anybody to hear it.
-pub(super) fn log(context: &SessionContext, params: &[u8]) {
-    if !context.events.has_listeners() && !tracing::enabled!(tracing::Level::INFO) {
-        return;
-    }
-    let Some(mut message) = decode::log_message(params) else {
-        return;
-    };
-    message.data = message
-        .data
-        .and_then(|data| context.redactor.redact_json(data))
-        .map(|data| decode::shortened(data, decode::LOG_BYTES));
-    tracing::info!(
-        server = %context.server,
-        level = message.level,
-        data = message.data.as_ref().map(Json::as_str).unwrap_or_default(),
-        "server logs"
-    );
-    context.events.send(|| Event::ServerLogged {
-        server: context.server.clone(),
-        level: message.level,
-        logger: message.logger,
-        data: message.data,
-    });
-}
-
 /// Reads what a server asks; what it may not ask in this way is refused.
 pub(super) fn read<'a>(
     context: &'a SessionContext,
@@ -176,24 +155,71 @@ pub(super) fn read<'a>(
     }
 }
 
-/// Asks whoever can be asked.
+/// Asks whoever can be asked, when it is this question's turn.
 pub(super) async fn ask(
     context: &SessionContext,
     question: Question<'_>,
 ) -> Result<Value, ErrorObject> {
-    let interaction = &context.interaction;
+    let SessionContext {
+        server,
+        interaction,
+        turns,
+        ..
+    } = context;
     match question {
         Question::Roots => {
-            let roots = interaction.roots(&context.server).await;
+            let mut roots = interaction.roots(server).await;
+            roots.retain(|root| is_fit(root, context));
             Ok(json!({ "roots": roots }))
         }
-        Question::Sample(request) => interaction.sample(request).await,
+        Question::Sample(request) => {
+            let turnstile = &turns.samplings;
+            let Ok(_turn) = turnstile.pass().await.inspect_err(|too_many| {
+                tell(context, "sampling/createMessage", turnstile, *too_many);
+            }) else {
+                let text = format!(
+                    "more than {} completions a minute (limit `samplings_per_minute`)",
+                    turnstile.per_minute
+                );
+                return Err(ErrorObject::new(ErrorObject::INTERNAL, text));
+            };
+            interaction.sample(request).await
+        }
         Question::Elicit(question) => {
+            let turnstile = &turns.questions;
+            let Ok(_turn) = turnstile.pass().await.inspect_err(|too_many| {
+                tell(context, "elicitation/create", turnstile, *too_many);
+            }) else {
+                return Ok(interact::cancelled());
+            };
             let mode = question.mode.clone();
             let answer = interaction.elicit(question).await;
-            Ok(answer.into_result(&mode, &context.server))
+            Ok(answer.into_result(&mode, server))
         }
     }
+}
+
+/// Tells that a server asks too often, once for a row of requests.
+fn tell(context: &SessionContext, method: &str, turnstile: &Turnstile, too_many: TooMany) {
+    if !too_many.is_first {
+        return;
+    }
+    let (server, per_minute) = (&context.server, turnstile.per_minute);
+    tracing::warn!(%server, method, per_minute, "the server asks too often: nobody is asked");
+    context.events.send(|| Event::RequestsLimited {
+        server: server.clone(),
+        method: method.to_owned(),
+        per_minute,
+    });
+}
+
+fn is_fit(root: &Root, context: &SessionContext) -> bool {
+    let is_valid = root.is_valid();
+    if !is_valid {
+        let (server, uri) = (&context.server, &root.uri);
+        tracing::warn!(%server, uri, "not a `file://` URI: the server is not told of this root");
+    }
+    is_valid
 }
 
 fn reply<V: Voice>(voice: &Arc<V>, id: &RequestId, answer: Result<&Value, &ErrorObject>) {

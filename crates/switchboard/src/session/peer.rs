@@ -12,6 +12,8 @@ use tokio_util::task::TaskTracker;
 use super::changes::{Change, Changes};
 use super::inbound::{self, Inbound};
 use super::life::Life;
+use super::logs::{self, LogPace};
+use super::visits::Visits;
 use super::{RequestError, SessionContext, SessionEnd, wait_for_end};
 use crate::budget::Held;
 use crate::mcp::{Era, Progress, ProtocolVersion, ServerHello};
@@ -29,6 +31,8 @@ pub(super) struct Peer {
     hello: OnceLock<ServerHello>,
     pub(super) inbound: Inbound,
     pub(super) changes: Changes,
+    pub(super) logs: Arc<LogPace>,
+    pub(super) visits: Visits,
     ended: watch::Sender<Option<SessionEnd>>,
     /// Cancelled when the session is over.
     pub(super) stop: CancellationToken,
@@ -53,6 +57,8 @@ impl Peer {
             hello: OnceLock::new(),
             inbound: Inbound::new(tasks.clone(), context.limits.inbound_requests),
             changes: Changes::default(),
+            logs: Arc::default(),
+            visits: Visits::default(),
             ended: watch::Sender::new(None),
             stop,
             context,
@@ -89,6 +95,7 @@ impl Peer {
     ) -> Meta<'a> {
         let offers = self.context.offers();
         Meta::new(version, &self.context.client, offers, token, trace)
+            .log_level(self.context.log_level)
     }
 
     pub(super) fn tap(&self, direction: Direction, line: &[u8]) {
@@ -116,7 +123,8 @@ impl Peer {
             "notifications/tools/list_changed" => self.changes.note(Change::Tools),
             "notifications/resources/list_changed" => self.changes.note(Change::Resources),
             "notifications/prompts/list_changed" => self.changes.note(Change::Prompts),
-            "notifications/message" => inbound::log(&self.context, params),
+            "notifications/message" => logs::take(self, params),
+            "notifications/elicitation/complete" => self.visits.end(params),
             "notifications/cancelled" => self.inbound.cancel(params),
             _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
         }

@@ -77,11 +77,11 @@ pub(super) async fn list(host: &Host, of: OfServer) -> Result<ToolAnswer, ToolFa
             "{left_out} more resources were left out (limit `result_text_bytes`); ask for one server"
         ));
     }
-    Ok(with_notes(answer(&listed)?, notes))
+    Ok(with_notes(answer(&listed)?, &notes))
 }
 
 /// The answer is exact; what else there is to say stands behind it.
-fn with_notes(answer: ToolAnswer, notes: Vec<String>) -> ToolAnswer {
+fn with_notes(answer: ToolAnswer, notes: &[String]) -> ToolAnswer {
     match answer {
         ToolAnswer::Text(text) if !notes.is_empty() => {
             let notes = notes.iter().map(|note| format!("[{}]", sanitize(note)));

@@ -12,7 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::RequestId;
 use crate::interact::Offers;
-use crate::mcp::{ErrorObject, Implementation, Json, ProtocolVersion, ServerCapabilities};
+use crate::mcp::{
+    ErrorObject, Implementation, Json, LogLevel, ProtocolVersion, ServerCapabilities,
+};
 
 #[derive(Serialize)]
 struct Request<'a, P> {
@@ -220,6 +222,7 @@ struct SelfDescription<'a> {
     version: ProtocolVersion,
     client: &'a Implementation,
     capabilities: Capabilities,
+    log_level: Option<LogLevel>,
 }
 
 /// What a server may ask for in answer to a request.
@@ -230,7 +233,7 @@ struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
     sampling: Option<Sampling>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    roots: Option<Plain>,
+    roots: Option<Roots>,
 }
 
 #[derive(Serialize)]
@@ -247,6 +250,14 @@ struct Sampling {
     tools: Option<Plain>,
 }
 
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Roots {
+    /// Whether changes are announced; there is no such thing in the modern era.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_changed: Option<bool>,
+}
+
 /// Offered, without anything more to say about it.
 #[derive(Default, Serialize)]
 struct Plain {}
@@ -261,7 +272,7 @@ impl From<Offers> for Capabilities {
             sampling: offers.sampling.then(|| Sampling {
                 tools: offers.sampling_tools.then(Plain::default),
             }),
-            roots: offers.roots.then(Plain::default),
+            roots: offers.roots.then(Roots::default),
         }
     }
 }
@@ -279,12 +290,21 @@ impl<'a> Meta<'a> {
             version,
             client,
             capabilities: offers.into(),
+            log_level: None,
         });
         Self {
             token,
             traceparent,
             described,
         }
+    }
+
+    /// Asks for what the server logs meanwhile, from this level on, in the era that asks for it so.
+    pub(crate) fn log_level(mut self, level: Option<LogLevel>) -> Self {
+        if let Some(described) = &mut self.described {
+            described.log_level = level;
+        }
+        self
     }
 
     /// It goes with every call, so its own keys are not written by way of `serde`.
@@ -305,6 +325,10 @@ impl<'a> Meta<'a> {
             write(text, described.client);
             text.extend_from_slice(br#","io.modelcontextprotocol/clientCapabilities":"#);
             write(text, &described.capabilities);
+            if let Some(level) = described.log_level {
+                text.extend_from_slice(br#","io.modelcontextprotocol/logLevel":"#);
+                value::string(text, level.as_str());
+            }
         }
         match text.get_mut(begin) {
             Some(comma) => *comma = b'{',
@@ -339,6 +363,9 @@ pub(crate) fn initialize(
         && let Some(elicitation) = &mut capabilities.elicitation
     {
         elicitation.form = None;
+    }
+    if let Some(roots) = &mut capabilities.roots {
+        roots.list_changed = Some(true);
     }
     json!({
         "protocolVersion": version.as_str(),
