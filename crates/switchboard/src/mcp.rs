@@ -25,4 +25,4 @@ pub use prompt::{
     Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role, UnknownRole,
 };
 pub use resource::{ReadResourceResult, Resource, ResourceTemplate};
-pub use tool::{CallToolResult, Hint, Progress, Tool, ToolAnnotations};
+pub use tool::{CallToolResult, Hint, Progress, TaskSupport, Tool, ToolAnnotations};

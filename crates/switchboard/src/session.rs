@@ -17,6 +17,7 @@ pub(crate) mod remote;
 mod request;
 mod rounds;
 mod table;
+mod tasks;
 mod timekeeper;
 mod visits;
 
@@ -50,6 +51,7 @@ use listed::Listed;
 pub(crate) use local::LocalSession;
 use peer::{Peer, Voice};
 use remote::{EventStream, Streamable};
+pub(crate) use tasks::Errand;
 
 /// What is known of a request that ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -233,7 +235,8 @@ impl SessionContext {
 /// A tool call as it goes to a server.
 #[derive(Debug)]
 pub(crate) struct ToolRequest<'a> {
-    pub(crate) tool: &'a str,
+    /// Which tool, and what is known of the call beyond this session.
+    pub(crate) errand: &'a dyn Errand,
     pub(crate) arguments: &'a Map<String, Value>,
     pub(crate) trace: Option<&'a str>,
     pub(crate) patience: Patience,
@@ -317,7 +320,7 @@ impl Session {
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
         // In a block of its own, so that nothing of it takes room while questions are answered.
-        let asked = {
+        let unfinished = {
             let (answer, limits) = match self {
                 Self::Text(connection) => {
                     (connection.call_tool(request).await?, connection.limits())
@@ -333,18 +336,24 @@ impl Session {
                 Self::Local(local) => return Box::pin(local.call_tool(request)).await,
             };
             let most = limits.content_blocks;
-            let decoded = if answer.text.len() > LARGE {
+            let decoded = if let Some(task) = tasks::created(self, request, &answer) {
+                task.map_err(NoResult::Unusable)
+                    .and_then(|task| Err(NoResult::Task(task)))
+            } else if answer.text.len() > LARGE {
                 Box::pin(aside(move || decode::call_tool_result(&answer, most))).await?
             } else {
                 decode::call_tool_result(&answer, most)
             };
             match decoded {
                 Ok(result) => return Ok(result),
-                Err(NoResult::Unusable(problem)) => return Err(RequestError::Unusable(problem)),
-                Err(NoResult::InputRequired(asked)) => asked,
+                Err(unfinished) => unfinished,
             }
         };
-        rounds::go_on(self, request, asked).await
+        match unfinished {
+            NoResult::InputRequired(asked) => rounds::go_on(self, request, asked).await,
+            NoResult::Task(task) => tasks::follow(self, request, task).await,
+            NoResult::Unusable(problem) => Err(RequestError::Unusable(problem)),
+        }
     }
 
     /// What is known of the server on the other side of a wire.

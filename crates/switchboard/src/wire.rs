@@ -85,6 +85,16 @@ impl Answer {
             .map_err(|_| Problem::malformed("the result is not an object"))
     }
 
+    /// An object in the result, as if it had been answered by itself.
+    fn part(&self, part: &[u8]) -> Option<Self> {
+        let place = scan::place_in(&self.text, part);
+        (place.start <= place.end && place.end <= self.text.len()).then(|| Self {
+            text: self.text.slice(place),
+            shape: Shape::unseen(self.shape.is_exact),
+            _held: None,
+        })
+    }
+
     /// A part of the result, to be carried along.
     fn json(&self, part: &[u8]) -> Option<Json> {
         if self.shape.is_exact {

@@ -165,7 +165,10 @@ async fn a_question_is_answered_and_the_call_sent_again() {
     };
     assert_ne!(first["id"], second["id"]);
     assert_eq!(second["params"]["_meta"]["progressToken"], second["id"]);
-    let capabilities = json!({"elicitation": {"form": {}}, "sampling": {}, "roots": {}});
+    let extensions = json!({"io.modelcontextprotocol/tasks": {}});
+    let capabilities = json!({
+        "elicitation": {"form": {}}, "sampling": {}, "roots": {}, "extensions": extensions,
+    });
     for call in &calls {
         let params = &call["params"];
         assert_eq!(params["name"], "ask");

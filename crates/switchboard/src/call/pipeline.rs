@@ -22,11 +22,11 @@ use crate::event::Event;
 use crate::host::Shared;
 use crate::id::{CallId, Revision, ToolId};
 use crate::interact::{BoxFuture, PermissionQuestion};
-use crate::mcp::{CallToolResult, ErrorObject};
+use crate::mcp::{CallToolResult, ErrorObject, TaskSupport};
 use crate::permission::{Action, Subject};
 use crate::server::ServerHandle;
 use crate::server::state::State;
-use crate::session::{Delivery, Patience, RequestError, Session, SessionEnd, ToolRequest};
+use crate::session::{Delivery, Errand, Patience, RequestError, Session, SessionEnd, ToolRequest};
 
 /// For callers who set no deadline; servers have their own.
 const FAR_AWAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -47,7 +47,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         let session = session_of(host, &found.server, end).await?;
         still_the_same(host, found)?;
         let mut request = ToolRequest {
-            tool: found.tool.id.tool.as_str(),
+            errand: found,
             arguments,
             trace: call.context.trace.as_deref(),
             patience: Patience::until(end, host.deadlines().idle),
@@ -134,11 +134,26 @@ impl Drop for Told<'_> {
 }
 
 /// A tool that was found, and where.
+#[derive(Debug)]
 struct Found {
     /// The state of the catalog in which it was found.
     revision: Revision,
     tool: Arc<CatalogTool>,
     server: Arc<ServerHandle>,
+}
+
+impl Errand for Found {
+    fn tool(&self) -> &str {
+        self.tool.id.tool.as_str()
+    }
+
+    fn needs_task(&self) -> bool {
+        self.tool.definition.task_support == TaskSupport::Required
+    }
+
+    fn successor<'a>(&'a self, of: &'a Session, until: Instant) -> BoxFuture<'a, Option<Session>> {
+        Box::pin(self.server.successor(of, until))
+    }
 }
 
 /// Finds the tool and its server. A server that is still starting, or dormant, is waited for.

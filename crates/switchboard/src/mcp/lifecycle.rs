@@ -160,6 +160,10 @@ pub struct ServerCapabilities {
     pub logging: bool,
     /// It completes arguments.
     pub completions: bool,
+    /// It runs tool calls as tasks for whoever asks for that (2025-11-25).
+    pub tasks: bool,
+    /// Such tasks can be cancelled.
+    pub tasks_cancel: bool,
     /// All of it as sent.
     #[serde(skip)]
     pub raw: Option<Json>,

@@ -1,6 +1,6 @@
 //! Tools and what comes of calling one.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{ContentBlock, Json};
 use crate::wire::decode;
@@ -26,6 +26,12 @@ pub struct Tool {
     /// What the server says of the tool's behaviour.
     #[serde(skip_serializing_if = "ToolAnnotations::is_empty")]
     pub annotations: ToolAnnotations,
+    /// Whether it runs as a task (2025-11-25); in the modern era servers decide that call by call.
+    #[serde(
+        rename = "execution",
+        skip_serializing_if = "TaskSupport::is_forbidden"
+    )]
+    pub task_support: TaskSupport,
     /// Extension data, carried through.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
@@ -41,6 +47,7 @@ impl Tool {
             input_schema,
             output_schema: None,
             annotations: ToolAnnotations::default(),
+            task_support: TaskSupport::default(),
             meta: None,
         }
     }
@@ -72,6 +79,48 @@ impl<'de> Deserialize<'de> for Tool {
         let raw = Json::deserialize(deserializer)?;
         decode::tool(raw.as_str().as_bytes(), &mut Vec::new())
             .map_err(|(_, why)| serde::de::Error::custom(why))
+    }
+}
+
+/// Whether a tool of a 2025-11-25 server is called as a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskSupport {
+    /// Never: it is called plainly. What goes without saying.
+    #[default]
+    Forbidden,
+    /// Either way; it is called plainly.
+    Optional,
+    /// Always.
+    Required,
+}
+
+impl TaskSupport {
+    /// Whether that need not be said.
+    fn is_forbidden(&self) -> bool {
+        *self == Self::Forbidden
+    }
+
+    /// How the protocol spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::Optional => "optional",
+            Self::Required => "required",
+        }
+    }
+}
+
+impl Serialize for TaskSupport {
+    /// As the object `execution` of a tool.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Execution {
+            task_support: &'static str,
+        }
+        let task_support = self.as_str();
+        Execution { task_support }.serialize(serializer)
     }
 }
 

@@ -141,7 +141,15 @@ impl Connection {
         };
         self.request(ask, move |id| {
             let meta = self.peer.meta(Some(id), call.trace);
-            encode::call_tool(id, call.tool, call.arguments, call.round, &meta)
+            let task = self.peer.task_time(call);
+            encode::call_tool(
+                id,
+                call.errand.tool(),
+                call.arguments,
+                call.round,
+                task,
+                &meta,
+            )
         })
     }
 

@@ -144,6 +144,16 @@ impl Patience {
         self
     }
 
+    /// How much of it is left, if nobody takes their time.
+    pub(crate) fn left(self) -> Duration {
+        (self.began + self.total).saturating_duration_since(Instant::now())
+    }
+
+    /// How long it waits without a sign of life, if not for all of its time.
+    pub(crate) fn idle(self) -> Option<Duration> {
+        self.idle
+    }
+
     pub(crate) fn start(self, life: &Life) -> Wait {
         Wait {
             patience: self,
@@ -197,6 +207,18 @@ impl Wait {
             after: most_idle.filter(|_| idle).unwrap_or(total),
             idle,
         })
+    }
+
+    /// What is left of the patience after a sign of life that concerns this wait alone.
+    pub(crate) fn after_sign(&self, life: &Life) -> Patience {
+        let Patience { began, total, idle } = self.patience;
+        let thought = life.thought().saturating_sub(self.thought_before);
+        let now = Instant::now();
+        Patience {
+            began: now,
+            total: (began + total + thought).saturating_duration_since(now),
+            idle,
+        }
     }
 
     /// When patience runs out as things stand.

@@ -66,7 +66,7 @@ impl LocalSession {
                 Ok(answer) => answer.map_err(RequestError::Refused),
                 Err(_) => Err(RequestError::Refused(ErrorObject::new(
                     ErrorObject::INTERNAL,
-                    format!("the tool {} panicked", request.tool),
+                    format!("the tool {} panicked", request.errand.tool()),
                 ))),
             },
             expired = wait.run_out(&self.life) => Err(RequestError::TimedOut {

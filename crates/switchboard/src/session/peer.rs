@@ -14,11 +14,11 @@ use super::inbound::{self, Inbound};
 use super::life::Life;
 use super::logs::{self, LogPace};
 use super::visits::Visits;
-use super::{RequestError, SessionContext, SessionEnd, wait_for_end};
+use super::{RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
 use crate::budget::Held;
 use crate::mcp::{Era, Progress, ProtocolVersion, ServerHello};
 use crate::telemetry::Direction;
-use crate::wire::encode::Meta;
+use crate::wire::encode::{Meta, TaskTime};
 use crate::wire::line::LetGo;
 use crate::wire::{Problem, RequestId, decode};
 
@@ -96,6 +96,25 @@ impl Peer {
         let offers = self.context.offers();
         Meta::new(version, &self.context.client, offers, token, trace)
             .log_level(self.context.log_level)
+    }
+
+    /// Whether it is a server of 2025-11-25 that runs tool calls as tasks.
+    fn runs_tasks(&self) -> bool {
+        self.hello.get().is_some_and(|hello| {
+            hello.version == ProtocolVersion::V2025_11_25 && hello.capabilities.tasks
+        })
+    }
+
+    /// For how long this call is to be a task, if it has to be one and can.
+    pub(super) fn task_time(&self, call: &ToolRequest<'_>) -> Option<TaskTime> {
+        (call.errand.needs_task() && self.runs_tasks()).then(|| TaskTime::of(call.patience.left()))
+    }
+
+    /// Does something on behalf of the session that nobody waits for, unless nothing runs any more.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.inbound.spawn(work);
+        }
     }
 
     pub(super) fn tap(&self, direction: Direction, line: &[u8]) {

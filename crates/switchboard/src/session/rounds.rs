@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::inbound::{self, Topic};
@@ -83,11 +83,27 @@ pub(super) async fn next(
     Ok((round, patience.without(thought)))
 }
 
-/// Has all questions of one round answered, one after the other: people read them.
+/// What follows from what was asked in one round.
 async fn answer(peer: &Peer, asked: InputRequired, number: usize) -> Result<Round, RequestError> {
+    if asked.requests.is_empty() {
+        let longer = u32::try_from(number).unwrap_or(u32::MAX);
+        tokio::time::sleep(BREATHER.saturating_mul(longer)).await;
+    }
+    Ok(Round {
+        number,
+        responses: answers(peer, asked.requests).await?,
+        state: asked.state,
+    })
+}
+
+/// Has all questions answered, one after the other: people read them.
+pub(super) async fn answers(
+    peer: &Peer,
+    requests: Vec<InputRequest>,
+) -> Result<Map<String, Value>, RequestError> {
     let offers = peer.context.offers();
-    let mut questions = Vec::with_capacity(asked.requests.len());
-    for request in asked.requests {
+    let mut questions = Vec::with_capacity(requests.len());
+    for request in requests {
         // Before anybody is asked: what cannot be answered in full is not sent.
         let Some(topic) = Topic::of(&request.method, offers) else {
             let method: String = request.method.chars().take(SHOWN).collect();
@@ -99,21 +115,13 @@ async fn answer(peer: &Peer, asked: InputRequired, number: usize) -> Result<Roun
         let question = inbound::read(&peer.context, topic, &params).map_err(refused)?;
         questions.push((key, question));
     }
-    if questions.is_empty() {
-        let longer = u32::try_from(number).unwrap_or(u32::MAX);
-        tokio::time::sleep(BREATHER.saturating_mul(longer)).await;
-    }
     let mut responses = Map::with_capacity(questions.len());
     for (key, question) in questions {
         let answer = inbound::ask(&peer.context, question).await;
         let answer = answer.map_err(refused)?;
         responses.insert(key, answer);
     }
-    Ok(Round {
-        number,
-        responses,
-        state: asked.state,
-    })
+    Ok(responses)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
@@ -121,12 +129,12 @@ fn refused(error: ErrorObject) -> RequestError {
     malformed(format!("what it asks for was refused: {error}"))
 }
 
-fn malformed(what: impl Into<String>) -> RequestError {
+pub(super) fn malformed(what: impl Into<String>) -> RequestError {
     RequestError::Unusable(Problem::Malformed(what.into()))
 }
 
 /// A later round that was not sent belongs to a call that the server knows of.
-fn known_to_the_server(error: RequestError) -> RequestError {
+pub(super) fn known_to_the_server(error: RequestError) -> RequestError {
     let delivery = Delivery::Unknown;
     match error {
         RequestError::Lost {

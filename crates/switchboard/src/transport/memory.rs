@@ -46,7 +46,7 @@ pub struct LocalCall<'a> {
 impl<'a> LocalCall<'a> {
     pub(crate) fn new(request: &ToolRequest<'a>, life: &'a Life) -> Self {
         Self {
-            tool: request.tool,
+            tool: request.errand.tool(),
             arguments: request.arguments,
             progress: request.progress.clone(),
             life,

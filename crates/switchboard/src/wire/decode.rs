@@ -7,6 +7,7 @@ mod freshness;
 mod input;
 mod listing;
 mod offered;
+mod task;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,6 +20,7 @@ pub(crate) use freshness::Freshness;
 pub(crate) use input::{InputRequest, InputRequired, NoResult, asked_in};
 pub(crate) use listing::{Item, LeftOut, Page, page, prompt, resource, resource_template, tool};
 pub(crate) use offered::{completion, prompt_result, resource_result};
+pub(crate) use task::{Task, TaskStatus, created_task, task};
 
 use super::scan::NotJson;
 use super::{Answer, Problem, scan};
@@ -183,6 +185,7 @@ fn capabilities(bytes: &[u8]) -> ServerCapabilities {
             }
             b"logging" => found.logging = offered,
             b"completions" => found.completions = offered,
+            b"tasks" => (found.tasks, found.tasks_cancel) = task::capability(value),
             _ => {}
         }
     });

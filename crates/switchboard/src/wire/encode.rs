@@ -5,6 +5,8 @@
 
 mod value;
 
+use std::time::Duration;
+
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -49,6 +51,7 @@ pub(crate) fn call_tool(
     tool: &str,
     arguments: &Map<String, Value>,
     round: Option<&Round>,
+    kept_for: Option<TaskTime>,
     meta: &Meta<'_>,
 ) -> Vec<u8> {
     let mut text = Vec::with_capacity(512);
@@ -61,10 +64,28 @@ pub(crate) fn call_tool(
     if let Some(round) = round {
         round.write(&mut text);
     }
+    if let Some(TaskTime { millis }) = kept_for {
+        text.extend_from_slice(br#","task":{"ttl":"#);
+        write(&mut text, &millis);
+        text.push(b'}');
+    }
     text.extend_from_slice(br#","_meta":"#);
     meta.write(&mut text);
     text.extend_from_slice(b"}}\n");
     text
+}
+
+/// How long a server of 2025-11-25 is asked to keep the task that it makes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskTime {
+    millis: u64,
+}
+
+impl TaskTime {
+    pub(crate) fn of(time: Duration) -> Self {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self { millis }
+    }
 }
 
 /// Any request with parameters of its own; `_meta` only where there is something in it.
@@ -225,7 +246,7 @@ struct SelfDescription<'a> {
     log_level: Option<LogLevel>,
 }
 
-/// What a server may ask for in answer to a request.
+/// What a server may ask for, or do instead, in answer to a request.
 #[derive(Serialize)]
 struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -234,6 +255,7 @@ struct Capabilities {
     sampling: Option<Sampling>,
     #[serde(skip_serializing_if = "Option::is_none")]
     roots: Option<Roots>,
+    extensions: Extensions,
 }
 
 #[derive(Serialize)]
@@ -248,6 +270,13 @@ struct Elicitation {
 struct Sampling {
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Plain>,
+}
+
+/// The extensions of the protocol that work here.
+#[derive(Default, Serialize)]
+struct Extensions {
+    #[serde(rename = "io.modelcontextprotocol/tasks")]
+    tasks: Plain,
 }
 
 #[derive(Default, Serialize)]
@@ -273,6 +302,7 @@ impl From<Offers> for Capabilities {
                 tools: offers.sampling_tools.then(Plain::default),
             }),
             roots: offers.roots.then(Roots::default),
+            extensions: Extensions::default(),
         }
     }
 }

@@ -80,6 +80,14 @@ impl Shape {
     /// The results of the protocol have no more than this, unless a server adds its own.
     const MOST: usize = 6;
 
+    /// Of an object of which nothing but this is known.
+    pub(crate) fn unseen(is_exact: bool) -> Self {
+        Self {
+            is_exact,
+            ..Self::default()
+        }
+    }
+
     fn note(&mut self, object: &[u8], key: &[u8], value: &[u8]) {
         let member = span(object, key).zip(span(object, value));
         match (member, self.members.get_mut(self.count)) {

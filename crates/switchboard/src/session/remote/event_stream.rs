@@ -144,7 +144,15 @@ impl EventStream {
     ) -> Result<Answer, RequestError> {
         self.request(Kind::Ordinary, call.patience, call.progress.clone(), |id| {
             let meta = self.peer.meta(Some(id), call.trace);
-            encode::call_tool(id, call.tool, call.arguments, call.round, &meta)
+            let task = self.peer.task_time(call);
+            encode::call_tool(
+                id,
+                call.errand.tool(),
+                call.arguments,
+                call.round,
+                task,
+                &meta,
+            )
         })
         .await
     }

@@ -282,15 +282,23 @@ impl Streamable {
     }
 
     async fn call_once(self: &Arc<Self>, call: &ToolRequest<'_>) -> Result<Answer, RequestError> {
-        let mirrors = lock(&self.mirrors).get(call.tool).cloned();
+        let mirrors = lock(&self.mirrors).get(call.errand.tool()).cloned();
         let topic = Topic {
-            name: Some(call.tool),
+            name: Some(call.errand.tool()),
             mirrored: mirrors.as_deref().map(|mirrors| (mirrors, call)),
             ..Topic::of("tools/call")
         };
         self.request(topic, call.patience, call.progress.clone(), |id| {
             let meta = self.peer.meta(Some(id), call.trace);
-            encode::call_tool(id, call.tool, call.arguments, call.round, &meta)
+            let task = self.peer.task_time(call);
+            encode::call_tool(
+                id,
+                call.errand.tool(),
+                call.arguments,
+                call.round,
+                task,
+                &meta,
+            )
         })
         .await
     }

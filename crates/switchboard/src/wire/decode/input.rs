@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{cut, json, text};
+use super::{Task, cut, json, task, text};
 use crate::mcp::Json;
 use crate::wire::{Answer, Problem, scan};
 
@@ -15,6 +15,8 @@ pub(crate) enum NoResult {
     Unusable(Problem),
     /// The server wants to know something first.
     InputRequired(Box<InputRequired>),
+    /// It is to be had later: the server made a task of the call.
+    Task(Box<Task>),
 }
 
 impl From<Problem> for NoResult {
@@ -54,20 +56,29 @@ pub(crate) fn asked_in(answer: &Answer) -> Result<Option<Box<InputRequired>>, Pr
     match no_result(answer, kind) {
         NoResult::InputRequired(asked) => Ok(Some(asked)),
         NoResult::Unusable(problem) => Err(problem),
+        NoResult::Task(_) => Err(Problem::malformed(
+            "a task, where only calls may become one",
+        )),
     }
 }
 
 /// What an answer is that is not complete.
 #[cold]
 pub(super) fn no_result(answer: &Answer, kind: &[u8]) -> NoResult {
-    if text(kind).as_deref() != Some("input_required") {
-        let kind = cut(String::from_utf8_lossy(kind).into_owned(), 100);
-        return Problem::malformed(format!("a result of the unknown type {kind}")).into();
-    }
-    match input_required(answer) {
-        Ok(asked) => NoResult::InputRequired(Box::new(asked)),
-        Err(problem) => problem.into(),
-    }
+    let read = match text(kind).as_deref() {
+        Some("input_required") => {
+            input_required(answer).map(|asked| NoResult::InputRequired(Box::new(asked)))
+        }
+        // The task has only begun: its end is not to be found here.
+        Some("task") => task(answer, 0).map(|task| NoResult::Task(Box::new(task))),
+        _ => {
+            let kind = cut(String::from_utf8_lossy(kind).into_owned(), 100);
+            Err(Problem::malformed(format!(
+                "a result of the unknown type {kind}"
+            )))
+        }
+    };
+    read.unwrap_or_else(NoResult::from)
 }
 
 fn input_required(answer: &Answer) -> Result<InputRequired, Problem> {
@@ -97,7 +108,7 @@ fn input_required(answer: &Answer) -> Result<InputRequired, Problem> {
     Ok(InputRequired { requests, state })
 }
 
-fn input_requests(written: &[u8]) -> Result<Vec<InputRequest>, Problem> {
+pub(super) fn input_requests(written: &[u8]) -> Result<Vec<InputRequest>, Problem> {
     let mut requests = Vec::new();
     let mut problem = None;
     let scanned = scan::members(written, |key, value| {

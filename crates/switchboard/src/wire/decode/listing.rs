@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::{Freshness, freshness, parse, scan, without_place};
-use crate::mcp::{Json, Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolAnnotations};
+use crate::mcp::{
+    Json, Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport, Tool, ToolAnnotations,
+};
 use crate::wire::{Answer, Problem};
 
 /// The longest name; the protocol suggests 128 for those of tools.
@@ -118,6 +120,7 @@ pub(crate) fn tool(
         input_schema: Option<Json>,
         output_schema: Option<Json>,
         annotations: Option<Json>,
+        execution: Option<Json>,
         #[serde(rename = "_meta")]
         meta: Option<Json>,
     }
@@ -148,8 +151,26 @@ pub(crate) fn tool(
     tool.title = written.title;
     tool.description = written.description;
     tool.output_schema = written.output_schema;
+    tool.task_support = written
+        .execution
+        .map_or(TaskSupport::Forbidden, |raw| task_support(&raw));
     tool.meta = written.meta;
     Ok(tool)
+}
+
+/// What is not understood goes without tasks.
+fn task_support(execution: &Json) -> TaskSupport {
+    let mut support = TaskSupport::Forbidden;
+    let _ = scan::members(execution.as_str().as_bytes(), |key, value| {
+        if *key == *b"taskSupport" {
+            support = match value {
+                b"\"required\"" => TaskSupport::Required,
+                b"\"optional\"" => TaskSupport::Optional,
+                _ => TaskSupport::Forbidden,
+            };
+        }
+    });
+    support
 }
 
 fn name_of(bytes: &[u8]) -> Option<String> {

@@ -1,0 +1,68 @@
+//! Calls that a server carries out as tasks: in its own time, and asked for again and again.
+//!
+//! A modern server decides by itself to answer a call with a task (extension
+//! `io.modelcontextprotocol/tasks`), and says all there is to know of it in answer to `tasks/get`.
+//! One of 2025-11-25 is asked for a task, hands the result over by `tasks/result`, and asks for
+//! input by requests of its own while that is open. Either way the task belongs to the server and
+//! not to the session: if the session is lost, the next one is asked for it.
+//!
+//! Invariant: a call that became a task is never *not sent*, so it is never sent again; and a task
+//! that nobody waits for any more is cancelled, if the server can still be told.
+
+mod cancel;
+mod course;
+
+use tokio::time::Instant;
+
+use super::rounds::malformed;
+use super::{RequestError, Session, ToolRequest};
+use crate::interact::BoxFuture;
+use crate::mcp::{CallToolResult, Era};
+use crate::wire::decode::{self, Task};
+use crate::wire::{Answer, Problem};
+use course::Course;
+
+/// What is known of a call beyond a session: what it is for, and to whom it goes.
+pub(crate) trait Errand: std::fmt::Debug + Sync {
+    /// The raw name of the tool.
+    fn tool(&self) -> &str;
+
+    /// Whether it has to be a task, with servers that are to be asked for one.
+    fn needs_task(&self) -> bool;
+
+    /// The session that follows one that was lost, if it comes about before `until`.
+    fn successor<'a>(&'a self, of: &'a Session, until: Instant) -> BoxFuture<'a, Option<Session>>;
+}
+
+/// The task that a server of 2025-11-25 made of a call that had to be one, if it did.
+pub(super) fn created(
+    session: &Session,
+    request: &ToolRequest<'_>,
+    answer: &Answer,
+) -> Option<Result<Box<Task>, Problem>> {
+    session.peer()?.task_time(request)?;
+    decode::created_task(answer)
+        .map(|task| task.map(Box::new))
+        .transpose()
+}
+
+/// Follows a task to its end.
+pub(super) fn follow<'a>(
+    session: &'a Session,
+    request: &'a ToolRequest<'a>,
+    task: Box<Task>,
+) -> BoxFuture<'a, Result<CallToolResult, RequestError>> {
+    Box::pin(async move {
+        if !is_modern(session) && !request.errand.needs_task() {
+            return Err(malformed(
+                "it is a task, which its version knows nothing of",
+            ));
+        }
+        Course::new(session, request, *task).run().await
+    })
+}
+
+fn is_modern(session: &Session) -> bool {
+    let hello = session.hello();
+    hello.is_some_and(|hello| hello.version.era() == Era::Modern)
+}

@@ -1,0 +1,49 @@
+//! What becomes of a task when nobody waits for it any more: its server is told.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::is_modern;
+use crate::session::Session;
+use crate::session::inquiry::Inquiry;
+use crate::session::life::Patience;
+
+/// How long the server may take to hear that.
+const TIME_TO_CANCEL: Duration = Duration::from_secs(10);
+
+/// A task that is waited for. Dropped while it may be running, it is cancelled.
+pub(super) struct Awaited {
+    /// The session that it is asked for on.
+    pub(super) session: Session,
+    pub(super) id: String,
+    pub(super) may_run: bool,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        if !self.may_run || !can_cancel(&self.session) {
+            return;
+        }
+        let Some(peer) = self.session.peer() else {
+            return;
+        };
+        let (session, id) = (self.session.clone(), std::mem::take(&mut self.id));
+        let mut cancelling = Box::pin(async move {
+            let patience = Patience::within(TIME_TO_CANCEL);
+            let inquiry = Inquiry::new("tasks/cancel", patience).about("taskId", &id);
+            if let Err(error) = session.inquire(&inquiry).await {
+                tracing::debug!(id, %error, "the task was not cancelled");
+            }
+        });
+        // It leaves at once if it can: what follows may be the end of the session.
+        if cancelling.as_mut().now_or_never().is_none() {
+            peer.spawn(cancelling);
+        }
+    }
+}
+
+fn can_cancel(session: &Session) -> bool {
+    let hello = session.hello();
+    is_modern(session) || hello.is_some_and(|hello| hello.capabilities.tasks_cancel)
+}
