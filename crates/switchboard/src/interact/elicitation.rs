@@ -12,6 +12,7 @@ use crate::content::limit::fit;
 use crate::content::sanitize;
 use crate::id::ServerName;
 use crate::mcp::{ErrorObject, Json};
+use crate::telemetry::Redactor;
 
 /// How much of a server's words is shown, in bytes.
 const MESSAGE_BYTES: usize = 4 * 1024;
@@ -56,25 +57,24 @@ pub enum ElicitAnswer {
 }
 
 impl<'a> Elicitation<'a> {
-    /// Reads what a server asks, if it asks for what it was offered.
+    /// Reads what a server asks, if it asks for what it was offered. The secrets that it was given
+    /// are masked, save in an address, which is shown as it is opened.
     pub(crate) fn read(
         server: &'a ServerName,
         params: &Json,
         offers: Offers,
+        redactor: &Redactor,
     ) -> Result<Self, ErrorObject> {
-        Self::try_read(server, params, offers)
+        object(params)
+            .and_then(|asked| Self::of(server, &masked(params, asked, redactor)?, offers))
             .map_err(|what| ErrorObject::new(ErrorObject::INVALID_PARAMS, what))
     }
 
-    fn try_read(server: &'a ServerName, params: &Json, offers: Offers) -> Result<Self, String> {
-        if params.as_str().len() > LONGEST_QUESTION {
-            return Err(format!(
-                "the question is longer than {LONGEST_QUESTION} bytes"
-            ));
-        }
-        let Ok(Value::Object(asked)) = params.to_value() else {
-            return Err("the question is not an object".to_owned());
-        };
+    fn of(
+        server: &'a ServerName,
+        asked: &Map<String, Value>,
+        offers: Offers,
+    ) -> Result<Self, String> {
         let mode = match asked.get("mode") {
             None | Some(Value::Null) => "form",
             Some(Value::String(mode)) => mode,
@@ -94,7 +94,7 @@ impl<'a> Elicitation<'a> {
                     Some(Value::String(url)) => Address::read(url)?,
                     _ => return Err("`url` is missing".to_owned()),
                 };
-                address.elicitation_id = id(&asked)?;
+                address.elicitation_id = id(asked)?;
                 ElicitMode::Url(address)
             }
             "form" | "url" => {
@@ -129,6 +129,38 @@ impl ElicitAnswer {
             (Self::Cancel, _) => cancelled(),
         }
     }
+}
+
+fn object(params: &Json) -> Result<Map<String, Value>, String> {
+    if params.as_str().len() > LONGEST_QUESTION {
+        return Err(format!(
+            "the question is longer than {LONGEST_QUESTION} bytes"
+        ));
+    }
+    match params.to_value() {
+        Ok(Value::Object(asked)) => Ok(asked),
+        _ => Err("the question is not an object".to_owned()),
+    }
+}
+
+/// The question without secrets, masked before anything of it is cut.
+fn masked(
+    params: &Json,
+    mut asked: Map<String, Value>,
+    redactor: &Redactor,
+) -> Result<Map<String, Value>, String> {
+    let clean = redactor.redact_json(params.clone());
+    let clean = clean.ok_or("the question cannot be read")?;
+    if clean == *params {
+        return Ok(asked);
+    }
+    let mut clean = object(&clean)?;
+    for key in ["url", "elicitationId"] {
+        if let Some(value) = asked.remove(key) {
+            clean.insert(key.to_owned(), value);
+        }
+    }
+    Ok(clean)
 }
 
 /// The answer to a question that nobody said yes or no to.

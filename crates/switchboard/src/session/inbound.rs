@@ -145,13 +145,17 @@ pub(super) fn read<'a>(
     params: &Json,
 ) -> Result<Question<'a>, ErrorObject> {
     let (server, offers) = (&context.server, context.offers());
+    let redactor = &context.redactor;
     match topic {
         Topic::Roots => Ok(Question::Roots),
         Topic::Sample => {
             let most_tokens = context.limits.sampling_tokens;
-            Sampling::read(server, params, offers, most_tokens).map(Question::Sample)
+            let masked = redactor.redact_json(params.clone()).ok_or_else(|| {
+                ErrorObject::new(ErrorObject::INVALID_PARAMS, "params cannot be read")
+            })?;
+            Sampling::read(server, &masked, offers, most_tokens).map(Question::Sample)
         }
-        Topic::Elicit => Elicitation::read(server, params, offers).map(Question::Elicit),
+        Topic::Elicit => Elicitation::read(server, params, offers, redactor).map(Question::Elicit),
     }
 }
 

@@ -134,10 +134,10 @@ fn read<'a>(peer: &'a Peer, refusal: &ErrorObject) -> Option<Vec<Elicitation<'a>
     if elicitations.is_empty() || elicitations.len() > MOST_VISITS {
         return None;
     }
-    let server = &peer.context.server;
+    let (server, redactor) = (&peer.context.server, &peer.context.redactor);
     let offers = peer.context.offers();
     let read = elicitations.into_iter().map(|written| {
-        let question = Elicitation::read(server, &written.into(), offers).ok()?;
+        let question = Elicitation::read(server, &written.into(), offers, redactor).ok()?;
         id(&question).is_some().then_some(question)
     });
     read.collect()

@@ -1,7 +1,10 @@
 //! Forms: typed, checked, clean.
 
 use serde_json::{Value, json};
-use switchboard::{ElicitAnswer, Offers};
+use switchboard::{ElicitAnswer, Offers, Readiness};
+use switchboard_testkit::{Script, Step};
+
+use crate::common::{child, launch, permissive};
 
 use crate::front::{ERAS, Front, accept, forms, told};
 
@@ -186,4 +189,35 @@ async fn a_question_without_words_or_of_unknown_kind_is_refused() {
             assert_eq!(front.questions(), []);
         }
     }
+}
+
+#[tokio::test]
+async fn a_secret_of_the_entry_is_masked_in_what_the_server_asks() {
+    let question = {
+        let mut question = form(&json!({"a": {"type": "string", "title": "hunter2-hunter2?"}}));
+        question["message"] = "hunter2-hunter2?".into();
+        question
+    };
+    let request = json!({"messages": [], "systemPrompt": "hunter2-hunter2"});
+    let script = Script::legacy().tool("ask").on(
+        "tools/call",
+        [
+            Step::ask(ELICIT, question),
+            Step::ask("sampling/createMessage", request),
+            Step::text("asked"),
+        ],
+    );
+    let front = Front::new(forms().sampling());
+    let config = child(&script, "asks-with-secrets").env("TOKEN", "hunter2-hunter2");
+    let host = permissive()
+        .interaction(front.clone())
+        .server(launch("s", config))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    host.call("mcp__s__ask", json!({})).await.unwrap();
+    host.shutdown().await;
+    assert_eq!(front.questions()[0].0, "***?");
+    assert_eq!(front.fields()[0].label(), "***?");
+    assert_eq!(front.samplings()[0].system_prompt.as_deref(), Some("***"));
 }
