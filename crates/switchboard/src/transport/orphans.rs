@@ -47,6 +47,27 @@ impl Adoption {
         Ok(Self { strangers })
     }
 
+    /// Does something during which orphans go to init, as they do without this.
+    ///
+    /// For what the user starts by way of this program and wants to keep, a browser for one: the work
+    /// starts a process which starts that and leaves. It is to be short: whatever a server lets go
+    /// meanwhile is found by its mark only.
+    pub fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
+        /// Goes on whatever comes of the work.
+        struct Paused;
+        impl Drop for Paused {
+            fn drop(&mut self) {
+                // It could be done before; there is nobody to tell that it no longer can.
+                let _ = become_subreaper(rustix::process::getpid());
+            }
+        }
+        let paused = Paused;
+        stop_being_subreaper();
+        let done = work();
+        drop(paused);
+        done
+    }
+
     pub(crate) fn strangers(&self) -> &[Pid] {
         &self.strangers
     }
@@ -56,6 +77,15 @@ impl Adoption {
 fn become_subreaper(own: Pid) -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(own))?)
 }
+
+#[cfg(target_os = "linux")]
+fn stop_being_subreaper() {
+    // If it fails, what is started is ended with the host: a pity, and no harm.
+    let _ = rustix::process::set_child_subreaper(None);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stop_being_subreaper() {}
 
 #[cfg(not(target_os = "linux"))]
 fn become_subreaper(_: Pid) -> io::Result<()> {
