@@ -10,10 +10,12 @@ use std::io::{self, Write as _};
 use switchboard::content::for_terminal;
 use switchboard::mcp::ToolAnnotations;
 use switchboard::permission::RuleScope;
-use switchboard::{BoxFuture, Interaction, PermissionAnswer, PermissionQuestion};
+use switchboard::{PermissionAnswer, PermissionQuestion};
 
 use crate::always::{Shelf, pattern};
+use crate::keyboard::{Keyboard, Typed};
 use crate::render::Screen;
+use crate::render::floor::Floor;
 use crate::render::style::{Paint, Style};
 
 /// Who answers.
@@ -29,6 +31,7 @@ enum Answers {
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     answers: Answers,
+    floor: Floor,
     /// Where *always* can be written to.
     shelves: Vec<Shelf>,
 }
@@ -41,17 +44,27 @@ impl Ask {
             false if screen.can_ask => Answers::Person(screen.side_style),
             false => Answers::Nobody,
         };
-        Self { answers, shelves }
+        Self {
+            answers,
+            floor: screen.floor.clone(),
+            shelves,
+        }
+    }
+
+    /// May this call be made?
+    pub(crate) async fn permit(&self, question: &PermissionQuestion<'_>) -> PermissionAnswer {
+        match self.answers {
+            Answers::Yes => PermissionAnswer::Allow,
+            Answers::Person(style) => self.ask(question, style).await,
+            Answers::Nobody => PermissionAnswer::NobodyToAsk,
+        }
     }
 
     async fn ask(&self, question: &PermissionQuestion<'_>, style: Style) -> PermissionAnswer {
         let form = self.form(question, style);
-        // Reading a line blocks; a thread may, and is left behind if the call is cancelled meanwhile.
-        let answer = tokio::task::spawn_blocking(move || form.fill_in()).await;
-        match answer {
-            Ok(Ok(answer)) => answer,
-            _ => PermissionAnswer::Deny,
-        }
+        let mut turn = self.floor.take().await;
+        let answer = form.fill_in(&mut turn).await;
+        answer.unwrap_or(PermissionAnswer::Deny)
     }
 
     fn form(&self, question: &PermissionQuestion<'_>, style: Style) -> Form {
@@ -67,18 +80,6 @@ impl Ask {
     }
 }
 
-impl Interaction for Ask {
-    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(async move {
-            match self.answers {
-                Answers::Yes => PermissionAnswer::Allow,
-                Answers::Person(style) => self.ask(&question, style).await,
-                Answers::Nobody => PermissionAnswer::NobodyToAsk,
-            }
-        })
-    }
-}
-
 /// One question, on its way to the person and back.
 struct Form {
     text: String,
@@ -90,23 +91,26 @@ struct Form {
 }
 
 impl Form {
-    fn fill_in(&self) -> io::Result<PermissionAnswer> {
+    async fn fill_in(&self, keyboard: &mut Keyboard) -> io::Result<PermissionAnswer> {
         let choices = if self.shelves.is_empty() {
             "[y/N]"
         } else {
             "[y]es, [a]lways, [N]o"
         };
         let choices = self.style.paint(Paint::Dim, choices);
-        let answer = read_answer(&format!("{}\nCall it? {choices} ", self.text))?;
+        let question = format!("{}\nCall it? {choices} ", self.text);
+        let Typed::Line(answer) = keyboard.ask(&question).await? else {
+            return Ok(PermissionAnswer::Deny);
+        };
         match reply(&answer) {
             Reply::Once => Ok(PermissionAnswer::Allow),
-            Reply::Always if !self.shelves.is_empty() => self.always(),
+            Reply::Always if !self.shelves.is_empty() => self.always(keyboard).await,
             Reply::Always | Reply::No => Ok(PermissionAnswer::Deny),
         }
     }
 
-    fn always(&self) -> io::Result<PermissionAnswer> {
-        let Some(shelf) = self.choose_shelf()? else {
+    async fn always(&self, keyboard: &mut Keyboard) -> io::Result<PermissionAnswer> {
+        let Some(shelf) = self.choose_shelf(keyboard).await? else {
             return Ok(PermissionAnswer::Deny);
         };
         let told = match shelf.allow(&self.pattern) {
@@ -124,15 +128,17 @@ impl Form {
     }
 
     /// Where the rule is to stand; `None`: nowhere, and then it is a no.
-    fn choose_shelf(&self) -> io::Result<Option<&Shelf>> {
+    async fn choose_shelf(&self, keyboard: &mut Keyboard) -> io::Result<Option<&Shelf>> {
         let [only] = self.shelves.as_slice() else {
             let choices = self.style.paint(Paint::Dim, "[L]ocal, [u]ser");
             let question = "Always in this project, or everywhere? ";
-            let answer = read_answer(&format!("{question}{choices} "))?;
+            let typed = keyboard.ask(&format!("{question}{choices} ")).await?;
+            // The end of the input is no answer; an empty line is.
+            let Typed::Line(answer) = typed else {
+                return Ok(None);
+            };
             let scope = match answer.trim().to_ascii_lowercase().as_str() {
-                // The end of the input is no answer; an empty line is.
-                "" if !answer.is_empty() => RuleScope::Local,
-                "l" | "local" => RuleScope::Local,
+                "" | "l" | "local" => RuleScope::Local,
                 "u" | "user" => RuleScope::User,
                 _ => return Ok(None),
             };

@@ -3,43 +3,36 @@
 //! The only place that does. The engine gets what it may know from here. Invariant: a strange
 //! environment is told about and never fatal, unless something was asked for by name.
 
+mod hosts;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy as _;
-use switchboard::content::{DirectorySpill, SpillHandle, for_terminal};
+use switchboard::content::{SpillHandle, for_terminal};
 use switchboard::mcp::Tool;
 use switchboard::permission::{Policy, Rule};
-use switchboard::{
-    Deadlines, Host, HostBuilder, Interaction, Limits, ServerMemory as _, memory_key,
-};
+use switchboard::{ServerMemory as _, memory_key};
 use switchboard_config::import::{Platform, Whereabouts};
 use switchboard_config::{
-    Admission, Approvals, ApprovalsFile, Diagnostic, Folders, HostConfig, Loaded, Places,
-    ProjectRules, Reading, Scope, ServerEntry, ServerName, Settings, Severity, Source, Sources,
-    Targets, Trust, Watcher, load, load_names, load_settings, managed_folder,
+    Admission, Approvals, ApprovalsFile, Diagnostic, Folders, Loaded, Places, ProjectRules,
+    Reading, Scope, ServerEntry, ServerName, Settings, Severity, Source, Sources, Targets, Trust,
+    Watcher, load, load_names, load_settings, managed_folder,
 };
 
 use crate::args::{GlobalArgs, RuleArg};
 use crate::custody::Custody;
 use crate::failure::{Failure, Kind};
 use crate::memory::FileMemory;
-use crate::network;
 use crate::programs;
+use crate::render::floor::Floor;
 use crate::render::style::Style;
 use crate::render::text::shell_word;
 use crate::render::{Format, Screen, Talk};
 use crate::settings;
 use crate::trace::{TraceFile, create_private};
-
-/// One listener, which looks at the state of things whenever it missed something. Room for events is
-/// made at the start, and more of it takes longer.
-const EVENT_BACKLOG: usize = 128;
-
-/// Roughly what a model's token is in text.
-const BYTES_PER_TOKEN: usize = 4;
 
 /// What surrounds one run.
 #[derive(Debug)]
@@ -260,66 +253,6 @@ impl Context {
         })
     }
 
-    /// A host of these entries that does one thing and leaves.
-    pub(crate) fn host_of(&self, servers: &Servers, entries: Vec<ServerEntry>) -> HostBuilder {
-        self.lasting_host_of(servers, entries).one_shot()
-    }
-
-    /// A host of these entries that stays, and in which servers come back.
-    pub(crate) fn lasting_host_of(
-        &self,
-        servers: &Servers,
-        entries: Vec<ServerEntry>,
-    ) -> HostBuilder {
-        let config = HostConfig { servers: entries };
-        let profile = servers.trust.profile();
-        let has_remote = config.servers.iter().any(|entry| {
-            let kind = entry.kind_name();
-            kind.is_some_and(|kind| !matches!(kind, "stdio" | "sdk"))
-        });
-        let mut host = self.host(servers);
-        if has_remote {
-            let (network, told) = network::from_variables(&self.variables);
-            for what in told {
-                self.screen.warn(&what, None);
-            }
-            host = host.network(network);
-        }
-        host.config(config, &servers.trust).profile(profile)
-    }
-
-    /// A host with all that it may know of its surroundings and was told by flags, without servers.
-    fn host(&self, servers: &Servers) -> HostBuilder {
-        self.bare_host()
-            .deadlines(self.deadlines(&servers.settings))
-            .limits(self.limits(&servers.settings))
-            .memory(self.memory())
-            .spill(self.spill())
-            .rules(self.rules(servers))
-    }
-
-    /// A host that nobody told anything.
-    pub(crate) fn bare_host(&self) -> HostBuilder {
-        let host = Host::builder()
-            .environment(self.variables.clone())
-            .directory(&self.directory);
-        let host = self.custody.over(host);
-        match &self.trace {
-            Some(trace) => host.wire_tap(Arc::clone(trace) as _),
-            None => host,
-        }
-    }
-
-    /// As [`Self::host_of`], with somebody to ask.
-    pub(crate) fn host_with(
-        &self,
-        servers: &Servers,
-        entries: Vec<ServerEntry>,
-        interaction: impl Interaction,
-    ) -> HostBuilder {
-        self.host_of(servers, entries).interaction(interaction)
-    }
-
     /// Every host was shut down: there is nothing left of any.
     pub(crate) fn hosts_have_ended(&self) {
         self.custody.end();
@@ -347,46 +280,6 @@ impl Context {
     /// Where the whole of a result lies that was cut.
     pub(crate) fn kept_result(&self, handle: &SpillHandle) -> PathBuf {
         self.spill().path(handle)
-    }
-
-    fn spill(&self) -> DirectorySpill {
-        DirectorySpill::new(self.cache.join("results"))
-    }
-
-    fn deadlines(&self, settings: &Settings) -> Deadlines {
-        let startup = self.number("MCP_TIMEOUT");
-        let call = self.number("MCP_TOOL_TIMEOUT");
-        settings::deadlines(settings, |key| match key {
-            "startup" => startup,
-            // Whoever names a limit means it: silence alone is not held against the server then.
-            "call" | "idle" => call,
-            _ => None,
-        })
-    }
-
-    fn limits(&self, settings: &Settings) -> Limits {
-        let mut defaults = Limits::default();
-        defaults.event_backlog = EVENT_BACKLOG;
-        // A person reads what they asked for, and pages through it themselves.
-        let longest = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
-        let longest = settings.bound("messageBytes", None, longest);
-        defaults.result_text_bytes = usize::try_from(longest).unwrap_or(usize::MAX);
-        let tokens = self.number("MAX_MCP_OUTPUT_TOKENS");
-        let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());
-        let typed = tokens.map(|tokens| tokens.saturating_mul(BYTES_PER_TOKEN));
-        settings::limits(settings, defaults, typed)
-    }
-
-    /// A whole number above 0 from the environment; anything else is warned about.
-    fn number(&self, name: &str) -> Option<u64> {
-        let text = self.variables.get(name).filter(|text| !text.is_empty())?;
-        let number = text.trim().parse().ok().filter(|number| *number > 0);
-        if number.is_none() {
-            self.screen.say(&format!(
-                "warning: {name}={text:?} is ignored: it is not a whole number above 0"
-            ));
-        }
-        number
     }
 }
 
@@ -594,6 +487,7 @@ impl Surroundings {
             side_columns: terminal_size::terminal_size_of(io::stderr()).map(columns),
             is_watched: stderr_is_terminal && !is_dumb,
             can_ask: stderr_is_terminal && io::stdin().is_terminal(),
+            floor: Floor::default(),
         }
     }
 }

@@ -64,6 +64,11 @@ impl Custody {
         }
     }
 
+    /// Who takes in orphans, if anybody does.
+    pub(crate) fn adoption(&self) -> Option<Adoption> {
+        self.adoption.clone()
+    }
+
     /// Every host has ended everything, and nobody has to look for what they left. To be said before
     /// they are dropped: meanwhile their guardians end, and are not waited for as long.
     pub(crate) fn end(&self) {

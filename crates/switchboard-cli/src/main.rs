@@ -10,10 +10,14 @@ mod completion;
 mod context;
 mod custody;
 mod failure;
+mod front;
 mod hidden_input;
+mod interview;
+mod keyboard;
 mod logging;
 mod memory;
 mod network;
+mod opener;
 mod programs;
 mod render;
 mod schema;
@@ -39,6 +43,12 @@ fn main() -> ExitCode {
     {
         switchboard::process::keep_watch();
         return ExitCode::SUCCESS;
+    }
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == opener::START_APART)
+    {
+        return opener::start_apart(std::env::args_os().skip(2));
     }
     // A shell asks what could be typed next, and is answered.
     completion::answer();

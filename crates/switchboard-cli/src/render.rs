@@ -4,6 +4,7 @@
 //! cleaned before a terminal sees it, and a reader who hangs up is told by the exit code alone.
 
 pub(crate) mod finding;
+pub(crate) mod floor;
 pub(crate) mod json;
 pub(crate) mod live;
 pub(crate) mod progress;
@@ -18,6 +19,7 @@ use switchboard_config::{Diagnostic, Severity};
 
 use crate::failure::{Failure, Kind};
 use crate::trace::utc;
+use floor::Floor;
 use style::{Paint, Style};
 
 /// Lines of prose are not made longer than this, however wide the terminal.
@@ -56,6 +58,8 @@ pub(crate) struct Screen {
     pub(crate) is_watched: bool,
     /// Whether a person can be asked.
     pub(crate) can_ask: bool,
+    /// The terminal that questions are asked at.
+    pub(crate) floor: Floor,
 }
 
 impl Screen {

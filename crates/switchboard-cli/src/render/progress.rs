@@ -33,6 +33,7 @@ impl Line {
         let is_shown = screen.is_watched && screen.talk != Talk::Quiet;
         let bar = is_shown.then(|| {
             let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {msg}"));
+            screen.floor.admit(&bar);
             bar.enable_steady_tick(TICK);
             bar
         });

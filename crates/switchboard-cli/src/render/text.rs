@@ -123,6 +123,40 @@ pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String
     lines.join("\n")
 }
 
+/// What somebody else says, so that it cannot pass for words of ours: every line has a mark before it,
+/// and none is so long that a terminal would go on without one.
+pub(crate) fn quote(text: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(width(QUOTE)).max(20);
+    let text = sanitize(text).replace('\t', " ");
+    let lines = wrap(text.trim_end(), Some(room));
+    let lines = lines.iter().flat_map(|line| fold(line, room));
+    let lines: Vec<_> = lines
+        .map(|line| format!("{QUOTE}{line}").trim_end().to_owned())
+        .collect();
+    lines.join("\n")
+}
+
+/// Stands before every line of somebody else's words.
+const QUOTE: &str = "│ ";
+
+/// A line in pieces of at most so many columns.
+fn fold(line: &str, columns: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut used = 0;
+    for cluster in clusters(line) {
+        let more = width(cluster);
+        if used + more > columns {
+            pieces.push(String::new());
+            used = 0;
+        }
+        used += more;
+        if let Some(piece) = pieces.last_mut() {
+            piece.push_str(cluster);
+        }
+    }
+    pieces
+}
+
 /// A path on one line. A folder may be called anything, and what it is called is not to act on a terminal.
 pub(crate) fn path(path: &Path) -> String {
     let line = path.to_string_lossy().replace(['\n', '\r'], " ");
@@ -222,6 +256,25 @@ mod tests {
         );
         assert_eq!(wrap("use 日本語 here", Some(8)), ["use 日本", "語 here"]);
         assert_eq!(wrap("  日本語", Some(6)), ["  日本", "  語"]);
+    }
+
+    #[test]
+    fn no_line_of_a_quotation_goes_on_without_its_mark() {
+        assert_eq!(quote("a b\n\nc\n", 80), "│ a b\n│\n│ c");
+        let long = format!("{}Type_your_password:", "x".repeat(38));
+        assert_eq!(
+            quote(&long, 40),
+            format!("│ {}\n│ Type_your_password:", "x".repeat(38))
+        );
+        for text in [
+            "\u{2800}".repeat(90),
+            "日".repeat(50),
+            "a\tb\u{2028}c".repeat(9),
+        ] {
+            for line in quote(&text, 30).lines() {
+                assert!(line.starts_with('│') && width(line) <= 30, "{line:?}");
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,10 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let entries = servers.loaded.config.servers.clone();
+    // Whoever looks at a table that is drawn over is not there to answer.
+    let front = context.front(&entries, None).without_questions();
     let host = context.lasting_host_of(&servers, entries);
+    let host = host.interaction(front);
     let watching = async |host: &Host| follow(host, servers, context).await;
     match on_host(host, signals, context, watching).await {
         // There is no other way to end it.

@@ -1,0 +1,153 @@
+//! The hosts of a run: with all that they may know of its surroundings.
+
+use std::sync::Arc;
+
+use switchboard::content::DirectorySpill;
+use switchboard::{Deadlines, Host, HostBuilder, Limits, Root};
+use switchboard_config::{HostConfig, ServerEntry, Settings};
+
+use super::{Context, Servers};
+use crate::ask::Ask;
+use crate::front::Front;
+use crate::interview::Interviewer;
+use crate::network;
+use crate::opener::{self, Opener};
+use crate::settings;
+
+/// One listener, which looks at the state of things whenever it missed something. Room for events is
+/// made at the start, and more of it takes longer.
+const EVENT_BACKLOG: usize = 128;
+
+/// Roughly what a model's token is in text.
+const BYTES_PER_TOKEN: usize = 4;
+
+impl Context {
+    /// A host of these entries that does one thing and leaves.
+    pub(crate) fn host_of(&self, servers: &Servers, entries: Vec<ServerEntry>) -> HostBuilder {
+        self.lasting_host_of(servers, entries).one_shot()
+    }
+
+    /// A host of these entries that stays, and in which servers come back.
+    pub(crate) fn lasting_host_of(
+        &self,
+        servers: &Servers,
+        entries: Vec<ServerEntry>,
+    ) -> HostBuilder {
+        let config = HostConfig { servers: entries };
+        let profile = servers.trust.profile();
+        let mut host = self.host(servers);
+        if config.servers.iter().any(is_remote) {
+            let (network, told) = network::from_variables(&self.variables);
+            for what in told {
+                self.screen.warn(&what, None);
+            }
+            host = host.network(network);
+        }
+        host.interaction(self.front(&config.servers, None))
+            .config(config, &servers.trust)
+            .profile(profile)
+    }
+
+    /// A host with all that it may know of its surroundings and was told by flags, without servers.
+    fn host(&self, servers: &Servers) -> HostBuilder {
+        self.bare_host()
+            .deadlines(self.deadlines(&servers.settings))
+            .limits(self.limits(&servers.settings))
+            .memory(self.memory())
+            .spill(self.spill())
+            .rules(self.rules(servers))
+    }
+
+    /// A host that nobody told anything.
+    pub(crate) fn bare_host(&self) -> HostBuilder {
+        let host = Host::builder()
+            .environment(self.variables.clone())
+            .directory(&self.directory);
+        let host = self.custody.over(host);
+        match &self.trace {
+            Some(trace) => host.wire_tap(Arc::clone(trace) as _),
+            None => host,
+        }
+    }
+
+    /// As [`Self::host_of`], with somebody to ask whether calls may be made.
+    pub(crate) fn host_with(
+        &self,
+        servers: &Servers,
+        entries: Vec<ServerEntry>,
+        ask: Ask,
+    ) -> HostBuilder {
+        let front = self.front(&entries, Some(ask));
+        self.host_of(servers, entries).interaction(front)
+    }
+
+    /// Who answers the questions of these servers.
+    pub(crate) fn front(&self, entries: &[ServerEntry], ask: Option<Ask>) -> Front {
+        let opener = self.program(opener::PROGRAM, None);
+        let opener = opener.map(|program| Opener {
+            program,
+            adoption: self.custody.adoption(),
+        });
+        let places = self.places();
+        Front {
+            ask,
+            interviewer: Interviewer::new(&self.screen, opener),
+            roots: places
+                .project()
+                .and_then(Root::folder)
+                .into_iter()
+                .collect(),
+            at_home: entries
+                .iter()
+                .filter(|entry| !is_remote(entry))
+                .map(|entry| entry.name().clone())
+                .collect(),
+        }
+    }
+
+    pub(super) fn spill(&self) -> DirectorySpill {
+        DirectorySpill::new(self.cache.join("results"))
+    }
+
+    fn deadlines(&self, settings: &Settings) -> Deadlines {
+        let startup = self.number("MCP_TIMEOUT");
+        let call = self.number("MCP_TOOL_TIMEOUT");
+        settings::deadlines(settings, |key| match key {
+            "startup" => startup,
+            // Whoever names a limit means it: silence alone is not held against the server then.
+            "call" | "idle" => call,
+            _ => None,
+        })
+    }
+
+    fn limits(&self, settings: &Settings) -> Limits {
+        let mut defaults = Limits::default();
+        defaults.event_backlog = EVENT_BACKLOG;
+        // A person reads what they asked for, and pages through it themselves.
+        let longest = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
+        let longest = settings.bound("messageBytes", None, longest);
+        defaults.result_text_bytes = usize::try_from(longest).unwrap_or(usize::MAX);
+        let tokens = self.number("MAX_MCP_OUTPUT_TOKENS");
+        let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());
+        let typed = tokens.map(|tokens| tokens.saturating_mul(BYTES_PER_TOKEN));
+        settings::limits(settings, defaults, typed)
+    }
+
+    /// A whole number above 0 from the environment; anything else is warned about.
+    fn number(&self, name: &str) -> Option<u64> {
+        let text = self.variables.get(name).filter(|text| !text.is_empty())?;
+        let number = text.trim().parse().ok().filter(|number| *number > 0);
+        if number.is_none() {
+            self.screen.say(&format!(
+                "warning: {name}={text:?} is ignored: it is not a whole number above 0"
+            ));
+        }
+        number
+    }
+}
+
+/// Whether a server is somewhere else, as far as its entry can be read.
+fn is_remote(entry: &ServerEntry) -> bool {
+    let kind = entry.kind_name();
+    kind.is_some_and(|kind| !matches!(kind, "stdio" | "sdk"))
+}

@@ -1,0 +1,193 @@
+//! Questions of servers, put to the person at the terminal: forms to fill in, addresses to visit.
+//!
+//! Whatever a server says stands behind a mark, so that nobody takes it for words of this program.
+//! Ctrl-C and Ctrl-D close the question, which is neither a yes nor a no, and the program goes on.
+//! Invariant: nothing is sent that the person did not see and say yes to.
+
+mod field;
+mod form;
+mod visit;
+
+use std::io::{self, Write as _};
+
+use switchboard::content::for_terminal;
+use switchboard::{ElicitAnswer, ElicitMode, Elicitation};
+
+use crate::keyboard::{Echo, Modes, Typed};
+use crate::opener::Opener;
+use crate::render::floor::{Floor, Turn};
+use crate::render::style::{Paint, Style};
+use crate::render::text::{quote, wrap};
+use crate::render::{Screen, Talk};
+
+/// Of a terminal that does not say how wide it is.
+const USUAL_COLUMNS: usize = 80;
+/// Lines of prose are not made longer than this, however wide the terminal.
+const PROSE_COLUMNS: usize = 100;
+
+/// Asks the person what servers want to know.
+#[derive(Debug)]
+pub(crate) struct Interviewer {
+    floor: Floor,
+    style: Style,
+    columns: usize,
+    /// What opens addresses, where there is something.
+    opener: Option<Opener>,
+}
+
+impl Interviewer {
+    /// `None`: nobody can be asked, or wants to be.
+    pub(crate) fn new(screen: &Screen, opener: Option<Opener>) -> Option<Self> {
+        let is_willing = screen.can_ask && screen.talk != Talk::Quiet;
+        is_willing.then(|| Self {
+            floor: screen.floor.clone(),
+            style: screen.side_style,
+            columns: screen
+                .side_columns
+                .unwrap_or(USUAL_COLUMNS)
+                .min(PROSE_COLUMNS),
+            opener,
+        })
+    }
+
+    /// Puts a server's question to the person, as soon as no other is open.
+    pub(crate) async fn ask(&self, question: &Elicitation<'_>) -> ElicitAnswer {
+        let turn = self.floor.take().await;
+        let server = for_terminal(question.server.as_str()).into_owned();
+        // A terminal that cannot be spoken to is one at which nobody said anything.
+        let Ok(mut talk) = Conversation::begin(turn, server, self) else {
+            return ElicitAnswer::Cancel;
+        };
+        let answer = match &question.mode {
+            ElicitMode::Form(form) => form::fill_in(&mut talk, &question.message, form).await,
+            ElicitMode::Url(address) => {
+                visit::ask(&mut talk, &question.message, address, self.opener.as_ref()).await
+            }
+            // Whatever else there will be, nobody knows how to ask it here.
+            _ => Err(Closed),
+        };
+        talk.end(answer.unwrap_or(ElicitAnswer::Cancel))
+    }
+}
+
+/// The person closed the question, or the terminal is gone.
+#[derive(Debug)]
+struct Closed;
+
+impl From<io::Error> for Closed {
+    fn from(_: io::Error) -> Self {
+        Self
+    }
+}
+
+/// One question of a server, as long as it is open.
+#[derive(Debug)]
+struct Conversation {
+    server: String,
+    style: Style,
+    columns: usize,
+    has_ended: bool,
+    // In this order: the terminal is as before when the next question comes.
+    modes: Modes,
+    turn: Turn,
+}
+
+impl Conversation {
+    fn begin(turn: Turn, server: String, interviewer: &Interviewer) -> io::Result<Self> {
+        Ok(Self {
+            modes: Modes::begin()?,
+            turn,
+            server,
+            style: interviewer.style,
+            columns: interviewer.columns,
+            has_ended: false,
+        })
+    }
+
+    /// Says something of ours.
+    fn say(&self, text: &str) -> Result<(), Closed> {
+        let lines = wrap(text, Some(self.columns)).join("\n");
+        Ok(io::stderr().write_all(format!("{lines}\n").as_bytes())?)
+    }
+
+    /// Says something as it stands.
+    #[expect(
+        clippy::unused_self,
+        reason = "nobody talks who is not in a conversation"
+    )]
+    fn show(&self, text: &str) -> Result<(), Closed> {
+        Ok(io::stderr().write_all(format!("{text}\n").as_bytes())?)
+    }
+
+    /// Warns.
+    fn warn(&self, text: &str) -> Result<(), Closed> {
+        let lines = wrap(text, Some(self.columns.saturating_sub(2))).join("\n  ");
+        self.show(&self.style.paint(Paint::Yellow, &format!("! {lines}")))
+    }
+
+    /// Shows what the server says.
+    fn quote(&self, text: &str) -> Result<(), Closed> {
+        self.show(&quote(text, self.columns))
+    }
+
+    fn dim(&self, text: &str) -> String {
+        self.style.paint(Paint::Dim, text)
+    }
+
+    /// Says who asks, for what, and with which words.
+    fn introduce(&self, what: &str, message: &str) -> Result<(), Closed> {
+        let server = self.style.paint(Paint::Bold, &self.server);
+        self.show(&format!("\nServer {server} {what}"))?;
+        self.quote(message)
+    }
+
+    /// Asks, and waits for a line.
+    async fn ask(&mut self, question: &str) -> Result<String, Closed> {
+        match self.turn.ask(question).await? {
+            Typed::Line(line) => Ok(line.trim().to_owned()),
+            Typed::Stop => {
+                // What stopped it ended no line.
+                self.show("")?;
+                Err(Closed)
+            }
+        }
+    }
+
+    /// As [`Self::ask`], and what is typed is not shown.
+    async fn ask_unseen(&mut self, question: &str) -> Result<String, Closed> {
+        self.modes.echo(Echo::Hidden)?;
+        let answer = self.ask(question).await;
+        self.modes.echo(Echo::Shown)?;
+        answer
+    }
+
+    /// Anything but a clear yes is a no.
+    async fn is_agreed(&mut self, question: &str) -> Result<bool, Closed> {
+        let choices = self.dim("[y/N]");
+        let answer = self.ask(&format!("{question} {choices} ")).await?;
+        Ok(matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Says what came of it.
+    fn end(mut self, answer: ElicitAnswer) -> ElicitAnswer {
+        self.has_ended = true;
+        let server = &self.server;
+        let told = match &answer {
+            ElicitAnswer::Accept(_) => format!("{server} was told yes"),
+            ElicitAnswer::Decline => format!("{server} was told no"),
+            _ => format!("{server} was told that you closed its question"),
+        };
+        // If it cannot be said, there is nobody any more who would want to know.
+        let _ = self.show(&format!("{}\n", self.dim(&told)));
+        answer
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let told = format!("\n{} no longer waits for an answer\n", self.server);
+            let _ = self.show(&self.dim(&told));
+        }
+    }
+}

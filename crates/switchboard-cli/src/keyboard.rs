@@ -1,0 +1,128 @@
+//! Lines that a person types in answer to a question.
+//!
+//! Reading blocks, so a thread does it. Whoever stops waiting for a line leaves that thread behind,
+//! and the next one who asks gets its line. Invariant: a line is never lost to a question that is
+//! over, and the terminal is afterwards as it was before.
+
+use std::io::{self, BufRead as _, Write as _};
+
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
+use tokio::task::JoinHandle;
+
+/// What a terminal sends for Ctrl-C.
+const CTRL_C: u8 = 3;
+
+/// Stands for *no key does this*.
+const NO_KEY: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
+
+/// The keyboard of the person at the terminal.
+#[derive(Debug, Default)]
+pub(crate) struct Keyboard {
+    /// A thread that waits for a line.
+    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+}
+
+/// What was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// A line, without its end.
+    Line(String),
+    /// Ctrl-C, Ctrl-D, or there is no terminal any more.
+    Stop,
+}
+
+/// Whether the terminal shows what is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Echo {
+    Shown,
+    Hidden,
+}
+
+impl Keyboard {
+    /// Writes to where the person looks, and waits for a line.
+    pub(crate) async fn ask(&mut self, question: &str) -> io::Result<Typed> {
+        // Not locked while a person thinks: whoever is interrupted then has something to say there.
+        io::stderr().write_all(question.as_bytes())?;
+        let reading = self
+            .reading
+            .get_or_insert_with(|| tokio::task::spawn_blocking(read));
+        let read = reading.await;
+        self.reading = None;
+        Ok(Typed::from(read.map_err(io::Error::other)??))
+    }
+}
+
+/// What the terminal has. It gives one line at a time; anything that does not end as a line is over.
+fn read() -> io::Result<Vec<u8>> {
+    let mut stdin = io::stdin().lock();
+    let bytes = loop {
+        match stdin.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            bytes => break bytes?.to_vec(),
+        }
+    };
+    stdin.consume(bytes.len());
+    Ok(bytes)
+}
+
+impl From<Vec<u8>> for Typed {
+    fn from(bytes: Vec<u8>) -> Self {
+        match bytes.strip_suffix(b"\n") {
+            Some(line) => Self::Line(String::from_utf8_lossy(line).into_owned()),
+            None => Self::Stop,
+        }
+    }
+}
+
+/// Ctrl-C is a key like any other, for as long as this lives: it ends the line.
+#[derive(Debug)]
+pub(crate) struct Modes {
+    before: Termios,
+    asking: Termios,
+}
+
+impl Modes {
+    /// Whatever was typed before is forgotten: it was not meant for a question that nobody had seen.
+    pub(crate) fn begin() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut asking = before.clone();
+        asking.special_codes[SpecialCodeIndex::VINTR] = NO_KEY;
+        asking.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
+        tcsetattr(io::stdin(), OptionalActions::Flush, &asking)?;
+        Ok(Self { before, asking })
+    }
+
+    /// Whether what is typed from now on is shown.
+    pub(crate) fn echo(&self, echo: Echo) -> io::Result<()> {
+        let mut modes = self.asking.clone();
+        if echo == Echo::Hidden {
+            modes.local_modes.remove(LocalModes::ECHO);
+            modes.local_modes.insert(LocalModes::ECHONL);
+        }
+        Ok(tcsetattr(io::stdin(), OptionalActions::Drain, &modes)?)
+    }
+}
+
+impl Drop for Modes {
+    fn drop(&mut self) {
+        // There is nobody to tell who could do more about it.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ends_as_a_line_is_one() {
+        let typed = |text: &str| Typed::from(text.as_bytes().to_vec());
+        assert_eq!(typed("a b\n"), Typed::Line("a b".to_owned()));
+        assert_eq!(typed("\n"), Typed::Line(String::new()));
+        for stopped in ["", "\u{3}", "a\u{3}", "half"] {
+            assert_eq!(typed(stopped), Typed::Stop, "{stopped:?}");
+        }
+    }
+}
