@@ -128,7 +128,11 @@ async fn whole_floods_of_notifications_wait_for_no_listener() {
     const BACKLOG: u32 = 1_000;
     let count = rounds(100_000);
     let script = working([log_messages(count), Step::text("done")]);
-    let limits = limits(|limits| limits.event_backlog = BACKLOG as usize);
+    let limits = limits(|limits| {
+        limits.event_backlog = BACKLOG as usize;
+        // All of it becomes events.
+        limits.log_messages_per_second = usize::MAX;
+    });
     let scene = Scene::open(&script, |builder| builder.limits(limits)).await;
     let mut events = scene.host.events();
     assert_eq!(outlast(count, scene.work()).await.unwrap(), "done");
@@ -149,7 +153,8 @@ async fn whole_floods_of_notifications_wait_for_no_listener() {
 async fn large_log_messages_do_not_pile_up_for_a_listener_that_does_not_listen() {
     const COUNT: u32 = 2_000;
     let script = working([log_messages_of(60_000, COUNT), Step::text("done")]);
-    let scene = Scene::open(&script, |builder| builder).await;
+    let limits = limits(|limits| limits.log_messages_per_second = usize::MAX);
+    let scene = Scene::open(&script, |builder| builder.limits(limits)).await;
     let _events = scene.host.events();
     assert_eq!(outlast(COUNT, scene.work()).await.unwrap(), "done");
     scene.close().await;
