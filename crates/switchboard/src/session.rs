@@ -424,6 +424,13 @@ impl Session {
         }
     }
 
+    /// Waits until the server was told what it is being told, as far as nobody else waits for that.
+    pub(crate) async fn words_said(&self) {
+        if let Some(peer) = self.peer() {
+            peer.words_said().await;
+        }
+    }
+
     /// Ends it: nothing more is sent, what waits is lost.
     pub(crate) fn close(&self) {
         match self {

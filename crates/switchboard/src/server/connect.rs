@@ -136,6 +136,8 @@ impl Live {
     /// Ends the session and the child: stdin is closed first, then it is waited for, then signals.
     pub(crate) async fn shut_down(mut self) {
         let session = self.session.clone();
+        // What was given up by now is not to go on for want of a word.
+        let _ = timeout(self.deadlines.exit_after_eof, session.words_said()).await;
         self.session.close();
         if let Session::Streamable(streamable) = session {
             streamable.say_goodbye(self.deadlines.exit_after_eof).await;

@@ -33,6 +33,8 @@ pub(super) struct Peer {
     pub(super) changes: Changes,
     pub(super) logs: Arc<LogPace>,
     pub(super) visits: Visits,
+    /// What is being said to the server that nobody waits for.
+    words: TaskTracker,
     ended: watch::Sender<Option<SessionEnd>>,
     /// Cancelled when the session is over.
     pub(super) stop: CancellationToken,
@@ -59,6 +61,7 @@ impl Peer {
             changes: Changes::default(),
             logs: Arc::default(),
             visits: Visits::default(),
+            words: TaskTracker::new(),
             ended: watch::Sender::new(None),
             stop,
             context,
@@ -110,11 +113,17 @@ impl Peer {
         (call.errand.needs_task() && self.runs_tasks()).then(|| TaskTime::of(call.patience.left()))
     }
 
-    /// Does something on behalf of the session that nobody waits for, unless nothing runs any more.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Says something to the server that nobody waits for, unless nothing runs any more.
+    pub(super) fn spawn_word(&self, word: impl Future<Output = ()> + Send + 'static) {
         if tokio::runtime::Handle::try_current().is_ok() {
-            self.inbound.spawn(work);
+            self.inbound.spawn(self.words.track_future(word));
         }
+    }
+
+    /// Waits until what is being said has been said.
+    pub(super) async fn words_said(&self) {
+        self.words.close();
+        self.words.wait().await;
     }
 
     pub(super) fn tap(&self, direction: Direction, line: &[u8]) {

@@ -425,7 +425,7 @@ impl Voice for EventStream {
             return;
         };
         let this = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.peer.spawn_word(async move {
             let stop = this.peer.stop.clone();
             stop.run_until_cancelled(this.say_now(line)).await;
             drop(turn);

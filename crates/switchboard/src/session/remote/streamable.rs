@@ -445,7 +445,7 @@ impl Voice for Streamable {
             return;
         };
         let this = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.peer.spawn_word(async move {
             let stop = this.peer.stop.clone();
             stop.run_until_cancelled(this.post(line, None)).await;
             drop(turn);

@@ -38,7 +38,7 @@ impl Drop for Awaited {
         });
         // It leaves at once if it can: what follows may be the end of the session.
         if cancelling.as_mut().now_or_never().is_none() {
-            peer.spawn(cancelling);
+            peer.spawn_word(cancelling);
         }
     }
 }
