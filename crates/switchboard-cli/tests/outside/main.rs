@@ -10,6 +10,7 @@
     reason = "a failed expectation fails the test that had it"
 )]
 
+mod long;
 mod remote;
 
 use std::path::{Path, PathBuf};

@@ -36,7 +36,7 @@ server.run(transport='http', host='127.0.0.1', port=int(sys.argv[1]), show_banne
 
 /// A kind of server, where it serves, and a call that it answers.
 #[derive(Clone, Copy)]
-struct Kind {
+pub(super) struct Kind {
     program: Program,
     transport: RemoteKind,
     path: &'static str,
@@ -54,7 +54,7 @@ enum Program {
     FastMcp,
 }
 
-const STREAMABLE: Kind = Kind {
+pub(super) const STREAMABLE: Kind = Kind {
     program: Program::Everything("streamableHttp"),
     transport: RemoteKind::Http,
     path: "/mcp",
@@ -98,7 +98,7 @@ impl Kind {
 }
 
 /// A running server. It ends with this value.
-struct Served {
+pub(super) struct Served {
     kind: Kind,
     sandbox: Sandbox,
     fixtures: PathBuf,
@@ -108,7 +108,7 @@ struct Served {
 
 impl Served {
     /// `None` if it is not installed and need not be.
-    fn start(kind: Kind) -> Option<Self> {
+    pub(super) fn start(kind: Kind) -> Option<Self> {
         let fixtures = fixtures(kind.entry_point())?;
         let sandbox = Sandbox::new();
         for _ in 0..ATTEMPTS {
@@ -126,7 +126,7 @@ impl Served {
         panic!("the server does not start");
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}{}", self.port, self.kind.path)
     }
 

@@ -21,6 +21,13 @@ fn state(status: &str) -> Step {
     Step::Reply(standing(status, status))
 }
 
+/// The same, to be asked again soon.
+pub(super) fn soon(status: &str) -> Step {
+    let mut task = standing(status, status);
+    task["pollInterval"] = json!(50);
+    Step::Reply(task)
+}
+
 /// A server of 2025-11-25 whose one tool says this of tasks.
 fn serving(support: &str) -> Script {
     let mut tool = switchboard_testkit::tool("work");
@@ -31,7 +38,7 @@ fn serving(support: &str) -> Script {
     script
 }
 
-fn working(looks: impl IntoIterator<Item = Step>) -> Script {
+pub(super) fn working(looks: impl IntoIterator<Item = Step>) -> Script {
     let created = Step::Reply(json!({"task": standing("working", "begun")}));
     serving("required")
         .on("tools/call work", [Step::count("executed"), created])

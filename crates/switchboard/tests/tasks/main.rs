@@ -115,7 +115,3 @@ fn counts<const N: usize>(server: &MemoryServer, methods: [&str; N]) -> [usize; 
 async fn settle() {
     tokio::time::sleep(seconds(1)).await;
 }
-
-fn steps(steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
-    steps.into_iter().collect()
-}

@@ -1,17 +1,21 @@
 //! Tasks of servers behind a URL.
 
-use super::modern::{done, state, working};
+use super::modern::{created, done, state, working};
 use super::*;
 
 use common::launch;
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{HttpServer, Mode};
+use switchboard_testkit::http::{Fault, HttpServer, Mode};
 
 async fn connected(server: &HttpServer) -> Host {
     let config = ServerConfig::remote(server.url(), RemoteKind::Http);
     let host = permissive().server(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
     host
+}
+
+fn begun() -> Step {
+    created(json!({"pollIntervalMs": 50}))
 }
 
 fn soon(status: &str) -> Step {
@@ -25,11 +29,7 @@ async fn a_task_is_named_in_the_headers_of_what_concerns_it() {
         Step::after(2, [done("42")]),
     ];
     for mode in [Mode::JSON, Mode::SSE] {
-        let mut script = working(looks.clone());
-        script.on.insert(
-            "tools/call work".to_owned(),
-            steps([super::modern::created(json!({"pollIntervalMs": 50}))]),
-        );
+        let script = working(looks.clone()).on("tools/call work", [begun()]);
         let server = HttpServer::start(script, mode).await;
         let host = connected(&server).await;
         assert_eq!(work(&host).await.unwrap().to_text(), "42");
@@ -65,4 +65,41 @@ async fn a_task_that_nobody_waits_for_is_cancelled_even_at_the_very_end() {
     let cancelled = server.requests_with("tasks/cancel");
     assert_eq!(cancelled.len(), 1);
     assert_eq!(cancelled[0].header("mcp-name"), Some("t-1"));
+}
+
+#[tokio::test]
+async fn what_fails_on_the_way_to_a_task_is_asked_again() {
+    let faults = [
+        Fault::status(503),
+        Fault::close_after_execution(),
+        Fault::close_before_execution(),
+    ];
+    for fault in faults {
+        let looks = [
+            Step::until(1, [soon("working")]),
+            Step::after(2, [done("42")]),
+        ];
+        let script = working(looks).on("tools/call work", [Step::count("executed"), begun()]);
+        let server = HttpServer::start(script, Mode::JSON).await;
+        let host = connected(&server).await;
+        server.arm(fault.on("tasks/get").times(1));
+        assert_eq!(work(&host).await.unwrap().to_text(), "42");
+        assert_eq!(server.count("executed"), 1);
+        host.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_task_outlives_the_session_that_a_server_forgot() {
+    let script = legacy::working([
+        Step::until(2, [legacy::soon("working")]),
+        Step::after(3, [legacy::soon("completed")]),
+    ]);
+    let server = HttpServer::start(script, Mode::JSON).await;
+    let host = connected(&server).await;
+    server.arm(Fault::status(404).on("tasks/get").times(1));
+    assert_eq!(work(&host).await.unwrap().to_text(), "42");
+    assert_eq!(server.count("executed"), 1);
+    assert_eq!(server.requests_with("initialize").len(), 2);
+    host.shutdown().await;
 }
