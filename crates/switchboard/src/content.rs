@@ -14,12 +14,18 @@ use serde::{Deserialize, Serialize};
 use crate::Limits;
 use crate::mcp::{CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink};
 
+mod file_type;
 pub mod limit;
+mod prompt;
+mod resource;
 pub mod sanitize;
 pub mod spill;
 #[cfg(test)]
 mod tests;
 
+pub use file_type::FileType;
+pub use prompt::{PresentedMessage, PresentedPrompt, present_prompt};
+pub use resource::{PresentedPart, PresentedResource, decode_blob, present_resource};
 pub use sanitize::{for_terminal, sanitize};
 pub use spill::{DirectorySpill, InvalidHandle, MemorySpill, Spill, SpillHandle};
 

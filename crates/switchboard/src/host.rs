@@ -6,6 +6,7 @@
 mod builder;
 mod offerings;
 pub(crate) mod plan;
+mod reading;
 mod reload;
 mod site;
 mod sleep;
@@ -26,6 +27,7 @@ use tokio_util::task::TaskTracker;
 
 pub use builder::{HostBuilder, StartError};
 pub use offerings::{AskError, Completing, Offer, Offered};
+pub use reading::Attachment;
 pub use reload::Applied;
 pub use site::memory_key;
 

@@ -52,11 +52,13 @@ pub mod naming {
 mod network;
 pub mod permission;
 pub mod process;
+pub mod reference;
 mod registry;
 mod server;
 mod session;
 mod sync;
 mod telemetry;
+mod template;
 mod tools;
 mod transport;
 mod wire;
@@ -66,8 +68,8 @@ pub use catalog::{Catalog, CatalogTool, RefusedTool};
 pub use content::{Block, Output};
 pub use event::{Event, Events};
 pub use host::{
-    Applied, AskError, Completing, Host, HostBuilder, Offer, Offered, Readiness, ServerError,
-    SetServersResult, StartError, memory_key,
+    Applied, AskError, Attachment, Completing, Host, HostBuilder, Offer, Offered, Readiness,
+    ServerError, SetServersResult, StartError, memory_key,
 };
 pub use interact::{
     Address, AddressWarning, BoxFuture, Choice, ContextWish, ElicitAnswer, ElicitMode, Elicitation,
@@ -85,6 +87,7 @@ pub use server::status::{
 };
 pub use session::Delivery;
 pub use telemetry::{Direction, WireTap};
+pub use template::{TemplateError, UriTemplate};
 pub use transport::memory::{LocalCall, LocalServer};
 pub use transport::{ByteStreams, Dial};
 pub use wire::Problem;

@@ -1,7 +1,8 @@
 //! Where a result is kept whole when only a part of it is handed over.
 //!
-//! It keeps text under a random handle and gives it back; it does not decide what is worth keeping.
-//! A [`DirectorySpill`] is never emptied here: whoever chose the directory removes it.
+//! It keeps text under a random handle and gives it back, and bytes as a file to open; it does not
+//! decide what is worth keeping. A [`DirectorySpill`] is never emptied here: whoever chose the directory removes
+//! it.
 //!
 //! Invariant: a file is named by our own random handle and by nothing that a server sent.
 
@@ -14,6 +15,8 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Serialize, Serializer};
+
+use super::FileType;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +31,16 @@ pub trait Spill: Send + Sync {
 
     /// Gives a kept text back.
     fn read(&self, handle: &SpillHandle) -> io::Result<String>;
+
+    /// Keeps bytes as a file that programs may open, and says where it is. Whoever has no files
+    /// says that it cannot.
+    fn keep_blob(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
+        let _ = (bytes, file_type);
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "there is no folder for files",
+        ))
+    }
 }
 
 /// What a kept text is asked for by: `result-` and 32 hexadecimal digits, drawn at random.
@@ -95,25 +108,29 @@ impl DirectorySpill {
         self.directory.join(handle.to_string())
     }
 
-    fn create(&self, handle: &SpillHandle) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(self.path(handle))
+    fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        make_private(&self.directory)?;
+        let mut file = create(path)?;
+        file.write_all(content).inspect_err(|_| {
+            // Half of it under a valid name would be taken for the whole.
+            fs::remove_file(path).ok();
+        })
     }
+}
+
+/// Makes a file that was not there. A link in its place is not followed.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 impl Spill for DirectorySpill {
     fn keep(&self, text: &str) -> io::Result<SpillHandle> {
-        make_private(&self.directory)?;
         let handle = SpillHandle::draw();
-        let mut file = self.create(&handle)?;
-        if let Err(error) = file.write_all(text.as_bytes()) {
-            // Half a result under a valid handle would be taken for the whole.
-            fs::remove_file(self.path(&handle)).ok();
-            return Err(error);
-        }
+        self.write(&self.path(&handle), text.as_bytes())?;
         Ok(handle)
     }
 
@@ -127,15 +144,29 @@ impl Spill for DirectorySpill {
         }
         fs::read_to_string(path)
     }
+
+    fn keep_blob(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
+        let name = format!("{}.{}", SpillHandle::draw(), file_type.extension());
+        let path = self.directory.join(name);
+        self.write(&path, bytes)?;
+        Ok(path)
+    }
 }
 
-/// Makes the directory for its owner alone; one that others may write to is refused.
+/// Makes the directory for its owner alone; a link to one is refused, and so is one that others may
+/// write to.
 fn make_private(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory)?;
+    if fs::symlink_metadata(directory)?.is_symlink() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("{} is a link", directory.display()),
+        ));
+    }
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;

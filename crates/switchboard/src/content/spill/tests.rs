@@ -68,7 +68,7 @@ fn a_link_in_the_place_of_a_file_is_neither_read_nor_written() {
         io::ErrorKind::InvalidInput
     );
     assert_eq!(
-        spill.create(&handle).unwrap_err().kind(),
+        create(&spill.path(&handle)).unwrap_err().kind(),
         io::ErrorKind::AlreadyExists
     );
 }
@@ -103,4 +103,55 @@ fn memory_drops_the_oldest_for_the_newest() {
     let error = spill.keep("eleveneleve").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     assert_eq!(spill.read(&ten).unwrap(), "tententent");
+}
+
+#[test]
+fn r3_a_blob_is_named_by_us_and_seen_by_its_owner_alone() {
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = temporary.path().join("spill");
+    let spill = DirectorySpill::new(directory.clone());
+    let path = spill.keep_blob(b"\x89PNG", FileType::Png).unwrap();
+    assert_eq!(path.parent(), Some(directory.as_path()));
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let handle = name.strip_suffix(".png").unwrap();
+    assert!(handle.parse::<SpillHandle>().is_ok(), "{name}");
+    assert_eq!(fs::read(&path).unwrap(), b"\x89PNG");
+    assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
+    let other = spill.keep_blob(b"", FileType::Unknown).unwrap();
+    assert_eq!(other.extension().unwrap(), "bin");
+}
+
+#[test]
+fn r2_a_link_in_the_place_of_the_folder_is_not_followed() {
+    let temporary = tempfile::tempdir().unwrap();
+    let elsewhere = temporary.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let link = temporary.path().join("spill");
+    symlink(&elsewhere, &link).unwrap();
+    let spill = DirectorySpill::new(link);
+    let denied = io::ErrorKind::PermissionDenied;
+    let blob = spill.keep_blob(b"x", FileType::Png);
+    assert_eq!(blob.unwrap_err().kind(), denied);
+    assert_eq!(spill.keep("x").unwrap_err().kind(), denied);
+    assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn r2_a_link_in_the_place_of_a_blob_is_not_followed() {
+    let temporary = tempfile::tempdir().unwrap();
+    let secret = temporary.path().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    let link = temporary.path().join("result.png");
+    symlink(&secret, &link).unwrap();
+    assert_eq!(
+        create(&link).unwrap_err().kind(),
+        io::ErrorKind::AlreadyExists
+    );
+    assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
+}
+
+#[test]
+fn memory_has_no_place_for_files() {
+    let error = MemorySpill::new(10).keep_blob(b"x", FileType::Png);
+    assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Unsupported);
 }
