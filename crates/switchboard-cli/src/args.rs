@@ -6,6 +6,7 @@
 
 mod edit;
 mod import;
+mod offers;
 mod rules;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub(crate) use edit::{
     AddArgs, AddJsonArgs, OwnScope, RemoveArgs, Target, Transport, with_command_apart,
 };
 pub(crate) use import::ImportArgs;
+pub(crate) use offers::{PromptArgs, PromptsArgs, ReadArgs, ResourcesArgs};
 pub(crate) use rules::{RuleArg, RuleArgs};
 
 const EXAMPLES: &str = "\
@@ -101,6 +103,16 @@ enum Command {
     /// Call a tool
     #[command(after_help = CALL_EXAMPLES)]
     Call(With<CallArgs>),
+    /// List the resources of all servers
+    Resources(With<ResourcesArgs>),
+    /// Read a resource
+    #[command(after_help = offers::READ_EXAMPLES)]
+    Read(With<ReadArgs>),
+    /// List the prompts of all servers
+    Prompts(With<PromptsArgs>),
+    /// Fill in a prompt
+    #[command(after_help = offers::PROMPT_EXAMPLES)]
+    Prompt(With<PromptArgs>),
     /// Find out what is wrong with the servers, and how to mend it
     Doctor(With<DoctorArgs>),
     /// Show why a tool can be called, or why it cannot
@@ -205,6 +217,10 @@ pub(crate) enum Task {
     Tools(ToolsArgs),
     Describe(DescribeArgs),
     Call(CallArgs),
+    Resources(ResourcesArgs),
+    Read(ReadArgs),
+    Prompts(PromptsArgs),
+    Prompt(PromptArgs),
     Doctor(DoctorArgs),
     Why(WhyArgs),
     Add(AddArgs),
@@ -378,6 +394,10 @@ impl Cli {
             Command::Tools(with) => (Task::Tools(with.own), with.global),
             Command::Describe(with) => (Task::Describe(with.own), with.global),
             Command::Call(with) => (Task::Call(with.own), with.global),
+            Command::Resources(with) => (Task::Resources(with.own), with.global),
+            Command::Read(with) => (Task::Read(with.own), with.global),
+            Command::Prompts(with) => (Task::Prompts(with.own), with.global),
+            Command::Prompt(with) => (Task::Prompt(with.own), with.global),
             Command::Doctor(with) => (Task::Doctor(with.own), with.global),
             Command::Why(with) => (Task::Why(with.own), with.global),
             Command::Add(with) => (Task::Add(with.own), with.global),

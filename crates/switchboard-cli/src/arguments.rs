@@ -82,6 +82,19 @@ fn parse_pair(word: &str) -> Result<Pair, Failure> {
     Ok(Pair { key, value })
 }
 
+/// Takes words apart that are texts by name, as prompts and templates want them: `key=value`.
+pub(crate) fn texts(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let hint = "write key=value";
+    let pair = |word: &String| match word.split_once('=') {
+        Some(("", _)) => {
+            Err(Failure::usage(format!("`{word}` has no name before the `=`")).hint(hint))
+        }
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None => Err(Failure::usage(format!("`{word}` is no argument")).hint(hint)),
+    };
+    words.iter().map(pair).collect()
+}
+
 /// Makes of the pairs what the schema wants.
 pub(crate) fn coerce(pairs: Vec<Pair>, schema: &Schema) -> Result<Map<String, Value>, Failure> {
     let mut typed: Vec<(String, Vec<Typed>)> = Vec::new();

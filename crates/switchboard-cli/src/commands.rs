@@ -11,9 +11,14 @@ pub(crate) mod doctor;
 pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
+mod offers;
 pub(crate) mod page;
 pub(crate) mod policy;
+pub(crate) mod prompt;
+pub(crate) mod prompts;
+pub(crate) mod read;
 pub(crate) mod remove;
+pub(crate) mod resources;
 mod scopes;
 pub(crate) mod switch;
 pub(crate) mod tools;
@@ -48,6 +53,10 @@ pub(crate) async fn run(
         Task::Tools(args) => tools::run(&args, context, signals).await,
         Task::Describe(args) => describe::run(&args, context, signals).await,
         Task::Call(args) => call::run(args, context, signals).await,
+        Task::Resources(args) => resources::run(&args, context, signals).await,
+        Task::Read(args) => read::run(&args, context, signals).await,
+        Task::Prompts(args) => prompts::run(&args, context, signals).await,
+        Task::Prompt(args) => prompt::run(&args, context, signals).await,
         Task::Doctor(args) => doctor::run(&args, context, signals).await,
         Task::Why(args) => why::run(&args, context, signals).await,
         Task::Add(args) => add::run(&args, context, signals).await,
@@ -139,6 +148,20 @@ async fn settle_tools(host: &Host, screen: &Screen) {
     let _line = (!unknown.is_empty()).then(|| Line::start(screen, "starting"));
     // What comes of it is in the status.
     join_all(unknown.iter().map(|server| host.wake(server.name.as_str()))).await;
+}
+
+/// As [`settle`], and every server that waits for its first call is started too.
+async fn settle_all(host: &Host, screen: &Screen) {
+    settle(host, screen).await;
+    let servers = host.status();
+    let is_dormant = |server: &&ServerStatus| {
+        let inspected = host.inspect(server.name.as_str());
+        inspected.is_ok_and(|server| server.phase == "dormant")
+    };
+    let dormant: Vec<_> = servers.iter().filter(is_dormant).collect();
+    let _line = (!dormant.is_empty()).then(|| Line::start(screen, "starting"));
+    // What comes of it is in the status.
+    join_all(dormant.iter().map(|server| host.wake(server.name.as_str()))).await;
 }
 
 /// The server with this name.

@@ -6,7 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use switchboard::{CallError, ConnectionStatus, Delivery, StartError};
+use switchboard::{AskError, CallError, ConnectionStatus, Delivery, StartError};
 use switchboard_config::{Diagnostic, EditError};
 
 /// How the program ends.
@@ -47,6 +47,9 @@ pub(crate) enum Kind {
     Usage,
     UnknownServer,
     UnknownTool,
+    UnknownPrompt,
+    /// The server has no such things at all.
+    NotOffered,
     InvalidArguments,
     Config,
     Unavailable,
@@ -67,9 +70,12 @@ impl Kind {
     pub(crate) fn exit(self) -> Exit {
         match self {
             Self::Internal => Exit::Internal,
-            Self::Usage | Self::UnknownServer | Self::UnknownTool | Self::InvalidArguments => {
-                Exit::Usage
-            }
+            Self::Usage
+            | Self::UnknownServer
+            | Self::UnknownTool
+            | Self::UnknownPrompt
+            | Self::NotOffered
+            | Self::InvalidArguments => Exit::Usage,
             Self::Config => Exit::Config,
             Self::Unavailable | Self::Untrusted | Self::NotSent => Exit::Unavailable,
             Self::LoginNeeded => Exit::LoginNeeded,
@@ -173,6 +179,36 @@ impl From<CallError> for Failure {
         let mut failure = Self::new(kind, error.to_string()).hint_if_known(error.hint());
         failure.0.delivery = Some(error.delivery());
         failure
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Self {
+        let kind = match &error {
+            AskError::UnknownServer(_) => Kind::UnknownServer,
+            AskError::Unavailable { status, .. } => match status {
+                ConnectionStatus::NeedsAuth => Kind::LoginNeeded,
+                _ => Kind::Unavailable,
+            },
+            AskError::NotOffered { .. } => Kind::NotOffered,
+            AskError::InvalidUri(_) => Kind::Usage,
+            AskError::Refused { .. } => Kind::Refused,
+            AskError::Unusable { .. } => Kind::UnusableAnswer,
+            AskError::TimedOut { .. } => Kind::TimedOut,
+            // Asking changes nothing: it may be asked again.
+            AskError::Lost { .. } => Kind::Unavailable,
+            AskError::ShuttingDown => Kind::Interrupted,
+            _ => Kind::Internal,
+        };
+        let hint = match &error {
+            AskError::Unavailable { hint, .. } => hint.clone(),
+            AskError::NotOffered { server, .. } => {
+                Some(format!("switchboard get {server} shows what it has"))
+            }
+            AskError::TimedOut { .. } | AskError::Lost { .. } => Some("try it again".to_owned()),
+            _ => None,
+        };
+        Self::new(kind, error.to_string()).hint_if_known(hint)
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) async fn run(
 }
 
 /// Where the settings cannot be used nothing may be called, and then nothing need be started.
-fn check_open(servers: &Servers) -> Result<(), Failure> {
+pub(super) fn check_open(servers: &Servers) -> Result<(), Failure> {
     let Some(closed) = servers.settings.closed.first() else {
         return Ok(());
     };

@@ -1,0 +1,175 @@
+//! What listing and asking for resources and prompts have in common.
+
+use std::collections::BTreeMap;
+
+use switchboard::content::sanitize;
+use switchboard::mcp::Completion;
+use switchboard::{AskError, Completing, ConnectionStatus, Host, Offer};
+use switchboard_config::ServerEntry;
+
+use super::{check_usable, choose, on_host, server_named, settle, settle_all, unavailable};
+use crate::always::shelves;
+use crate::arguments::texts;
+use crate::ask::Ask;
+use crate::context::{Context, Servers};
+use crate::failure::{Exit, Failure};
+use crate::render::progress::Line;
+use crate::render::{Screen, json, text};
+use crate::signals::Signals;
+
+/// Lists what one server has, or all of them, and prints it.
+pub(super) async fn list<T>(
+    server: Option<&str>,
+    what: &str,
+    context: &Context,
+    signals: &mut Signals,
+    ask: impl AsyncFnOnce(&Host, Option<&str>) -> Result<Offer<T>, AskError>,
+    render: impl FnOnce(&Offer<T>, &Screen) -> String,
+) -> Result<Exit, Failure> {
+    let servers = context.load_servers()?;
+    let screen = &context.screen;
+    let entries = match server {
+        Some(name) => {
+            let entry = choose(&servers, screen, |servers| server_named(servers, name))?;
+            check_usable(entry, &servers, context)?;
+            vec![entry.clone()]
+        }
+        None => {
+            servers.diagnose(screen);
+            servers.loaded.config.servers.clone()
+        }
+    };
+    let host = context.host_of(&servers, entries);
+    on_host(host, signals, context, async |host| {
+        settle_all(host, screen).await;
+        let offer = match server {
+            Some(name) => {
+                check_connected(host, name)?;
+                ask(host, Some(name)).await?
+            }
+            None => ask(host, None).await?,
+        };
+        screen.print(&render(&offer, screen))?;
+        for problem in &offer.problems {
+            screen.say(&text::one_line(&problem.to_string()));
+        }
+        if server.is_none() {
+            tell_missing(host, &servers, screen);
+        }
+        if offer.items.is_empty() {
+            let who = server.map_or("no server".to_owned(), |name| format!("server {name}"));
+            let has = if server.is_some() { "has no" } else { "has" };
+            screen.say(&format!("{who} {has} {what}"));
+        }
+        Ok(exit(host, &offer))
+    })
+    .await
+}
+
+/// Fine as long as there is a server that could be asked, or none was wanted.
+fn exit<T>(host: &Host, offer: &Offer<T>) -> Exit {
+    let servers = host.status();
+    let mut wanted = (servers.iter())
+        .filter(|server| server.status != ConnectionStatus::Disabled)
+        .peekable();
+    let is_there = wanted.peek().is_none()
+        || wanted.any(|server| server.status == ConnectionStatus::Connected);
+    if is_there && (offer.problems.is_empty() || !offer.items.is_empty()) {
+        Exit::Ok
+    } else {
+        Exit::Unavailable
+    }
+}
+
+fn tell_missing(host: &Host, servers: &Servers, screen: &Screen) {
+    for entry in &servers.loaded.config.servers {
+        let Ok(status) = host.server_status(entry.name().as_str()) else {
+            continue;
+        };
+        match status.status {
+            ConnectionStatus::Connected | ConnectionStatus::Disabled => {}
+            _ => screen.say(&text::one_line(&unavailable(&status).parts().message)),
+        }
+    }
+    if servers.loaded.config.servers.is_empty() {
+        screen.say("no servers are configured: switchboard list says what to do");
+    }
+}
+
+/// Does something with a host in which there is one server only, and somebody to ask.
+pub(super) async fn with_server<T>(
+    entry: &ServerEntry,
+    servers: &Servers,
+    context: &Context,
+    signals: &mut Signals,
+    work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    check_usable(entry, servers, context)?;
+    let screen = &context.screen;
+    let ask = Ask::new(screen, false, shelves(&context.places()));
+    let host = context.host_with(servers, vec![entry.clone()], ask);
+    on_host(host, signals, context, async |host| {
+        settle(host, screen).await;
+        let name = entry.name().as_str();
+        // What comes of it is in the status.
+        let _ = host.wake(name).await;
+        check_connected(host, name)?;
+        work(host).await
+    })
+    .await
+}
+
+fn check_connected(host: &Host, name: &str) -> Result<(), Failure> {
+    let status = host
+        .server_status(name)
+        .map_err(|error| Failure::internal(error.to_string()))?;
+    match status.status {
+        ConnectionStatus::Connected => Ok(()),
+        _ => Err(unavailable(&status)),
+    }
+}
+
+/// A name and the beginning of its value, as `--complete` wants them.
+pub(super) fn beginning(word: &str) -> Result<(String, String), Failure> {
+    let word = if word.contains('=') {
+        word.to_owned()
+    } else {
+        format!("{word}=")
+    };
+    let mut pairs = texts(&[word])?;
+    pairs
+        .pop()
+        .ok_or_else(|| Failure::usage("--complete wants key=beginning"))
+}
+
+/// Asks what a value may be that begins like this, and prints it.
+pub(super) async fn complete(
+    host: &Host,
+    server: &str,
+    of: Completing<'_>,
+    argument: (&str, &str),
+    known: &BTreeMap<String, String>,
+    screen: &Screen,
+) -> Result<Exit, Failure> {
+    let line = Line::start(screen, server);
+    let completion = host.complete(server, of, argument, known).await?;
+    drop(line);
+    screen.print(&render_completion(&completion, screen))?;
+    if completion.values.is_empty() {
+        screen.say("the server proposes nothing");
+    } else if completion.has_more {
+        screen.say("note: there are more");
+    }
+    Ok(Exit::Ok)
+}
+
+fn render_completion(completion: &Completion, screen: &Screen) -> String {
+    if screen.is_json() {
+        return json::pretty(completion);
+    }
+    let values = completion.values.iter();
+    let lines: Vec<_> = values
+        .map(|value| sanitize(value).replace('\n', " "))
+        .collect();
+    lines.join("\n")
+}

@@ -1,0 +1,82 @@
+//! `prompts [SERVER]`: what can be filled in.
+
+use serde::Serialize;
+use switchboard::content::for_terminal;
+use switchboard::id::WireName;
+use switchboard::mcp::{Prompt, PromptArgument};
+use switchboard::{Host, Offer, Offered};
+
+use super::offers::list;
+use crate::args::PromptsArgs;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::render::style::Paint;
+use crate::render::table::{Cell, GiveWay, Table};
+use crate::render::{Screen, json, text};
+use crate::signals::Signals;
+
+pub(crate) async fn run(
+    args: &PromptsArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let server = args.server.as_deref();
+    let ask = async |host: &Host, server: Option<&str>| host.prompts(server).await;
+    list(server, "prompts", context, signals, ask, render).await
+}
+
+/// One prompt as data.
+#[derive(Serialize)]
+struct Written<'a> {
+    /// How fronts offer it, behind a slash.
+    command: WireName,
+    #[serde(flatten)]
+    prompt: &'a Offered<Prompt>,
+}
+
+fn render(offer: &Offer<Prompt>, screen: &Screen) -> String {
+    let prompts = offer.items.iter();
+    if screen.is_json() {
+        let written = prompts.map(|prompt| Written {
+            command: prompt.wire_name(),
+            prompt,
+        });
+        return json::pretty(&written.collect::<Vec<_>>());
+    }
+    if offer.items.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(2, GiveWay::Cut);
+    let heading = ["PROMPT", "ARGUMENTS", "DESCRIPTION"];
+    table.row(
+        (heading.into_iter())
+            .map(|name| Cell::new(name).paint(Paint::Dim))
+            .collect(),
+    );
+    for prompt in prompts {
+        let description = prompt.item.description.as_ref();
+        let description = description.or(prompt.item.title.as_ref());
+        table.row(vec![
+            Cell::new(format!("/{}", prompt.wire_name())).paint(Paint::Bold),
+            Cell::new(usage(&prompt.item.arguments)),
+            Cell::new(text::first_line(
+                description.map(String::as_str).unwrap_or_default(),
+            )),
+        ]);
+    }
+    table.render(screen.columns, screen.style)
+}
+
+/// How the arguments are typed: what is required, and the rest in brackets.
+pub(super) fn usage(arguments: &[PromptArgument]) -> String {
+    let argument = |argument: &PromptArgument| {
+        let name = for_terminal(&argument.name);
+        if argument.required {
+            format!("{name}=…")
+        } else {
+            format!("[{name}=…]")
+        }
+    };
+    let arguments: Vec<_> = arguments.iter().map(argument).collect();
+    arguments.join(" ")
+}

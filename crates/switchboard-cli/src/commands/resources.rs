@@ -1,0 +1,96 @@
+//! `resources [SERVER]`: what can be read.
+
+use switchboard::Offer;
+use switchboard::content::for_terminal;
+use switchboard::mcp::{Resource, ResourceTemplate};
+
+use super::offers::list;
+use crate::args::ResourcesArgs;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::render::style::Paint;
+use crate::render::table::{Cell, GiveWay, Table};
+use crate::render::{Screen, json, text};
+use crate::signals::Signals;
+
+pub(crate) async fn run(
+    args: &ResourcesArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let server = args.server.as_deref();
+    if args.templates {
+        let ask = async |host: &switchboard::Host, server: Option<&str>| {
+            host.resource_templates(server).await
+        };
+        return list(server, "templates", context, signals, ask, render_templates).await;
+    }
+    let ask = async |host: &switchboard::Host, server: Option<&str>| host.resources(server).await;
+    list(server, "resources", context, signals, ask, render).await
+}
+
+fn render(offer: &Offer<Resource>, screen: &Screen) -> String {
+    if screen.is_json() {
+        return json::pretty(&offer.items);
+    }
+    if offer.items.is_empty() {
+        return String::new();
+    }
+    // The address is there to be typed: it stays whole, and what explains it gives way.
+    let mut table = Table::new(2, GiveWay::Cut).dispensable(&[4, 3]);
+    table.row(heading(&["SERVER", "URI", "NAME", "TYPE", "SIZE"]));
+    for resource in &offer.items {
+        let item = &resource.item;
+        let size = item.size.and_then(|size| usize::try_from(size).ok());
+        table.row(vec![
+            Cell::new(for_terminal(resource.server.as_str())),
+            Cell::new(for_terminal(&item.uri)).paint(Paint::Bold),
+            Cell::new(name(item.title.as_deref(), &item.name, &item.uri)),
+            Cell::new(mime(item.mime_type.as_deref())),
+            Cell::new(size.map(text::thousands).unwrap_or_default()).number(),
+        ]);
+    }
+    table.render(screen.columns, screen.style)
+}
+
+fn render_templates(offer: &Offer<ResourceTemplate>, screen: &Screen) -> String {
+    if screen.is_json() {
+        return json::pretty(&offer.items);
+    }
+    if offer.items.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(2, GiveWay::Cut).dispensable(&[3]);
+    table.row(heading(&["SERVER", "TEMPLATE", "NAME", "TYPE"]));
+    for template in &offer.items {
+        let item = &template.item;
+        table.row(vec![
+            Cell::new(for_terminal(template.server.as_str())),
+            Cell::new(for_terminal(&item.uri_template)).paint(Paint::Bold),
+            Cell::new(name(item.title.as_deref(), &item.name, &item.uri_template)),
+            Cell::new(mime(item.mime_type.as_deref())),
+        ]);
+    }
+    table.render(screen.columns, screen.style)
+}
+
+fn heading(names: &[&'static str]) -> Vec<Cell> {
+    let cell = |name: &&'static str| match *name {
+        "SIZE" => Cell::new(*name).paint(Paint::Dim).number(),
+        name => Cell::new(name).paint(Paint::Dim),
+    };
+    names.iter().map(cell).collect()
+}
+
+/// What people call it; nothing if that is only its address again.
+fn name(title: Option<&str>, name: &str, address: &str) -> String {
+    let name = title.unwrap_or(name);
+    if name == address {
+        return String::new();
+    }
+    text::first_line(name)
+}
+
+fn mime(mime_type: Option<&str>) -> String {
+    text::first_line(mime_type.unwrap_or_default())
+}
