@@ -1,0 +1,107 @@
+//! When a listing that is kept is asked for again.
+
+use std::time::Duration;
+
+use serde_json::json;
+use switchboard::{Event, Events};
+use switchboard_testkit::{Flood, MemoryServer, Script, prompt, resource};
+
+use super::common::host_with;
+use super::{both_eras, uris};
+
+async fn next_change(events: &mut Events) -> Event {
+    loop {
+        match events.next().await.unwrap() {
+            change @ (Event::ResourcesChanged { .. } | Event::PromptsChanged { .. }) => {
+                return change;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn listings(server: &MemoryServer, what: &str) -> usize {
+    server.received_with(&format!("{what}/list")).len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kept_listing_is_not_asked_for_again_until_the_server_announces_a_change() {
+    for mut script in both_eras() {
+        script.ttl_ms = json!(null);
+        let script = script.resource("demo://x", "x").prompt("greet");
+        let (host, server) = host_with(script).await;
+        let mut events = host.events();
+        for _ in 0..3 {
+            host.resources(None).await.unwrap();
+            host.prompts(Some("s")).await.unwrap();
+        }
+        assert_eq!(listings(&server, "resources"), 1);
+        assert_eq!(listings(&server, "prompts"), 1);
+
+        server.offer().add_resource(resource("demo://y", "y")).await;
+        let change = next_change(&mut events).await;
+        assert!(matches!(change, Event::ResourcesChanged { .. }));
+        let offer = host.resources(None).await.unwrap();
+        assert_eq!(uris(&offer), ["s demo://x", "s demo://y"]);
+        host.resources(None).await.unwrap();
+        host.prompts(None).await.unwrap();
+        assert_eq!(listings(&server, "resources"), 2);
+        assert_eq!(listings(&server, "prompts"), 1, "of these nothing was said");
+
+        server.offer().set_prompts(&[prompt("other")]).await;
+        let method = "notifications/prompts/list_changed";
+        server.offer().announce(method, json!({})).await;
+        let change = next_change(&mut events).await;
+        assert!(matches!(change, Event::PromptsChanged { .. }));
+        let offer = host.prompts(None).await.unwrap();
+        assert_eq!(offer.items[0].item.name, "other");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_lasts_as_long_as_the_server_says_where_it_announces_nothing() {
+    let mut script = Script::modern().resource("demo://x", "x");
+    script.capabilities = json!({"resources": {}});
+    script.ttl_ms = json!(60_000);
+    let (host, server) = host_with(script.clone()).await;
+    host.resources(None).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    host.resources(None).await.unwrap();
+    assert_eq!(listings(&server, "resources"), 1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    host.resources(None).await.unwrap();
+    assert_eq!(listings(&server, "resources"), 2);
+
+    script.ttl_ms = json!(null);
+    let (host, server) = host_with(script).await;
+    host.resources(None).await.unwrap();
+    host.resources(None).await.unwrap();
+    assert_eq!(
+        listings(&server, "resources"),
+        2,
+        "nobody says how long it is good"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_announced_changes_is_told_at_a_bounded_rate() {
+    let script = Script::legacy().resource("demo://x", "x");
+    let (host, server) = host_with(script).await;
+    let mut events = host.events();
+    let began = tokio::time::Instant::now();
+    let flood = Flood::of("notifications/resources/list_changed", 10_000).per_second(10_000);
+    server.offer().flood(&flood).await;
+    let method = "notifications/prompts/list_changed";
+    server.offer().announce(method, json!({})).await;
+    let took = began.elapsed();
+    let mut told = 0;
+    let mut waiting = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;
+    while waiting.is_ok() {
+        told += 1;
+        waiting = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;
+    }
+    // Ten a second, and each kind once more.
+    let most = took.as_millis() / 100 + 3;
+    assert!((1..=most).contains(&told), "{told} in {took:?}");
+    assert_eq!(listings(&server, "resources"), 0, "nobody asked");
+}

@@ -1,0 +1,78 @@
+//! Resources and prompts as a model is given them.
+
+use serde_json::json;
+use switchboard::content::DirectorySpill;
+use switchboard::{AskError, Block, Readiness, reference};
+use switchboard_testkit::{MemoryServer, Script};
+
+use super::common::{InMemory, host_with, permissive};
+use super::{arguments, host_of};
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_is_clean_and_its_bytes_are_in_a_file() {
+    let temporary = tempfile::tempdir().unwrap();
+    let script =
+        Script::modern().raw_resource(json!({"uri": "demo://x", "name": "x", "contents": [
+            {"uri": "demo://x", "mimeType": "text/plain", "text": "red \u{1b}[31mtext"},
+            {"uri": "demo://x", "mimeType": "application/octet-stream", "blob": "aGk="},
+        ]}));
+    let host = permissive()
+        .spill(DirectorySpill::new(temporary.path().join("results")))
+        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let read = host.read("s", "demo://x").await.unwrap();
+    let saved = read.contents[1].blob_saved_to.clone().unwrap();
+    assert_eq!(
+        serde_json::to_value(&read).unwrap(),
+        json!({"contents": [
+            {"uri": "demo://x", "mimeType": "text/plain", "text": "red text"},
+            {"uri": "demo://x", "mimeType": "application/octet-stream", "blobSavedTo": saved},
+        ]})
+    );
+    assert_eq!(std::fs::read(saved).unwrap(), b"hi");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_is_filled_in_with_its_roles() {
+    let (host, _server) = host_with(Script::legacy().prompt("greet").prompt("picture")).await;
+    let given = arguments([("name", "Ann\u{1b}[2J"), ("style", "kind")]);
+    let prompt = host.fill_in("s", "greet", &given).await.unwrap();
+    assert_eq!(
+        serde_json::to_value(&prompt.messages).unwrap(),
+        json!([
+            {"role": "user", "content": {"type": "text", "text": "Greet Ann in this style: kind"}},
+            {"role": "assistant", "content": {"type": "text", "text": "Hello, Ann!"}},
+        ])
+    );
+    let prompt = host.fill_in("s", "picture", &arguments([])).await.unwrap();
+    let Block::Image { mime_type, .. } = &prompt.messages[0].content else {
+        panic!("{prompt:?}");
+    };
+    assert_eq!(mime_type, "image/png");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_mentioned_resource_is_read_once() {
+    let host = host_of([
+        ("a", Script::legacy().resource("demo://one", "first")),
+        ("b", Script::modern().resource("demo://two", "second")),
+    ])
+    .await;
+    let text = "look at @a:demo://one, at @b:demo://two and at @a:demo://one; ask \
+                @nobody:demo://x or ann@a:demo://one";
+    assert_eq!(reference::mentions(text).len(), 4);
+    let attached = host.attach(text).await;
+    let found: Vec<_> = (attached.iter())
+        .map(|found| (&text[found.range.clone()], &found.outcome))
+        .collect();
+    let [(one, Ok(first)), (two, Ok(second)), (nobody, Err(error))] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!((*one, *two), ("@a:demo://one", "@b:demo://two"));
+    assert_eq!(first.contents[0].text.as_deref(), Some("first"));
+    assert_eq!(second.contents[0].text.as_deref(), Some("second"));
+    assert_eq!(*nobody, "@nobody:demo://x");
+    assert!(matches!(error, AskError::UnknownServer(_)));
+}
