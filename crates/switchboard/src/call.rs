@@ -11,6 +11,7 @@ pub(crate) mod turn;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -23,10 +24,11 @@ use crate::host::Host;
 use crate::id::{Principal, ServerName, ToolId};
 use crate::interact::BoxFuture;
 use crate::limits::legible;
-use crate::mcp::{ErrorObject, Progress};
+use crate::mcp::{ErrorObject, Progress, Tool as Description};
 use crate::permission::Decision;
 use crate::server::status::ConnectionStatus;
 use crate::session::{Delivery, misaddressed_text};
+use crate::sync::lock;
 use crate::wire::Problem;
 
 /// Who makes a call, and within which bounds.
@@ -82,6 +84,8 @@ pub enum CallOrigin {
     Model,
     /// A person, who typed it.
     Person,
+    /// A watch, which calls again and again.
+    Watch,
 }
 
 /// Why a call has no result. A tool that says that it failed *has* one.
@@ -325,6 +329,28 @@ pub struct Call<'h> {
     pub(crate) arguments: Cow<'h, Value>,
     pub(crate) context: CallContext,
     pub(crate) on_progress: Option<OnProgress<'h>>,
+    /// A call that is made again and again: it is asked about once, and its result is not kept aside.
+    pub(crate) watched: Option<&'h Consent>,
+}
+
+/// What was said to a call that is made again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Consent(Mutex<Option<(Arc<Description>, Result<(), Denial>)>>);
+
+impl Consent {
+    /// What was said, if anybody was asked. A yes does not cover a tool that has changed since.
+    pub(crate) fn given(&self, tool: &Arc<Description>) -> Option<Result<(), Denial>> {
+        let consent = lock(&self.0);
+        let (asked_about, outcome) = consent.as_ref()?;
+        if outcome.is_ok() && asked_about != tool {
+            return Some(Err(Denial::NobodyToAsk));
+        }
+        Some(outcome.clone())
+    }
+
+    pub(crate) fn keep(&self, tool: &Arc<Description>, outcome: &Result<(), Denial>) {
+        *lock(&self.0) = Some((Arc::clone(tool), outcome.clone()));
+    }
 }
 
 impl<'h> Call<'h> {
@@ -335,7 +361,14 @@ impl<'h> Call<'h> {
             arguments: arguments.0,
             context: CallContext::default(),
             on_progress: None,
+            watched: None,
         }
+    }
+
+    /// Makes it a call of a watch.
+    pub(crate) fn watched(mut self, consent: &'h Consent) -> Self {
+        self.watched = Some(consent);
+        self
     }
 
     /// Says who makes the call.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-use crate::id::{CallId, Revision, ServerName, ToolId, WireName};
+use crate::id::{CallId, Revision, ServerName, ToolId, WatchId, WireName};
 use crate::mcp::Json;
 use crate::server::status::ConnectionStatus;
 
@@ -53,6 +53,13 @@ pub enum Event {
     /// A server says that its prompts changed.
     PromptsChanged {
         /// Which server.
+        server: ServerName,
+    },
+    /// A watch has something to tell: see [`Host::drain_watch_events`](crate::Host::drain_watch_events).
+    WatchChanged {
+        /// Which watch.
+        watch: WatchId,
+        /// Of which server.
         server: ServerName,
     },
     /// Another config holds: servers came or went.

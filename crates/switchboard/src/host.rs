@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use builder::{HostBuilder, StartError};
+pub(crate) use offerings::check_uri;
 pub use offerings::{AskError, Completing, Offer, Offered};
 pub use reading::Attachment;
 pub use reload::Applied;
@@ -46,6 +47,7 @@ use crate::server::state::Phase;
 use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
 use crate::sync::lock;
 use crate::transport::children::Children;
+use crate::watch::Watches;
 use plan::Filed;
 use site::Sites;
 
@@ -56,6 +58,22 @@ const SHUTDOWN_SLACK: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Host {
     shared: Arc<Shared>,
+    /// None in the hands of a task of the host itself, which is not to keep it alive.
+    _keeper: Option<Arc<Keeper>>,
+}
+
+/// Ends the host when the last of those who use it has gone.
+#[derive(Debug)]
+struct Keeper {
+    stop: CancellationToken,
+    children: Children,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.children.kill_all();
+    }
 }
 
 /// What all clones of a host share.
@@ -81,6 +99,7 @@ pub(crate) struct Shared {
     tasks: TaskTracker,
     stop: CancellationToken,
     children: Children,
+    watches: Watches,
 }
 
 type Handles = BTreeMap<ServerName, Arc<ServerHandle>>;
@@ -161,8 +180,21 @@ impl Host {
     }
 
     pub(crate) fn new(shared: Shared) -> Self {
+        let keeper = Keeper {
+            stop: shared.stop.clone(),
+            children: shared.children.clone(),
+        };
         Self {
             shared: Arc::new(shared),
+            _keeper: Some(Arc::new(keeper)),
+        }
+    }
+
+    /// The host for one of its own tasks.
+    pub(crate) fn inner(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            _keeper: None,
         }
     }
 
@@ -363,7 +395,7 @@ impl Host {
         shared.children.end().await;
     }
 
-    fn known(&self, name: &str) -> Result<Arc<ServerHandle>, ServerError> {
+    pub(crate) fn known(&self, name: &str) -> Result<Arc<ServerHandle>, ServerError> {
         let server = ServerName::new(name)
             .ok()
             .and_then(|name| self.shared.server(&name));
@@ -414,6 +446,25 @@ impl Shared {
 
     pub(crate) fn next_call(&self) -> CallId {
         CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    /// Cancelled when the host is over.
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Starts a task that ends with the host.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// Comes back when the set of servers is not being changed.
+    pub(crate) async fn no_longer_changing(&self) {
+        drop(self.changing.lock().await);
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -76,6 +76,11 @@ text_id! {
     Principal
 }
 
+text_id! {
+    /// A watch, unique within its host.
+    WatchId
+}
+
 impl Default for Principal {
     fn default() -> Self {
         Self::from("default")

@@ -61,6 +61,7 @@ mod telemetry;
 mod template;
 mod tools;
 mod transport;
+mod watch;
 mod wire;
 
 pub use call::{Arguments, Call, CallContext, CallError, CallOrigin, Denial, Violation};
@@ -90,4 +91,5 @@ pub use telemetry::{Direction, WireTap};
 pub use template::{TemplateError, UriTemplate};
 pub use transport::memory::{LocalCall, LocalServer};
 pub use transport::{ByteStreams, Dial};
+pub use watch::{Happened, Watch, WatchError, WatchEvent, WatchKind, WatchRequest, WatchTarget};
 pub use wire::Problem;

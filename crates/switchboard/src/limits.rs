@@ -68,6 +68,11 @@ pub struct Limits {
     /// How much of pictures and sounds one result may carry, in bytes of base64; the rest is
     /// described.
     pub result_media_bytes: usize,
+    /// How many watches there may be; those that ended and have not told their last are counted.
+    pub watches: usize,
+    /// How much is kept of the content of each watch, to show what changed, in bytes. Of what is longer
+    /// only the sizes are told.
+    pub watch_text_bytes: usize,
     /// How many calls may be under way with one server.
     pub calls_per_server: usize,
     /// How many calls may be under way in the whole host, besides the few that every server may
@@ -118,6 +123,8 @@ impl Default for Limits {
             content_blocks: 10_000,
             result_text_bytes: 100_000,
             result_media_bytes: 5 * MIB,
+            watches: 1_000,
+            watch_text_bytes: 32 * KIB,
             calls_per_server: 64,
             calls_in_flight: 512,
         }

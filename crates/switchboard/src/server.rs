@@ -165,6 +165,11 @@ impl ServerHandle {
         self.state.borrow().clone()
     }
 
+    /// The state from now on, as it changes.
+    pub(crate) fn follow(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
     /// The open session, if there is one.
     pub(crate) fn session(&self) -> Option<Session> {
         self.state.borrow().session.clone()

@@ -16,6 +16,7 @@ mod peer;
 pub(crate) mod remote;
 mod request;
 mod rounds;
+pub(crate) mod subscriptions;
 mod table;
 mod tasks;
 mod timekeeper;

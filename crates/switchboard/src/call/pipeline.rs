@@ -15,13 +15,14 @@ use tokio::sync::{AcquireError, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Checked, is_checkable};
-use super::{Call, CallContext, CallError, Denial, OnProgress, as_object};
+use super::{Call, CallContext, CallError, Consent, Denial, OnProgress, as_object};
 use crate::catalog::CatalogTool;
 use crate::content::{self, Output};
 use crate::event::Event;
 use crate::host::Shared;
 use crate::id::{CallId, Revision, ToolId};
 use crate::interact::{BoxFuture, PermissionQuestion};
+use crate::limits::Limits;
 use crate::mcp::{CallToolResult, ErrorObject, TaskSupport};
 use crate::permission::{Action, Subject};
 use crate::server::ServerHandle;
@@ -38,7 +39,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     }
     let found = &resolve(host, &call.name, &call.context).await?;
     let arguments = check_arguments(&found.tool, &mut call.arguments)?;
-    permit(host, found, arguments, &call.context).await?;
+    permit(host, found, arguments, &call.context, call.watched).await?;
     let mut told = Told::begin(host, &found.tool.id);
     let began = told.began;
     let end = began + time_limit(host, &found.server, &call.context, began);
@@ -86,7 +87,8 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         }
     }
     .await;
-    let outcome = outcome.map(|result| present(host, &found.tool, result));
+    let is_watched = call.watched.is_some();
+    let outcome = outcome.map(|result| present(host, &found.tool, result, is_watched));
     told.outcome = match &outcome {
         Ok(output) if output.is_error => "the tool failed".into(),
         Ok(_) => "ok".into(),
@@ -244,6 +246,7 @@ async fn permit(
     found: &Found,
     arguments: &Map<String, Value>,
     context: &CallContext,
+    watched: Option<&Consent>,
 ) -> Result<(), CallError> {
     let Found { tool, server, .. } = found;
     let annotations = &tool.definition.annotations;
@@ -264,6 +267,10 @@ async fn permit(
         Action::Deny => return Err(denied(Denial::Rule(decision))),
         Action::Ask => {}
     }
+    let given = watched.and_then(|consent| consent.given(&tool.definition));
+    if let Some(outcome) = given {
+        return outcome.map_err(denied);
+    }
     let question = PermissionQuestion {
         tool: &tool.id,
         wire_name: &tool.wire_name,
@@ -273,7 +280,11 @@ async fn permit(
         context,
     };
     let answer = host.interaction().permit(question).await;
-    answer.into_result().map_err(denied)
+    let outcome = answer.into_result();
+    if let Some(consent) = watched {
+        consent.keep(&tool.definition, &outcome);
+    }
+    outcome.map_err(denied)
 }
 
 /// People take their time, and so do permits and servers that are started for a call: what was
@@ -492,9 +503,19 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
     }
 }
 
-fn present(host: &Shared, tool: &CatalogTool, result: CallToolResult) -> Output {
+fn present(host: &Shared, tool: &CatalogTool, result: CallToolResult, is_watched: bool) -> Output {
     let note = check_structured(host, tool, &result);
-    let mut output = content::present(result, host.limits(), host.spill());
+    let mut output = if is_watched {
+        // It is compared as a whole with the next one, and nobody will ask for it.
+        let limits = Limits {
+            result_text_bytes: usize::MAX,
+            result_media_bytes: usize::MAX,
+            ..host.limits().clone()
+        };
+        content::present(result, &limits, None)
+    } else {
+        content::present(result, host.limits(), host.spill())
+    };
     output.notes.extend(note);
     output
 }

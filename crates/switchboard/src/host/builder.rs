@@ -40,6 +40,7 @@ use crate::transport::memory::LocalServer;
 use crate::transport::orphans::Adoption;
 use crate::transport::proxy::AllowedOrigins;
 use crate::transport::tag::HostTag;
+use crate::watch::Watches;
 
 /// Puts a host together. Nothing runs before [`HostBuilder::start`].
 ///
@@ -330,6 +331,7 @@ impl HostBuilder {
             },
             permits: Semaphore::new(limits.calls_in_flight),
             budget: Budget::new(limits.memory_bytes),
+            watches: Watches::new(limits.watches, events.clone()),
             limits,
             deadlines: self.deadlines.within_reason(),
             events,

@@ -409,7 +409,7 @@ impl Host {
     }
 
     /// The session of a server; one that is dormant is started, one that starts is waited for.
-    async fn session(&self, server: &ServerHandle) -> Result<Session, AskError> {
+    pub(crate) async fn session(&self, server: &ServerHandle) -> Result<Session, AskError> {
         let until = Instant::now() + self.shared.deadlines.startup;
         let state = match server.session() {
             Some(_) => server.state(),
@@ -491,7 +491,7 @@ fn texts(arguments: &BTreeMap<String, String>) -> Map<String, Value> {
 }
 
 /// Refuses what can be no address, before anybody is asked for it.
-fn check_uri(uri: &str) -> Result<(), AskError> {
+pub(crate) fn check_uri(uri: &str) -> Result<(), AskError> {
     let problem = if uri.len() > URI_BYTES {
         format!("the address is longer than {URI_BYTES} bytes")
     } else if uri.is_empty() {

@@ -19,6 +19,7 @@ use super::life::Patience;
 use super::pace::Pace;
 use super::peer::{self, Peer, Voice};
 use super::request::Ask;
+use super::subscriptions::ListenEnd;
 use super::table::{Kind, Reply, Table};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, aside};
 use crate::budget::Held;
@@ -27,7 +28,7 @@ use crate::mcp::{ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
-use crate::wire::encode::{self, Interests, Round};
+use crate::wire::encode::{self, Interests, Round, Updates};
 use crate::wire::line::{Line, Lines};
 use crate::wire::scan::place_in;
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
@@ -204,6 +205,30 @@ impl Connection {
         });
         if let Err(error) = listening.await {
             tracing::debug!(server = %self.peer.context.server, %error, "not told of changes");
+        }
+    }
+
+    /// Asks a modern server to say when these resources change, and comes back when it no longer does.
+    /// `sent` is told the id of the request.
+    pub(super) async fn hear(&self, uris: &[&str], sent: impl Fn(u64)) -> ListenEnd {
+        let ask = Ask {
+            kind: Kind::Standing,
+            ..Ask::plain(Patience::within(Deadlines::LONGEST))
+        };
+        let params = encode::Listen {
+            notifications: Updates {
+                resource_subscriptions: uris,
+            },
+            meta: self.peer.meta(None, None),
+        };
+        let listening = self.request(ask, |id| {
+            sent(id);
+            encode::request(id, "subscriptions/listen", &params)
+        });
+        match listening.await {
+            Ok(_) => ListenEnd::ForGood("the server no longer tells".to_owned()),
+            Err(RequestError::Lost { .. }) => ListenEnd::Broken,
+            Err(error) => ListenEnd::ForGood(error.to_string()),
         }
     }
 

@@ -13,6 +13,7 @@ use super::changes::{Change, Changes};
 use super::inbound::{self, Inbound};
 use super::life::Life;
 use super::logs::{self, LogPace};
+use super::subscriptions::Subscriptions;
 use super::visits::Visits;
 use super::{RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
 use crate::budget::Held;
@@ -35,6 +36,7 @@ pub(super) struct Peer {
     pub(super) visits: Visits,
     /// What is being said to the server that nobody waits for.
     words: TaskTracker,
+    pub(super) subscriptions: Subscriptions,
     ended: watch::Sender<Option<SessionEnd>>,
     /// Cancelled when the session is over.
     pub(super) stop: CancellationToken,
@@ -62,6 +64,7 @@ impl Peer {
             logs: Arc::default(),
             visits: Visits::default(),
             words: TaskTracker::new(),
+            subscriptions: Subscriptions::new(tasks),
             ended: watch::Sender::new(None),
             stop,
             context,
@@ -153,7 +156,12 @@ impl Peer {
             "notifications/prompts/list_changed" => self.changes.note(Change::Prompts),
             "notifications/message" => logs::take(self, params),
             "notifications/elicitation/complete" => self.visits.end(params),
-            "notifications/cancelled" => self.inbound.cancel(params),
+            "notifications/resources/updated" => self.subscriptions.updated(params),
+            "notifications/subscriptions/acknowledged" => self.subscriptions.acknowledged(params),
+            "notifications/cancelled" => {
+                self.inbound.cancel(params);
+                self.subscriptions.revoked(params);
+            }
             _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
         }
     }

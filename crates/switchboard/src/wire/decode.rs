@@ -6,6 +6,7 @@
 mod freshness;
 mod input;
 mod listing;
+mod notice;
 mod offered;
 mod task;
 
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 pub(crate) use freshness::Freshness;
 pub(crate) use input::{InputRequest, InputRequired, NoResult, asked_in};
 pub(crate) use listing::{Item, LeftOut, Page, page, prompt, resource, resource_template, tool};
+pub(crate) use notice::{SubscriptionNotice, subscription_notice};
 pub(crate) use offered::{completion, prompt_result, resource_result};
 pub(crate) use task::{Task, TaskStatus, created_task, task};
 

@@ -191,8 +191,8 @@ pub(crate) fn answer(id: &RequestId, outcome: Result<&Value, &ErrorObject>) -> V
 
 /// The parameters of `subscriptions/listen`.
 #[derive(Serialize)]
-pub(crate) struct Listen<'a> {
-    pub(crate) notifications: Interests,
+pub(crate) struct Listen<'a, I> {
+    pub(crate) notifications: I,
     #[serde(rename = "_meta")]
     pub(crate) meta: Meta<'a>,
 }
@@ -222,6 +222,13 @@ impl Interests {
     pub(crate) fn is_none(self) -> bool {
         self == Self::default()
     }
+}
+
+/// The resources that one wants to be told of.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Updates<'a> {
+    pub(crate) resource_subscriptions: &'a [&'a str],
 }
 
 /// The parameters of a request that has none of its own.

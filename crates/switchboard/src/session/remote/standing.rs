@@ -8,16 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::courier::Reply;
 use super::streamable::{Streamable, Topic};
 use super::{Media, refusal};
 use crate::session::pace::Pace;
+use crate::session::subscriptions::ListenEnd;
 use crate::session::{Delivery, Failed, RequestError, SessionEnd};
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
-use crate::wire::encode::{self, Interests};
+use crate::wire::encode::{self, Interests, Updates};
 use crate::wire::sse::{Events, Item};
 
 /// How long is waited before a stream that ended is asked for again: at first, and at most.
@@ -82,10 +84,11 @@ impl Streamable {
         let attending = async {
             loop {
                 let began = Instant::now();
-                let stream = self.listen(interests).await;
+                let id = self.next_id();
+                let stream = self.listen(id, interests).await;
                 self.attended.cancel();
                 let ended = match stream {
-                    Ok((id, reply)) => {
+                    Ok(reply) => {
                         if !std::mem::take(&mut is_first) {
                             // What changed in between was not told.
                             self.peer.changes.note_all();
@@ -103,13 +106,41 @@ impl Streamable {
         stop.run_until_cancelled(attending).await;
     }
 
-    async fn listen(&self, interests: Interests) -> Result<(u64, Reply), RequestError> {
+    /// Listens to a subscription to resources, and comes back when it ends. `sent` is told the id of
+    /// the request.
+    pub(in crate::session) async fn hear(
+        self: &Arc<Self>,
+        uris: &[&str],
+        sent: impl Fn(u64),
+    ) -> ListenEnd {
+        let updates = Updates {
+            resource_subscriptions: uris,
+        };
+        let id = self.next_id();
+        sent(id);
+        let why = "the server no longer tells".to_owned();
+        let (ended, why) = match self.listen(id, updates).await {
+            Ok(reply) => {
+                let body = reply.incoming.body;
+                (self.follow(body, &mut Standing::new(), id).await, why)
+            }
+            Err(error) => {
+                let why = error.to_string();
+                (self.no_stream(error), why)
+            }
+        };
+        match ended {
+            Ended::ToBeContinued => ListenEnd::Broken,
+            Ended::ForGood => ListenEnd::ForGood(why),
+        }
+    }
+
+    async fn listen(&self, id: u64, interests: impl Serialize) -> Result<Reply, RequestError> {
         let params = encode::Listen {
             notifications: interests,
             meta: self.peer.meta(None, None),
         };
         let topic = Topic::of("subscriptions/listen");
-        let id = self.next_id();
         let mut line = encode::request(id, topic.method, &params);
         line.pop();
         self.peer.tap(Direction::Sent, &line);
@@ -121,7 +152,7 @@ impl Streamable {
             return Err(refusal::read(&self.peer, self.courier.url(), Some(id), reply).await);
         }
         match Media::of(&reply.incoming.headers) {
-            Media::Events => Ok((id, reply)),
+            Media::Events => Ok(reply),
             _ => Err(RequestError::Failed(Failed {
                 status: Some(status.as_u16()),
                 ..Failed::unknown("the server answered with something else than events")
