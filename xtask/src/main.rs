@@ -30,7 +30,7 @@ usage: cargo xtask COMMAND
   ci                    check, then fuzz a little, then test, with the time of each step
   whole NAME            a heavy check in full, of which CI runs a share:
                         seeds, remotes, trees, kills, connects, floods, rules, names,
-                        reloads, fuzz, or all
+                        reloads, watches, fuzz, or all
   fuzz [TARGET] [--seconds N]
                         feed made-up bytes to what reads them; a minute each unless said otherwise
   conformance [--requirements VERSION]

@@ -21,7 +21,7 @@ pub(crate) struct Check {
     rounds: u32,
 }
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     Check::new("seeds", "switchboard", 2_000),
     Check::new("remotes", "switchboard", 2_000),
     Check::new("trees", "switchboard", 500),
@@ -31,6 +31,7 @@ const CHECKS: [Check; 9] = [
     Check::new("rules", "switchboard", 100_000),
     Check::new("names", "switchboard", 50_000),
     Check::new("reloads", "switchboard", 2_000),
+    Check::new("watches", "switchboard", 900),
 ];
 
 /// What was asked for.

@@ -335,21 +335,30 @@ pub struct Call<'h> {
 
 /// What was said to a call that is made again and again.
 #[derive(Debug, Default)]
-pub(crate) struct Consent(Mutex<Option<(Arc<Description>, Result<(), Denial>)>>);
+pub(crate) struct Consent(Mutex<Option<Answered>>);
+
+#[derive(Debug)]
+struct Answered {
+    tool: Arc<Description>,
+    outcome: Result<(), Denial>,
+}
 
 impl Consent {
     /// What was said, if anybody was asked. A yes does not cover a tool that has changed since.
     pub(crate) fn given(&self, tool: &Arc<Description>) -> Option<Result<(), Denial>> {
         let consent = lock(&self.0);
-        let (asked_about, outcome) = consent.as_ref()?;
-        if outcome.is_ok() && asked_about != tool {
+        let answered = consent.as_ref()?;
+        if answered.outcome.is_ok() && answered.tool != *tool {
             return Some(Err(Denial::NobodyToAsk));
         }
-        Some(outcome.clone())
+        Some(answered.outcome.clone())
     }
 
     pub(crate) fn keep(&self, tool: &Arc<Description>, outcome: &Result<(), Denial>) {
-        *lock(&self.0) = Some((Arc::clone(tool), outcome.clone()));
+        *lock(&self.0) = Some(Answered {
+            tool: Arc::clone(tool),
+            outcome: outcome.clone(),
+        });
     }
 }
 

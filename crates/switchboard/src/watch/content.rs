@@ -5,7 +5,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::content::{Block, Output, sanitize};
-use crate::mcp::{ReadResourceResult, ResourceBody};
+use crate::mcp::{Json, ReadResourceResult, ResourceBody};
 
 #[derive(Debug)]
 pub(crate) struct Content {
@@ -35,12 +35,12 @@ impl Content {
                 Block::Audio { data, mime_type } => seen.data("audio", mime_type, data),
                 Block::Other { description, raw } => {
                     seen.line(description);
-                    seen.mix(raw.as_ref().map(|raw| raw.as_str()).unwrap_or_default());
+                    seen.mix(raw.as_ref().map(Json::as_str).unwrap_or_default());
                 }
             }
         }
         let structured = output.structured.as_ref();
-        seen.mix(structured.map(|json| json.as_str()).unwrap_or_default());
+        seen.mix(structured.map(Json::as_str).unwrap_or_default());
         seen.finish()
     }
 

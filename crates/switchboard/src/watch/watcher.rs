@@ -143,7 +143,8 @@ impl Watcher {
     /// A server that comes back by itself is waited for; one that does not is worth a word.
     fn note_absence(&self, state: &State) {
         let is_over = state.phase == Phase::Stopped || state.phase == Phase::Dormant;
-        if is_over || !(state.has_given_up() || !state.enabled) {
+        let comes_back = state.enabled && !state.has_given_up();
+        if is_over || comes_back {
             return;
         }
         let why = state.error().or_else(|| state.detail());
@@ -278,7 +279,7 @@ impl Watcher {
             // Nobody may wait any more: then the watch is being removed.
             let _ = began.send(outcome);
             if is_failure {
-                pending().await
+                pending::<()>().await;
             }
         }
     }

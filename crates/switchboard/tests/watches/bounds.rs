@@ -128,14 +128,11 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
             assert_eq!((event.server.as_str(), event.happened), ("calm", ONCE));
         };
         tokio::join!(flooding, meanwhile);
-        let seconds = began.elapsed().as_secs_f64() + 1.0;
+        let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
         sleep(A_WHILE).await;
         // No more than one for each burst.
         let reads = loud.count("resources/read") - reads;
-        assert!(
-            (1..=40).contains(&reads) && reads as f64 <= 1.2 * seconds + 2.0,
-            "{reads} in {seconds}"
-        );
+        assert!((1..=seconds + 4).contains(&reads), "{reads} in {seconds}");
         assert_eq!(host.drain_watch_events(), []);
         loud.offer().set_resource(URI, "b").await;
         assert_eq!(next(&host).await.happened, ONCE);
