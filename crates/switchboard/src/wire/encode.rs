@@ -262,7 +262,9 @@ struct Capabilities {
     sampling: Option<Sampling>,
     #[serde(skip_serializing_if = "Option::is_none")]
     roots: Option<Roots>,
-    extensions: Extensions,
+    /// There are none in the legacy era.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extensions: Option<Extensions>,
 }
 
 #[derive(Serialize)]
@@ -309,7 +311,7 @@ impl From<Offers> for Capabilities {
                 tools: offers.sampling_tools.then(Plain::default),
             }),
             roots: offers.roots.then(Roots::default),
-            extensions: Extensions::default(),
+            extensions: Some(Extensions::default()),
         }
     }
 }
@@ -394,7 +396,10 @@ pub(crate) fn initialize(
     offers: Offers,
     client: &Implementation,
 ) -> Value {
-    let mut capabilities = Capabilities::from(offers);
+    let mut capabilities = Capabilities {
+        extensions: None,
+        ..offers.into()
+    };
     // Those who know forms only, and nothing of kinds of questions, are told so in their own way.
     if !offers.elicitation_url
         && let Some(elicitation) = &mut capabilities.elicitation
