@@ -68,10 +68,10 @@ pub(crate) async fn run(
         match one_part(&result) {
             Some(part) if target.is_some() || is_for_pipe(context) => {
                 let bytes = bytes_of(part)?;
-                match &target {
+                match target {
                     Some(path) => {
-                        write_file(path, &bytes, args.force)?;
-                        screen.say(&format!("written to {}", text::path(path)));
+                        write_file(&path, &bytes, args.force)?;
+                        tell_written(part, path, context)?;
                     }
                     None => print_bytes(&bytes)?,
                 }
@@ -258,6 +258,23 @@ fn write_file(path: &Path, bytes: &[u8], is_forced: bool) -> Result<(), Failure>
         _ => Failure::usage(format!("cannot write {}: {error}", text::path(path)))
             .hint("name another file"),
     })
+}
+
+fn tell_written(part: &ResourceBody, path: PathBuf, context: &Context) -> Result<(), Failure> {
+    let screen = &context.screen;
+    if !screen.is_json() {
+        screen.say(&format!("written to {}", text::path(&path)));
+        return Ok(());
+    }
+    let mut told = PresentedPart::default();
+    told.uri.clone_from(&part.uri);
+    told.mime_type.clone_from(&part.mime_type);
+    told.blob_saved_to = Some(path);
+    screen.print(&json::pretty(&Written {
+        contents: &[told],
+        notes: &[],
+        whole: None,
+    }))
 }
 
 #[derive(Serialize)]
