@@ -22,6 +22,8 @@ pub struct Terminal {
     child: Child,
     keyboard: File,
     screen: Arc<Screen>,
+    /// Up to where [`Terminal::wait_for_next`] has found what it waited for.
+    read: usize,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +73,7 @@ impl Terminal {
             child,
             keyboard,
             screen,
+            read: 0,
         }
     }
 
@@ -78,6 +81,19 @@ impl Terminal {
     pub fn wait_for(&self, text: &str) -> String {
         self.screen
             .wait(text, |shown| shown.text.contains(text) || shown.ended)
+    }
+
+    /// Waits until this is on the screen once more, after what was waited for the last time.
+    pub fn wait_for_next(&mut self, text: &str) {
+        let rest = |shown: &Shown| shown.text.get(self.read..).and_then(|rest| rest.find(text));
+        let shown = self
+            .screen
+            .wait(text, |shown| rest(shown).is_some() || shown.ended);
+        let found = shown.get(self.read..).and_then(|rest| rest.find(text));
+        let Some(at) = found else {
+            panic!("it ended before {text:?}; on the screen is:\n{shown}");
+        };
+        self.read += at + text.len();
     }
 
     /// Types something, as it stands.
