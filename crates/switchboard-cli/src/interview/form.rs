@@ -102,10 +102,11 @@ fn label(field: &Field) -> String {
 }
 
 async fn decide(talk: &mut Conversation, fields: usize) -> Result<Decision, Closed> {
-    let question = format!(
-        "[s]end, [e]dit, [d]ecline, [c]ancel {} ",
-        talk.dim("(e 2 edits the second)")
-    );
+    let more = match fields {
+        1 => String::new(),
+        _ => talk.dim("(e 2 edits the second) "),
+    };
+    let question = format!("[s]end, [e]dit, [d]ecline, [c]ancel {more}");
     loop {
         let answer = talk.ask(&question).await?;
         match decision(&answer, fields) {

@@ -113,3 +113,33 @@ impl Drop for Turn {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn there_is_one_question_at_a_time() {
+        let floor = Floor::default();
+        let first = floor.take().await;
+        let second = floor.take();
+        tokio::pin!(second);
+        assert!(futures_util::poll!(&mut second).is_pending());
+        drop(first);
+        assert!(futures_util::poll!(&mut second).is_ready());
+    }
+
+    #[tokio::test]
+    async fn no_line_moves_while_a_question_is_open() {
+        let floor = Floor::default();
+        let early = ProgressBar::no_length();
+        floor.admit(&early);
+        let turn = floor.take().await;
+        let late = ProgressBar::no_length();
+        floor.admit(&late);
+        assert!(early.is_hidden() && late.is_hidden());
+        assert!(lock(&floor.lines).are_hidden);
+        drop(turn);
+        assert!(!lock(&floor.lines).are_hidden);
+    }
+}

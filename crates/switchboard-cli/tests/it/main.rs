@@ -17,6 +17,7 @@ mod doctor;
 mod edit;
 mod guards;
 mod import;
+mod interviews;
 mod json;
 mod list;
 mod pages;

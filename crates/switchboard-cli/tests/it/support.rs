@@ -44,6 +44,11 @@ impl Desk {
 
     /// `switchboard --trust-project …`, with a person at the terminal.
     pub(crate) fn at_terminal(&self, args: &[&str]) -> Terminal {
+        Terminal::start(&mut self.for_terminal(args))
+    }
+
+    /// `switchboard --trust-project …`, for a terminal.
+    pub(crate) fn for_terminal(&self, args: &[&str]) -> Command {
         let mut command = self.sandbox.command("setsid");
         command
             .arg("--ctty")
@@ -51,7 +56,7 @@ impl Desk {
             .args(args)
             .arg("--trust-project")
             .envs([("TERM", "xterm"), ("NO_COLOR", "1")]);
-        Terminal::start(&mut command)
+        command
     }
 
     /// Takes out what differs from run to run, of what was on a terminal's screen.
