@@ -7,11 +7,13 @@
 //! [`Registry::register_management_tools`]: crate::Registry::register_management_tools
 
 mod resources;
+mod schema;
 mod servers;
+mod watches;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::call::{CallContext, Denial};
 use crate::host::Host;
@@ -19,6 +21,7 @@ use crate::id::ServerName;
 use crate::interact::BoxFuture;
 use crate::mcp::Json;
 use crate::registry::{Tool, ToolAnswer, ToolFailure};
+use crate::watch::WatchKind;
 
 /// One of the management tools.
 pub(crate) struct ManagementTool {
@@ -26,24 +29,36 @@ pub(crate) struct ManagementTool {
     kind: Kind,
 }
 
+/// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     ListResources,
     ReadResource,
+    SubscribeResource,
+    UnsubscribeResource,
+    SubscribePolling,
+    UnsubscribePolling,
     RefreshTools,
     WaitForServers,
+}
+
+impl Kind {
+    const ALL: [Self; 8] = [
+        Self::ListResources,
+        Self::ReadResource,
+        Self::SubscribeResource,
+        Self::UnsubscribeResource,
+        Self::SubscribePolling,
+        Self::UnsubscribePolling,
+        Self::RefreshTools,
+        Self::WaitForServers,
+    ];
 }
 
 impl ManagementTool {
     /// All of them.
     pub(crate) fn all(host: &Host) -> Vec<Self> {
-        let kinds = [
-            Kind::ListResources,
-            Kind::ReadResource,
-            Kind::RefreshTools,
-            Kind::WaitForServers,
-        ];
-        let tools = kinds.into_iter().map(|kind| Self {
+        let tools = Kind::ALL.into_iter().map(|kind| Self {
             host: host.clone(),
             kind,
         });
@@ -53,66 +68,15 @@ impl ManagementTool {
 
 impl Tool for ManagementTool {
     fn name(&self) -> &str {
-        match self.kind {
-            Kind::ListResources => "ListMcpResources",
-            Kind::ReadResource => "ReadMcpResource",
-            Kind::RefreshTools => "RefreshMcpTools",
-            Kind::WaitForServers => "WaitForMcpServers",
-        }
+        self.kind.name()
     }
 
     fn description(&self) -> &str {
-        match self.kind {
-            Kind::ListResources => {
-                "Lists the resources that MCP servers offer for reading, of all servers or of one."
-            }
-            Kind::ReadResource => {
-                "Reads a resource of an MCP server by its address. Bytes that are no text are saved \
-                 to a file, whose path is in the answer."
-            }
-            Kind::RefreshTools => {
-                "Asks MCP servers for their tools anew, and says which were added and removed."
-            }
-            Kind::WaitForServers => {
-                "Waits until MCP servers that are still starting are connected or have failed, and \
-                 says which of the two it was."
-            }
-        }
+        self.kind.description()
     }
 
     fn input_schema(&self) -> Json {
-        let server = json!({"type": "string", "description": "The name of the server"});
-        let (properties, required) = match self.kind {
-            Kind::ListResources | Kind::RefreshTools => (json!({"server": server}), json!([])),
-            Kind::ReadResource => (
-                json!({
-                    "server": server,
-                    "uri": {"type": "string", "description": "The address of the resource"},
-                }),
-                json!(["server", "uri"]),
-            ),
-            Kind::WaitForServers => (
-                json!({
-                    "servers": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "description": "The names of the servers; all, if there are none",
-                    },
-                    "timeoutMs": {
-                        "type": "number",
-                        "minimum": 0,
-                        "description": "How long to wait at most, in milliseconds",
-                    },
-                }),
-                json!([]),
-            ),
-        };
-        Json::from(&json!({
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": false,
-        }))
+        self.kind.input_schema()
     }
 
     fn requires_permission(&self, _: &Map<String, Value>) -> bool {
@@ -122,14 +86,21 @@ impl Tool for ManagementTool {
     fn execute<'a>(
         &'a self,
         input: Map<String, Value>,
-        _: &'a CallContext,
+        context: &'a CallContext,
     ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>> {
+        let host = &self.host;
         Box::pin(async move {
             match self.kind {
-                Kind::ListResources => resources::list(&self.host, read(input)?).await,
-                Kind::ReadResource => resources::read(&self.host, read(input)?).await,
-                Kind::RefreshTools => servers::refresh(&self.host, read(input)?).await,
-                Kind::WaitForServers => servers::wait(&self.host, read(input)?).await,
+                Kind::ListResources => resources::list(host, read(input)?).await,
+                Kind::ReadResource => resources::read(host, read(input)?).await,
+                Kind::SubscribeResource => watches::subscribe(host, read(input)?, context).await,
+                Kind::UnsubscribeResource => {
+                    watches::end(host, WatchKind::Subscription, &read(input)?)
+                }
+                Kind::SubscribePolling => watches::poll(host, read(input)?, context).await,
+                Kind::UnsubscribePolling => watches::end(host, WatchKind::Poll, &read(input)?),
+                Kind::RefreshTools => servers::refresh(host, read(input)?).await,
+                Kind::WaitForServers => servers::wait(host, read(input)?).await,
             }
         })
     }

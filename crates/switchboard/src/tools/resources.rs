@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{OfServer, answer, permit};
-use crate::content::{Block, field, sanitize};
+use crate::content::{Block, field, present_resource, sanitize};
 use crate::host::{Host, Offered};
 use crate::id::ServerName;
 use crate::mcp::Resource;
@@ -102,5 +102,7 @@ pub(super) async fn read(host: &Host, read: Read) -> Result<ToolAnswer, ToolFail
     permit(host, &read.server)?;
     let result = host.read_resource(&read.server, &read.uri).await;
     let result = result.map_err(|error| ToolFailure::of(&error))?;
-    answer(&result)
+    let host = host.shared();
+    let presented = present_resource(result, host.limits(), host.spill());
+    Ok(with_notes(answer(&presented)?, &presented.notes))
 }
