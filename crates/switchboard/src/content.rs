@@ -12,7 +12,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::Limits;
+use crate::id::ServerName;
 use crate::mcp::{CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink};
+use crate::wire::decode;
 
 mod file_type;
 pub mod limit;
@@ -121,6 +123,18 @@ impl Output {
         texts.join("\n")
     }
 
+    /// The links to resources in it, as the server sent them, to be followed with
+    /// [`Host::read_resource`](crate::Host::read_resource) of the same server. Links beyond the
+    /// budget are not among them.
+    pub fn links(&self) -> Vec<ResourceLink> {
+        let raw = self.blocks.iter().filter_map(|block| match block {
+            Block::Other { raw, .. } => raw.as_ref(),
+            _ => None,
+        });
+        raw.filter_map(|raw| decode::resource_link(raw.as_str().as_bytes()))
+            .collect()
+    }
+
     /// Half of a piece of data is no data: what is too long goes, and is kept whole.
     fn drop_structured_beyond(&mut self, budget: usize, spill: Option<&dyn Spill>) {
         let Some(structured) = self.structured.take_if(|json| json.as_str().len() > budget) else {
@@ -218,13 +232,25 @@ impl Block {
 
 /// Turns an answer into what a model is given. Text beyond the budget is cut, and kept by `spill`.
 pub fn present(result: CallToolResult, limits: &Limits, spill: Option<&dyn Spill>) -> Output {
+    present_of(None, result, limits, spill)
+}
+
+/// The same, of a server whose name is needed to follow the links in the answer.
+pub(crate) fn present_of(
+    server: Option<&ServerName>,
+    result: CallToolResult,
+    limits: &Limits,
+    spill: Option<&dyn Spill>,
+) -> Output {
     let mut media_left = limits.result_media_bytes;
     let mut blocks: Vec<Block> = result
         .content
         .into_iter()
-        .map(|block| present_block(block, &mut media_left))
+        .map(|block| present_block(block, server, &mut media_left))
         .collect();
-    if let (true, Some(structured)) = (blocks.is_empty(), &result.structured_content) {
+    // Once: where there is text, it is the same data in the server's own words.
+    let has_text = |block: &Block| matches!(block, Block::Text { .. });
+    if let (false, Some(structured)) = (blocks.iter().any(has_text), &result.structured_content) {
         let text = sanitize(structured.as_str()).into_owned();
         blocks.push(Block::Text { text });
     }
@@ -245,7 +271,11 @@ pub fn present(result: CallToolResult, limits: &Limits, spill: Option<&dyn Spill
     output
 }
 
-fn present_block(block: ContentBlock, media_left: &mut usize) -> Block {
+fn present_block(
+    block: ContentBlock,
+    server: Option<&ServerName>,
+    media_left: &mut usize,
+) -> Block {
     match block {
         ContentBlock::Text(content) => Block::Text {
             text: clean(content.text),
@@ -259,7 +289,7 @@ fn present_block(block: ContentBlock, media_left: &mut usize) -> Block {
             Err(described) => described,
         },
         ContentBlock::ResourceLink(ref link) => Block::Other {
-            description: describe_link(link),
+            description: describe_link(link, server),
             raw: as_sent(&block),
         },
         ContentBlock::Resource(ref content) => match &content.resource.text {
@@ -333,7 +363,9 @@ fn describe_media(kind: &str, mime_type: &str, data: &str) -> String {
     format!("[{kind}: {mime_type}, {} bytes]", decoded_length(data))
 }
 
-fn describe_link(link: &ResourceLink) -> String {
+/// With all that it takes to follow it: the address, and whom to ask for it.
+fn describe_link(link: &ResourceLink, server: Option<&ServerName>) -> String {
+    let server = server.map(|server| format!(" of server {server}"));
     let size = link.size.map(|size| format!("{size} bytes"));
     let details: Vec<Cow<'_, str>> = (link.mime_type.as_deref())
         .map(|mime| field(mime, FIELD_BYTES))
@@ -347,9 +379,10 @@ fn describe_link(link: &ResourceLink) -> String {
     let description = link.description.as_deref().unwrap_or_default();
     let colon = if description.is_empty() { "" } else { ": " };
     format!(
-        "[resource link: {} <{}>{details}{colon}{}]",
+        "[resource link: {} <{}>{}{details}{colon}{}]",
         field(&link.name, FIELD_BYTES),
         field(&link.uri, URI_BYTES),
+        server.unwrap_or_default(),
         field(description, FIELD_BYTES),
     )
 }

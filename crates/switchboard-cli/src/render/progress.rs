@@ -9,13 +9,22 @@ use indicatif::{ProgressBar, ProgressStyle};
 use switchboard::content::for_terminal;
 use switchboard::mcp::Progress;
 
+use super::style::Style;
 use super::text::cut;
 use super::{Screen, Talk, say_anyway};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a line needs besides its text.
-const BESIDE_TEXT: usize = 36;
+/// The columns of a bar where there is room for it, and where there is not.
+const WIDE: usize = 24;
+const NARROW: usize = 8;
+
+/// What a line needs besides its bar and its text: the spinner, brackets, the percentage, and a `^C`
+/// that the terminal echoes.
+const BESIDE: usize = 12;
+
+/// Less than this is no room for text beside a wide bar.
+const SOME_TEXT: usize = 16;
 
 /// What a bar counts to; servers count in whatever they like.
 const STEPS: f64 = 1000.0;
@@ -24,24 +33,30 @@ const STEPS: f64 = 1000.0;
 #[derive(Debug)]
 pub(crate) struct Line {
     bar: Option<ProgressBar>,
-    /// The columns that text may take: beside the bar, and beside a `^C` that the terminal echoes.
+    /// How wide a bar is, and what of the line is left for text.
+    width: usize,
     room: usize,
+    style: Style,
 }
 
 impl Line {
     pub(crate) fn start(screen: &Screen, text: &str) -> Self {
         let is_shown = screen.is_watched && screen.talk != Talk::Quiet;
         let bar = is_shown.then(|| {
-            let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {msg}"));
+            let spinner = spinner(screen.side_style);
+            let bar = ProgressBar::new_spinner().with_style(style(&format!("{spinner} {{msg}}")));
             screen.floor.admit(&bar);
             bar.enable_steady_tick(TICK);
             bar
         });
-        let room = screen
-            .side_columns
-            .unwrap_or(80)
-            .saturating_sub(BESIDE_TEXT);
-        let line = Self { bar, room };
+        let (width, room) = share(screen.side_columns.unwrap_or(80));
+        let style = screen.side_style;
+        let line = Self {
+            bar,
+            width,
+            room,
+            style,
+        };
         line.say(text);
         line
     }
@@ -59,7 +74,14 @@ impl Line {
             self.say(message);
         }
         if let Some(part) = part_of(note) {
-            bar.set_style(style("{spinner:.cyan} [{bar:24.cyan}] {percent:>3}% {msg}"));
+            let (spinner, width) = (spinner(self.style), self.width);
+            let colour = match self.style {
+                Style::Plain => "",
+                Style::Coloured => ".cyan",
+            };
+            bar.set_style(style(&format!(
+                "{spinner} [{{bar:{width}{colour}}}] {{percent:>3}}% {{msg}}"
+            )));
             bar.set_length(1000);
             bar.set_position(part);
         }
@@ -72,6 +94,23 @@ impl Drop for Line {
             bar.finish_and_clear();
         }
     }
+}
+
+fn spinner(style: Style) -> &'static str {
+    match style {
+        Style::Plain => "{spinner}",
+        Style::Coloured => "{spinner:.cyan}",
+    }
+}
+
+/// How wide the bar is on a line of so many columns, and how much is left for text.
+fn share(columns: usize) -> (usize, usize) {
+    let width = if columns >= WIDE + BESIDE + SOME_TEXT {
+        WIDE
+    } else {
+        NARROW.min(columns.saturating_sub(BESIDE))
+    };
+    (width, columns.saturating_sub(width + BESIDE))
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -109,4 +148,35 @@ pub(crate) fn tell(screen: &Screen, note: &Progress) {
         total.unwrap_or_default(),
         message.map_or(Cow::Borrowed(""), Cow::Owned)
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_its_terminal() {
+        for columns in 0..300 {
+            let (width, room) = share(columns);
+            assert!(width + room + BESIDE <= columns.max(BESIDE), "{columns}");
+        }
+        assert_eq!(share(80), (24, 44));
+        assert_eq!(share(40), (8, 20));
+    }
+
+    #[test]
+    fn a_part_is_known_where_the_total_is() {
+        let note = |progress: f64, total: Option<f64>| {
+            let mut note = Progress::new(progress);
+            note.total = total;
+            part_of(&note)
+        };
+        assert_eq!(note(1.0, Some(4.0)), Some(250));
+        assert_eq!(note(9.0, Some(4.0)), Some(1000));
+        assert_eq!(note(-9.0, Some(4.0)), Some(0));
+        assert_eq!(note(f64::NAN, Some(4.0)), Some(0));
+        assert_eq!(note(1.0, None), None);
+        assert_eq!(note(1.0, Some(0.0)), None);
+        assert_eq!(note(1.0, Some(f64::NAN)), None);
+    }
 }

@@ -505,6 +505,7 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
 
 fn present(host: &Shared, tool: &CatalogTool, result: CallToolResult, is_watched: bool) -> Output {
     let note = check_structured(host, tool, &result);
+    let server = Some(&tool.id.server);
     let mut output = if is_watched {
         // It is compared as a whole with the next one, and nobody will ask for it.
         let limits = Limits {
@@ -512,9 +513,9 @@ fn present(host: &Shared, tool: &CatalogTool, result: CallToolResult, is_watched
             result_media_bytes: usize::MAX,
             ..host.limits().clone()
         };
-        content::present(result, &limits, None)
+        content::present_of(server, result, &limits, None)
     } else {
-        content::present(result, host.limits(), host.spill())
+        content::present_of(server, result, host.limits(), host.spill())
     };
     output.notes.extend(note);
     output

@@ -180,6 +180,42 @@ fn structured_content_alone_is_shown_as_its_json() {
 }
 
 #[test]
+fn structured_content_is_given_once_and_never_not_at_all() {
+    let data = json!({"celsius": 21});
+    let mut result = CallToolResult::text(data.to_string()).structured(&data);
+    let output = present(result.clone(), &Limits::default(), None);
+    assert_eq!(output.to_text(), r#"{"celsius":21}"#);
+    result.content = vec![ContentBlock::ResourceLink(link())];
+    let output = present(result, &Limits::default(), None);
+    assert_eq!(
+        output.to_text(),
+        "[resource link: notes <file:///notes.txt> (text/plain, 120 bytes)]\n{\"celsius\":21}"
+    );
+}
+
+#[test]
+fn a_link_says_whom_to_ask_and_can_be_followed() {
+    let server = ServerName::new("files").unwrap();
+    let result = CallToolResult {
+        content: vec![
+            ContentBlock::text("see"),
+            ContentBlock::ResourceLink(link()),
+            ContentBlock::Unknown(Json::from(&json!({"type": "resource_link"}))),
+        ],
+        ..CallToolResult::default()
+    };
+    let output = present_of(Some(&server), result, &Limits::default(), None);
+    let first = output.to_text();
+    let first = first.lines().nth(1).unwrap();
+    assert_eq!(
+        first,
+        "[resource link: notes <file:///notes.txt> of server files (text/plain, 120 bytes)]"
+    );
+    assert_eq!(output.links(), [link()]);
+    assert!(Output::text("none").links().is_empty());
+}
+
+#[test]
 fn text_at_the_budget_is_whole_and_one_byte_more_is_cut() {
     for (sent, budget) in [("abcdef", 6), ("abcdé", 6), ("ab🦀", 6)] {
         let whole = present(CallToolResult::text(sent), &within(budget), None);

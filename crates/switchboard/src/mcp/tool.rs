@@ -27,10 +27,7 @@ pub struct Tool {
     #[serde(skip_serializing_if = "ToolAnnotations::is_empty")]
     pub annotations: ToolAnnotations,
     /// Whether it runs as a task (2025-11-25); in the modern era servers decide that call by call.
-    #[serde(
-        rename = "execution",
-        skip_serializing_if = "TaskSupport::is_forbidden"
-    )]
+    #[serde(rename = "execution", skip_serializing_if = "is_forbidden")]
     pub task_support: TaskSupport,
     /// Extension data, carried through.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -96,11 +93,6 @@ pub enum TaskSupport {
 }
 
 impl TaskSupport {
-    /// Whether that need not be said.
-    fn is_forbidden(&self) -> bool {
-        *self == Self::Forbidden
-    }
-
     /// How the protocol spells it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -274,6 +266,14 @@ impl Progress {
             skipped: 0,
         }
     }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_forbidden(support: &TaskSupport) -> bool {
+    *support == TaskSupport::Forbidden
 }
 
 #[expect(

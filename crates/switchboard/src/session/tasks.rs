@@ -11,6 +11,7 @@
 
 mod cancel;
 mod course;
+mod notes;
 
 use tokio::time::Instant;
 

@@ -368,6 +368,14 @@ fn block(bytes: &[u8]) -> Result<ContentBlock, Problem> {
     }
 }
 
+/// A block that is a link to a resource.
+pub(crate) fn resource_link(bytes: &[u8]) -> Option<ResourceLink> {
+    match block(bytes) {
+        Ok(ContentBlock::ResourceLink(link)) => Some(link),
+        _ => None,
+    }
+}
+
 fn known_block(written: WrittenBlock<'_>) -> Option<ContentBlock> {
     let WrittenBlock {
         annotations, meta, ..

@@ -4,6 +4,8 @@
 //! patience: all of it for the task as a whole, and some without a sign of life, which every answer
 //! of the server is. Invariant: nobody is asked the same question twice, whatever the server repeats.
 
+mod taking;
+
 use std::collections::HashSet;
 use std::future::pending;
 use std::time::Duration;
@@ -13,16 +15,17 @@ use tokio::time::Instant;
 
 use super::cancel::Awaited;
 use super::is_modern;
+use super::notes::Notes;
 use crate::interact::BoxFuture;
-use crate::limits::{Deadlines, LARGE};
-use crate::mcp::{CallToolResult, ErrorObject, Progress};
+use crate::limits::Deadlines;
+use crate::mcp::{CallToolResult, ErrorObject};
 use crate::session::inquiry::Inquiry;
 use crate::session::life::{Expired, Patience};
 use crate::session::peer::Peer;
 use crate::session::rounds::{self, known_to_the_server, malformed};
-use crate::session::{Delivery, Failed, RequestError, Session, SessionEnd, ToolRequest, aside};
-use crate::wire::decode::{self, InputRequest, NoResult, Task, TaskStatus};
-use crate::wire::{Answer, Problem};
+use crate::session::{Delivery, Failed, RequestError, Session, SessionEnd, ToolRequest};
+use crate::wire::Answer;
+use crate::wire::decode::{InputRequest, Task, TaskStatus};
 
 /// How often a server is asked that does not say how often.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +44,6 @@ type Fetch = BoxFuture<'static, Result<Answer, RequestError>>;
 pub(super) struct Course<'a> {
     request: &'a ToolRequest<'a>,
     task: Awaited,
-    is_modern: bool,
     /// How often the server wants to be asked, and how long it keeps the task.
     interval: Option<Duration>,
     kept_for: Option<Duration>,
@@ -57,10 +59,7 @@ pub(super) struct Course<'a> {
     fetch: Option<Fetch>,
     is_over: bool,
     was_refused: bool,
-    /// What was told last of how far it has come, and how many such notes there were.
-    told: Option<String>,
-    notes: u32,
-    skipped: u64,
+    notes: Notes,
     /// Why the server could not be asked the last time, and how often in a row that was.
     trouble: Option<String>,
     failures: u32,
@@ -84,7 +83,6 @@ impl<'a> Course<'a> {
                 id: task.id,
                 may_run: true,
             },
-            is_modern: is_modern(session),
             interval: task.interval,
             kept_for: task.kept_for,
             is_due: task.status != TaskStatus::Working,
@@ -94,9 +92,7 @@ impl<'a> Course<'a> {
             fetch: None,
             is_over: false,
             was_refused: false,
-            told: None,
-            notes: 0,
-            skipped: 0,
+            notes: Notes::default(),
             trouble: None,
             failures: 0,
         };
@@ -235,136 +231,6 @@ impl<'a> Course<'a> {
         pause.max(SHORTEST).mul_f64(1.0 + SPREAD * fastrand::f64())
     }
 
-    /// Takes what the server says of the task.
-    async fn take_state(
-        &mut self,
-        session: &Session,
-        answer: Answer,
-    ) -> Result<Wake, RequestError> {
-        let limits = &peer_of(session)?.context.limits;
-        let most = limits.content_blocks;
-        let read = if answer.text.len() > LARGE {
-            Box::pin(aside(move || decode::task(&answer, most))).await?
-        } else {
-            decode::task(&answer, most)
-        };
-        let task = read.map_err(RequestError::Unusable)?;
-        if task.id != self.task.id {
-            return Err(malformed("it is about another task"));
-        }
-        self.interval = task.interval;
-        self.kept_for = task.kept_for.or(self.kept_for);
-        match task.status {
-            TaskStatus::Working => {
-                self.tell(task.message);
-                Ok(Wake::Alive)
-            }
-            TaskStatus::InputRequired(requests) if self.is_modern => {
-                self.tell(task.message);
-                self.take_questions(requests, limits.input_rounds)
-            }
-            TaskStatus::InputRequired(_) => {
-                self.tell(task.message);
-                self.fetch(session);
-                Ok(Wake::Alive)
-            }
-            TaskStatus::Cancelled => {
-                let said = task
-                    .message
-                    .map(|said| format!(": {}", self.redacted(&said)));
-                let said = said.unwrap_or_default();
-                let text = format!("the server cancelled the task{said}");
-                Err(self.failed(ErrorObject::new(ErrorObject::INTERNAL, text)))
-            }
-            TaskStatus::Completed(Some(result)) if self.is_modern => {
-                self.task.may_run = false;
-                Ok(Wake::Done(*result))
-            }
-            TaskStatus::Completed(None) if self.is_modern => {
-                self.task.may_run = false;
-                Err(malformed("its task is completed, and has no result"))
-            }
-            TaskStatus::Failed(error) if self.is_modern => {
-                let text = task.message.unwrap_or_else(|| "the task failed".to_owned());
-                let error = error.unwrap_or_else(|| ErrorObject::new(ErrorObject::INTERNAL, text));
-                Err(self.failed(error))
-            }
-            TaskStatus::Completed(_) | TaskStatus::Failed(_) => {
-                self.task.may_run = false;
-                self.is_over = true;
-                self.fetch(session);
-                Ok(Wake::Alive)
-            }
-        }
-    }
-
-    /// Those questions that were not asked before.
-    fn take_questions(
-        &mut self,
-        mut requests: Vec<InputRequest>,
-        limit: usize,
-    ) -> Result<Wake, RequestError> {
-        requests.retain(|request| !self.asked.contains(&request.key));
-        if requests.is_empty() {
-            return Ok(Wake::Alive);
-        }
-        if requests.iter().any(|request| request.key.len() > KEY_BYTES) {
-            let why = format!("a name in `inputRequests` is longer than {KEY_BYTES} bytes");
-            return Err(malformed(why));
-        }
-        self.rounds += 1;
-        if self.rounds > limit {
-            return Err(RequestError::Unusable(Problem::TooManyRounds { limit }));
-        }
-        Ok(Wake::Asked(requests))
-    }
-
-    /// Asks for the result, which comes when the task is over, unless that was done before.
-    fn fetch(&mut self, session: &Session) {
-        let (session, id) = (session.clone(), self.task.id.clone());
-        self.fetch.get_or_insert_with(|| {
-            Box::pin(async move { session.inquire(&about("tasks/result", &id)).await })
-        });
-    }
-
-    /// Takes the result, or what came instead.
-    async fn take_result(
-        &mut self,
-        session: &Session,
-        answer: Result<Answer, RequestError>,
-    ) -> Result<Wake, RequestError> {
-        match answer {
-            Ok(answer) => {
-                self.task.may_run = false;
-                let most = peer_of(session)?.context.limits.content_blocks;
-                let read = if answer.text.len() > LARGE {
-                    Box::pin(aside(move || decode::call_tool_result(&answer, most))).await?
-                } else {
-                    decode::call_tool_result(&answer, most)
-                };
-                match read {
-                    Ok(result) => Ok(Wake::Done(result)),
-                    Err(NoResult::Unusable(problem)) => Err(RequestError::Unusable(problem)),
-                    Err(_) => Err(malformed("the result of its task is not complete")),
-                }
-            }
-            Err(RequestError::Refused(error)) if self.is_over || self.was_refused => {
-                Err(self.failed(error))
-            }
-            // The error of the tool, or that of asking? The state of the task tells.
-            Err(RequestError::Refused(_)) => {
-                (self.was_refused, self.is_due) = (true, true);
-                Ok(Wake::Alive)
-            }
-            Err(error) if is_passing(&error, self.failures) => {
-                self.is_over = false;
-                self.endure(error).await;
-                Ok(Wake::Alive)
-            }
-            Err(error) => self.go_on_after(session, error).await,
-        }
-    }
-
     /// Goes on with the session that follows one that was lost.
     async fn go_on_after(
         &mut self,
@@ -378,7 +244,7 @@ impl<'a> Course<'a> {
         };
         let until = Instant::now() + Deadlines::LONGEST;
         let next = self.request.errand.successor(lost, until).await;
-        let next = next.filter(|next| is_modern(next) == self.is_modern);
+        let next = next.filter(|next| is_modern(next) == self.is_modern());
         let Some(next) = next else {
             let id = self.id();
             let why = format!("{end}, and its task {id} could not be asked for again");
@@ -390,28 +256,16 @@ impl<'a> Course<'a> {
         Ok(Wake::Alive)
     }
 
-    /// Tells whoever wants to know what the server says of the task, if that is news.
+    /// Tells whoever wants to know what the server says of the task.
     fn tell(&mut self, message: Option<String>) {
-        let Some(listener) = &self.request.progress else {
-            return;
-        };
-        let Some(message) = message.map(|message| self.redacted(&message)) else {
-            return;
-        };
-        if self.told.as_ref() == Some(&message) {
-            return;
+        if let (Some(listener), Some(message)) = (&self.request.progress, message) {
+            let message = self.redacted(&message);
+            self.notes.tell(listener, message);
         }
-        let note = Progress {
-            message: Some(message.clone()),
-            skipped: self.skipped,
-            ..Progress::new(self.notes.into())
-        };
-        self.skipped = match listener.try_send(note) {
-            Ok(()) => 0,
-            Err(_) => self.skipped + 1,
-        };
-        self.notes = self.notes.saturating_add(1);
-        self.told = Some(message);
+    }
+
+    fn is_modern(&self) -> bool {
+        is_modern(&self.task.session)
     }
 
     fn redacted(&self, text: &str) -> String {
