@@ -132,7 +132,7 @@ impl Failure {
         if self.0.kind == Kind::Interrupted {
             self.0
                 .message
-                .push_str("; the call may or may not have been carried out");
+                .push_str("; the call was cancelled, and may or may not have been carried out");
             self.0.delivery = Some(Delivery::Unknown);
         }
         self

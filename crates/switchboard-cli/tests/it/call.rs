@@ -205,3 +205,61 @@ async fn a_result_that_nobody_reads_is_not_taken_for_a_success() {
     }
     assert_no_process_left(desk.sandbox.tag()).await;
 }
+
+#[tokio::test]
+async fn whoever_watches_sees_how_far_a_call_has_come() {
+    let part = |done: u32, words: &str| Step::Progress {
+        progress: done.into(),
+        total: Some(4.into()),
+        message: Some(words.to_owned()),
+    };
+    let script = Script::legacy().tool("t").on(
+        "tools/call t",
+        [
+            part(1, "mixing"),
+            Step::DelayMs(400),
+            part(3, "baking"),
+            Step::DelayMs(400),
+            Step::text("a cake"),
+        ],
+    );
+    let desk = Desk::with([("ant", script.into())]);
+    let terminal = desk.at_terminal(&["call", "mcp__ant__t", "--yes"]);
+    terminal.wait_for("25% mixing");
+    terminal.wait_for("75% baking");
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, Some(0), "{screen}");
+    // Cleared before the result is printed, and without colour.
+    let (_, after) = screen.rsplit_once("\u{1b}[2K").unwrap();
+    assert_eq!(after.trim(), "a cake", "{screen:?}");
+    assert!(!screen.contains("\u{1b}[36m"), "{screen:?}");
+}
+
+#[tokio::test]
+async fn what_a_task_says_of_itself_is_shown() {
+    let state = |status: &str, words: &str| {
+        json!({"taskId": "1", "status": status, "statusMessage": words, "ttlMs": null,
+            "pollIntervalMs": 300, "result": {"content": [{"type": "text", "text": "a cake"}]}})
+    };
+    let mut made = state("working", "mixing");
+    made["resultType"] = "task".into();
+    let script = Script::modern()
+        .tool("t")
+        .on("tools/call t", [Step::Reply(made)])
+        .on(
+            "tasks/get",
+            [
+                Step::until(2, [Step::Reply(state("working", "baking"))]),
+                Step::after(3, [Step::Reply(state("completed", ""))]),
+            ],
+        );
+    let desk = Desk::with([("ant", script.into())]);
+    let terminal = desk.at_terminal(&["call", "mcp__ant__t", "--yes"]);
+    terminal.wait_for("mixing");
+    terminal.wait_for("baking");
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.trim().ends_with("a cake"), "{screen:?}");
+    let ran = desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await;
+    assert!(ran.stderr.contains("progress 0: mixing"), "{ran}");
+}

@@ -3,7 +3,8 @@
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use switchboard_testkit::{Script, Step, assert_no_process_left, read_record};
+use serde_json::json;
+use switchboard_testkit::{Script, Step, assert_no_process_left, read_record, tool};
 
 use crate::support::{Desk, until};
 
@@ -41,7 +42,7 @@ async fn interrupt_a_hanging_call(signal: Signal) {
     let ran = desk.ran(&child.wait_with_output().unwrap());
     assert_eq!(
         ran.to_string(),
-        "exit 130\n--- stderr\ninterrupted; the call may or may not have been carried out"
+        "exit 130\n--- stderr\ninterrupted; the call was cancelled, and may or may not have been carried out"
     );
     assert_eq!(
         methods(&desk).last().map(String::as_str),
@@ -58,6 +59,46 @@ async fn ctrl_c_cancels_the_call() {
 #[tokio::test]
 async fn a_terminating_signal_does_the_same() {
     interrupt_a_hanging_call(Signal::TERM).await;
+}
+
+/// A call that its server made a task of, which goes on by itself unless it is told to stop.
+async fn interrupt_a_task(script: Script) {
+    let desk = Desk::with([("ant", script.record("record").into())]);
+    let child = start(&desk, &["call", "mcp__ant__t", "--yes"]);
+    until("the task", || {
+        methods(&desk).contains(&"tasks/get".to_owned())
+    })
+    .await;
+    send(&child, Signal::INT);
+    let ran = desk.ran(&child.wait_with_output().unwrap());
+    assert_eq!(ran.code, 130, "{ran}");
+    let methods = methods(&desk);
+    assert_eq!(methods.last().map(String::as_str), Some("tasks/cancel"));
+    assert!(!methods.contains(&"notifications/cancelled".to_owned()));
+    assert_no_process_left(desk.sandbox.tag()).await;
+}
+
+#[tokio::test]
+async fn ctrl_c_cancels_the_task_of_a_call() {
+    let task = json!({"taskId": "1", "status": "working", "ttlMs": null, "ttl": null});
+    let mut made = task.clone();
+    made["resultType"] = "task".into();
+    let modern = Script::modern()
+        .tool("t")
+        .on("tools/call t", [Step::Reply(made)])
+        .on("tasks/get", [Step::Reply(task.clone())])
+        .on("tasks/cancel", [Step::Reply(json!({}))]);
+    interrupt_a_task(modern).await;
+
+    let mut tool = tool("t");
+    tool["execution"] = json!({"taskSupport": "required"});
+    let mut legacy = Script::legacy()
+        .raw_tool(tool)
+        .on("tools/call t", [Step::Reply(json!({"task": task}))])
+        .on("tasks/get", [Step::Reply(task.clone())])
+        .on("tasks/cancel", [Step::Reply(task)]);
+    legacy.capabilities["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+    interrupt_a_task(legacy).await;
 }
 
 #[tokio::test]
@@ -99,7 +140,7 @@ async fn a_second_signal_ends_a_server_that_will_not_leave() {
     let ran = desk.ran(&child.wait_with_output().unwrap());
     assert_eq!(
         ran.to_string(),
-        "exit 130\n--- stderr\ninterrupted; the call may or may not have been carried out"
+        "exit 130\n--- stderr\ninterrupted; the call was cancelled, and may or may not have been carried out"
     );
     assert_no_process_left(desk.sandbox.tag()).await;
 }

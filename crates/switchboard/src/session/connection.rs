@@ -125,7 +125,11 @@ impl Connection {
         round: Option<&Round>,
         patience: Patience,
     ) -> Result<Answer, RequestError> {
-        self.request(Ask::plain(patience), |id| {
+        let ask = Ask {
+            kind: Kind::of(inquiry.method),
+            ..Ask::plain(patience)
+        };
+        self.request(ask, |id| {
             let meta = self.peer.meta(None, None);
             encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
         })

@@ -45,6 +45,12 @@ impl<'a> Inquiry<'a> {
     }
 }
 
+/// Whether a request is answered on the spot, and so not worth cancelling. Of a task, a word about
+/// cancelling could be misunderstood besides.
+pub(super) fn is_brief(method: &str) -> bool {
+    matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
+}
+
 impl Session {
     /// Asks, and answers what the server wants to know first. Dropping the future cancels the
     /// request, and the server is told.

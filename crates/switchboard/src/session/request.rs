@@ -65,7 +65,7 @@ impl Connection {
             return (pending, Delivery::NotSent);
         }
         let kind = pending.as_ref().map(|pending| pending.kind);
-        if kind.is_some_and(|kind| kind != Kind::Handshake) {
+        if kind.is_some_and(|kind| !matches!(kind, Kind::Handshake | Kind::Probe)) {
             // If the server cannot be told any more, it is gone, and so is the request.
             let _ = self.send(None, encode::cancelled(id, reason));
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::inquiry::is_brief;
 use super::life::{Expired, Life, Look, Wait};
 use super::{Delivery, SessionEnd};
 use crate::mcp::{ErrorObject, Progress};
@@ -54,10 +55,21 @@ pub(super) enum Kind {
     Ordinary,
     /// Must not be cancelled.
     Handshake,
-    /// Whether the server is there: not worth cancelling.
+    /// Answered on the spot, as whether the server is there: not worth cancelling.
     Probe,
     /// Stays open as long as the session: nobody is kept waiting by it.
     Standing,
+}
+
+impl Kind {
+    /// Of a request by this method.
+    pub(super) fn of(method: &str) -> Self {
+        if is_brief(method) {
+            Self::Probe
+        } else {
+            Self::Ordinary
+        }
+    }
 }
 
 #[derive(Default)]

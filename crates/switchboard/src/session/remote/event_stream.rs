@@ -131,7 +131,7 @@ impl EventStream {
         round: Option<&Round>,
         patience: Patience,
     ) -> Result<Answer, RequestError> {
-        self.request(Kind::Ordinary, patience, None, |id| {
+        self.request(Kind::of(inquiry.method), patience, None, |id| {
             let meta = self.peer.meta(None, None);
             encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
         })

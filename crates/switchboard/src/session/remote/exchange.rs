@@ -21,6 +21,7 @@ use super::{ACCEPT_EVENTS, LAST_EVENT_ID, Media, refusal};
 use crate::budget::Held;
 use crate::limits::LARGE;
 use crate::mcp::{Progress, ProtocolVersion};
+use crate::session::inquiry::is_brief;
 use crate::session::life::{Expired, Patience};
 use crate::session::pace::Pace;
 use crate::session::peer;
@@ -52,6 +53,7 @@ struct Open<'a> {
     is_waiting: bool,
     is_listening: bool,
     is_work: bool,
+    is_brief: bool,
 }
 
 impl<'a> Open<'a> {
@@ -76,6 +78,7 @@ impl<'a> Open<'a> {
             is_waiting: true,
             is_listening,
             is_work,
+            is_brief: is_brief(topic.method),
         }
     }
 }
@@ -88,7 +91,7 @@ impl Drop for Open<'_> {
         if self.is_listening {
             lock(&self.session.listeners).remove(&self.id);
         }
-        if self.is_waiting {
+        if self.is_waiting && !self.is_brief {
             self.session
                 .tell_cancelled(self.id, "cancelled by the caller");
         }
