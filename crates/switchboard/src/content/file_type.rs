@@ -201,11 +201,11 @@ fn is_markup(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let beginning = bytes.get(..BLANKS).unwrap_or(bytes);
     let text = beginning.trim_ascii_start();
-    let begins_with = |tag: &&str| {
+    let begins_with = |tag: &str| {
         let start = text.get(..tag.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()))
     };
-    TAGS.iter().any(|tag| begins_with(&tag))
+    TAGS.iter().any(|tag| begins_with(tag))
 }
 
 #[cfg(test)]
