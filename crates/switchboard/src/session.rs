@@ -22,8 +22,10 @@ mod tasks;
 mod timekeeper;
 mod visits;
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::ptr;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -259,6 +261,17 @@ pub(crate) enum Session {
     Local(Arc<LocalSession>),
 }
 
+/// Which session something came from. A session ends with the last who holds it; this holds none.
+#[derive(Debug)]
+pub(crate) struct SessionMark(Weak<dyn Any + Send + Sync>);
+
+impl PartialEq for SessionMark {
+    fn eq(&self, other: &Self) -> bool {
+        // Its place is not given to another for as long as this is kept.
+        ptr::addr_eq(self.0.as_ptr(), other.0.as_ptr())
+    }
+}
+
 impl Session {
     /// What the server said of itself; `None` before the handshake is over.
     pub(crate) fn hello(&self) -> Option<&ServerHello> {
@@ -278,13 +291,17 @@ impl Session {
 
     /// Whether it is this very session.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Text(one), Self::Text(other)) => Arc::ptr_eq(one, other),
-            (Self::Streamable(one), Self::Streamable(other)) => Arc::ptr_eq(one, other),
-            (Self::EventStream(one), Self::EventStream(other)) => Arc::ptr_eq(one, other),
-            (Self::Local(one), Self::Local(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
+        self.mark() == other.mark()
+    }
+
+    /// What it is known by to those who must not keep it open.
+    pub(crate) fn mark(&self) -> SessionMark {
+        SessionMark(match self {
+            Self::Text(connection) => Arc::downgrade(connection) as _,
+            Self::Streamable(streamable) => Arc::downgrade(streamable) as _,
+            Self::EventStream(stream) => Arc::downgrade(stream) as _,
+            Self::Local(local) => Arc::downgrade(local) as _,
+        })
     }
 
     /// One page of a listing, of at most so many items.

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::mcp::{Prompt, Resource, ResourceTemplate};
 use crate::session::changes::Change;
 use crate::session::listed::Listed;
-use crate::session::{RequestError, Session};
+use crate::session::{RequestError, Session, SessionMark};
 use crate::sync::lock;
 
 /// The listings of one server that are made on demand.
@@ -38,7 +38,7 @@ impl<T> Default for Shelf<T> {
 
 #[derive(Debug)]
 struct Kept<T> {
-    session: Session,
+    session: SessionMark,
     /// How many changes the server had announced when it was asked.
     notices: u64,
     /// Good until the server says otherwise, where it says nothing of time.
@@ -73,7 +73,7 @@ impl<T: Listed> Shelf<T> {
         let is_announced = capabilities.is_some_and(T::is_announced);
         let until = (!ttl.is_zero()).then(|| Instant::now() + ttl);
         let kept = (is_announced || until.is_some()).then(|| Kept {
-            session: session.clone(),
+            session: session.mark(),
             notices,
             until,
             items: Arc::clone(&items),
@@ -85,7 +85,7 @@ impl<T: Listed> Shelf<T> {
     fn kept(&self, session: &Session) -> Option<Items<T>> {
         let shelf = lock(&self.0);
         let kept = shelf.as_ref()?;
-        let is_good = kept.session.is(session)
+        let is_good = kept.session == session.mark()
             && kept.notices == session.notices(T::CHANGE)
             && kept.until.is_none_or(|until| Instant::now() < until);
         is_good.then(|| Arc::clone(&kept.items))

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{Event, Events};
+use switchboard::{Event, Events, Readiness};
+use switchboard_config::{RemoteKind, ServerConfig};
+use switchboard_testkit::http::{HttpServer, Mode};
 use switchboard_testkit::{Flood, MemoryServer, Script, prompt, resource};
 
-use super::common::host_with;
+use super::common::{host_with, launch, permissive};
 use super::{both_eras, uris};
 
 async fn next_change(events: &mut Events) -> Event {
@@ -81,6 +83,25 @@ async fn a_listing_lasts_as_long_as_the_server_says_where_it_announces_nothing()
         2,
         "nobody says how long it is good"
     );
+}
+
+#[tokio::test]
+async fn a_kept_listing_keeps_no_session_open() {
+    for (script, mode, kind) in [
+        (Script::legacy(), Mode::SSE, RemoteKind::Http),
+        (Script::modern(), Mode::SSE, RemoteKind::Http),
+        (Script::legacy(), Mode::LegacySse, RemoteKind::Sse),
+    ] {
+        let script = script.resource("demo://x", "x").prompt("greet");
+        let server = HttpServer::start(script, mode).await;
+        let config = ServerConfig::remote(server.url(), kind);
+        let host = permissive().server(launch("s", config)).start().unwrap();
+        host.wait_for(Readiness::All).await;
+        assert_eq!(host.resources(None).await.unwrap().items.len(), 1);
+        assert_eq!(host.prompts(None).await.unwrap().items.len(), 1);
+        let ended = tokio::time::timeout(Duration::from_secs(5), host.shutdown());
+        assert!(ended.await.is_ok(), "{kind:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
