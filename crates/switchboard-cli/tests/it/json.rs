@@ -143,7 +143,7 @@ fn join(path: &str, key: &str) -> String {
 }
 
 /// Fails unless `value` is what the section says.
-pub(crate) fn check(section: &str, value: &Value) {
+fn check(section: &str, value: &Value) {
     let found = PAGE.get(section);
     let found = found.unwrap_or_else(|| panic!("docs/json.md has no section {section}"));
     match &found.same_as {
@@ -276,6 +276,52 @@ async fn answers_are_as_documented() {
 }
 
 #[tokio::test]
+async fn resources_and_prompts_are_as_documented() {
+    let full = json!({
+        "uri": "demo://full", "name": "full", "title": "Full", "description": "All of it",
+        "mimeType": "text/plain", "size": 3, "annotations": {"priority": 1}, "_meta": {"a": 1},
+        "text": "long enough to be cut",
+    });
+    let script = polite()
+        .raw_resource(full)
+        .blob("demo://blob", "image/png", "aGk=")
+        .resource_template("demo://item/{id}")
+        .completion("demo://item/{id}", "id", ["7"])
+        .completion("greet", "name", ["Ann"])
+        .prompt("greet")
+        .prompt("picture");
+    let desk = Desk::with([("good", script.into())]);
+    let template = "demo://item/{id}";
+    let complete = "read --complete";
+    for (section, args) in [
+        ("resources", &["resources"][..]),
+        ("resources --templates", &["resources", "--templates"]),
+        ("read", &["read", "good", "demo://full"]),
+        ("read", &["read", "good", "demo://blob"]),
+        ("read", &["read", "good", "demo://blob", "-o", "file"]),
+        (complete, &["read", "good", template, "--complete", "id=7"]),
+        ("prompts", &["prompts"]),
+        ("prompt", &["prompt", "good", "greet", "name=A"]),
+        ("prompt", &["prompt", "good", "picture"]),
+        (
+            complete,
+            &["prompt", "good", "greet", "--complete", "name="],
+        ),
+    ] {
+        let args = [args, &["--json"]].concat();
+        check_run(section, &desk.run(&args).await);
+    }
+    for (section, args) in [
+        ("read", ["read", "good", "demo://full"]),
+        ("prompt", ["prompt", "good", "picture"]),
+    ] {
+        let mut command = desk.command(&[&args[..], &["--json"]].concat());
+        command.env("MAX_MCP_OUTPUT_TOKENS", "1");
+        check_run(section, &desk.finish(command).await);
+    }
+}
+
+#[tokio::test]
 async fn failures_are_as_documented() {
     let desk = Desk::with([
         ("good", polite().into()),
@@ -289,6 +335,8 @@ async fn failures_are_as_documented() {
         &["call", "mcp__good__echo", "message=x"],
         &["list", "--mcp-config", "missing.json"],
         &["list", "--mcp-config", "{ \"mcpServers\": [ }"],
+        &["read", "good", "demo://x"],
+        &["prompt", "good", "nothing"],
         &["nonsense"],
     ] {
         let ran = desk.run(&[args, &["--json"]].concat()).await;

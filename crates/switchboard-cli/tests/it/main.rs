@@ -33,5 +33,4 @@ mod survivors;
 mod tools;
 mod trace;
 mod trust;
-mod watch;
 mod watching;

@@ -11,6 +11,7 @@
 )]
 
 mod long;
+mod offers;
 mod remote;
 
 use std::path::{Path, PathBuf};

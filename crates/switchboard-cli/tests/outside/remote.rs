@@ -16,6 +16,7 @@ use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 use switchboard_testkit::Sandbox;
 use tokio::time::timeout;
 
+use super::offers::try_offers;
 use super::{fixtures, try_entry};
 
 /// A cold start of Node or Python on a busy machine takes seconds; more is a failure.
@@ -206,6 +207,16 @@ fn try_out(kind: Kind, entry_type: Option<&str>) {
 #[test]
 fn everything_over_streamable_http() {
     try_out(STREAMABLE, Some("http"));
+}
+
+#[test]
+fn everything_besides_tools_over_streamable_http() {
+    if let Some(served) = Served::start(STREAMABLE) {
+        try_offers(
+            &served.sandbox,
+            &json!({"type": "http", "url": served.url()}),
+        );
+    }
 }
 
 #[test]
