@@ -67,8 +67,8 @@ fn talk(mut terminal: Terminal, said: &[(&str, &str)]) -> String {
     screen.get(begin..).unwrap_or_default().to_owned()
 }
 
-#[tokio::test]
-async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
+/// A form with a field of each kind.
+fn every_kind() -> Value {
     let kinds = json!([{"const": "c", "title": "A cat"}, {"const": "d", "title": "A dog"}]);
     let likes = json!({"type": "string", "enum": ["walks", "naps", "fish"]});
     let fields = json!({
@@ -81,7 +81,12 @@ async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
         "born": {"type": "string", "format": "date", "default": "2026-01-01"},
         "note": {"type": "string"},
     });
-    let desk = asking([form("About your pet.", &fields, &["name", "likes"])]);
+    form("About your pet.", &fields, &["name", "likes"])
+}
+
+#[tokio::test]
+async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
+    let desk = asking([every_kind()]);
     let screen = talk(
         desk.at_terminal(&CALL),
         &[
@@ -455,9 +460,9 @@ async fn a_modern_server_asks_in_the_middle_of_its_call() {
     );
     assert!(screen.ends_with("\ndone\n"), "{screen}");
     let record = record(&desk);
-    let calls = record.iter().filter(|it| it["method"] == "tools/call");
+    let mut calls = record.iter().filter(|it| it["method"] == "tools/call");
     let accepted = json!({"action": "accept", "content": {"word": "w"}});
-    let last = calls.last().unwrap();
+    let last = calls.next_back().unwrap();
     assert_eq!(last["params"]["inputResponses"]["word"], accepted, "{last}");
 }
 
