@@ -119,6 +119,12 @@ impl Conversation {
         Ok(io::stderr().write_all(format!("{text}\n").as_bytes())?)
     }
 
+    /// Says something that is read once and then no more.
+    fn note(&self, text: &str) -> Result<(), Closed> {
+        let lines = wrap(text, Some(self.columns)).join("\n");
+        self.show(&self.dim(&lines))
+    }
+
     /// Warns.
     fn warn(&self, text: &str) -> Result<(), Closed> {
         let lines = wrap(text, Some(self.columns.saturating_sub(2))).join("\n  ");

@@ -10,7 +10,7 @@ use crate::render::style::Paint;
 use crate::render::text::one_line;
 
 /// Stands for a value that is not shown, however long it is.
-pub(super) const UNSEEN: &str = "••••••••";
+const UNSEEN: &str = "••••••••";
 
 /// What the person did with a field.
 #[derive(Debug)]
@@ -29,10 +29,11 @@ pub(super) async fn ask(
 ) -> Result<Filled, Closed> {
     introduce(talk, place, field)?;
     if field.is_sensitive && !is_given_all_the_same(talk).await? {
-        return Ok(if field.is_required {
-            Filled::Refused
-        } else {
-            Filled::LeftOut
+        return Ok(match field.default_value() {
+            // A field that is left out counts as what is proposed for it.
+            Some(proposed) => Filled::With(proposed),
+            None if field.is_required => Filled::Refused,
+            None => Filled::LeftOut,
         });
     }
     let prompt = prompt(talk, field);
@@ -57,8 +58,8 @@ fn introduce(talk: &Conversation, place: &str, field: &Field) -> Result<(), Clos
         (true, None) => "required",
         (false, None) => "optional, Enter leaves it out",
     };
-    let what = format!("\n{place} · {} · {needed}", expected(&field.kind));
-    talk.show(&talk.dim(&what))?;
+    talk.show("")?;
+    talk.note(&format!("{place} · {} · {needed}", expected(&field.kind)))?;
     talk.quote(&one_line(field.label()))?;
     if let Some(description) = &field.description {
         talk.quote(description)?;
@@ -86,12 +87,9 @@ fn prompt(talk: &Conversation, field: &Field) -> String {
         ""
     };
     let default = field.default_value().map(|value| {
-        let shown = match (&field.kind, field.is_sensitive) {
-            (_, true) => UNSEEN.to_owned(),
-            (FieldKind::Boolean { default }, _) => match default {
-                Some(true) => "Y/n".to_owned(),
-                _ => "y/N".to_owned(),
-            },
+        let shown = match (&field.kind, &value) {
+            (FieldKind::Boolean { .. }, Value::Bool(true)) => "Y/n".to_owned(),
+            (FieldKind::Boolean { .. }, _) => "y/N".to_owned(),
             _ => in_words(field, &value),
         };
         format!("[{shown}] ")
@@ -164,8 +162,16 @@ fn several(typed: &str, options: &[Choice]) -> Result<Value, String> {
     Ok(Value::Array(chosen.collect::<Result<_, _>>()?))
 }
 
+/// A value as it is shown before it is sent. What the server proposed is no secret of the person.
+pub(super) fn reviewed(field: &Field, value: &Value) -> String {
+    if field.is_sensitive && field.default_value().as_ref() != Some(value) {
+        return UNSEEN.to_owned();
+    }
+    in_words(field, value)
+}
+
 /// A value as the person knows it.
-pub(super) fn in_words(field: &Field, value: &Value) -> String {
+fn in_words(field: &Field, value: &Value) -> String {
     let title = |value: &Value| {
         let text = value.as_str().unwrap_or_default();
         let option = options(&field.kind)
@@ -230,7 +236,7 @@ fn expected(kind: &FieldKind) -> String {
         } => {
             let bounds = bounds(min_items.as_ref(), max_items.as_ref());
             let count = bounds.unwrap_or_else(|| "any".to_owned());
-            format!("{count} of these, by their numbers: 1, 2")
+            format!("{count} of these, as in 1, 2")
         }
         _ => "a value".to_owned(),
     }

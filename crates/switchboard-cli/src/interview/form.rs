@@ -34,7 +34,7 @@ pub(super) async fn fill_in(
         });
     }
     talk.introduce("asks you to fill in a form", message)?;
-    talk.show(&talk.dim("Ctrl-C closes it, and nothing is sent"))?;
+    talk.note("Ctrl-C closes it, and nothing is sent")?;
     let mut values = Map::new();
     for number in 1..=form.fields.len() {
         if ask_for(talk, form, number, &mut values).await?.is_none() {
@@ -86,8 +86,7 @@ fn review(talk: &Conversation, form: &Form, values: &Map<String, Value>) -> Resu
     let widest = labels.iter().map(|label| width(label)).max();
     for (number, (field, label)) in (1..).zip(form.fields.iter().zip(&labels)) {
         let value = match values.get(&field.name) {
-            Some(_) if field.is_sensitive => field::UNSEEN.to_owned(),
-            Some(value) => field::in_words(field, value),
+            Some(value) => field::reviewed(field, value),
             None => "–".to_owned(),
         };
         let gap = " ".repeat(widest.unwrap_or_default().saturating_sub(width(label)));

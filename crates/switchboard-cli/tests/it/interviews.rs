@@ -152,7 +152,7 @@ async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
     yes or no is expected
     [Y/n] > no
 
-    6 of 8 · at most 2 of these, by their numbers: 1, 2 · required
+    6 of 8 · at most 2 of these, as in 1, 2 · required
     │ likes
     │    1  walks
     │    2  naps
@@ -262,12 +262,16 @@ async fn a_form_without_fields_asks_for_a_yes() {
 
 #[tokio::test]
 async fn a_secret_is_warned_about_and_not_shown() {
+    let pin = json!({"type": "integer", "default": 42});
     let fields = json!({"password": {"type": "string"}, "hint": {"type": "string"}});
+    let proposed = form("Guess.", &json!({"pin": pin}), &["pin"]);
     let question = |required: &[&str]| form("Log in.", &fields, required);
     let desk = asking([
         question(&["password"]),
         question(&["password"]),
         question(&[]),
+        proposed.clone(),
+        proposed,
     ]);
     let screen = talk(
         desk.at_terminal(&CALL),
@@ -284,9 +288,18 @@ async fn a_secret_is_warned_about_and_not_shown() {
             ("all the same? [y/N] ", "n\n"),
             ("> ", "h\n"),
             ("1  password  –\n", "s\n"),
+            // What the server proposed is no secret, and is seen before it is sent.
+            ("all the same? [y/N] ", "n\n"),
+            ("1  pin  42\n", "s\n"),
+            ("all the same? [y/N] ", "y\n"),
+            ("(not shown) [42] > ", "4711\n"),
+            ("1  pin  ••••••••\n", "s\n"),
         ],
     );
-    assert!(!screen.contains("hunter2"), "{screen}");
+    assert!(
+        !screen.contains("hunter2") && !screen.contains("4711"),
+        "{screen}"
+    );
     let accepted = |content: Value| json!({"action": "accept", "content": content});
     assert_eq!(
         answers(&desk),
@@ -294,6 +307,8 @@ async fn a_secret_is_warned_about_and_not_shown() {
             accepted(json!({"password": "hunter2", "hint": "seen"})),
             json!({"action": "decline"}),
             accepted(json!({"hint": "h"})),
+            accepted(json!({"pin": 42})),
+            accepted(json!({"pin": 4711})),
         ]
     );
 }
