@@ -46,7 +46,7 @@ pub fn present_prompt(
     let mut media_left = limits.result_media_bytes;
     let (mut roles, mut blocks) = (Vec::new(), Vec::new());
     for message in result.messages {
-        let block = present_block(message.content, &mut media_left);
+        let block = present_block(message.content, None, &mut media_left);
         roles.push((message.role, block.as_text().is_some()));
         blocks.push(block);
     }
