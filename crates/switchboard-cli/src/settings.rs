@@ -137,7 +137,7 @@ pub(crate) fn how_to_raise(bound: &str, file: &Path) -> Option<String> {
     })
 }
 
-fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 20] {
+fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 28] {
     [
         ("messageBytes", &mut limits.message_bytes),
         ("memoryBytes", &mut limits.memory_bytes),
@@ -147,11 +147,17 @@ fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 20] {
         ("outboxBytes", &mut limits.outbox_bytes),
         ("listPages", &mut limits.list_pages),
         ("toolsPerServer", &mut limits.tools_per_server),
+        ("resourcesPerServer", &mut limits.resources_per_server),
+        ("promptsPerServer", &mut limits.prompts_per_server),
         ("listingBytes", &mut limits.listing_bytes),
         ("cursorBytes", &mut limits.cursor_bytes),
         ("stderrTailBytes", &mut limits.stderr_tail_bytes),
         ("inboundRequests", &mut limits.inbound_requests),
         ("inputRounds", &mut limits.input_rounds),
+        ("questionsPerMinute", &mut limits.questions_per_minute),
+        ("samplingsPerMinute", &mut limits.samplings_per_minute),
+        ("samplingTokens", &mut limits.sampling_tokens),
+        ("logMessagesPerSecond", &mut limits.log_messages_per_second),
         ("progressBacklog", &mut limits.progress_backlog),
         ("eventBacklog", &mut limits.event_backlog),
         ("contentBlocks", &mut limits.content_blocks),
@@ -159,10 +165,12 @@ fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 20] {
         ("resultMediaBytes", &mut limits.result_media_bytes),
         ("callsPerServer", &mut limits.calls_per_server),
         ("callsInFlight", &mut limits.calls_in_flight),
+        ("watches", &mut limits.watches),
+        ("watchTextBytes", &mut limits.watch_text_bytes),
     ]
 }
 
-fn deadline_fields(deadlines: &mut Deadlines) -> [(&'static str, &mut Duration); 10] {
+fn deadline_fields(deadlines: &mut Deadlines) -> [(&'static str, &mut Duration); 11] {
     [
         ("startup", &mut deadlines.startup),
         ("call", &mut deadlines.call),
@@ -172,6 +180,7 @@ fn deadline_fields(deadlines: &mut Deadlines) -> [(&'static str, &mut Duration);
         ("connect", &mut deadlines.connect),
         ("silence", &mut deadlines.silence),
         ("signOfLife", &mut deadlines.sign_of_life),
+        ("visit", &mut deadlines.visit),
         ("exitAfterEof", &mut deadlines.exit_after_eof),
         ("exitAfterTerm", &mut deadlines.exit_after_term),
     ]

@@ -54,7 +54,7 @@ pub struct Limits {
     /// How many completions by a model one server may ask for in a minute; what is beyond is refused.
     pub samplings_per_minute: usize,
     /// How many tokens a completion for a server may have; a server that asks for more gets fewer.
-    pub sampling_tokens: u64,
+    pub sampling_tokens: usize,
     /// How many log messages of one server are passed on in a second; the rest is counted.
     pub log_messages_per_second: usize,
     /// How many progress notes may wait for a caller that is slow to take them.

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use switchboard::mcp::Progress;
 use switchboard::permission::{Action, Rule};
 use switchboard::{
-    BoxFuture, ElicitAnswer, Host, Interaction, Offers, PermissionAnswer, PermissionQuestion,
-    Readiness, ServerRequest,
+    BoxFuture, ElicitAnswer, Elicitation, Host, Interaction, Offers, PermissionAnswer,
+    PermissionQuestion, Readiness,
 };
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
@@ -32,7 +32,7 @@ impl Interaction for Person {
         Box::pin(std::future::ready(PermissionAnswer::Allow))
     }
 
-    fn elicit<'a>(&'a self, _: ServerRequest<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let chosen = ("interpretation".to_owned(), json!("snake"));
         Box::pin(std::future::ready(ElicitAnswer::Accept(Map::from_iter([

@@ -6,7 +6,7 @@ use crate::layer::Scope;
 use crate::reference::{Key, Part, SETTINGS_KEYS};
 
 /// The names in `limits`, each a bound on size or count.
-pub const LIMIT_KEYS: [&str; 20] = [
+pub const LIMIT_KEYS: [&str; 28] = [
     "messageBytes",
     "memoryBytes",
     "jsonNodes",
@@ -15,11 +15,17 @@ pub const LIMIT_KEYS: [&str; 20] = [
     "outboxBytes",
     "listPages",
     "toolsPerServer",
+    "resourcesPerServer",
+    "promptsPerServer",
     "listingBytes",
     "cursorBytes",
     "stderrTailBytes",
     "inboundRequests",
     "inputRounds",
+    "questionsPerMinute",
+    "samplingsPerMinute",
+    "samplingTokens",
+    "logMessagesPerSecond",
     "progressBacklog",
     "eventBacklog",
     "contentBlocks",
@@ -27,10 +33,12 @@ pub const LIMIT_KEYS: [&str; 20] = [
     "resultMediaBytes",
     "callsPerServer",
     "callsInFlight",
+    "watches",
+    "watchTextBytes",
 ];
 
 /// The names in `deadlines`, each a time in milliseconds.
-pub const DEADLINE_KEYS: [&str; 10] = [
+pub const DEADLINE_KEYS: [&str; 11] = [
     "startup",
     "call",
     "idle",
@@ -39,6 +47,7 @@ pub const DEADLINE_KEYS: [&str; 10] = [
     "connect",
     "silence",
     "signOfLife",
+    "visit",
     "exitAfterEof",
     "exitAfterTerm",
 ];

@@ -136,8 +136,10 @@ mod tests {
             ],
             ..GetPromptResult::default()
         };
-        let mut limits = Limits::default();
-        limits.result_text_bytes = 10;
+        let limits = Limits {
+            result_text_bytes: 10,
+            ..Limits::default()
+        };
         let spill = MemorySpill::new(1000);
         let presented = present_prompt(result, &limits, Some(&spill));
         let whole = presented.whole.unwrap();

@@ -233,8 +233,10 @@ mod tests {
     #[test]
     fn texts_together_keep_to_the_budget_and_the_whole_is_kept() {
         let (_temporary, spill) = folder();
-        let mut limits = Limits::default();
-        limits.result_text_bytes = 10;
+        let limits = Limits {
+            result_text_bytes: 10,
+            ..Limits::default()
+        };
         let parts = vec![
             text("12345678"),
             blob(PIXEL, "image/png"),

@@ -149,7 +149,7 @@ pub(super) fn read<'a>(
     match topic {
         Topic::Roots => Ok(Question::Roots),
         Topic::Sample => {
-            let most_tokens = context.limits.sampling_tokens;
+            let most_tokens = u64::try_from(context.limits.sampling_tokens).unwrap_or(u64::MAX);
             let masked = redactor.redact_json(params.clone()).ok_or_else(|| {
                 ErrorObject::new(ErrorObject::INVALID_PARAMS, "params cannot be read")
             })?;

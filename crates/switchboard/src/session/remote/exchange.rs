@@ -50,10 +50,9 @@ pub(super) struct Listener {
 struct Open<'a> {
     session: &'a Arc<Streamable>,
     id: u64,
+    method: &'static str,
     is_waiting: bool,
     is_listening: bool,
-    is_work: bool,
-    is_brief: bool,
 }
 
 impl<'a> Open<'a> {
@@ -63,8 +62,7 @@ impl<'a> Open<'a> {
         topic: Topic<'_>,
         progress: Option<mpsc::Sender<Progress>>,
     ) -> Self {
-        let is_work = !matches!(topic.method, "ping" | "server/discover");
-        if is_work {
+        if is_work(topic.method) {
             session.pulse.begin();
         }
         let is_listening = progress.is_some();
@@ -76,22 +74,26 @@ impl<'a> Open<'a> {
             session,
             id,
             is_waiting: true,
+            method: topic.method,
             is_listening,
-            is_work,
-            is_brief: is_brief(topic.method),
         }
     }
 }
 
+/// Whether a request is more than the question whether the server is there.
+fn is_work(method: &str) -> bool {
+    !matches!(method, "ping" | "server/discover")
+}
+
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        if self.is_work {
+        if is_work(self.method) {
             self.session.pulse.end();
         }
         if self.is_listening {
             lock(&self.session.listeners).remove(&self.id);
         }
-        if self.is_waiting && !self.is_brief {
+        if self.is_waiting && !is_brief(self.method) {
             self.session
                 .tell_cancelled(self.id, "cancelled by the caller");
         }
