@@ -23,8 +23,8 @@ use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
 use switchboard::mcp::Progress;
 use switchboard::{
-    BoxFuture, CallError, Deadlines, ElicitAnswer, Host, Interaction, Offers, Output,
-    PermissionAnswer, PermissionQuestion, Readiness, ServerRequest,
+    BoxFuture, CallError, Deadlines, ElicitAnswer, Elicitation, Host, Interaction, Offers, Output,
+    PermissionAnswer, PermissionQuestion, Readiness,
 };
 use switchboard_testkit::{MemoryServer, Script, Step};
 
@@ -52,7 +52,7 @@ impl Interaction for Person {
         Box::pin(std::future::ready(PermissionAnswer::Allow))
     }
 
-    fn elicit<'a>(&'a self, _: ServerRequest<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Box::pin(async {
             tokio::time::sleep(self.thinks).await;
