@@ -8,6 +8,7 @@ mod edit;
 mod import;
 mod offers;
 mod rules;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub(crate) use edit::{
 pub(crate) use import::ImportArgs;
 pub(crate) use offers::{PromptArgs, PromptsArgs, ReadArgs, ResourcesArgs};
 pub(crate) use rules::{RuleArg, RuleArgs};
+pub(crate) use watch::WatchArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,6 +115,9 @@ enum Command {
     /// Fill in a prompt
     #[command(after_help = offers::PROMPT_EXAMPLES)]
     Prompt(With<PromptArgs>),
+    /// Tell what changes of a resource, or of what a tool answers
+    #[command(after_help = watch::EXAMPLES)]
+    Watch(With<WatchArgs>),
     /// Find out what is wrong with the servers, and how to mend it
     Doctor(With<DoctorArgs>),
     /// Show why a tool can be called, or why it cannot
@@ -221,6 +226,7 @@ pub(crate) enum Task {
     Read(ReadArgs),
     Prompts(PromptsArgs),
     Prompt(PromptArgs),
+    Watch(WatchArgs),
     Doctor(DoctorArgs),
     Why(WhyArgs),
     Add(AddArgs),
@@ -398,6 +404,7 @@ impl Cli {
             Command::Read(with) => (Task::Read(with.own), with.global),
             Command::Prompts(with) => (Task::Prompts(with.own), with.global),
             Command::Prompt(with) => (Task::Prompt(with.own), with.global),
+            Command::Watch(with) => (Task::Watch(with.own), with.global),
             Command::Doctor(with) => (Task::Doctor(with.own), with.global),
             Command::Why(with) => (Task::Why(with.own), with.global),
             Command::Add(with) => (Task::Add(with.own), with.global),

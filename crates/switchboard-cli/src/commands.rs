@@ -23,6 +23,7 @@ mod scopes;
 pub(crate) mod switch;
 pub(crate) mod tools;
 pub(crate) mod trust;
+pub(crate) mod watch;
 pub(crate) mod why;
 
 use std::sync::Arc;
@@ -57,6 +58,7 @@ pub(crate) async fn run(
         Task::Read(args) => read::run(&args, context, signals).await,
         Task::Prompts(args) => prompts::run(&args, context, signals).await,
         Task::Prompt(args) => prompt::run(&args, context, signals).await,
+        Task::Watch(args) => watch::run(&args, context, signals).await,
         Task::Doctor(args) => doctor::run(&args, context, signals).await,
         Task::Why(args) => why::run(&args, context, signals).await,
         Task::Add(args) => add::run(&args, context, signals).await,

@@ -6,7 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use switchboard::{AskError, CallError, ConnectionStatus, Delivery, StartError};
+use switchboard::{AskError, CallError, ConnectionStatus, Delivery, StartError, WatchError};
 use switchboard_config::{Diagnostic, EditError};
 
 /// How the program ends.
@@ -209,6 +209,18 @@ impl From<AskError> for Failure {
             _ => None,
         };
         Self::new(kind, error.to_string()).hint_if_known(hint)
+    }
+}
+
+impl From<WatchError> for Failure {
+    fn from(error: WatchError) -> Self {
+        let kind = match error {
+            WatchError::Ask(error) => return error.into(),
+            WatchError::UnknownTool { .. } => Kind::UnknownTool,
+            WatchError::TooOften(_) => Kind::Usage,
+            _ => Kind::Internal,
+        };
+        Self::new(kind, error.to_string())
     }
 }
 

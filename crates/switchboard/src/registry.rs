@@ -167,6 +167,11 @@ impl Registry {
         }
     }
 
+    /// The host whose tools these are.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
     /// Adds a local tool.
     pub fn register(&mut self, tool: impl Tool) -> Result<(), RegisterError> {
         let name = tool.name();

@@ -206,6 +206,8 @@ pub struct Watch {
     /// Why it is polled instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Whether it was ever seen: what it was then is what changes are told from.
+    pub seen: bool,
     /// Which server.
     pub server: ServerName,
     /// What of it.

@@ -75,6 +75,10 @@ async fn they_stand_beside_the_tools_of_servers_and_need_no_permission() {
     for name in [
         "ListMcpResources",
         "ReadMcpResource",
+        "SubscribeMcpResource",
+        "UnsubscribeMcpResource",
+        "SubscribePolling",
+        "UnsubscribePolling",
         "RefreshMcpTools",
         "WaitForMcpServers",
     ] {
@@ -223,4 +227,144 @@ async fn waiting_for_servers_ends() {
         answer(&registry, "WaitForMcpServers", json!({"timeoutMs": 1500})).await,
         json!([{"server": "s", "status": "pending"}])
     );
+}
+
+#[tokio::test]
+async fn a_resource_is_read_as_agents_know_it_and_bytes_go_to_a_file_of_ours() {
+    let script = Script::modern()
+        .raw_resource(json!({
+            "uri": "note://one", "name": "one", "mimeType": "text/plain",
+            "text": "clean\u{1b}[2J text\u{200b}",
+        }))
+        .blob("note://picture", "image/png", "iVBORw0KGgo=");
+    let folder = switchboard_testkit::Sandbox::new();
+    let kept = folder.root().join("kept");
+    let host = Host::builder()
+        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .spill(switchboard::content::DirectorySpill::new(kept.clone()))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let mut registry = Registry::new(host);
+    registry.register_management_tools().unwrap();
+    let read = |uri: &'static str| json!({"server": "s", "uri": uri});
+    assert_eq!(
+        answer(&registry, "ReadMcpResource", read("note://one")).await,
+        json!({"contents": [{
+            "uri": "note://one", "mimeType": "text/plain", "text": "clean text",
+        }]})
+    );
+    let picture = answer(&registry, "ReadMcpResource", read("note://picture")).await;
+    let part = &picture["contents"][0];
+    assert_eq!(
+        (&part["uri"], &part["mimeType"]),
+        (&json!("note://picture"), &json!("image/png"))
+    );
+    let saved = std::path::Path::new(part["blobSavedTo"].as_str().unwrap());
+    assert!(
+        saved.starts_with(&kept) && saved.extension().unwrap() == "png",
+        "{saved:?}"
+    );
+    assert_eq!(std::fs::read(saved).unwrap(), b"\x89PNG\r\n\x1a\n");
+    let missing = refusal(&registry, "ReadMcpResource", read("note://none")).await;
+    assert!(missing.contains("server s refused"), "{missing}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_begin_and_end_by_these_tools() {
+    let script = Script::modern()
+        .tool("echo")
+        .resource("note://one", "first");
+    let server = MemoryServer::new(script);
+    let registry = registry([("s", &server)], &[(Action::Allow, "mcp__s__echo")]).await;
+    let host = registry.host().clone();
+    let subscribed = answer(
+        &registry,
+        "SubscribeMcpResource",
+        json!({"server": "s", "uri": "note://one", "reason": "a person edits it"}),
+    )
+    .await;
+    assert_eq!(subscribed["subscribed"], true);
+    let id = subscribed["subscriptionId"].as_str().unwrap();
+    assert_eq!(host.watches()[0].id.as_str(), id);
+
+    server.offer().set_resource("note://one", "second").await;
+    let event = host.next_watch_event().await.unwrap();
+    assert_eq!(event.reason.as_deref(), Some("a person edits it"));
+    let text = event.to_text();
+    assert!(
+        text.contains("+second") && text.contains("a person edits it"),
+        "{text}"
+    );
+
+    let polled = answer(
+        &registry,
+        "SubscribePolling",
+        json!({
+            "type": "tool", "server": "s", "toolName": "echo",
+            "arguments": {"message": "hi"}, "intervalMs": 1000,
+        }),
+    )
+    .await;
+    assert_eq!(polled["subscribed"], true);
+    assert_eq!(host.watches().len(), 2);
+
+    // Each ends its own kind only.
+    let end = json!({"subscriptionId": id});
+    let none = json!({"unsubscribed": false});
+    let some = json!({"unsubscribed": true});
+    assert_eq!(
+        answer(&registry, "UnsubscribePolling", end.clone()).await,
+        none
+    );
+    assert_eq!(
+        answer(&registry, "UnsubscribeMcpResource", end.clone()).await,
+        some
+    );
+    assert_eq!(answer(&registry, "UnsubscribeMcpResource", end).await, none);
+    let end = json!({"server": "s", "target": "echo"});
+    assert_eq!(answer(&registry, "UnsubscribePolling", end).await, some);
+    assert!(host.watches().is_empty());
+    let which = refusal(&registry, "UnsubscribePolling", json!({})).await;
+    assert!(which.contains("subscriptionId"), "{which}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_watched_is_said() {
+    let script = Script::modern()
+        .tool("echo")
+        .resource("note://one", "first");
+    let server = MemoryServer::new(script);
+    let registry = registry([("s", &server)], &[(Action::Deny, "mcp__closed")]).await;
+    for (tool, input, words) in [
+        (
+            "SubscribePolling",
+            json!({"type": "tool", "server": "s", "toolName": "ecko"}),
+            "did you mean echo?",
+        ),
+        (
+            "SubscribePolling",
+            json!({"type": "tool", "server": "s"}),
+            "`toolName` is missing",
+        ),
+        (
+            "SubscribePolling",
+            json!({"type": "resource", "server": "s", "uri": "note://one", "intervalMs": 10}),
+            "1000",
+        ),
+        (
+            "SubscribeMcpResource",
+            json!({"server": "closed", "uri": "note://one"}),
+            "rule `mcp__closed`",
+        ),
+        (
+            "SubscribeMcpResource",
+            json!({"server": "nobody", "uri": "note://one"}),
+            "there is no server",
+        ),
+    ] {
+        let why = refusal(&registry, tool, input).await;
+        assert!(why.contains(words), "{tool}: {why}");
+    }
+    assert!(registry.host().watches().is_empty());
 }

@@ -143,7 +143,7 @@ fn join(path: &str, key: &str) -> String {
 }
 
 /// Fails unless `value` is what the section says.
-fn check(section: &str, value: &Value) {
+pub(crate) fn check(section: &str, value: &Value) {
     let found = PAGE.get(section);
     let found = found.unwrap_or_else(|| panic!("docs/json.md has no section {section}"));
     match &found.same_as {

@@ -33,4 +33,5 @@ mod survivors;
 mod tools;
 mod trace;
 mod trust;
+mod watch;
 mod watching;

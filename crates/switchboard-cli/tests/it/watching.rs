@@ -12,13 +12,13 @@ use switchboard_testkit::{assert_no_process_left, processes_with_tag};
 use crate::support::{Desk, Entry, entry, polite};
 
 /// Somebody who watches, and the lines that they see.
-struct Watching {
+pub(crate) struct Watching {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Watching {
-    fn start(desk: &Desk, args: &[&str]) -> Self {
+    pub(crate) fn start(desk: &Desk, args: &[&str]) -> Self {
         let mut command = desk.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -26,7 +26,7 @@ impl Watching {
         Self { child, lines }
     }
 
-    fn next(&self) -> String {
+    pub(crate) fn next(&self) -> String {
         self.lines.recv_timeout(Duration::from_secs(20)).unwrap()
     }
 
@@ -40,7 +40,7 @@ impl Watching {
         }
     }
 
-    fn interrupt(mut self, signal: Signal) -> (i32, Vec<String>) {
+    pub(crate) fn interrupt(mut self, signal: Signal) -> (i32, Vec<String>) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         let code = self.child.wait().unwrap().code().unwrap_or(-1);

@@ -319,6 +319,7 @@ impl Page {
             kind: entry.kind,
             means: self.means,
             note: self.note.as_deref().map(str::to_owned),
+            seen: self.told.is_some(),
             server: entry.server.clone(),
             target: entry.target.clone(),
             interval: entry.interval,

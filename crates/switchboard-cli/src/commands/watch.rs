@@ -1,0 +1,200 @@
+//! `watch SERVER URI`: what changes of a resource, or of what a tool answers, as it changes.
+//!
+//! Only the server concerned is started, and it may go away and come back. Invariant: nothing is printed
+//! but changes, and what stands in their way.
+
+use serde_json::Value;
+use switchboard::{Happened, Host, WatchEvent, WatchKind, WatchRequest, WatchTarget};
+use switchboard_config::ServerEntry;
+
+use super::call::{check_open, fit, read_stdin};
+use super::{check_usable, choose, find_tool, on_host, server_named, settle_tools};
+use crate::always::shelves;
+use crate::args::WatchArgs;
+use crate::arguments::{Given, parse};
+use crate::ask::Ask;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Kind};
+use crate::render::style::Paint;
+use crate::render::text::shell_word;
+use crate::render::{Screen, json};
+use crate::schema::Schema;
+use crate::signals::Signals;
+use crate::trace::utc;
+
+/// What was typed to be watched.
+enum Wanted<'a> {
+    Resource(&'a str),
+    Tool(&'a str, Given),
+}
+
+pub(crate) async fn run(
+    args: &WatchArgs,
+    context: &Context,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let mut wanted = Wanted::read(args)?;
+    let servers = context.load_servers()?;
+    let screen = &context.screen;
+    let entry = choose(&servers, screen, |servers| {
+        server_named(servers, &args.server)
+    })?;
+    check_usable(entry, &servers, context)?;
+    check_open(&servers)?;
+    if let Wanted::Tool(_, given @ Given::OnStdin) = &mut wanted {
+        *given = Given::Object(signals.interrupting(read_stdin()).await?);
+    }
+    let ask = Ask::new(screen, args.yes, shelves(&context.places()));
+    let entries = vec![entry.clone()];
+    let front = context.front(&entries, Some(ask));
+    let host = context.lasting_host_of(&servers, entries);
+    let outcome = on_host(host.interaction(front), signals, context, async |host| {
+        settle_tools(host, screen).await;
+        let request = request(host, entry, wanted, args)?;
+        let watch = host.watch(request).await?;
+        screen.say(&beginning(&watch));
+        follow(host, args, screen).await
+    })
+    .await;
+    match outcome {
+        // There is no other way to end it.
+        Err(failure) if failure.parts().kind == Kind::Interrupted && args.count.is_none() => {
+            Ok(Exit::Ok)
+        }
+        outcome => outcome,
+    }
+}
+
+impl<'a> Wanted<'a> {
+    fn read(args: &'a WatchArgs) -> Result<Self, Failure> {
+        let example = format!("switchboard resources {}", shell_word(&args.server));
+        match (&args.tool, args.words.as_slice()) {
+            (Some(tool), words) => Ok(Self::Tool(tool, parse(words)?)),
+            (None, [uri]) => Ok(Self::Resource(uri)),
+            (None, []) => {
+                let message = "what is to be watched? Give the address of a resource, or a --tool";
+                Err(Failure::usage(message).hint(example))
+            }
+            (None, [_, second, ..]) => {
+                let message = format!("`{second}` is one too many: a resource has one address");
+                Err(Failure::usage(message).hint("arguments need a --tool"))
+            }
+        }
+    }
+}
+
+fn request(
+    host: &Host,
+    entry: &ServerEntry,
+    wanted: Wanted<'_>,
+    args: &WatchArgs,
+) -> Result<WatchRequest, Failure> {
+    let server = entry.name().as_str();
+    let request = match wanted {
+        Wanted::Resource(uri) if args.every.is_some() => WatchRequest::poll_resource(server, uri),
+        Wanted::Resource(uri) => WatchRequest::subscription(server, uri),
+        Wanted::Tool(name, given) => {
+            // By either of its names.
+            let catalog = host.catalog();
+            let mut tools = catalog.of_server(entry.name());
+            let raw = tools.find(|tool| tool.id.tool.as_str() == name).cloned();
+            let tool = match raw {
+                Some(tool) => tool,
+                None => find_tool(host, entry, &spelled(entry, name))?,
+            };
+            let arguments = fit(given, &Schema::read(&tool.definition.input_schema))?;
+            WatchRequest::poll_tool(server, tool.id.tool.clone(), Value::Object(arguments))
+        }
+    };
+    Ok(match args.every {
+        Some(interval) => request.every(interval),
+        None => request,
+    })
+}
+
+/// A tool's name as a model spells it.
+fn spelled(entry: &ServerEntry, name: &str) -> String {
+    if name.starts_with("mcp__") {
+        return name.to_owned();
+    }
+    switchboard::naming::wire_name(entry.name(), &name.into()).to_string()
+}
+
+fn beginning(watch: &switchboard::Watch) -> String {
+    let every = format!("asked every {:?}", watch.interval);
+    let how = match (watch.kind, watch.means, &watch.note) {
+        (_, WatchKind::Subscription, _) => "the server tells".to_owned(),
+        (WatchKind::Subscription, _, Some(note)) => format!("{every}: {note}"),
+        _ => every,
+    };
+    let what = switchboard::content::for_terminal(&watch.target.to_string()).into_owned();
+    format!(
+        "watching {what} of server {} ({how}); Ctrl-C ends it",
+        watch.server
+    )
+}
+
+/// Shows what is told, until it was often enough.
+async fn follow(host: &Host, args: &WatchArgs, screen: &Screen) -> Result<Exit, Failure> {
+    let mut left = args.count;
+    while let Some(event) = host.next_watch_event().await {
+        if let Some(failure) = hopeless(host, &event) {
+            return Err(failure);
+        }
+        screen.print(&render(&event, screen))?;
+        if let (Happened::Changed { .. }, Some(left)) = (event.happened, &mut left) {
+            *left -= 1;
+            if *left == 0 {
+                return Ok(Exit::Ok);
+            }
+        }
+    }
+    Err(Failure::interrupted())
+}
+
+/// What will not get better by waiting: rules do not change here, and what never worked will not.
+fn hopeless(host: &Host, event: &WatchEvent) -> Option<Failure> {
+    match event.happened {
+        Happened::NotPermitted => {
+            let failure = Failure::new(Kind::Denied, event.summary.clone());
+            let WatchTarget::Tool { name, .. } = &event.target else {
+                return Some(failure);
+            };
+            let name = switchboard::naming::wire_name(&event.server, name);
+            Some(failure.hint(format!("pass --yes, or --allow {name}")))
+        }
+        Happened::Failed if !host.watches().iter().any(|watch| watch.seen) => {
+            Some(Failure::new(Kind::Refused, event.summary.clone()))
+        }
+        Happened::Ended => Some(Failure::new(Kind::Unavailable, event.summary.clone())),
+        _ => None,
+    }
+}
+
+fn render(event: &WatchEvent, screen: &Screen) -> String {
+    if screen.is_json() {
+        return json::line(event);
+    }
+    let style = screen.style;
+    let time: String = utc(event.at).chars().take(19).collect();
+    let paint = match event.happened {
+        Happened::Failed => Paint::Red,
+        Happened::Recovered => Paint::Green,
+        _ => Paint::Bold,
+    };
+    let mut text = format!(
+        "{} {}",
+        style.paint(Paint::Dim, &format!("{time}Z")),
+        style.paint(paint, &event.summary)
+    );
+    for line in event.diff.iter().flat_map(|diff| diff.lines()) {
+        let paint = match line.chars().next() {
+            Some('-') => Paint::Red,
+            Some('+') => Paint::Green,
+            _ => Paint::Dim,
+        };
+        text.push_str("\n  ");
+        text.push_str(&style.paint(paint, line));
+    }
+    text
+}
