@@ -77,7 +77,7 @@ pub(crate) async fn run(
                 }
             }
             _ if target.is_some() => return Err(not_one(&result)),
-            _ => show(host.present_resource(result).await, context)?,
+            _ => show(&host.present_resource(result).await, context)?,
         }
         Ok(Exit::Ok)
     })
@@ -286,7 +286,7 @@ struct Written<'a> {
     whole: Option<PathBuf>,
 }
 
-fn show(resource: PresentedResource, context: &Context) -> Result<(), Failure> {
+fn show(resource: &PresentedResource, context: &Context) -> Result<(), Failure> {
     let screen = &context.screen;
     let whole = (resource.whole.as_ref()).map(|handle| context.kept_result(handle));
     if screen.is_json() {
