@@ -7,9 +7,9 @@ use clap::Args;
 use crate::completion;
 
 pub(super) const EXAMPLES: &str = "\
-A change is told with what changed, until Ctrl-C. A server that says when a resource changes is listened
-to; any other is asked every 5 seconds, or as often as --every says. A tool is asked about once, and every
-call of it passes your rules.
+A change is told with what changed, until Ctrl-C. A server that says when a resource changes is
+listened to; any other is asked every 5 seconds, or as often as --every says. Every call of a tool
+passes your rules; where they want you to be asked, you are asked once.
 
 Examples:
   switchboard watch files file:///notes.txt

@@ -9,8 +9,8 @@ use super::WatchTarget;
 use crate::content::{for_terminal, sanitize};
 use crate::id::{ServerName, WatchId};
 
-/// Something that a watch has to tell. All texts in it are sanitised; what a server said in them is
-/// not to be trusted all the same.
+/// Something that a watch has to tell. What a server said in it is sanitised, and not to be trusted all
+/// the same.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
