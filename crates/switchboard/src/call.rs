@@ -328,9 +328,24 @@ pub struct Call<'h> {
     pub(crate) name: Cow<'h, str>,
     pub(crate) arguments: Cow<'h, Value>,
     pub(crate) context: CallContext,
-    pub(crate) on_progress: Option<OnProgress<'h>>,
-    /// A call that is made again and again: it is asked about once, and its result is not kept aside.
-    pub(crate) watched: Option<&'h Consent>,
+    pub(crate) manner: Manner<'h>,
+}
+
+/// In which way a call is made. One thing or the other, so that it takes the room of one.
+pub(crate) enum Manner<'h> {
+    /// Somebody wants to know how far it has come.
+    Heard(OnProgress<'h>),
+    /// Where it is made again and again: it is asked about once, and its result is not kept aside.
+    Plain(Option<&'h Consent>),
+}
+
+impl<'h> Manner<'h> {
+    pub(crate) fn watched(&self) -> Option<&'h Consent> {
+        match self {
+            Self::Plain(consent) => *consent,
+            Self::Heard(_) => None,
+        }
+    }
 }
 
 /// What was said to a call that is made again and again.
@@ -369,14 +384,13 @@ impl<'h> Call<'h> {
             name,
             arguments: arguments.0,
             context: CallContext::default(),
-            on_progress: None,
-            watched: None,
+            manner: Manner::Plain(None),
         }
     }
 
     /// Makes it a call of a watch.
     pub(crate) fn watched(mut self, consent: &'h Consent) -> Self {
-        self.watched = Some(consent);
+        self.manner = Manner::Plain(Some(consent));
         self
     }
 
@@ -388,7 +402,7 @@ impl<'h> Call<'h> {
 
     /// Is told how far the call has come: in order, and before the answer.
     pub fn on_progress(mut self, listener: impl FnMut(Progress) + Send + 'h) -> Self {
-        self.on_progress = Some(Box::new(listener));
+        self.manner = Manner::Heard(Box::new(listener));
         self
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{AcquireError, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Checked, is_checkable};
-use super::{Call, CallContext, CallError, Consent, Denial, OnProgress, as_object};
+use super::{Call, CallContext, CallError, Consent, Denial, Manner, OnProgress, as_object};
 use crate::catalog::CatalogTool;
 use crate::content::{self, Output};
 use crate::event::Event;
@@ -39,7 +39,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     }
     let found = &resolve(host, &call.name, &call.context).await?;
     let arguments = check_arguments(&found.tool, &mut call.arguments)?;
-    permit(host, found, arguments, &call.context, call.watched).await?;
+    permit(host, found, arguments, &call.context, call.manner.watched()).await?;
     let mut told = Told::begin(host, &found.tool.id);
     let began = told.began;
     let end = began + time_limit(host, &found.server, &call.context, began);
@@ -59,9 +59,11 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         let mut redeliveries = 0;
         let mut was_visited = false;
         loop {
-            let delivered = match &mut call.on_progress {
-                None => session.call_tool(&request).await,
-                Some(listener) => Box::pin(deliver(host, &session, &mut request, listener)).await,
+            let delivered = match &mut call.manner {
+                Manner::Plain(_) => session.call_tool(&request).await,
+                Manner::Heard(listener) => {
+                    Box::pin(deliver(host, &session, &mut request, listener)).await
+                }
             };
             let error = match delivered {
                 Ok(result) => break Ok(result),
@@ -87,7 +89,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         }
     }
     .await;
-    let is_watched = call.watched.is_some();
+    let is_watched = call.manner.watched().is_some();
     let outcome = outcome.map(|result| present(host, &found.tool, result, is_watched));
     told.outcome = match &outcome {
         Ok(output) if output.is_error => "the tool failed".into(),

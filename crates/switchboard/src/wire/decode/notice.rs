@@ -72,7 +72,7 @@ mod tests {
     fn notices_are_read_as_far_as_they_matter() {
         let read = |text: &'static str| subscription_notice(text.as_bytes());
         let meta = "io.modelcontextprotocol/subscriptionId";
-        assert_eq!(read("[]").map(|_| ()), None);
+        assert_eq!(read("7"), None);
         let plain = read(r#"{"uri":"a:b","title":1}"#).unwrap();
         assert_eq!((plain.uri.as_deref(), plain.listen), (Some("a:b"), None));
         for (id, expected) in [("7", 7), ("\"7\"", 7), ("\"x\"", 0), ("[1]", 0)] {
