@@ -290,6 +290,13 @@ impl HttpServer {
         Offer::new(&self.inner.memory)
     }
 
+    /// From now on closes every connection that waits for another request, as a server does that is
+    /// short of them. It counts as open until the client has closed it too, so that those are seen
+    /// which the client has forgotten.
+    pub fn keep_no_connections(&self) {
+        self.inner.keep_no_connections();
+    }
+
     /// Closes all connections, whatever they are doing; comes back when they are closed.
     pub async fn drop_connections(&self) {
         let life = Arc::clone(&self.running().life);

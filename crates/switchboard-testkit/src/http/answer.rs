@@ -68,6 +68,11 @@ impl Sender {
         self.writer.write_all(bytes).await.map_err(|_| Cut)
     }
 
+    /// Nothing more is sent; the client may still send.
+    pub(super) async fn take_leave(&mut self) {
+        let _ = self.writer.shutdown().await;
+    }
+
     /// The connection ends with a reset, once its reader is dropped too.
     pub(super) fn reset(self) {
         let _ = self.writer.as_ref().set_zero_linger();

@@ -167,6 +167,13 @@ impl Receiver {
         Ok(Some(chunk))
     }
 
+    /// Waits until there is something of the next request, or the end.
+    pub(super) async fn stirs(&mut self) {
+        if self.buffer.is_empty() {
+            let _ = self.reader.peek(&mut [0]).await;
+        }
+    }
+
     /// Waits until the client has closed its end. Never comes back if it sends something instead.
     pub(super) async fn closed(&mut self) {
         let mut byte = [0];

@@ -58,7 +58,11 @@ impl Connection {
         if let Some(fault) = self.inner.take_fault(Moment::Accepted, None) {
             return Ok(fault.ending());
         }
+        let mut is_new = true;
         loop {
+            if !std::mem::take(&mut is_new) && self.waits_in_vain().await {
+                return Ok(Next::Close);
+            }
             let Some(mut seen) = self.read_head().await? else {
                 return Ok(Next::Close);
             };
@@ -87,6 +91,19 @@ impl Connection {
                 end => return Ok(end),
             }
         }
+    }
+
+    /// Waits for the next request, unless connections that wait are not kept: then until the client
+    /// has closed its end too.
+    async fn waits_in_vain(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.receiver.stirs() => return false,
+            () = self.inner.lets_go() => {}
+        }
+        self.sender.take_leave().await;
+        self.receiver.stirs().await;
+        true
     }
 
     async fn read_more(&mut self) -> io::Result<bool> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Mode;
@@ -34,6 +35,7 @@ pub(super) struct Inner {
     connections: AtomicUsize,
     open_connections: AtomicUsize,
     open_streams: AtomicUsize,
+    keeps_connections: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +84,7 @@ impl Inner {
             connections: AtomicUsize::new(0),
             open_connections: AtomicUsize::new(0),
             open_streams: AtomicUsize::new(0),
+            keeps_connections: watch::Sender::new(true),
         })
     }
 
@@ -194,6 +197,16 @@ impl Inner {
     /// When a client shall come back to a stream, as it is said at the beginning of each.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.noted().retry
+    }
+
+    pub(super) fn keep_no_connections(&self) {
+        self.keeps_connections.send_replace(false);
+    }
+
+    /// Comes back when connections that wait for a request are not kept any more.
+    pub(super) async fn lets_go(&self) {
+        let mut keeps = self.keeps_connections.subscribe();
+        let _ = keeps.wait_for(|keeps| !keeps).await;
     }
 
     /// Where a client of the first transport posts to.

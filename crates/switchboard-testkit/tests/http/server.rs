@@ -113,3 +113,28 @@ async fn an_endless_answer_waits_for_its_reader() {
             .await;
     }
 }
+
+#[tokio::test]
+async fn connections_that_wait_are_not_kept() {
+    let script = script().on("tools/call", [Step::Hang]);
+    let server = HttpServer::start(script, Mode::JSON).await;
+    let mut waiting = Wire::open(&server).await;
+    waiting.ask_modern("tools/list", json!({})).await;
+    let mut busy = Wire::open(&server).await;
+    busy.send_modern("tools/call", json!({"name": "echo"}))
+        .await;
+    server.wait_count("tools/call", 1).await;
+
+    server.keep_no_connections();
+    assert!(waiting.answer().await.is_err(), "it is closed");
+    assert_eq!(server.open_connections(), 2, "not by the client");
+    drop(waiting);
+    server
+        .wait_until("it is closed", |server| server.open_connections() == 1)
+        .await;
+
+    let mut new = Wire::open(&server).await;
+    let answer = new.ask_modern("tools/list", json!({})).await;
+    assert_eq!(answer.status, 200);
+    assert!(new.answer().await.is_err(), "it is closed");
+}

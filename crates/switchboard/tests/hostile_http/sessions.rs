@@ -160,6 +160,15 @@ rows! {
             .sees(text("right"))
             .sees(text("right"))
             .holds(|stage| assert_eq!(stage.server.count("tools/call work"), 2));
+    l11_goes_on_after_its_answers: "goes on for a while after each answer" =>
+        Row::legacy()
+            .script(|script| {
+                let steps = [Step::raw(RIGHT), Step::DelayMs(500), Step::raw(RIGHT)];
+                script.on("tools/call work", steps)
+            })
+            .sees(text("right"))
+            .sees(text("right"))
+            .sees(text("right"));
 
     l12_not_allowed: "does not let us take leave" => leaving(Fault::status(405));
     l12_hangs: "does not answer when we take leave" => leaving(Fault::hang());
