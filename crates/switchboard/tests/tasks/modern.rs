@@ -15,8 +15,8 @@ fn standing(status: &str, more: Value) -> Value {
         "ttlMs": 600_000,
         "pollIntervalMs": 2_000,
     });
-    for (key, value) in more.as_object().unwrap() {
-        task[key] = value.clone();
+    if let Value::Object(more) = more {
+        task.as_object_mut().unwrap().extend(more);
     }
     task
 }
