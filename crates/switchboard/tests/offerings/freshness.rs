@@ -13,11 +13,9 @@ use super::{both_eras, uris};
 
 async fn next_change(events: &mut Events) -> Event {
     loop {
-        match events.next().await.unwrap() {
-            change @ (Event::ResourcesChanged { .. } | Event::PromptsChanged { .. }) => {
-                return change;
-            }
-            _ => {}
+        let change = events.next().await.unwrap();
+        if let Event::ResourcesChanged { .. } | Event::PromptsChanged { .. } = change {
+            return change;
         }
     }
 }

@@ -18,9 +18,10 @@ use std::collections::BTreeMap;
 use common::{InMemory, child, host_with, launch, permissive};
 use serde_json::{Value, json};
 use switchboard::id::ServerName;
+use switchboard::id::WireName;
 use switchboard::mcp::{Resource, Role};
 use switchboard::{
-    AskError, BoxFuture, Completing, Host, Interaction, Offer, Offers, PermissionAnswer,
+    AskError, BoxFuture, Completing, Host, Interaction, Offer, Offered, Offers, PermissionAnswer,
     PermissionQuestion, Readiness, Root,
 };
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
@@ -286,8 +287,8 @@ async fn prompts_are_found_by_the_name_that_fronts_offer_and_filled_in() {
     for script in both_eras() {
         let (host, server) = host_with(script.prompt("greet").prompt("picture")).await;
         let offer = host.prompts(None).await.unwrap();
-        let names: Vec<_> = offer.items.iter().map(|item| item.wire_name()).collect();
-        let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+        let names: Vec<_> = offer.items.iter().map(Offered::wire_name).collect();
+        let names: Vec<_> = names.iter().map(WireName::as_str).collect();
         assert_eq!(names, ["mcp__s__greet", "mcp__s__picture"]);
         let required: Vec<_> = (offer.items[0].item.arguments.iter())
             .map(|argument| (argument.name.as_str(), argument.required))
