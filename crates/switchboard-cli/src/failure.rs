@@ -190,6 +190,7 @@ impl From<AskError> for Failure {
                 ConnectionStatus::NeedsAuth => Kind::LoginNeeded,
                 _ => Kind::Unavailable,
             },
+            AskError::Denied { .. } => Kind::Denied,
             AskError::NotOffered { .. } => Kind::NotOffered,
             AskError::InvalidUri(_) => Kind::Usage,
             AskError::Refused { .. } => Kind::Refused,

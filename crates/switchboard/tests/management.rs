@@ -335,7 +335,9 @@ async fn what_cannot_be_watched_is_said() {
         .tool("echo")
         .resource("note://one", "first");
     let server = MemoryServer::new(script);
-    let registry = registry([("s", &server)], &[(Action::Deny, "mcp__closed")]).await;
+    let other = MemoryServer::new(Script::modern().resource("note://one", "first"));
+    let servers = [("s", &server), ("closed", &other)];
+    let registry = registry(servers, &[(Action::Deny, "mcp__closed")]).await;
     for (tool, input, words) in [
         (
             "SubscribePolling",

@@ -10,6 +10,7 @@
     reason = "a failed expectation fails the test that had it"
 )]
 
+mod asks;
 mod long;
 mod offers;
 mod remote;

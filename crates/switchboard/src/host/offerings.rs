@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Host, ServerError};
+use crate::call::Denial;
 use crate::catalog::naming;
 use crate::id::{ServerName, ToolName, WireName};
 use crate::limits::LARGE;
@@ -101,6 +102,14 @@ pub enum AskError {
         /// What to do about it.
         hint: Option<String>,
     },
+    /// A rule denies the whole of it.
+    #[error("server {server} may not be used: {denial}")]
+    Denied {
+        /// Which server.
+        server: ServerName,
+        /// By which rule.
+        denial: Denial,
+    },
     /// It does not have such things.
     #[error("server {server} has no {what}")]
     NotOffered {
@@ -170,23 +179,10 @@ impl From<ServerError> for AskError {
     }
 }
 
-/// Who of several servers may be asked.
-type MayBeAsked<'a> = &'a (dyn Fn(&ServerName) -> bool + Sync);
-
 impl Host {
     /// The resources of one server, or of all that are connected.
     pub async fn resources(&self, server: Option<&str>) -> Result<Offer<Resource>, AskError> {
-        self.resources_of(server, &|_| true).await
-    }
-
-    /// The same, of all servers only those that may be asked.
-    pub(crate) async fn resources_of(
-        &self,
-        server: Option<&str>,
-        may_be_asked: MayBeAsked<'_>,
-    ) -> Result<Offer<Resource>, AskError> {
-        self.offer(server, may_be_asked, |offerings| &offerings.resources)
-            .await
+        self.offer(server, |offerings| &offerings.resources).await
     }
 
     /// The templates of addresses of one server, or of all that are connected.
@@ -194,14 +190,12 @@ impl Host {
         &self,
         server: Option<&str>,
     ) -> Result<Offer<ResourceTemplate>, AskError> {
-        self.offer(server, &|_| true, |offerings| &offerings.templates)
-            .await
+        self.offer(server, |offerings| &offerings.templates).await
     }
 
     /// The prompts of one server, or of all that are connected.
     pub async fn prompts(&self, server: Option<&str>) -> Result<Offer<Prompt>, AskError> {
-        self.offer(server, &|_| true, |offerings| &offerings.prompts)
-            .await
+        self.offer(server, |offerings| &offerings.prompts).await
     }
 
     /// The prompt that fronts offer by this name (`mcp__server__prompt`), if there is one.
@@ -297,6 +291,7 @@ impl Host {
     /// when the catalog has them; with `false` where there is no session to ask on.
     pub async fn refresh_tools(&self, server: &str) -> Result<bool, AskError> {
         let server = self.known(server)?;
+        self.may_be_asked(&server)?;
         match server.relist().await {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
@@ -308,7 +303,6 @@ impl Host {
     async fn offer<T: Listed>(
         &self,
         server: Option<&str>,
-        may_be_asked: MayBeAsked<'_>,
         shelf: fn(&Offerings) -> &Shelf<T>,
     ) -> Result<Offer<T>, AskError> {
         if let Some(server) = server {
@@ -323,7 +317,7 @@ impl Host {
         let connected = servers.iter().filter(|server| {
             let session = server.session().filter(|_| server.state().enabled);
             session.is_some_and(|session| T::is_offered(&capabilities(&session)))
-                && may_be_asked(&server.profile().name)
+                && self.may_be_asked(server).is_ok()
         });
         let connected: Vec<_> = connected.collect();
         let listings = connected.iter().map(|server| self.listed(server, shelf));
@@ -410,6 +404,7 @@ impl Host {
 
     /// The session of a server; one that is dormant is started, one that starts is waited for.
     pub(crate) async fn session(&self, server: &ServerHandle) -> Result<Session, AskError> {
+        self.may_be_asked(server)?;
         let until = Instant::now() + self.shared.deadlines.startup;
         let state = match server.session() {
             Some(_) => server.state(),
@@ -426,6 +421,18 @@ impl Host {
                 status: state.status(),
                 reason: state.error(),
                 hint: state.detail(),
+            }),
+        }
+    }
+
+    /// A rule that denies all tools of a server denies all else of it, too.
+    fn may_be_asked(&self, server: &ServerHandle) -> Result<(), AskError> {
+        let server = &server.profile().name;
+        match self.shared.policy().denial_of(server) {
+            None => Ok(()),
+            Some(decision) => Err(AskError::Denied {
+                server: server.clone(),
+                denial: Denial::Rule(decision),
             }),
         }
     }

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{OfServer, answer, permit};
+use super::{OfServer, answer};
 use crate::content::{Block, field, present_resource, sanitize};
 use crate::host::{Host, Offered};
-use crate::id::ServerName;
 use crate::mcp::Resource;
 use crate::registry::{ToolAnswer, ToolFailure};
 
@@ -53,11 +52,7 @@ impl Listed {
 }
 
 pub(super) async fn list(host: &Host, of: OfServer) -> Result<ToolAnswer, ToolFailure> {
-    if let Some(server) = &of.server {
-        permit(host, server)?;
-    }
-    let permitted = |server: &ServerName| permit(host, server.as_str()).is_ok();
-    let offer = host.resources_of(of.server.as_deref(), &permitted).await;
+    let offer = host.resources(of.server.as_deref()).await;
     let offer = offer.map_err(|error| ToolFailure::of(&error))?;
     let mut room = host.shared().limits().result_text_bytes;
     let (mut listed, mut left_out) = (Vec::new(), 0_usize);
@@ -99,7 +94,6 @@ pub(super) struct Read {
 }
 
 pub(super) async fn read(host: &Host, read: Read) -> Result<ToolAnswer, ToolFailure> {
-    permit(host, &read.server)?;
     let result = host.read_resource(&read.server, &read.uri).await;
     let result = result.map_err(|error| ToolFailure::of(&error))?;
     let host = host.shared();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{answer, permit};
+use super::answer;
 use crate::call::CallContext;
 use crate::host::Host;
 use crate::id::WatchId;
@@ -66,7 +66,6 @@ pub(super) async fn subscribe(
     wanted: Subscribe,
     context: &CallContext,
 ) -> Result<ToolAnswer, ToolFailure> {
-    permit(host, &wanted.server)?;
     let request = WatchRequest::subscription(wanted.server, wanted.uri);
     begin(host, request, wanted.reason, context).await
 }
@@ -76,7 +75,6 @@ pub(super) async fn poll(
     wanted: Poll,
     context: &CallContext,
 ) -> Result<ToolAnswer, ToolFailure> {
-    permit(host, &wanted.server)?;
     let missing = |what: &str| ToolFailure(format!("`{what}` is missing"));
     let request = match wanted.r#type {
         Polled::Resource => {

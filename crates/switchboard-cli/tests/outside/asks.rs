@@ -1,0 +1,143 @@
+//! What a real server asks of the host, and what it tells unasked: forms, addresses, completions by a
+//! model, folders, log messages, changes of resources.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use switchboard::mcp::{ErrorObject, LogLevel};
+use switchboard::permission::{Action, Rule};
+use switchboard::{
+    BoxFuture, ElicitAnswer, ElicitMode, Elicitation, Event, Events, Happened, Host, Interaction,
+    Offers, PermissionAnswer, PermissionQuestion, Readiness, Root, Sampling, WatchKind,
+    WatchRequest,
+};
+use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
+use tokio::time::timeout;
+
+use super::fixtures;
+use super::remote::{STREAMABLE, Served};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Says yes to everything, and gives the name that is asked for.
+struct Willing;
+
+impl Interaction for Willing {
+    fn offers(&self) -> Offers {
+        let offers = Offers::default().elicitation().elicitation_url();
+        offers.sampling().roots()
+    }
+
+    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    }
+
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+        let values = match &question.mode {
+            ElicitMode::Form(form) => {
+                assert_eq!(form.fields.len(), 13, "{form:?}");
+                let mut values = form.defaults();
+                values.insert("name".to_owned(), json!("Ada"));
+                values
+            }
+            _ => Map::new(),
+        };
+        Box::pin(std::future::ready(ElicitAnswer::Accept(values)))
+    }
+
+    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+        let said = format!("{} tokens at most", request.max_tokens);
+        Box::pin(std::future::ready(Ok(json!({
+            "role": "assistant",
+            "content": {"type": "text", "text": said},
+            "model": "none",
+        }))))
+    }
+
+    fn roots<'a>(&'a self, _: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
+        let root = Root::new("file:///srv/project");
+        Box::pin(std::future::ready(vec![root]))
+    }
+}
+
+async fn call(host: &Host, tool: &str, arguments: Value) -> String {
+    let call = host.call(format!("mcp__it__{tool}"), arguments);
+    let output = timeout(PATIENCE, call).await.unwrap().unwrap();
+    output.to_text()
+}
+
+async fn until(events: &mut Events, fits: impl Fn(&Event) -> bool) {
+    let wait = async { while !fits(&events.next().await.unwrap()) {} };
+    timeout(PATIENCE, wait).await.unwrap();
+}
+
+async fn try_asking(config: ServerConfig) {
+    let name = ServerName::new("it").unwrap();
+    let host = Host::builder()
+        .server(LaunchSpec::from_code(name, config))
+        .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
+        .interaction(Willing)
+        .server_log_level(LogLevel::Debug)
+        .start()
+        .unwrap();
+    let mut events = host.events();
+    host.wait_for(Readiness::All).await;
+
+    let form = call(&host, "trigger-elicitation-request", json!({})).await;
+    for given in [
+        "Name: Ada",
+        "Favorite Integer: 42",
+        "\"hero-1\"",
+        "\"fish-1\"",
+    ] {
+        assert!(form.contains(given), "{given}: {form}");
+    }
+    let address = json!({"url": "https://example.org/consent"});
+    let visited = call(&host, "trigger-url-elicitation", address).await;
+    assert!(visited.contains("User completed"), "{visited}");
+    let sampled = json!({"prompt": "hello", "maxTokens": 7});
+    let sampled = call(&host, "trigger-sampling-request", sampled).await;
+    assert!(sampled.contains("7 tokens at most"), "{sampled}");
+    let roots = call(&host, "get-roots-list", json!({})).await;
+    assert!(roots.contains("file:///srv/project"), "{roots}");
+
+    // It holds the time of day.
+    let watched = "demo://resource/dynamic/text/1";
+    let watch = host.watch(WatchRequest::subscription("it", watched)).await;
+    assert_eq!(watch.unwrap().means, WatchKind::Subscription);
+    until(&mut events, |event| {
+        matches!(event, Event::ServerLogged { data: Some(data), .. }
+            if data.as_str().contains("Subscribe Resource request"))
+    })
+    .await;
+    call(&host, "toggle-subscriber-updates", json!({})).await;
+    let change = timeout(PATIENCE, host.next_watch_event()).await;
+    let change = change.unwrap().unwrap();
+    assert!(
+        matches!(change.happened, Happened::Changed { .. }),
+        "{change:?}"
+    );
+    assert!(
+        change.diff.unwrap().contains("+Resource 1"),
+        "{}",
+        change.summary
+    );
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn everything_asks_and_tells() {
+    let entry_point = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    let Some(folder) = fixtures(entry_point) else {
+        return;
+    };
+    let program = folder.join(entry_point).to_str().unwrap().to_owned();
+    try_asking(ServerConfig::stdio("node", [program, "stdio".to_owned()])).await;
+}
+
+#[tokio::test]
+async fn everything_asks_and_tells_over_http() {
+    if let Some(served) = Served::start(STREAMABLE) {
+        try_asking(ServerConfig::remote(served.url(), RemoteKind::Http)).await;
+    }
+}
