@@ -225,6 +225,13 @@ impl Subscriptions {
         open.map(|(uri, _)| Arc::clone(uri)).collect()
     }
 
+    /// Whether somebody still waits to hear whether the server tells of one of these.
+    fn is_open(&self, uris: &Uris) -> bool {
+        let wanted = lock(&self.wanted);
+        let mut topics = uris.iter().filter_map(|uri| wanted.topics.get(uri));
+        topics.any(|topic| matches!(topic.stand.borrow().agreement, Agreement::Open))
+    }
+
     /// The server tells of this resource from now on, or does not.
     fn settle(&self, uri: &str, agreement: Agreement) {
         if let Some(topic) = lock(&self.wanted).topics.get(uri) {

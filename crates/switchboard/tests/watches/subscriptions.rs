@@ -298,3 +298,17 @@ async fn what_cannot_be_watched_is_refused_at_once() {
         assert_eq!(host.watches(), []);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_at_once_is_told_again() {
+    for script in eras() {
+        let (host, server) = watching(script).await;
+        host.unwatch("sub-1").unwrap();
+        let again = host.watch(WatchRequest::subscription("s", URI)).await;
+        assert_eq!(again.unwrap().means, WatchKind::Subscription);
+        sleep(A_WHILE).await;
+        assert_eq!(server.offer().subscribed(), [URI]);
+        server.offer().set_resource(URI, "else").await;
+        assert_eq!(next(&host).await.watch.as_str(), "sub-2");
+    }
+}

@@ -22,6 +22,10 @@ pub(super) async fn serve(session: &Session, subscriptions: &Subscriptions) {
         let wanted = subscriptions.uris();
         let left: Vec<_> = held.difference(&wanted).cloned().collect();
         let joined: Vec<_> = wanted.difference(&held).cloned().collect();
+        for uri in held.intersection(&wanted) {
+            // Whoever left and came back before the server was told that anybody had left.
+            subscriptions.settle(uri, Agreement::Told);
+        }
         let leaving = stream::iter(left.clone()).map(|uri| leave(session, uri));
         let joining = stream::iter(joined).map(|uri| join(session, subscriptions, uri));
         let leaving = leaving.buffer_unordered(AT_ONCE).count();

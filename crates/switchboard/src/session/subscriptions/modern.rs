@@ -165,8 +165,10 @@ impl<'a> Server<'a> {
             self.current = None;
             return;
         }
+        // Whoever left and came back has not heard what was agreed to for the one before.
         if let Some(current) = &self.current
             && current.listen.uris == uris
+            && !subscriptions.is_open(&uris)
         {
             return;
         }
