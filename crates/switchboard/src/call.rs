@@ -202,6 +202,9 @@ pub enum Denial {
     /// The person who was asked.
     #[error("permission was not given")]
     Person,
+    /// What a person said to a tool that is called again and again does not cover what it has become.
+    #[error("the tool has changed too often since it was permitted")]
+    Changed,
     /// It would have to be asked about, and there is nobody.
     #[error("it needs permission, and there is nobody to ask")]
     NobodyToAsk,
@@ -356,23 +359,34 @@ pub(crate) struct Consent(Mutex<Option<Answered>>);
 struct Answered {
     tool: Arc<Description>,
     outcome: Result<(), Denial>,
+    /// How many times somebody was asked.
+    times: u32,
 }
 
 impl Consent {
-    /// What was said, if anybody was asked. A yes does not cover a tool that has changed since.
+    /// A tool that changes again and again is asked about so many times.
+    const MOST_TIMES: u32 = 3;
+
+    /// What was said, if anybody was asked. A yes does not cover a tool that has changed since: that
+    /// is asked about anew.
     pub(crate) fn given(&self, tool: &Arc<Description>) -> Option<Result<(), Denial>> {
         let consent = lock(&self.0);
         let answered = consent.as_ref()?;
-        if answered.outcome.is_ok() && answered.tool != *tool {
-            return Some(Err(Denial::NobodyToAsk));
+        match &answered.outcome {
+            Ok(()) if answered.tool == *tool => Some(Ok(())),
+            Ok(()) if answered.times < Self::MOST_TIMES => None,
+            Ok(()) => Some(Err(Denial::Changed)),
+            denied => Some(denied.clone()),
         }
-        Some(answered.outcome.clone())
     }
 
     pub(crate) fn keep(&self, tool: &Arc<Description>, outcome: &Result<(), Denial>) {
-        *lock(&self.0) = Some(Answered {
+        let mut consent = lock(&self.0);
+        let times = consent.as_ref().map_or(0, |answered| answered.times);
+        *consent = Some(Answered {
             tool: Arc::clone(tool),
             outcome: outcome.clone(),
+            times: times + 1,
         });
     }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::call::{CallContext, Denial};
+use crate::call::CallContext;
 use crate::host::Host;
 use crate::id::ServerName;
 use crate::interact::BoxFuture;
@@ -95,10 +95,12 @@ impl Tool for ManagementTool {
                 Kind::ReadResource => resources::read(host, read(input)?).await,
                 Kind::SubscribeResource => watches::subscribe(host, read(input)?, context).await,
                 Kind::UnsubscribeResource => {
-                    watches::end(host, WatchKind::Subscription, &read(input)?)
+                    watches::end(host, WatchKind::Subscription, &read(input)?, context)
                 }
                 Kind::SubscribePolling => watches::poll(host, read(input)?, context).await,
-                Kind::UnsubscribePolling => watches::end(host, WatchKind::Poll, &read(input)?),
+                Kind::UnsubscribePolling => {
+                    watches::end(host, WatchKind::Poll, &read(input)?, context)
+                }
                 Kind::RefreshTools => servers::refresh(host, read(input)?).await,
                 Kind::WaitForServers => servers::wait(host, read(input)?).await,
             }
@@ -127,17 +129,13 @@ fn answer(value: &impl Serialize) -> Result<ToolAnswer, ToolFailure> {
 
 /// Refuses to touch a server that a rule denies as a whole.
 fn permit(host: &Host, server: &str) -> Result<(), ToolFailure> {
-    let denial = ServerName::new(server)
-        .ok()
-        .and_then(|server| host.shared().policy().denial_of(&server));
-    match denial {
-        None => Ok(()),
-        Some(decision) => {
-            let denial = Denial::Rule(decision);
-            Err(ToolFailure(format!(
-                "server {server} may not be used: {denial}"
-            )))
+    match ServerName::new(server) {
+        Ok(server) => {
+            let asked = host.may_be_asked(&server);
+            asked.map_err(|error| ToolFailure::of(&error))
         }
+        // There is no such server.
+        Err(_) => Ok(()),
     }
 }
 

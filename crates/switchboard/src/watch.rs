@@ -24,13 +24,14 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 pub use event::{Happened, WatchEvent};
 pub(crate) use queue::Watches;
 
 use crate::call::CallContext;
 use crate::host::{AskError, Host, check_uri};
-use crate::id::{ServerName, ToolName, WatchId};
+use crate::id::{Principal, ServerName, ToolName, WatchId};
 use queue::Entry;
 use watcher::Watcher;
 
@@ -40,6 +41,9 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
 const LEAST_INTERVAL: Duration = Duration::from_secs(1);
 /// Less often than this is as good as never, and can still be added to a point in time.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How long the server may take to agree to tell of a resource, before it is read for the first time.
+const BEGINNING: Duration = Duration::from_secs(30);
 
 /// What is to be watched, and how.
 ///
@@ -218,6 +222,9 @@ pub struct Watch {
     /// Why it is watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Who wanted it.
+    #[serde(skip)]
+    pub principal: Principal,
 }
 
 fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -247,6 +254,9 @@ pub enum WatchError {
     /// Nobody is asked that often.
     #[error("{0:?} is too short an interval: the shortest is {LEAST_INTERVAL:?}")]
     TooOften(Duration),
+    /// It was ended, or its server was removed, before it had begun.
+    #[error("the watch was ended before it had begun")]
+    Ended,
     /// There are as many watches as there may be.
     #[error(
         "there are {limit} watches already, as many as there may be (limit `watches`): end one, or \
@@ -265,7 +275,7 @@ impl Host {
         if request.interval < LEAST_INTERVAL {
             return Err(WatchError::TooOften(request.interval));
         }
-        let server = self.known(&request.server).map_err(AskError::from)?;
+        let server = self.server_named(&request.server)?;
         let server = server.profile().name.clone();
         if let WatchTarget::Resource { uri } = &request.target {
             check_uri(uri)?;
@@ -280,9 +290,16 @@ impl Host {
         let (began, begins) = oneshot::channel();
         let watcher = Watcher::new(self.inner(), Arc::clone(&entry), began);
         shared.spawn(watcher.run());
-        match begins.await {
-            Ok(outcome) => outcome?,
-            Err(_) => return Err(AskError::ShuttingDown.into()),
+        let limit = BEGINNING + shared.deadlines().startup + shared.deadlines().list;
+        match timeout(limit, begins).await {
+            Ok(Ok(outcome)) => outcome?,
+            Ok(Err(_)) if shared.is_stopping() => return Err(AskError::ShuttingDown.into()),
+            Ok(Err(_)) => return Err(WatchError::Ended),
+            Err(_) => {
+                let server = entry.server.clone();
+                let after = limit;
+                return Err(AskError::TimedOut { server, after }.into());
+            }
         }
         beginning.succeed();
         Ok(shared.watches().describe(&entry))
@@ -309,7 +326,13 @@ impl Host {
     /// Takes what all watches have to tell, and does not wait.
     pub fn drain_watch_events(&self) -> Vec<WatchEvent> {
         let watches = self.shared().watches();
-        std::iter::from_fn(|| watches.pop()).collect()
+        std::iter::from_fn(|| watches.pop(&|_| true)).collect()
+    }
+
+    /// Takes what the watches of one principal have to tell: for a host that serves several.
+    pub fn drain_watch_events_of(&self, principal: &Principal) -> Vec<WatchEvent> {
+        let watches = self.shared().watches();
+        std::iter::from_fn(|| watches.pop(&|owner| owner == principal)).collect()
     }
 
     /// The next thing that a watch has to tell; `None` when the host is shutting down. May be dropped
@@ -322,7 +345,7 @@ impl Host {
 
     /// Refuses what cannot be watched at all.
     async fn check_target(&self, entry: &Entry) -> Result<(), WatchError> {
-        let server = self.known(entry.server.as_str()).map_err(AskError::from)?;
+        let server = self.server_named(entry.server.as_str())?;
         self.session(&server).await?;
         let WatchTarget::Tool { name, .. } = &entry.target else {
             return Ok(());

@@ -152,7 +152,8 @@ pub(super) async fn complete(
     screen: &Screen,
 ) -> Result<Exit, Failure> {
     let line = Line::start(screen, server);
-    let completion = host.complete(server, of, argument, known).await?;
+    let (argument, value) = argument;
+    let completion = host.complete(server, of, argument, value, known).await?;
     drop(line);
     screen.print(&render_completion(&completion, screen))?;
     if completion.values.is_empty() {

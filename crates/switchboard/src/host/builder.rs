@@ -182,7 +182,8 @@ impl HostBuilder {
     }
 
     /// Folders that servers are told they may work in (roots), by their absolute paths, besides those
-    /// that the [interaction](Self::interaction) has.
+    /// that the [interaction](Self::interaction) has. Servers behind a URL are told, too: an interaction
+    /// of your own can tell servers apart ([`Interaction::offers_to`]).
     pub fn folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.folders.extend(folders.into_iter().map(Into::into));
         self

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Host, ServerError};
+use super::Host;
 use crate::call::Denial;
 use crate::catalog::naming;
 use crate::id::{ServerName, ToolName, WireName};
@@ -26,7 +26,7 @@ use crate::server::offerings::{Items, Offerings, Shelf};
 use crate::server::status::ConnectionStatus;
 use crate::session::inquiry::Inquiry;
 use crate::session::listed::Listed;
-use crate::session::{Patience, RequestError, Session, aside};
+use crate::session::{Patience, RequestError, Session, SessionEnd, aside};
 use crate::wire::{Answer, Problem, decode};
 
 /// Longer addresses than this are not sent to a server, in bytes.
@@ -169,16 +169,6 @@ impl AskError {
     }
 }
 
-impl From<ServerError> for AskError {
-    fn from(error: ServerError) -> Self {
-        match error {
-            ServerError::ShuttingDown => Self::ShuttingDown,
-            ServerError::Unknown(name) => Self::UnknownServer(name),
-            other => Self::UnknownServer(other.to_string()),
-        }
-    }
-}
-
 impl Host {
     /// The resources of one server, or of all that are connected.
     pub async fn resources(&self, server: Option<&str>) -> Result<Offer<Resource>, AskError> {
@@ -215,7 +205,7 @@ impl Host {
         uri: &str,
     ) -> Result<ReadResourceResult, AskError> {
         check_uri(uri)?;
-        let server = self.known(server)?;
+        let server = self.server_named(server)?;
         self.needs(&server, "resources", |has| has.resources)
             .await?;
         let most = self.shared.limits.content_blocks;
@@ -234,7 +224,7 @@ impl Host {
         name: &str,
         arguments: &BTreeMap<String, String>,
     ) -> Result<GetPromptResult, AskError> {
-        let server = self.known(server)?;
+        let server = self.server_named(server)?;
         self.needs(&server, "prompts", |has| has.prompts).await?;
         let most = self.shared.limits.content_blocks;
         self.ask(
@@ -257,10 +247,11 @@ impl Host {
         &self,
         server: &str,
         of: Completing<'_>,
-        argument: (&str, &str),
+        argument: &str,
+        value: &str,
         known: &BTreeMap<String, String>,
     ) -> Result<Completion, AskError> {
-        let server = self.known(server)?;
+        let server = self.server_named(server)?;
         let session = self.session(&server).await?;
         if !capabilities(&session).completions {
             return Ok(Completion::default());
@@ -269,13 +260,12 @@ impl Host {
             Completing::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
             Completing::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
         };
-        let (name, value) = argument;
         self.ask(
             &server,
             |patience| {
                 let inquiry = Inquiry::new("completion/complete", patience)
                     .with("ref", reference.clone())
-                    .with("argument", json!({"name": name, "value": value}));
+                    .with("argument", json!({"name": argument, "value": value}));
                 if known.is_empty() {
                     inquiry
                 } else {
@@ -290,8 +280,8 @@ impl Host {
     /// Asks a server for its tools anew, without waiting for it to say that they changed. Comes back
     /// when the catalog has them; with `false` where there is no session to ask on.
     pub async fn refresh_tools(&self, server: &str) -> Result<bool, AskError> {
-        let server = self.known(server)?;
-        self.may_be_asked(&server)?;
+        let server = self.server_named(server)?;
+        self.may_be_asked(&server.profile().name)?;
         match server.relist().await {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
@@ -306,7 +296,7 @@ impl Host {
         shelf: fn(&Offerings) -> &Shelf<T>,
     ) -> Result<Offer<T>, AskError> {
         if let Some(server) = server {
-            let server = self.known(server)?;
+            let server = self.server_named(server)?;
             let items = self.listed(&server, shelf).await?;
             return Ok(Offer {
                 items: offered(&server, &items),
@@ -317,7 +307,7 @@ impl Host {
         let connected = servers.iter().filter(|server| {
             let session = server.session().filter(|_| server.state().enabled);
             session.is_some_and(|session| T::is_offered(&capabilities(&session)))
-                && self.may_be_asked(server).is_ok()
+                && self.may_be_asked(&server.profile().name).is_ok()
         });
         let connected: Vec<_> = connected.collect();
         let listings = connected.iter().map(|server| self.listed(server, shelf));
@@ -404,7 +394,7 @@ impl Host {
 
     /// The session of a server; one that is dormant is started, one that starts is waited for.
     pub(crate) async fn session(&self, server: &ServerHandle) -> Result<Session, AskError> {
-        self.may_be_asked(server)?;
+        self.may_be_asked(&server.profile().name)?;
         let until = Instant::now() + self.shared.deadlines.startup;
         let state = match server.session() {
             Some(_) => server.state(),
@@ -416,18 +406,18 @@ impl Host {
         match &state.session {
             Some(session) if state.enabled => Ok(session.clone()),
             _ if self.shared.is_stopping() => Err(AskError::ShuttingDown),
-            _ => Err(AskError::Unavailable {
-                server: server.profile().name.clone(),
-                status: state.status(),
-                reason: state.error(),
-                hint: state.detail(),
-            }),
+            _ => Err(unavailable(server)),
         }
     }
 
+    /// A server by its name.
+    pub(crate) fn server_named(&self, name: &str) -> Result<Arc<ServerHandle>, AskError> {
+        self.known(name)
+            .map_err(|_| AskError::UnknownServer(name.to_owned()))
+    }
+
     /// A rule that denies all tools of a server denies all else of it, too.
-    fn may_be_asked(&self, server: &ServerHandle) -> Result<(), AskError> {
-        let server = &server.profile().name;
+    pub(crate) fn may_be_asked(&self, server: &ServerName) -> Result<(), AskError> {
         match self.shared.policy().denial_of(server) {
             None => Ok(()),
             Some(decision) => Err(AskError::Denied {
@@ -467,11 +457,27 @@ impl Host {
                 after: limit,
             },
             RequestError::Lost { .. } if self.shared.is_stopping() => AskError::ShuttingDown,
+            RequestError::NeedsLogin(_)
+            | RequestError::Lost {
+                end: SessionEnd::NeedsLogin(_),
+                ..
+            } => unavailable(server),
             other => AskError::Lost {
                 server: name,
                 reason: other.to_string(),
             },
         }
+    }
+}
+
+/// That a server is not there, and why.
+fn unavailable(server: &ServerHandle) -> AskError {
+    let state = server.state();
+    AskError::Unavailable {
+        server: server.profile().name.clone(),
+        status: state.status(),
+        reason: state.error(),
+        hint: state.detail(),
     }
 }
 

@@ -87,7 +87,8 @@ impl Inbound {
 
     /// The server no longer wants to know.
     pub(super) fn cancel(&self, params: &[u8]) {
-        let cancelled = decode::cancelled(params).and_then(|id| lock(&self.open).remove(&id));
+        let cancelled = decode::cancelled(params).and_then(|id| lock(&self.open).get(&id).cloned());
+        // It counts until it is done: whoever takes everything back at once gets no further turns.
         if let Some(cancel) = cancelled {
             cancel.cancel();
         }

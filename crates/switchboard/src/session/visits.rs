@@ -41,6 +41,9 @@ impl Visits {
         struct Params {
             elicitation_id: String,
         }
+        if lock(&self.0).is_empty() {
+            return;
+        }
         let Ok(Params { elicitation_id }) = serde_json::from_slice(params) else {
             return;
         };

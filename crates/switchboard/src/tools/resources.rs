@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{OfServer, answer};
-use crate::content::{Block, field, present_resource, sanitize};
+use crate::content::{Block, field, sanitize};
 use crate::host::{Host, Offered};
 use crate::mcp::Resource;
 use crate::registry::{ToolAnswer, ToolFailure};
@@ -94,9 +94,7 @@ pub(super) struct Read {
 }
 
 pub(super) async fn read(host: &Host, read: Read) -> Result<ToolAnswer, ToolFailure> {
-    let result = host.read_resource(&read.server, &read.uri).await;
-    let result = result.map_err(|error| ToolFailure::of(&error))?;
-    let host = host.shared();
-    let presented = present_resource(result, host.limits(), host.spill());
+    let presented = host.read(&read.server, &read.uri).await;
+    let presented = presented.map_err(|error| ToolFailure::of(&error))?;
     Ok(with_notes(answer(&presented)?, &presented.notes))
 }

@@ -122,6 +122,7 @@ pub(super) fn end(
     host: &Host,
     kind: WatchKind,
     meant: &Unsubscribe,
+    context: &CallContext,
 ) -> Result<ToolAnswer, ToolFailure> {
     let Unsubscribe {
         server,
@@ -135,6 +136,7 @@ pub(super) fn end(
     let fits = |wanted: &Option<String>, has: &str| wanted.as_ref().is_none_or(|it| it == has);
     let is_meant = |watch: &Watch| {
         watch.kind == kind
+            && watch.principal == context.principal
             && fits(server, watch.server.as_str())
             && fits(uri, watch.target.name())
             && fits(id, watch.id.as_str())

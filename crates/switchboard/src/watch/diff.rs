@@ -14,7 +14,7 @@ const LINE_BYTES: usize = 300;
 /// How many unchanged lines are shown before and after what changed.
 const AROUND: usize = 2;
 /// How many pairs of lines are compared to find what stayed.
-const PAIRS: usize = 1 << 20;
+const PAIRS: usize = 1 << 17;
 /// Of a long line so much is shown before the place where it begins to differ, in bytes.
 const LEAD: usize = 60;
 

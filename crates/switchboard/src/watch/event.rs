@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::WatchTarget;
 use crate::content::{for_terminal, sanitize};
-use crate::id::{ServerName, WatchId};
+use crate::id::{Principal, ServerName, WatchId};
 
 /// Something that a watch has to tell. What a server said in it is sanitised, and not to be trusted all
 /// the same.
@@ -35,6 +35,9 @@ pub struct WatchEvent {
     /// When it was seen.
     #[serde(serialize_with = "as_millis")]
     pub at: SystemTime,
+    /// Who wanted the watch.
+    #[serde(skip)]
+    pub principal: Principal,
 }
 
 /// What may happen to what is watched.

@@ -18,13 +18,16 @@ use super::{LONGEST_INTERVAL, Watch, WatchError, WatchKind, WatchRequest, WatchT
 use crate::call::{CallContext, CallOrigin};
 use crate::content::{field, sanitize};
 use crate::event::{Event, EventSink};
-use crate::id::{ServerName, WatchId};
+use crate::id::{Principal, ServerName, WatchId};
 use crate::sync::lock;
 
 /// How much is shown of why something failed, in bytes.
 const WHY_BYTES: usize = 500;
 /// How much of a reason is kept, in bytes.
 const REASON_BYTES: usize = 2_000;
+
+/// Whose watches are meant.
+type IsFor<'a> = &'a dyn Fn(&Principal) -> bool;
 
 pub(crate) struct Watches {
     most: usize,
@@ -227,9 +230,9 @@ impl Watches {
         });
     }
 
-    /// The next thing to tell, if there is one.
-    pub(super) fn pop(&self) -> Option<WatchEvent> {
-        let (entry, telling) = self.take()?;
+    /// The next thing to tell that is for whom it is to be, if there is one.
+    pub(super) fn pop(&self, is_for: IsFor<'_>) -> Option<WatchEvent> {
+        let (entry, telling) = self.take(is_for)?;
         let (happened, difference, at) = match telling {
             // Compared where nobody waits for the lock.
             Telling::Change(change, told) => {
@@ -256,13 +259,20 @@ impl Watches {
             summary: difference.summary,
             diff: difference.diff,
             at,
+            principal: entry.context.principal.clone(),
         })
     }
 
-    fn take(&self) -> Option<(Arc<Entry>, Telling)> {
+    fn take(&self, is_for: IsFor<'_>) -> Option<(Arc<Entry>, Telling)> {
         let mut book = lock(&self.book);
         loop {
-            let ordinal = book.queue.pop_front()?;
+            let watches = &book.watches;
+            let is_theirs = |ordinal: &u64| {
+                let page = watches.get(ordinal);
+                page.is_none_or(|page| is_for(&page.entry.context.principal))
+            };
+            let place = book.queue.iter().position(is_theirs)?;
+            let ordinal = book.queue.remove(place)?;
             let Some(page) = book.watches.get_mut(&ordinal) else {
                 continue;
             };
@@ -286,7 +296,7 @@ impl Watches {
     pub(super) async fn next(&self) -> WatchEvent {
         loop {
             let queued = self.queued.notified();
-            if let Some(event) = self.pop() {
+            if let Some(event) = self.pop(&|_| true) {
                 // Whoever else waits may have something to take, too.
                 self.queued.notify_one();
                 return event;
@@ -324,6 +334,7 @@ impl Page {
             target: entry.target.clone(),
             interval: entry.interval,
             reason: entry.reason.clone(),
+            principal: entry.context.principal.clone(),
         }
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Watcher {
     began: Option<Began>,
     /// Failures in a row.
     failures: u32,
+    /// The last look brought nothing.
+    is_blind: bool,
     /// When to look again by ourselves.
     next_look: Instant,
 }
@@ -73,6 +75,7 @@ impl Watcher {
             consent: Consent::default(),
             began: Some(began),
             failures: 0,
+            is_blind: false,
             next_look: Instant::now(),
         }
     }
@@ -121,16 +124,13 @@ impl Watcher {
                 server.settled().await;
             }
             loop {
-                {
-                    let now = state.borrow_and_update();
-                    if let Some(session) = now.session.clone().filter(|_| now.enabled) {
-                        drop(now);
-                        return Some((server, session));
-                    }
-                    self.note_absence(&now);
-                    if now.phase == Phase::Stopped {
-                        break;
-                    }
+                let now = state.borrow_and_update().clone();
+                if let Some(session) = now.session.clone().filter(|_| now.enabled) {
+                    return Some((server, session));
+                }
+                self.note_absence(&now).await;
+                if now.phase == Phase::Stopped {
+                    break;
                 }
                 if state.changed().await.is_err() {
                     break;
@@ -141,11 +141,20 @@ impl Watcher {
     }
 
     /// A server that comes back by itself is waited for; one that does not is worth a word.
-    fn note_absence(&self, state: &State) {
+    async fn note_absence(&mut self, state: &State) {
         let is_over = state.phase == Phase::Stopped || state.phase == Phase::Dormant;
         let comes_back = state.enabled && !state.has_given_up();
         if is_over || comes_back {
             return;
+        }
+        if self.began.is_some() {
+            let error = AskError::Unavailable {
+                server: self.entry.server.clone(),
+                status: state.status(),
+                reason: state.error(),
+                hint: state.detail(),
+            };
+            self.begin(Err(error)).await;
         }
         let why = state.error().or_else(|| state.detail());
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
@@ -186,12 +195,11 @@ impl Watcher {
         subscription: &mut Subscription,
     ) -> Option<Arc<str>> {
         loop {
-            let has_failed = self.failures > 0;
             let wake = tokio::select! {
                 biased;
                 () = gone(server, session) => Wake::Gone,
                 notice = subscription.next() => Wake::Heard(notice),
-                () = sleep_until(self.next_look), if has_failed => Wake::Look,
+                () = sleep_until(self.next_look), if self.is_blind => Wake::Look,
             };
             match wake {
                 Wake::Gone => return None,
@@ -227,6 +235,7 @@ impl Watcher {
             WatchTarget::Resource { uri } => self.read(uri).await,
             WatchTarget::Tool { name, .. } => self.call(name).await,
         };
+        self.is_blind = outcome.is_err();
         match outcome {
             Ok(content) => {
                 self.failures = 0;
@@ -336,6 +345,9 @@ impl From<LookError> for Trouble {
                 | AskError::Lost { .. }
                 | AskError::UnknownServer(_)),
             ) => Self::Lost(error.to_string()),
+            LookError::Ask(error @ AskError::Denied { .. }) => {
+                Self::NotPermitted(error.to_string())
+            }
             LookError::Ask(error) => Self::Failed(format!("it cannot be read: {error}")),
             LookError::Call(
                 error @ (CallError::Unavailable { .. }

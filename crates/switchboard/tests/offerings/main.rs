@@ -164,7 +164,7 @@ async fn a_server_without_such_things_is_not_asked_for_them() {
     assert_eq!(error.unwrap_err().to_string(), "server s has no prompts");
     assert!(host.prompts(Some("s")).await.unwrap().items.is_empty());
     let of = Completing::Prompt("greet");
-    let completion = host.complete("s", of, ("name", "A"), &arguments([])).await;
+    let completion = host.complete("s", of, "name", "A", &arguments([])).await;
     assert_eq!(completion.unwrap().values, [""; 0]);
     for method in [
         "resources/read",
@@ -321,13 +321,13 @@ async fn completions_know_what_was_chosen_before() {
     let (host, server) = host_with(script).await;
     let of = Completing::Template("demo://{city}");
     let none = arguments([]);
-    let completion = host.complete("s", of, ("city", "P"), &none).await.unwrap();
+    let completion = host.complete("s", of, "city", "P", &none).await.unwrap();
     assert_eq!(completion.values, ["Paris", "Prague"]);
     let of = Completing::Prompt("greet");
     let known = arguments([("name", "Ann")]);
-    let completion = host.complete("s", of, ("style", "k"), &known).await;
+    let completion = host.complete("s", of, "style", "k", &known).await;
     assert_eq!(completion.unwrap().values, ["kind", "kurt"]);
-    let completion = host.complete("s", of, ("style", "k"), &none).await;
+    let completion = host.complete("s", of, "style", "k", &none).await;
     assert_eq!(completion.unwrap().values, [""; 0]);
     let asked = server.received_with("completion/complete");
     assert!(asked[0]["params"].get("context").is_none());

@@ -11,10 +11,10 @@ use switchboard::{
     BoxFuture, CallOrigin, Happened, Host, HostBuilder, Interaction, PermissionAnswer,
     PermissionQuestion, Readiness, WatchRequest,
 };
-use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
+use switchboard_testkit::{MemoryServer, Script, Step, assert_no_process_left, unique_tag};
 use tokio::time::{Instant, sleep};
 
-use crate::common::{child, host_with, permissive};
+use crate::common::{InMemory, child, host_with, permissive};
 use crate::{A_WHILE, Board, ONCE, URI, next, nothing, told};
 
 async fn with_board(builder: HostBuilder) -> (Host, Board) {
@@ -228,4 +228,44 @@ async fn a_host_that_is_dropped_takes_its_watches_with_it() {
     let calls = board.calls();
     sleep(A_WHILE).await;
     assert_eq!(board.calls(), calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_changed_is_asked_about_anew_and_not_for_ever() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let person = Person(Arc::clone(&asked), PermissionAnswer::Allow);
+    let tool = |number: u64| {
+        let what = format!("looks, {number}");
+        json!({"name": "look", "description": what, "inputSchema": {"type": "object"}})
+    };
+    // The first answer counts, so the newest description comes first.
+    let listings = (1..=6).rev().map(|number| {
+        let listing = json!({"tools": [tool(number)]});
+        Step::after(number, [Step::Reply(listing)])
+    });
+    let script = Script::legacy()
+        .raw_tool(tool(0))
+        .on("tools/list", listings)
+        .on("tools/call look", [Step::text("the same")]);
+    let host = Host::builder()
+        .interaction(person)
+        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let poll = WatchRequest::poll_tool("s", "look", json!({}));
+    host.watch(poll).await.unwrap();
+    for _ in 0..5 {
+        sleep(A_WHILE).await;
+        assert!(host.refresh_tools("s").await.unwrap());
+    }
+    sleep(A_WHILE).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    let told = next(&host).await;
+    assert_eq!(told.happened, Happened::NotPermitted);
+    assert!(
+        told.summary.contains("changed too often"),
+        "{}",
+        told.summary
+    );
 }

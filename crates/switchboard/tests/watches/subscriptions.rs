@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{Event, Happened, Host, WatchKind, WatchRequest};
+use switchboard::id::Principal;
+use switchboard::permission::{Action, Rule};
+use switchboard::{
+    AskError, CallContext, Event, Happened, Host, Readiness, WatchError, WatchKind, WatchRequest,
+};
 use switchboard_testkit::{Ending, MemoryServer, Script, Step};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::common::host_with;
+use crate::common::{InMemory, host_with, permissive};
 use crate::{A_WHILE, ONCE, URI, next, nothing, told};
 
 fn eras() -> [Script; 2] {
@@ -311,4 +315,57 @@ async fn who_comes_back_at_once_is_told_again() {
         server.offer().set_resource(URI, "else").await;
         assert_eq!(next(&host).await.watch.as_str(), "sub-2");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_server_goes_away_before_it_began_does_not_begin() {
+    let script = Script::legacy()
+        .resource(URI, "one")
+        .on("resources/subscribe", [Step::Exit(1)]);
+    let host = permissive()
+        .one_shot()
+        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let request = WatchRequest::subscription("s", URI);
+    let watch = timeout(A_WHILE, host.watch(request)).await.unwrap();
+    let WatchError::Ask(AskError::Unavailable { server, .. }) = watch.unwrap_err() else {
+        panic!("the server is gone");
+    };
+    assert_eq!(server.as_str(), "s");
+    assert_eq!(host.watches(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_denied_meanwhile_is_not_read_any_more() {
+    for script in eras() {
+        let (host, server) = watching(script).await;
+        host.set_rules([Rule::new(Action::Deny, "mcp__s").unwrap()]);
+        let reads = server.count("resources/read");
+        server.offer().set_resource(URI, "else").await;
+        assert_eq!(next(&host).await.happened, Happened::NotPermitted);
+        assert_eq!(server.count("resources/read"), reads);
+        host.set_rules([]);
+        let told = [next(&host).await, next(&host).await].map(|event| event.happened);
+        assert_eq!(told, [Happened::Recovered, ONCE]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn everybody_hears_of_their_own_watches() {
+    let (host, server) = host_with(Script::modern().resource(URI, "one")).await;
+    let people = ["ada", "bob"].map(Principal::from);
+    for person in &people {
+        let context = CallContext::for_principal(person.clone());
+        let request = WatchRequest::subscription("s", URI).context(context);
+        assert_eq!(host.watch(request).await.unwrap().principal, *person);
+    }
+    server.offer().set_resource(URI, "two").await;
+    sleep(A_WHILE).await;
+    for person in people.iter().rev() {
+        let told = host.drain_watch_events_of(person);
+        assert_eq!((told.len(), &told[0].principal), (1, person));
+    }
+    assert_eq!(host.drain_watch_events(), []);
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::runtime::Handle;
 
 use super::is_modern;
 use crate::session::Session;
@@ -22,7 +23,8 @@ pub(super) struct Awaited {
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        if !self.may_run || !can_cancel(&self.session) {
+        let can_be_told = can_cancel(&self.session) && Handle::try_current().is_ok();
+        if !self.may_run || !can_be_told {
             return;
         }
         let Some(peer) = self.session.peer() else {
