@@ -102,6 +102,8 @@ pub(crate) struct Parts {
     pub(crate) delivery: Option<Delivery>,
     /// What is wrong with the config, where that is the cause.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// It ends a stream of lines, and is one itself.
+    pub(crate) is_last_line: bool,
 }
 
 impl Failure {
@@ -112,6 +114,7 @@ impl Failure {
             hint: None,
             delivery: None,
             diagnostics: Vec::new(),
+            is_last_line: false,
         }))
     }
 
@@ -150,6 +153,12 @@ impl Failure {
 
     pub(crate) fn diagnostics(mut self, diagnostics: Vec<Diagnostic>) -> Self {
         self.0.diagnostics = diagnostics;
+        self
+    }
+
+    /// The last word of a command that prints one line of data after the other.
+    pub(crate) fn on_one_line(mut self) -> Self {
+        self.0.is_last_line = true;
         self
     }
 
@@ -219,6 +228,8 @@ impl From<WatchError> for Failure {
             WatchError::Ask(error) => return error.into(),
             WatchError::UnknownTool { .. } => Kind::UnknownTool,
             WatchError::TooOften(_) => Kind::Usage,
+            WatchError::InvalidArguments { .. } => Kind::InvalidArguments,
+            WatchError::Ended => Kind::Unavailable,
             _ => Kind::Internal,
         };
         Self::new(kind, error.to_string())

@@ -263,7 +263,7 @@ fn because(reason: Option<&str>) -> String {
         .unwrap_or_default()
 }
 
-fn list(violations: &[Violation]) -> String {
+pub(crate) fn list(violations: &[Violation]) -> String {
     violations
         .iter()
         .map(ToString::to_string)

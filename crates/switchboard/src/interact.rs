@@ -34,6 +34,43 @@ use crate::permission::Decision;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Answers the questions of the engine and of the servers.
+///
+/// ```
+/// use switchboard::{
+///     BoxFuture, ElicitAnswer, ElicitMode, Elicitation, Interaction, Offers, PermissionAnswer,
+///     PermissionQuestion,
+/// };
+///
+/// /// Lets tools be called that say they change nothing, and fills in forms with what is proposed.
+/// struct Careful;
+///
+/// impl Interaction for Careful {
+///     fn offers(&self) -> Offers {
+///         Offers::default().elicitation()
+///     }
+///
+///     fn permit<'a>(&'a self, asked: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+///         let answer = match asked.annotations.read_only {
+///             Some(true) => PermissionAnswer::Allow,
+///             _ => PermissionAnswer::Deny,
+///         };
+///         Box::pin(async move { answer })
+///     }
+///
+///     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+///         Box::pin(async move {
+///             let ElicitMode::Form(form) = &question.mode else {
+///                 return ElicitAnswer::Decline;
+///             };
+///             // A real front shows `question.server`, `question.message` and every field first.
+///             match form.complete(form.defaults()) {
+///                 Ok(values) => ElicitAnswer::Accept(values),
+///                 Err(_) => ElicitAnswer::Decline,
+///             }
+///         })
+///     }
+/// }
+/// ```
 pub trait Interaction: Send + Sync + 'static {
     /// What servers are told they may ask for. Nothing, unless this says so.
     fn offers(&self) -> Offers {

@@ -28,6 +28,18 @@
 //! # }
 //! ```
 //!
+//! What else there is:
+//!
+//! | for | use |
+//! |---|---|
+//! | tools of the program beside those of servers | [`Registry`], [`ToolExecutor`] |
+//! | resources, prompts, completions | [`Host::resources`], [`Host::read`], [`Host::prompts`], [`Host::fill_in`], [`Host::complete`] |
+//! | changes | [`Host::watch`], [`Host::drain_watch_events`], [`Host::next_watch_event`] |
+//! | a model that looks after its servers | [`Registry::register_management_tools`] |
+//! | questions: permissions, forms, completions, folders | [`Interaction`], [`HostBuilder::interaction`] |
+//! | credentials of remote servers | [`auth`], [`HostBuilder::auth`] |
+//! | what happens | [`Host::events`], [`Host::status`], `tracing` |
+//!
 //! The library never prints, and reads neither the environment nor the home folder: what it may
 //! know is passed in by the program that embeds it.
 

@@ -29,9 +29,10 @@ use tokio::time::timeout;
 pub use event::{Happened, WatchEvent};
 pub(crate) use queue::Watches;
 
-use crate::call::CallContext;
+use crate::call::arguments::Checked;
+use crate::call::{CallContext, Violation, list};
 use crate::host::{AskError, Host, check_uri};
-use crate::id::{Principal, ServerName, ToolName, WatchId};
+use crate::id::{Principal, ServerName, ToolId, ToolName, WatchId};
 use queue::Entry;
 use watcher::Watcher;
 
@@ -251,6 +252,14 @@ pub enum WatchError {
         /// A tool with a similar name.
         nearest: Option<String>,
     },
+    /// The arguments do not fit the tool's schema.
+    #[error("the arguments do not fit {tool}: {}", list(.violations))]
+    InvalidArguments {
+        /// Which tool.
+        tool: ToolId,
+        /// What does not fit, and where.
+        violations: Vec<Violation>,
+    },
     /// Nobody is asked that often.
     #[error("{0:?} is too short an interval: the shortest is {LEAST_INTERVAL:?}")]
     TooOften(Duration),
@@ -347,13 +356,19 @@ impl Host {
     async fn check_target(&self, entry: &Entry) -> Result<(), WatchError> {
         let server = self.server_named(entry.server.as_str())?;
         self.session(&server).await?;
-        let WatchTarget::Tool { name, .. } = &entry.target else {
+        let WatchTarget::Tool { name, arguments } = &entry.target else {
             return Ok(());
         };
         let catalog = self.catalog();
         let mut tools = catalog.of_server(&entry.server);
-        if tools.any(|tool| tool.id.tool == *name) {
-            return Ok(());
+        if let Some(tool) = tools.find(|tool| tool.id.tool == *name) {
+            return match tool.input.check(&Value::Object(arguments.clone())) {
+                Checked::Violates(violations) => Err(WatchError::InvalidArguments {
+                    tool: tool.id.clone(),
+                    violations,
+                }),
+                _ => Ok(()),
+            };
         }
         let tools = catalog.of_server(&entry.server);
         let names: Vec<_> = tools.map(|tool| tool.id.tool.as_str()).collect();

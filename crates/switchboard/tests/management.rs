@@ -351,6 +351,11 @@ async fn what_cannot_be_watched_is_said() {
         ),
         (
             "SubscribePolling",
+            json!({"type": "tool", "server": "s", "toolName": "echo", "arguments": {}}),
+            "the arguments do not fit",
+        ),
+        (
+            "SubscribePolling",
             json!({"type": "resource", "server": "s", "uri": "note://one", "intervalMs": 10}),
             "1000",
         ),
@@ -369,4 +374,15 @@ async fn what_cannot_be_watched_is_said() {
         assert!(why.contains(words), "{tool}: {why}");
     }
     assert!(registry.host().watches().is_empty());
+}
+
+#[tokio::test]
+async fn a_resource_whose_size_makes_no_sense_is_listed_without_one() {
+    let sized = |size: Value| json!({"uri": "note://one", "name": "one", "size": size, "text": ""});
+    for (size, known) in [(json!(7), Some(7)), (json!(-5), None), (json!("big"), None)] {
+        let server = MemoryServer::new(Script::modern().raw_resource(sized(size)));
+        let registry = registry([("s", &server)], &[]).await;
+        let offer = registry.host().resources(Some("s")).await.unwrap();
+        assert_eq!(offer.items[0].item.size, known);
+    }
 }

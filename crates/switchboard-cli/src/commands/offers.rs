@@ -88,7 +88,13 @@ fn tell_missing(host: &Host, servers: &Servers, screen: &Screen) {
         };
         match status.status {
             ConnectionStatus::Connected | ConnectionStatus::Disabled => {}
-            _ => screen.say(&text::one_line(&unavailable(&status).parts().message)),
+            _ => {
+                let failure = unavailable(&status);
+                screen.say(&text::one_line(&failure.parts().message));
+                if let Some(hint) = &failure.parts().hint {
+                    screen.say(&format!("hint: {}", text::one_line(hint)));
+                }
+            }
         }
     }
     if servers.loaded.config.servers.is_empty() {

@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use switchboard::content::{PresentedPart, PresentedResource, decode_blob, sanitize};
+use switchboard::content::{FileType, PresentedPart, PresentedResource, decode_blob, sanitize};
 use switchboard::mcp::{ReadResourceResult, ResourceBody};
 use switchboard::{AskError, Completing, TemplateError, UriTemplate, reference};
 
@@ -68,6 +68,11 @@ pub(crate) async fn run(
         match one_part(&result) {
             Some(part) if target.is_some() || is_for_pipe(context) => {
                 let bytes = bytes_of(part)?;
+                if part.blob.is_some()
+                    && let (_, Some(lie)) = FileType::of(&bytes, part.mime_type.as_deref())
+                {
+                    screen.say(&format!("note: {}", sanitize(&lie)));
+                }
                 match target {
                     Some(path) => {
                         write_file(&path, &bytes, args.force)?;

@@ -4,11 +4,14 @@
 //! but changes, and what stands in their way.
 
 use serde_json::Value;
-use switchboard::{Happened, Host, WatchEvent, WatchKind, WatchRequest, WatchTarget};
+use switchboard::reference;
+use switchboard::{
+    ConnectionStatus, Happened, Host, WatchEvent, WatchKind, WatchRequest, WatchTarget,
+};
 use switchboard_config::ServerEntry;
 
 use super::call::{check_open, fit, read_stdin};
-use super::{check_usable, choose, find_tool, on_host, server_named, settle_tools};
+use super::{check_usable, choose, find_tool, on_host, server_named, settle_tools, unavailable};
 use crate::always::shelves;
 use crate::args::WatchArgs;
 use crate::arguments::{Given, parse};
@@ -33,12 +36,10 @@ pub(crate) async fn run(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let mut wanted = Wanted::read(args)?;
+    let (server, mut wanted) = Wanted::read(args)?;
     let servers = context.load_servers()?;
     let screen = &context.screen;
-    let entry = choose(&servers, screen, |servers| {
-        server_named(servers, &args.server)
-    })?;
+    let entry = choose(&servers, screen, |servers| server_named(servers, server))?;
     check_usable(entry, &servers, context)?;
     check_open(&servers)?;
     if let Wanted::Tool(_, given @ Given::OnStdin) = &mut wanted {
@@ -61,16 +62,23 @@ pub(crate) async fn run(
         Err(failure) if failure.parts().kind == Kind::Interrupted && args.count.is_none() => {
             Ok(Exit::Ok)
         }
-        outcome => outcome,
+        outcome => outcome.map_err(Failure::on_one_line),
     }
 }
 
 impl<'a> Wanted<'a> {
-    fn read(args: &'a WatchArgs) -> Result<Self, Failure> {
-        let example = format!("switchboard resources {}", shell_word(&args.server));
+    /// The server, and what of it.
+    fn read(args: &'a WatchArgs) -> Result<(&'a str, Self), Failure> {
+        let server = args.server.as_str();
+        let example = format!("switchboard resources {}", shell_word(server));
+        if let (true, [], None) = (server.starts_with('@'), args.words.as_slice(), &args.tool)
+            && let Some((server, uri)) = reference::split(server)
+        {
+            return Ok((server, Self::Resource(uri)));
+        }
         match (&args.tool, args.words.as_slice()) {
-            (Some(tool), words) => Ok(Self::Tool(tool, parse(words)?)),
-            (None, [uri]) => Ok(Self::Resource(uri)),
+            (Some(tool), words) => Ok((server, Self::Tool(tool, parse(words)?))),
+            (None, [uri]) => Ok((server, Self::Resource(uri))),
             (None, []) => {
                 let message = "what is to be watched? Give the address of a resource, or a --tool";
                 Err(Failure::usage(message).hint(example))
@@ -165,6 +173,15 @@ fn hopeless(host: &Host, event: &WatchEvent) -> Option<Failure> {
         }
         Happened::Failed if !host.watches().iter().any(|watch| watch.seen) => {
             Some(Failure::new(Kind::Refused, event.summary.clone()))
+        }
+        // A server that is tried again is worth waiting for; one that was given up is not.
+        Happened::Failed => {
+            let status = host.server_status(event.server.as_str()).ok()?;
+            let is_over = !matches!(
+                status.status,
+                ConnectionStatus::Connected | ConnectionStatus::Pending
+            );
+            is_over.then(|| unavailable(&status))
         }
         Happened::Ended => Some(Failure::new(Kind::Unavailable, event.summary.clone())),
         _ => None,

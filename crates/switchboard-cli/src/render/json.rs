@@ -145,7 +145,7 @@ struct Error<'a> {
 /// What any command prints that fails.
 pub(crate) fn failure(failure: &Failure) -> String {
     let parts = failure.parts();
-    pretty(&Failed {
+    let failed = Failed {
         error: Error {
             kind: parts.kind,
             message: &parts.message,
@@ -154,7 +154,12 @@ pub(crate) fn failure(failure: &Failure) -> String {
             delivery: parts.delivery,
         },
         diagnostics: &parts.diagnostics,
-    })
+    };
+    if parts.is_last_line {
+        line(&failed)
+    } else {
+        pretty(&failed)
+    }
 }
 
 #[cfg(test)]

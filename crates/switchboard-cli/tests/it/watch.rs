@@ -161,3 +161,23 @@ async fn ctrl_c_ends_it_and_nothing_is_left() {
     }
     assert_no_process_left(desk.sandbox.tag()).await;
 }
+
+#[tokio::test]
+async fn a_watch_ends_when_its_server_was_given_up() {
+    let dies = Script::legacy()
+        .resource("demo://one", "text")
+        .on("resources/read", [Step::Default, Step::Exit(3)]);
+    let desk = Desk::with([("dies", dies.into())]);
+    let ran = desk
+        .run(&["watch", "@dies:demo://one", "--count", "1", "--json"])
+        .await;
+    assert_eq!(ran.code, 4, "{}", ran.stdout);
+    let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["error"]["kind"], "unavailable", "{}", ran.stdout);
+    assert!(
+        last["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("5 times")
+    );
+}

@@ -1,6 +1,6 @@
 //! Resources: what a server lets one read.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Json, ResourceBody};
 
@@ -24,7 +24,11 @@ pub struct Resource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// How many bytes, when known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "a_count",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub size: Option<u64>,
     /// Audience, priority and the like, carried through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,6 +36,12 @@ pub struct Resource {
     /// Extension data, carried through.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
+}
+
+/// A size that makes no sense is not known.
+fn a_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let written = serde_json::Value::deserialize(deserializer)?;
+    Ok(written.as_u64())
 }
 
 /// Addresses that are made by filling something in (RFC 6570). Everything in it is untrusted text.

@@ -127,7 +127,11 @@ pub(super) fn take<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params
             .run_until_cancelled(async {
                 match read(&peer.context, topic, &params) {
                     Ok(question) => ask(&peer.context, question).await,
-                    Err(refusal) => Err(refusal),
+                    Err(refusal) => {
+                        let server = &peer.context.server;
+                        tracing::warn!(%server, why = refusal.message, "what it asks is refused");
+                        Err(refusal)
+                    }
                 }
             })
             .await;
