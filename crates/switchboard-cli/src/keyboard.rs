@@ -1,13 +1,15 @@
 //! Lines that a person types in answer to a question.
 //!
 //! Reading blocks, so a thread does it. Whoever stops waiting for a line leaves that thread behind,
-//! and the next one who asks gets its line. Invariant: a line is never lost to a question that is
-//! over, and the terminal is afterwards as it was before.
+//! and the next one who asks waits for it. Invariant: a line answers the question that was open when
+//! it came and no other, and the terminal is afterwards as it was before.
 
 use std::io::{self, BufRead as _, Write as _};
+use std::time::Instant;
 
 use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcsetattr,
 };
 use tokio::task::JoinHandle;
 
@@ -21,7 +23,14 @@ const NO_KEY: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
 #[derive(Debug, Default)]
 pub(crate) struct Keyboard {
     /// A thread that waits for a line.
-    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    reading: Option<JoinHandle<io::Result<Read>>>,
+}
+
+/// What the terminal had.
+#[derive(Debug)]
+struct Read {
+    bytes: Vec<u8>,
+    came: Instant,
 }
 
 /// What was typed.
@@ -41,21 +50,35 @@ pub(crate) enum Echo {
 }
 
 impl Keyboard {
+    /// Forgets what the terminal has: it was not typed for a question that nobody had seen.
+    #[expect(clippy::unused_self, reason = "only whoever has the keyboard may")]
+    pub(crate) fn forget(&mut self) {
+        // What is no terminal keeps nothing that could be meant for another question.
+        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    }
+
     /// Writes to where the person looks, and waits for a line.
     pub(crate) async fn ask(&mut self, question: &str) -> io::Result<Typed> {
+        let asked = Instant::now();
         // Not locked while a person thinks: whoever is interrupted then has something to say there.
         io::stderr().write_all(question.as_bytes())?;
-        let reading = self
-            .reading
-            .get_or_insert_with(|| tokio::task::spawn_blocking(read));
-        let read = reading.await;
-        self.reading = None;
-        Ok(Typed::from(read.map_err(io::Error::other)??))
+        loop {
+            let reading = self
+                .reading
+                .get_or_insert_with(|| tokio::task::spawn_blocking(read));
+            let read = reading.await;
+            self.reading = None;
+            let Read { bytes, came } = read.map_err(io::Error::other)??;
+            // A thread that was left behind may have a line from before the question.
+            if came >= asked {
+                return Ok(Typed::from(bytes));
+            }
+        }
     }
 }
 
 /// What the terminal has. It gives one line at a time; anything that does not end as a line is over.
-fn read() -> io::Result<Vec<u8>> {
+fn read() -> io::Result<Read> {
     let mut stdin = io::stdin().lock();
     let bytes = loop {
         match stdin.fill_buf() {
@@ -63,8 +86,9 @@ fn read() -> io::Result<Vec<u8>> {
             bytes => break bytes?.to_vec(),
         }
     };
+    let came = Instant::now();
     stdin.consume(bytes.len());
-    Ok(bytes)
+    Ok(Read { bytes, came })
 }
 
 impl From<Vec<u8>> for Typed {

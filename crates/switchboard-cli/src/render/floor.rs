@@ -1,7 +1,7 @@
 //! Who has the terminal: lines that move, or one question.
 //!
 //! Whoever asks takes the floor, and with it the keyboard. Invariant: there is one question at a time,
-//! and no line moves while it is open.
+//! no line moves while it is open, and nothing answers it that was typed before.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -38,7 +38,8 @@ pub(crate) struct Turn {
 impl Floor {
     /// Waits until no other question is open, and takes the floor.
     pub(crate) async fn take(&self) -> Turn {
-        let keyboard = Arc::clone(&self.keyboard).lock_owned().await;
+        let mut keyboard = Arc::clone(&self.keyboard).lock_owned().await;
+        keyboard.forget();
         lock(&self.lines).hide();
         Turn {
             keyboard,

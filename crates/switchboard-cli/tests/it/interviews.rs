@@ -378,6 +378,42 @@ async fn a_question_that_the_server_withdraws_takes_no_line_from_the_next() {
     assert_eq!(answers(&desk), [accepted]);
 }
 
+#[tokio::test]
+async fn a_line_that_was_typed_when_nothing_was_asked_answers_nothing() {
+    let first = Step::Request(ServerRequest {
+        id: Some(json!("first")),
+        method: METHOD.to_owned(),
+        params: Some(form("Agreed?", &json!({}), &[])),
+        wait: false,
+    });
+    let withdraw = Step::Notify {
+        method: "notifications/cancelled".to_owned(),
+        params: Some(json!({"requestId": "first"})),
+    };
+    let steps = [
+        first,
+        Step::DelayMs(300),
+        withdraw,
+        // So long, that what is typed meanwhile is certain to have been read.
+        Step::DelayMs(1000),
+        Step::ask(METHOD, address("https://example.org/")),
+        Step::text("done"),
+    ];
+    let desk = doing(steps);
+    let opener = "#!/bin/sh\necho >opened\n";
+    talk(
+        with_browser(&desk, opener),
+        &[
+            ("Do you agree? [y/N] ", ""),
+            // One for the thread that still reads, and one for the terminal to keep.
+            ("ant no longer waits for an answer\n", "y\ny\n"),
+            ("Open it in your browser? [y/N] ", "n\n"),
+        ],
+    );
+    assert_eq!(answers(&desk), [json!({"action": "decline"})]);
+    assert!(!desk.sandbox.project().join("opened").exists());
+}
+
 /// A terminal at which addresses are opened by a program that writes down what it gets.
 fn with_browser(desk: &Desk, program: &str) -> Terminal {
     desk.sandbox.write_executable("bin/xdg-open", program);

@@ -61,6 +61,18 @@ async fn yes_is_for_this_once() {
 }
 
 #[tokio::test]
+async fn what_was_typed_before_the_question_does_not_answer_it() {
+    let desk = desk();
+    let mut terminal = desk.at_terminal(&CALL);
+    terminal.type_text("y\n");
+    terminal.wait_for("Call it? [y]es, [a]lways, [N]o ");
+    terminal.type_text("n\n");
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, Some(6), "{screen}");
+    assert_eq!(calls(&desk), 0);
+}
+
+#[tokio::test]
 async fn always_writes_a_rule_for_this_project_and_says_where() {
     let desk = desk();
     let mut terminal = asked(&desk);
