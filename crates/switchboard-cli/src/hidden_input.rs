@@ -7,6 +7,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::failure::Failure;
+use crate::keyboard::take_away_stopping;
 use crate::signals::Signals;
 
 /// More than any value, and little enough to be read by mistake.
@@ -69,6 +70,7 @@ impl Hidden {
         let mut hiding = before.clone();
         hiding.local_modes.remove(LocalModes::ECHO);
         hiding.local_modes.insert(LocalModes::ECHONL);
+        take_away_stopping(&mut hiding);
         tcsetattr(io::stdin(), OptionalActions::Flush, &hiding).map_err(failed)?;
         Ok(Self { before })
     }

@@ -100,7 +100,8 @@ impl From<Vec<u8>> for Typed {
     }
 }
 
-/// Ctrl-C is a key like any other, for as long as this lives: it ends the line.
+/// Ctrl-C is a key like any other, for as long as this lives: it ends the line. Ctrl-Z and Ctrl-\ do
+/// nothing: whoever is stopped or ended by them leaves the terminal as it is in the middle of a question.
 #[derive(Debug)]
 pub(crate) struct Modes {
     before: Termios,
@@ -114,6 +115,7 @@ impl Modes {
         let mut asking = before.clone();
         asking.special_codes[SpecialCodeIndex::VINTR] = NO_KEY;
         asking.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
+        take_away_stopping(&mut asking);
         tcsetattr(io::stdin(), OptionalActions::Flush, &asking)?;
         Ok(Self { before, asking })
     }
@@ -127,6 +129,13 @@ impl Modes {
         }
         Ok(tcsetattr(io::stdin(), OptionalActions::Drain, &modes)?)
     }
+}
+
+/// No key stops the program or ends it on the spot: neither would leave it time to put back what it
+/// changed, such as that nothing typed is shown.
+pub(crate) fn take_away_stopping(modes: &mut Termios) {
+    modes.special_codes[SpecialCodeIndex::VSUSP] = NO_KEY;
+    modes.special_codes[SpecialCodeIndex::VQUIT] = NO_KEY;
 }
 
 impl Drop for Modes {

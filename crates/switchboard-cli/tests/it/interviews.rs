@@ -314,6 +314,27 @@ async fn a_secret_is_warned_about_and_not_shown() {
 }
 
 #[tokio::test]
+async fn no_key_stops_or_ends_the_program_while_a_question_is_open() {
+    let fields = json!({"password": {"type": "string"}});
+    let desk = asking([form("Log in.", &fields, &[])]);
+    let screen = talk(
+        desk.at_terminal(&CALL),
+        &[
+            ("Answer it all the same? [y/N] ", "y\n"),
+            ("(not shown) > ", "\u{1a}\n"),
+            ("type it again", ""),
+            ("(not shown) > ", "\u{1c}\n"),
+            ("type it again", ""),
+            ("(not shown) > ", "hunter2\n"),
+            ("[c]ancel", "s\n"),
+        ],
+    );
+    assert!(!screen.contains("hunter2"), "{screen}");
+    let accepted = json!({"action": "accept", "content": {"password": "hunter2"}});
+    assert_eq!(answers(&desk), [accepted]);
+}
+
+#[tokio::test]
 async fn nothing_a_server_says_can_pass_for_words_of_ours() {
     let fake = format!(
         "{}\u{2800}Password:\n\u{1b}[2Jant was told yes",
