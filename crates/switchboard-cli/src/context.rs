@@ -411,6 +411,8 @@ pub(crate) struct Surroundings {
     /// Variables that are not text are left out: neither we nor config files can name them.
     variables: BTreeMap<String, String>,
     typed: Vec<String>,
+    /// There is one terminal, whoever writes to it.
+    floor: Floor,
 }
 
 impl Surroundings {
@@ -429,6 +431,7 @@ impl Surroundings {
                 .skip(1)
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
+            floor: Floor::default(),
         }
     }
 
@@ -487,7 +490,7 @@ impl Surroundings {
             side_columns: terminal_size::terminal_size_of(io::stderr()).map(columns),
             is_watched: stderr_is_terminal && !is_dumb,
             can_ask: stderr_is_terminal && io::stdin().is_terminal(),
-            floor: Floor::default(),
+            floor: self.floor.clone(),
         }
     }
 }

@@ -10,11 +10,12 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, fmt};
 
 use crate::failure::Failure;
+use crate::render::Screen;
 use crate::render::style::Style;
 use crate::trace::create_private;
 
 /// Begins to log. `verbosity` is how often `-v` was given.
-pub(crate) fn start(verbosity: u8, file: Option<&Path>, style: Style) -> Result<(), Failure> {
+pub(crate) fn start(verbosity: u8, file: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
     let on_stderr = match verbosity {
         0 => LevelFilter::OFF,
         1 => LevelFilter::INFO,
@@ -25,9 +26,10 @@ pub(crate) fn start(verbosity: u8, file: Option<&Path>, style: Style) -> Result<
     if on_stderr == LevelFilter::OFF && file.is_none() {
         return Ok(());
     }
+    let floor = screen.floor.clone();
     let stderr = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(style == Style::Coloured && std::io::stderr().is_terminal())
+        .with_writer(move || floor.aside())
+        .with_ansi(screen.side_style == Style::Coloured && std::io::stderr().is_terminal())
         .with_target(false)
         .without_time()
         .with_filter(on_stderr);

@@ -97,8 +97,8 @@ fn refuse(mut error: clap::Error) -> ExitCode {
 }
 
 fn run(task: Task, flags: GlobalArgs, surroundings: Surroundings) -> Result<Exit, Failure> {
-    let style = surroundings.screen(&flags).side_style;
-    logging::start(flags.verbose, flags.log_file.as_deref(), style)?;
+    let screen = surroundings.screen(&flags);
+    logging::start(flags.verbose, flags.log_file.as_deref(), &screen)?;
     let context = Context::new(flags, surroundings)?;
     // One thread: what is to be done is mostly waiting, and a change of threads takes longer than any
     // step of it. Whatever blocks for long has a thread of its own.

@@ -1,17 +1,24 @@
 //! Who has the terminal: lines that move, or one question.
 //!
 //! Whoever asks takes the floor, and with it the keyboard. Invariant: there is one question at a time,
-//! no line moves while it is open, and nothing answers it that was typed before.
+//! no line moves and nothing is said aside while it is open, and nothing answers it that was typed
+//! before.
 
 use std::fmt;
 use std::io::{self, Write as _};
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, WeakProgressBar};
 use tokio::sync::OwnedMutexGuard;
 
+use super::count;
 use crate::keyboard::Keyboard;
+
+/// How much of what is said aside waits for the end of a question. A person may think for long, and
+/// servers may have much to say meanwhile; the first of it says what began to go wrong.
+const HELD_BYTES: usize = 64 * 1024;
 
 /// The terminal, as everybody in this program shares it.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +33,22 @@ struct Lines {
     are_hidden: bool,
     /// Those that have not ended yet, and some that have.
     bars: Vec<WeakProgressBar>,
+    held: Held,
+}
+
+/// What was said aside while a question is open.
+#[derive(Default)]
+struct Held {
+    text: Vec<u8>,
+    /// What there was no room for.
+    left_out: usize,
+}
+
+/// Where everything is written that is neither a question nor a result, such as logs. Each write is
+/// whole lines.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    lines: Arc<Mutex<Lines>>,
 }
 
 /// The right to ask. Lines move again when it is gone.
@@ -43,6 +66,13 @@ impl Floor {
         lock(&self.lines).hide();
         Turn {
             keyboard,
+            lines: Arc::clone(&self.lines),
+        }
+    }
+
+    /// Where to say something that is no part of a question.
+    pub(crate) fn aside(&self) -> Aside {
+        Aside {
             lines: Arc::clone(&self.lines),
         }
     }
@@ -77,9 +107,58 @@ impl Lines {
 
     fn show(&mut self) {
         self.are_hidden = false;
+        // Without a stderr there is no place to complain about that.
+        let _ = io::stderr().write_all(&mem::take(&mut self.held).into_text());
         for bar in self.bars.iter().filter_map(WeakProgressBar::upgrade) {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
+    }
+}
+
+impl Lines {
+    fn say(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.are_hidden {
+            self.held.keep(text);
+            return Ok(());
+        }
+        let bars = self.bars.iter().filter_map(WeakProgressBar::upgrade);
+        let write = || io::stderr().write_all(text);
+        match bars.filter(|bar| !bar.is_finished()).last() {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+impl Held {
+    fn keep(&mut self, text: &[u8]) {
+        // In one piece: after the first that had no room, none has.
+        if self.left_out > 0 || self.text.len() + text.len() > HELD_BYTES {
+            self.left_out += 1;
+            return;
+        }
+        self.text.extend_from_slice(text);
+    }
+
+    fn into_text(self) -> Vec<u8> {
+        let mut text = self.text;
+        if self.left_out > 0 {
+            let what = count(self.left_out, "message");
+            let told = format!("left out while the question was open: {what}\n");
+            text.extend_from_slice(told.as_bytes());
+        }
+        text
+    }
+}
+
+impl io::Write for Aside {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        lock(&self.lines).say(text)?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -142,5 +221,17 @@ mod tests {
         assert!(lock(&floor.lines).are_hidden);
         drop(turn);
         assert!(!lock(&floor.lines).are_hidden);
+    }
+
+    #[test]
+    fn what_waits_for_the_end_of_a_question_is_bounded_and_the_rest_counted() {
+        let mut held = Held::default();
+        let long = vec![b'x'; HELD_BYTES - 1];
+        for text in [&b"first\n"[..], &long, b"c", b"d"] {
+            held.keep(text);
+        }
+        let told = "first\nleft out while the question was open: 3 messages\n";
+        assert_eq!(String::from_utf8_lossy(&held.into_text()), told);
+        assert!(Held::default().into_text().is_empty());
     }
 }

@@ -20,6 +20,7 @@ mod import;
 mod interviews;
 mod json;
 mod list;
+mod logs;
 mod pages;
 mod prompt;
 mod prompts;
