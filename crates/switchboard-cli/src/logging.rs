@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Mutex;
 
+use switchboard::mcp::LogLevel;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -14,14 +15,34 @@ use crate::render::Screen;
 use crate::render::style::Style;
 use crate::trace::create_private;
 
-/// Begins to log. `verbosity` is how often `-v` was given.
-pub(crate) fn start(verbosity: u8, file: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
-    let on_stderr = match verbosity {
+/// A file has at least this.
+const IN_FILE: LevelFilter = LevelFilter::DEBUG;
+
+/// What servers are asked to log: as much of it as anybody is going to see.
+pub(crate) fn of_servers(verbosity: u8, file: Option<&Path>) -> Option<LogLevel> {
+    let seen = match file {
+        Some(_) => on_stderr(verbosity).max(IN_FILE),
+        None => on_stderr(verbosity),
+    };
+    match seen {
+        LevelFilter::OFF => None,
+        LevelFilter::INFO => Some(LogLevel::Info),
+        _ => Some(LogLevel::Debug),
+    }
+}
+
+fn on_stderr(verbosity: u8) -> LevelFilter {
+    match verbosity {
         0 => LevelFilter::OFF,
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
-    };
+    }
+}
+
+/// Begins to log. `verbosity` is how often `-v` was given.
+pub(crate) fn start(verbosity: u8, file: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
+    let on_stderr = on_stderr(verbosity);
     // Nobody wants to know: then nothing is set up, which is a part of every start.
     if on_stderr == LevelFilter::OFF && file.is_none() {
         return Ok(());
@@ -34,7 +55,7 @@ pub(crate) fn start(verbosity: u8, file: Option<&Path>, screen: &Screen) -> Resu
         .without_time()
         .with_filter(on_stderr);
     let file = file.map(create_private).transpose()?.map(|file| {
-        let level = on_stderr.max(LevelFilter::DEBUG);
+        let level = on_stderr.max(IN_FILE);
         fmt::layer()
             .with_writer(Mutex::new(file))
             .with_ansi(false)

@@ -10,6 +10,7 @@ use super::{Context, Servers};
 use crate::ask::Ask;
 use crate::front::Front;
 use crate::interview::Interviewer;
+use crate::logging;
 use crate::network;
 use crate::opener::{self, Opener};
 use crate::settings;
@@ -63,6 +64,10 @@ impl Context {
         let host = Host::builder()
             .environment(self.variables.clone())
             .directory(&self.directory);
+        let host = match logging::of_servers(self.flags.verbose, self.flags.log_file.as_deref()) {
+            Some(level) => host.server_log_level(level),
+            None => host,
+        };
         let host = self.custody.over(host);
         match &self.trace {
             Some(trace) => host.wire_tap(Arc::clone(trace) as _),

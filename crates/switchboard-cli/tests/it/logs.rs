@@ -1,7 +1,8 @@
 //! `-v`: what servers log, and where it is shown.
 
+use insta::assert_snapshot;
 use serde_json::json;
-use switchboard_testkit::{Script, ServerRequest, Step};
+use switchboard_testkit::{Script, ServerRequest, Step, read_record};
 
 use crate::support::Desk;
 
@@ -10,6 +11,61 @@ fn log(level: &str, data: &serde_json::Value) -> Step {
         method: "notifications/message".to_owned(),
         params: Some(json!({"level": level, "data": data})),
     }
+}
+
+/// A server whose tool logs before it answers.
+fn logging(logs: impl IntoIterator<Item = Step>) -> Desk {
+    let capabilities = json!({"tools": {}, "logging": {}});
+    let hello = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": capabilities,
+        "serverInfo": {"name": "s", "version": "1"},
+    });
+    let script = Script::legacy()
+        .tool("t")
+        .on("initialize", [Step::Reply(hello)])
+        .on("logging/setLevel", [Step::Reply(json!({}))])
+        .on("tools/call t", logs.into_iter().chain([Step::text("done")]))
+        .record("record");
+    Desk::with([("ant", script.into())])
+}
+
+#[tokio::test]
+async fn servers_are_asked_for_as_much_as_is_shown() {
+    for (flags, level) in [
+        (&[][..], None),
+        (&["-v"], Some("info")),
+        (&["-vv"], Some("debug")),
+        (&["--log-file", "log"], Some("debug")),
+        (&["-v", "--log-file", "log"], Some("debug")),
+    ] {
+        let desk = logging([]);
+        let words = [flags, &["call", "mcp__ant__t", "--yes"]].concat();
+        assert_eq!(desk.run(&words).await.code, 0);
+        let record = read_record(desk.sandbox.project().join("record"));
+        let asked = record
+            .iter()
+            .filter(|message| message["method"] == "logging/setLevel");
+        let asked: Vec<_> = asked.map(|asked| &asked["params"]["level"]).collect();
+        assert_eq!(asked, Vec::from_iter(level), "{flags:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_logs_reads_as_it_was_said() {
+    let desk = logging([
+        log("critical", &json!("it \"burns\"\u{1b}[2J")),
+        log("info", &json!({"depth": 3})),
+    ]);
+    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await, @r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+         INFO server ant is connected
+        ERROR server logs server=ant level="critical" data="it \"burns\"\u{1b}[2J"
+         INFO server logs server=ant level="info" data="{\"depth\":3}"
+        "#);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! Invariant: no more messages a second reach listeners than the limit, and what was left out is
 //! counted and told.
 
+use std::borrow::Cow;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -106,7 +107,7 @@ fn trace(context: &SessionContext, level: &str, data: Option<&Json>) {
             tracing::$level!(
                 server = %context.server,
                 level,
-                data = data.map(Json::as_str).unwrap_or_default(),
+                data = data.map(|data| in_words(context, data)).as_deref().unwrap_or_default(),
                 "server logs"
             )
         };
@@ -116,6 +117,15 @@ fn trace(context: &SessionContext, level: &str, data: Option<&Json>) {
         Ok(LogLevel::Info | LogLevel::Notice) | Err(_) => trace_at!(info),
         Ok(LogLevel::Warning) => trace_at!(warn),
         Ok(_) => trace_at!(error),
+    }
+}
+
+/// What a server says, without the quotes of JSON where it is a text.
+fn in_words<'a>(context: &SessionContext, data: &'a Json) -> Cow<'a, str> {
+    match serde_json::from_str::<String>(data.as_str()) {
+        // Once more: a secret may have been spelled otherwise in JSON.
+        Ok(text) => Cow::Owned(context.redactor.redact(&text)),
+        Err(_) => Cow::Borrowed(data.as_str()),
     }
 }
 
