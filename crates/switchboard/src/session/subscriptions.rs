@@ -48,6 +48,8 @@ struct Wanted {
     topics: HashMap<Arc<str>, Topic>,
     /// Whether there is a task that asks for it.
     is_served: bool,
+    /// Why nothing that the server tells can be heard, if that is so.
+    deaf: Option<Arc<str>>,
     /// The open `subscriptions/listen`: one, or two while the second takes over from the first.
     listens: Vec<Arc<Listen>>,
 }
@@ -181,11 +183,17 @@ impl Subscriptions {
     fn join(&self, session: &Session, uri: &str) -> Subscription {
         let mut wanted = lock(&self.wanted);
         let uri: Arc<str> = uri.into();
+        let deaf = wanted.deaf.clone();
         let topic = wanted.topics.entry(Arc::clone(&uri)).or_insert_with(|| {
             self.changed.notify_one();
+            let agreement = deaf.map_or(Agreement::Open, Agreement::Untold);
+            let stand = Stand {
+                updates: 0,
+                agreement,
+            };
             Topic {
                 count: 0,
-                stand: watch::Sender::default(),
+                stand: watch::Sender::new(stand),
             }
         });
         topic.count += 1;
@@ -232,6 +240,19 @@ impl Subscriptions {
         topics.any(|topic| matches!(topic.stand.borrow().agreement, Agreement::Open))
     }
 
+    /// Answers whoever still waits to hear whether the server tells of this resource.
+    fn settle_open(&self, uri: &str, agreement: Agreement) {
+        if let Some(topic) = lock(&self.wanted).topics.get(uri) {
+            topic.stand.send_if_modified(|stand| {
+                let is_open = matches!(stand.agreement, Agreement::Open);
+                if is_open {
+                    stand.agreement = agreement;
+                }
+                is_open
+            });
+        }
+    }
+
     /// The server tells of this resource from now on, or does not.
     fn settle(&self, uri: &str, agreement: Agreement) {
         if let Some(topic) = lock(&self.wanted).topics.get(uri) {
@@ -246,8 +267,26 @@ impl Subscriptions {
         }
     }
 
+    /// Nothing that the server tells can be heard any more: it is not even asked.
+    pub(super) fn deafen(&self, why: Arc<str>) {
+        let mut wanted = lock(&self.wanted);
+        for topic in wanted.topics.values() {
+            let agreement = Agreement::Untold(Arc::clone(&why));
+            topic.stand.send_modify(|stand| stand.agreement = agreement);
+        }
+        wanted.deaf = Some(why);
+        self.changed.notify_one();
+    }
+
+    /// Nobody knows what changed while nothing was told.
+    pub(super) fn note_all(&self) {
+        for topic in lock(&self.wanted).topics.values() {
+            topic.stand.send_modify(|stand| stand.updates += 1);
+        }
+    }
+
     /// Nobody knows what of these changed while nothing was told.
-    fn note_all(&self, uris: &Uris) {
+    fn note_some(&self, uris: &Uris) {
         let wanted = lock(&self.wanted);
         for topic in uris.iter().filter_map(|uri| wanted.topics.get(uri)) {
             topic.stand.send_modify(|stand| stand.updates += 1);

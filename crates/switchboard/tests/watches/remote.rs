@@ -1,22 +1,45 @@
 //! The same over HTTP.
 
+use std::time::Duration;
+
 use serde_json::json;
-use switchboard::{Host, Readiness, WatchKind, WatchRequest};
+use switchboard::{Event, Host, Readiness, WatchKind, WatchRequest};
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{HttpServer, Mode};
+use switchboard_testkit::http::{Answers, Fault, HttpServer, Mode, RawStep};
 use switchboard_testkit::{Ending, Script};
+use tokio::time::timeout;
 
 use crate::common::{launch, permissive};
-use crate::{ONCE, URI, next};
+use crate::{A_WHILE, ONCE, URI, next};
 
 async fn watching(script: Script, mode: Mode, kind: RemoteKind) -> (Host, HttpServer) {
     let server = HttpServer::start(script.resource(URI, "a"), mode).await;
-    let config = ServerConfig::remote(server.url(), kind);
-    let host = permissive().server(launch("s", config)).start().unwrap();
-    host.wait_for(Readiness::All).await;
+    let host = connected(&server, kind).await;
     let watch = host.watch(WatchRequest::subscription("s", URI)).await;
     assert_eq!(watch.unwrap().means, WatchKind::Subscription);
     (host, server)
+}
+
+async fn connected(server: &HttpServer, kind: RemoteKind) -> Host {
+    let config = ServerConfig::remote(server.url(), kind);
+    let host = permissive().server(launch("s", config)).start().unwrap();
+    host.wait_for(Readiness::All).await;
+    host
+}
+
+/// A legacy server whose first stream has no events, and so nothing to take it up again by. What changes
+/// with every look at it is not told.
+async fn forgetful() -> HttpServer {
+    let script = Script::legacy().counter(URI);
+    let server = HttpServer::start(script, Mode::SSE).await;
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+    let stream = [RawStep::send(head), RawStep::Hang];
+    server.arm(Fault::play(stream).on("GET"));
+    server
+}
+
+fn every_second() -> WatchRequest {
+    WatchRequest::subscription("s", URI).every(Duration::from_secs(1))
 }
 
 #[tokio::test]
@@ -60,5 +83,62 @@ async fn the_stream_of_a_watch_that_ended_is_closed() {
     while server.offer().listening().contains(&ours) {
         tokio::task::yield_now().await;
     }
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_was_lost_with_a_legacy_stream_is_told_when_there_is_another() {
+    let server = forgetful().await;
+    let host = connected(&server, RemoteKind::Http).await;
+    let watch = host.watch(WatchRequest::subscription("s", URI)).await;
+    assert_eq!(watch.unwrap().means, WatchKind::Subscription);
+    let mut events = host.events();
+    server.drop_connections().await;
+    assert_eq!(next(&host).await.happened, ONCE);
+    assert_eq!(host.watches()[0].means, WatchKind::Subscription);
+    let lists_too = async {
+        while let Some(event) = events.next().await {
+            if let Event::ResourcesChanged { .. } = event {
+                return;
+            }
+        }
+    };
+    assert!(timeout(A_WHILE, lists_too).await.is_ok());
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_without_a_stream_to_tell_on_is_polled_and_that_is_said() {
+    let mode = Mode::Streamable {
+        answers: Answers::Sse,
+        session: true,
+        get_stream: false,
+    };
+    let script = Script::legacy().resource(URI, "a");
+    let server = HttpServer::start(script, mode).await;
+    let host = connected(&server, RemoteKind::Http).await;
+    let watch = host.watch(every_second()).await.unwrap();
+    assert_eq!(watch.means, WatchKind::Poll);
+    let note = watch.note.unwrap();
+    assert!(note.contains("no stream to tell of changes"), "{note}");
+    assert!(note.contains("405"), "{note}");
+    assert_eq!(server.count("resources/subscribe"), 0);
+    server.offer().set_resource(URI, "b").await;
+    assert_eq!(next(&host).await.happened, ONCE);
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_to_be_had_again_leaves_polling() {
+    let server = forgetful().await;
+    let host = connected(&server, RemoteKind::Http).await;
+    let watch = host.watch(every_second()).await.unwrap();
+    assert_eq!(watch.means, WatchKind::Subscription);
+    server.arm(Fault::status(405).on("GET").always());
+    server.drop_connections().await;
+    assert_eq!(next(&host).await.happened, ONCE);
+    let watch = &host.watches()[0];
+    assert_eq!(watch.means, WatchKind::Poll);
+    assert!(watch.note.as_ref().unwrap().contains("405"));
     host.shutdown().await;
 }

@@ -2,7 +2,8 @@
 //!
 //! In the legacy era it is asked for by GET and taken up again where it broke off; in the modern era
 //! it is the answer to `subscriptions/listen`, asked anew. A server that has no such stream is none
-//! the worse. Invariant: however often it breaks, it is asked for at a bounded rate.
+//! the worse, but tells of no changes. Invariants: however often it breaks, it is asked for at a bounded
+//! rate; whatever may have changed while there was none counts as changed when there is one again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::courier::Reply;
-use super::streamable::{Streamable, Topic};
+use super::streamable::{ATTENDING, Streamable, Topic};
 use super::{Media, refusal};
 use crate::session::pace::Pace;
 use crate::session::subscriptions::ListenEnd;
@@ -58,14 +59,32 @@ impl Streamable {
     pub(super) async fn attend(self: Arc<Self>) {
         let stop = self.peer.stop.clone();
         let mut standing = Standing::new();
+        let mut is_first = true;
         let attending = async {
             loop {
                 let began = Instant::now();
                 let stream = self.stream(standing.last_id.as_deref()).await;
+                let is_late = !std::mem::take(&mut is_first) || began.elapsed() >= ATTENDING;
                 self.attended.cancel();
                 let ended = match stream {
-                    Ok(body) => self.follow(body, &mut standing, NO_REQUEST).await,
-                    Err(error) => self.no_stream(error),
+                    Ok(body) => {
+                        if is_late {
+                            // Few servers say again what they said while nobody listened, and none
+                            // says whether it has said all of it.
+                            self.peer.changes.note_all();
+                            self.peer.subscriptions.note_all();
+                        }
+                        self.follow(body, &mut standing, NO_REQUEST).await
+                    }
+                    Err(error) => {
+                        let why =
+                            format!("the server has no stream to tell of changes on: {error}");
+                        let ended = self.no_stream(error);
+                        if matches!(ended, Ended::ForGood) {
+                            self.peer.subscriptions.deafen(why.into());
+                        }
+                        ended
+                    }
                 };
                 if matches!(ended, Ended::ForGood) {
                     return;

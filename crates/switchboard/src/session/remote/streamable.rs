@@ -37,7 +37,7 @@ const WORDS: usize = 32;
 /// And how long each of them may take.
 const WORD_TIME: Duration = Duration::from_secs(10);
 /// A server that does not begin its stream within this time is asked for something meanwhile.
-const ATTENDING: Duration = Duration::from_secs(1);
+pub(super) const ATTENDING: Duration = Duration::from_secs(1);
 /// Longer session ids than this are refused, in bytes.
 const LONGEST_SESSION_ID: usize = 256;
 /// How long a call waits for the tools to be listed anew when its headers did not fit.

@@ -24,7 +24,7 @@ pub(super) async fn serve(session: &Session, subscriptions: &Subscriptions) {
         let joined: Vec<_> = wanted.difference(&held).cloned().collect();
         for uri in held.intersection(&wanted) {
             // Whoever left and came back before the server was told that anybody had left.
-            subscriptions.settle(uri, Agreement::Told);
+            subscriptions.settle_open(uri, Agreement::Told);
         }
         let leaving = stream::iter(left.clone()).map(|uri| leave(session, uri));
         let joining = stream::iter(joined).map(|uri| join(session, subscriptions, uri));
@@ -45,12 +45,12 @@ async fn join(session: &Session, subscriptions: &Subscriptions, uri: Arc<str>) -
     let inquiry = Inquiry::new("resources/subscribe", patience).about("uri", &uri);
     match session.inquire(&inquiry).await {
         Ok(_) => {
-            subscriptions.settle(&uri, Agreement::Told);
+            subscriptions.settle_open(&uri, Agreement::Told);
             Some(uri)
         }
         Err(error) => {
             let why = error.to_string().into();
-            subscriptions.settle(&uri, Agreement::Untold(why));
+            subscriptions.settle_open(&uri, Agreement::Untold(why));
             None
         }
     }

@@ -194,7 +194,7 @@ impl<'a> Server<'a> {
         match outcome {
             Ok(()) => {
                 if std::mem::take(&mut self.is_behind) {
-                    subscriptions.note_all(&next.listen.uris);
+                    subscriptions.note_some(&next.listen.uris);
                 }
                 self.current = Some(next);
             }
