@@ -26,11 +26,13 @@ pub(crate) mod trust;
 pub(crate) mod watch;
 pub(crate) mod why;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use switchboard::{
-    CatalogTool, ConnectionStatus, Host, HostBuilder, Readiness, ServerStatus, naming,
+    CatalogTool, ConnectionStatus, Event, Events, Host, HostBuilder, Readiness, ServerStatus,
+    naming,
 };
 use switchboard_config::{Admission, ServerEntry, Waiting, nearest};
 
@@ -83,7 +85,14 @@ async fn on_host<T>(
     work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let host = builder.start()?;
-    let outcome = signals.interrupting(work(&host)).await;
+    let work = async {
+        tokio::select! {
+            biased;
+            outcome = work(&host) => outcome,
+            never = tell_of_limits(host.events(), &context.screen) => match never {},
+        }
+    };
+    let outcome = signals.interrupting(work).await;
     let was_interrupted =
         matches!(&outcome, Err(failure) if failure.parts().kind == Kind::Interrupted);
     let _line = was_interrupted.then(|| {
@@ -96,6 +105,22 @@ async fn on_host<T>(
         () = host.shutdown() => context.hosts_have_ended(),
     }
     outcome
+}
+
+/// Says which servers ask more often than anybody is asked.
+async fn tell_of_limits(mut events: Events, screen: &Screen) -> Infallible {
+    while let Some(event) = events.next().await {
+        if let Event::RequestsLimited {
+            server, per_minute, ..
+        } = event
+        {
+            screen.say(&format!(
+                "server {server} asks more than {per_minute} times a minute: what it asks beyond that is \
+                 closed without asking you (limit `questionsPerMinute`)"
+            ));
+        }
+    }
+    std::future::pending().await
 }
 
 /// Waits until no server is starting any more, and says meanwhile which ones are.

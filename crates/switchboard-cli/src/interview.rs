@@ -9,7 +9,10 @@ mod form;
 mod visit;
 
 use std::io::{self, Write as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Signal, getpid, kill_process};
 use switchboard::content::for_terminal;
 use switchboard::{ElicitAnswer, ElicitMode, Elicitation};
 
@@ -24,6 +27,9 @@ use crate::render::{Screen, Talk};
 const USUAL_COLUMNS: usize = 80;
 /// Lines of prose are not made longer than this, however wide the terminal.
 const PROSE_COLUMNS: usize = 100;
+/// So many questions closed within so much time: whoever does that wants to get out of here.
+const ENOUGH: usize = 3;
+const IN_A_ROW: Duration = Duration::from_secs(5);
 
 /// Asks the person what servers want to know.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub(crate) struct Interviewer {
     columns: usize,
     /// What opens addresses, where there is something.
     opener: Option<Opener>,
+    /// When the person closed questions, of late.
+    closed: Mutex<Vec<Instant>>,
 }
 
 impl Interviewer {
@@ -47,6 +55,7 @@ impl Interviewer {
                 .unwrap_or(USUAL_COLUMNS)
                 .min(PROSE_COLUMNS),
             opener,
+            closed: Mutex::default(),
         })
     }
 
@@ -66,8 +75,31 @@ impl Interviewer {
             // Whatever else there will be, nobody knows how to ask it here.
             _ => Err(Closed),
         };
+        if answer.is_err() {
+            self.note_closing(&talk);
+        }
         talk.end(answer.unwrap_or(ElicitAnswer::Cancel))
     }
+
+    /// Ends the command for a person who closes one question right after the other.
+    fn note_closing(&self, talk: &Conversation) {
+        let now = Instant::now();
+        let mut closed = lock(&self.closed);
+        if talk.was_answered {
+            return closed.clear();
+        }
+        closed.retain(|earlier| now - *earlier < IN_A_ROW);
+        closed.push(now);
+        if closed.len() >= ENOUGH {
+            let _ = talk.note("closed again and again: the command ends");
+            // As if Ctrl-C had been typed where no question is open.
+            let _ = kill_process(getpid(), Signal::INT);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The person closed the question, or the terminal is gone.
@@ -86,6 +118,8 @@ struct Conversation {
     server: String,
     style: Style,
     columns: usize,
+    /// The person typed something.
+    was_answered: bool,
     has_ended: bool,
     // In this order: the terminal is as before when the next question comes.
     modes: Modes,
@@ -100,6 +134,7 @@ impl Conversation {
             server,
             style: interviewer.style,
             columns: interviewer.columns,
+            was_answered: false,
             has_ended: false,
         })
     }
@@ -150,7 +185,10 @@ impl Conversation {
     /// Asks, and waits for a line.
     async fn ask(&mut self, question: &str) -> Result<String, Closed> {
         match self.turn.ask(question).await? {
-            Typed::Line(line) => Ok(line.trim().to_owned()),
+            Typed::Line(line) => {
+                self.was_answered = true;
+                Ok(line.trim().to_owned())
+            }
             Typed::Stop => {
                 // What stopped it ended no line.
                 self.show("")?;
@@ -167,11 +205,17 @@ impl Conversation {
         answer
     }
 
-    /// Anything but a clear yes is a no.
+    /// Asks for a yes or a no until it is one of the two; Enter is a no.
     async fn is_agreed(&mut self, question: &str) -> Result<bool, Closed> {
         let choices = self.dim("[y/N]");
-        let answer = self.ask(&format!("{question} {choices} ")).await?;
-        Ok(matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes"))
+        loop {
+            let answer = self.ask(&format!("{question} {choices} ")).await?;
+            match answer.to_ascii_lowercase().as_str() {
+                "y" | "yes" => return Ok(true),
+                "" | "n" | "no" => return Ok(false),
+                _ => self.note("type y or n")?,
+            }
+        }
     }
 
     /// Says what came of it.

@@ -33,10 +33,15 @@ pub(super) async fn ask(
     }
     if let Some(opener) = opener {
         match opener.open(&address.url).await {
-            Ok(()) => talk.say("if no browser opens, copy the address")?,
+            Ok(()) => talk.note("if no browser opens, copy the address")?,
             Err(error) => talk.warn(&format!("no browser opened ({error}): copy the address"))?,
         }
     }
+    talk.note(&format!(
+        "{} goes on when you are done there; a call that it refused until then is made again when it \
+         says so, or after 5 minutes. Ctrl-C gives the call up.",
+        talk.server
+    ))?;
     Ok(ElicitAnswer::Accept(Map::new()))
 }
 

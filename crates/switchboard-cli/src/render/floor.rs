@@ -121,9 +121,9 @@ impl Lines {
             self.held.keep(text);
             return Ok(());
         }
-        let bars = self.bars.iter().filter_map(WeakProgressBar::upgrade);
+        let mut bars = self.bars.iter().filter_map(WeakProgressBar::upgrade);
         let write = || io::stderr().write_all(text);
-        match bars.filter(|bar| !bar.is_finished()).last() {
+        match bars.rfind(|bar| !bar.is_finished()) {
             Some(bar) => bar.suspend(write),
             None => write(),
         }

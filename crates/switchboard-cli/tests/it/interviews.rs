@@ -247,6 +247,18 @@ async fn no_and_neither_yes_nor_no_are_told_apart_and_the_call_goes_on() {
 }
 
 #[tokio::test]
+async fn whoever_closes_one_question_after_the_other_gets_out() {
+    let desk = asking(std::iter::repeat_with(one_word).take(100));
+    let mut terminal = desk.at_terminal(&CALL);
+    for _ in 0..3 {
+        terminal.wait_for_next("> ");
+        terminal.type_text("\u{3}");
+    }
+    terminal.wait_for_next("the command ends");
+    assert_eq!(terminal.finish().0, Some(130));
+}
+
+#[tokio::test]
 async fn a_form_without_fields_asks_for_a_yes() {
     let desk = asking(std::iter::repeat_with(|| json!({"message": "Go on?"})).take(3));
     let question = "│ Go on?\nDo you agree? [y/N] ";
