@@ -432,6 +432,11 @@ impl Session {
         self.peer().map_or(0, |peer| peer.changes.count(change))
     }
 
+    /// Whether the server would be heard if it announced such a change now.
+    pub(crate) fn hears(&self, change: Change) -> bool {
+        self.peer().is_some_and(|peer| peer.changes.hears(change))
+    }
+
     /// Comes back when the session is over.
     pub(crate) async fn ended(&self) -> SessionEnd {
         match self {

@@ -1,7 +1,7 @@
 //! What a server has besides tools: listed when somebody asks, and kept for as long as it is good.
 //!
 //! Invariant: what is kept came from the session that is open now, and the server has announced no
-//! change since it was asked for.
+//! change since it was asked for; where it says nothing of time, it would have been heard all the while.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,7 +61,10 @@ impl<T: Listed> Shelf<T> {
         if let Some(items) = self.kept(session) {
             return Ok(items);
         }
-        // Counted before: a change that is announced meanwhile may or may not be in the answer.
+        // All before it is asked for: a change that is announced meanwhile, or not heard, may or may not
+        // be in the answer.
+        let capabilities = session.hello().map(|hello| &hello.capabilities);
+        let is_announced = capabilities.is_some_and(T::is_announced) && session.hears(T::CHANGE);
         let notices = session.notices(T::CHANGE);
         let listing = paging::list::<T>(session, limits, page_limit, end).await?;
         for note in &listing.notes {
@@ -69,8 +72,6 @@ impl<T: Listed> Shelf<T> {
         }
         let ttl = listing.ttl();
         let items: Items<T> = Arc::new(listing.items.into_iter().map(Arc::new).collect());
-        let capabilities = session.hello().map(|hello| &hello.capabilities);
-        let is_announced = capabilities.is_some_and(T::is_announced);
         let until = (!ttl.is_zero()).then(|| Instant::now() + ttl);
         let kept = (is_announced || until.is_some()).then(|| Kept {
             session: session.mark(),
@@ -85,9 +86,14 @@ impl<T: Listed> Shelf<T> {
     fn kept(&self, session: &Session) -> Option<Items<T>> {
         let shelf = lock(&self.0);
         let kept = shelf.as_ref()?;
+        let is_in_time = match kept.until {
+            Some(until) => Instant::now() < until,
+            None => session.hears(T::CHANGE),
+        };
+        // The notices last: whoever is heard again has noted before that something may be missing.
         let is_good = kept.session == session.mark()
-            && kept.notices == session.notices(T::CHANGE)
-            && kept.until.is_none_or(|until| Instant::now() < until);
+            && is_in_time
+            && kept.notices == session.notices(T::CHANGE);
         is_good.then(|| Arc::clone(&kept.items))
     }
 }

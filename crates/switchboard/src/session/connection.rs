@@ -24,7 +24,7 @@ use super::table::{Kind, Reply, Table};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, aside};
 use crate::budget::Held;
 use crate::limits::{Deadlines, LARGE, Limits};
-use crate::mcp::{ProtocolVersion, ServerHello};
+use crate::mcp::{Era, ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
@@ -116,6 +116,9 @@ impl Connection {
 
     /// Ends the handshake: from here on both sides speak this version.
     pub(crate) fn establish(&self, hello: ServerHello) {
+        if hello.version.era() == Era::Legacy {
+            self.peer.changes.hear_all();
+        }
         self.peer.establish(hello);
     }
 
@@ -194,7 +197,8 @@ impl Connection {
     }
 
     /// Asks a modern server to say when something of it changes, for as long as the session lasts.
-    /// Older ones say so unasked; a server that will not is listed anew with every session.
+    /// Older ones say so unasked; the tools of a server that will not are listed anew with every
+    /// session, and what else it has whenever somebody asks.
     pub(crate) async fn listen(self: Arc<Self>, interests: Interests) {
         let ask = Ask {
             kind: Kind::Standing,
@@ -205,9 +209,12 @@ impl Connection {
             meta: self.peer.meta(None, None),
         };
         let listening = self.request(ask, |id| {
+            self.peer.changes.listen(id);
             encode::request(id, "subscriptions/listen", &params)
         });
-        if let Err(error) = listening.await {
+        let ended = listening.await;
+        self.peer.changes.hear_none();
+        if let Err(error) = ended {
             tracing::debug!(server = %self.peer.context.server, %error, "not told of changes");
         }
     }

@@ -157,9 +157,13 @@ impl Peer {
             "notifications/message" => logs::take(self, params),
             "notifications/elicitation/complete" => self.visits.end(params),
             "notifications/resources/updated" => self.subscriptions.updated(params),
-            "notifications/subscriptions/acknowledged" => self.subscriptions.acknowledged(params),
+            "notifications/subscriptions/acknowledged" => {
+                self.changes.acknowledged(params);
+                self.subscriptions.acknowledged(params);
+            }
             "notifications/cancelled" => {
                 self.inbound.cancel(params);
+                self.changes.revoked(params);
                 self.subscriptions.revoked(params);
             }
             _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),

@@ -357,8 +357,9 @@ impl Subscriptions {
         if wanted.listens.is_empty() {
             return;
         }
-        let id = decode::cancelled(params).and_then(|id| id.trim_matches('"').parse().ok());
-        let Some(id) = id else { return };
+        let Some(id) = decode::cancelled_number(params) else {
+            return;
+        };
         if let Some(listen) = wanted.listens.iter().find(|listen| listen.is(id)) {
             listen.is_revoked.cancel();
         }

@@ -474,6 +474,11 @@ pub(crate) fn cancelled(params: &[u8]) -> Option<String> {
     id
 }
 
+/// The same where the request is one of ours: our ids are numbers, which some turn into texts.
+pub(crate) fn cancelled_number(params: &[u8]) -> Option<u64> {
+    cancelled(params)?.trim_matches('"').parse().ok()
+}
+
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     serde_json::from_slice(bytes).ok()
 }

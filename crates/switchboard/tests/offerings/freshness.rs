@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::{Event, Events, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{HttpServer, Mode};
-use switchboard_testkit::{Flood, MemoryServer, Script, prompt, resource};
+use switchboard_testkit::http::{Answers, Fault, HttpServer, Mode};
+use switchboard_testkit::{Ending, Flood, MemoryServer, Script, Step, prompt, resource};
 
 use super::common::{host_with, launch, permissive};
 use super::{both_eras, uris};
@@ -81,6 +81,99 @@ async fn a_listing_lasts_as_long_as_the_server_says_where_it_announces_nothing()
         2,
         "nobody says how long it is good"
     );
+}
+
+/// A server whose listings say nothing of time, with one resource and one prompt.
+fn timeless(mut script: Script) -> Script {
+    script.ttl_ms = json!(null);
+    script.resource("demo://x", "x").prompt("greet")
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_a_modern_server_agreed_to_tell_is_kept() {
+    let refusing = timeless(Script::modern()).on(
+        "subscriptions/listen",
+        [Step::Error {
+            code: -32601,
+            message: "no such method".to_owned(),
+            data: None,
+        }],
+    );
+    let silent = timeless(Script::modern()).on("subscriptions/listen", [Step::Hang]);
+    let choosy = timeless(Script::modern()).honouring(json!({"promptsListChanged": true}));
+    for (script, prompts) in [(refusing, 3), (silent, 3), (choosy, 1)] {
+        let (host, server) = host_with(script).await;
+        for _ in 0..3 {
+            host.resources(None).await.unwrap();
+            host.prompts(None).await.unwrap();
+        }
+        assert_eq!(listings(&server, "resources"), 3);
+        assert_eq!(listings(&server, "prompts"), prompts);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_is_not_kept_longer_than_its_changes_are_told() {
+    for ending in [Ending::Result, Ending::Cancelled] {
+        let (host, server) = host_with(timeless(Script::modern())).await;
+        host.resources(None).await.unwrap();
+        host.resources(None).await.unwrap();
+        assert_eq!(listings(&server, "resources"), 1);
+        server.offer().end_listening(ending);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.offer().add_resource(resource("demo://y", "y")).await;
+        let offer = host.resources(None).await.unwrap();
+        assert_eq!(uris(&offer), ["s demo://x", "s demo://y"]);
+    }
+}
+
+#[tokio::test]
+async fn over_http_a_listing_is_kept_where_its_changes_can_be_heard() {
+    let without_stream = Mode::Streamable {
+        answers: Answers::Sse,
+        session: true,
+        get_stream: false,
+    };
+    let refusal = || Fault::status(400).on("subscriptions/listen").always();
+    for (script, mode, kind, fault, is_kept) in [
+        (Script::legacy(), Mode::SSE, RemoteKind::Http, None, true),
+        (
+            Script::legacy(),
+            without_stream,
+            RemoteKind::Http,
+            None,
+            false,
+        ),
+        (
+            Script::legacy(),
+            Mode::LegacySse,
+            RemoteKind::Sse,
+            None,
+            true,
+        ),
+        (Script::modern(), Mode::SSE, RemoteKind::Http, None, true),
+        (
+            Script::modern(),
+            Mode::SSE,
+            RemoteKind::Http,
+            Some(refusal()),
+            false,
+        ),
+    ] {
+        let server = HttpServer::start(timeless(script), mode).await;
+        if let Some(fault) = fault {
+            server.arm(fault);
+        }
+        let config = ServerConfig::remote(server.url(), kind);
+        let host = permissive().server(launch("s", config)).start().unwrap();
+        host.wait_for(Readiness::All).await;
+        host.resources(None).await.unwrap();
+        let listed = server.count("resources/list");
+        host.resources(None).await.unwrap();
+        let again = server.count("resources/list") - listed;
+        assert_eq!(again, usize::from(!is_kept), "{mode:?}");
+        host.shutdown().await;
+    }
 }
 
 #[tokio::test]

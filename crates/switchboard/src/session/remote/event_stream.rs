@@ -113,6 +113,7 @@ impl EventStream {
     }
 
     pub(crate) fn establish(self: &Arc<Self>, hello: ServerHello) {
+        self.peer.changes.hear_all();
         self.peer.establish(hello);
         self.tasks.spawn(health::watch(Arc::clone(self)));
     }

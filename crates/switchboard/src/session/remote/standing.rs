@@ -74,6 +74,7 @@ impl Streamable {
                             self.peer.changes.note_all();
                             self.peer.subscriptions.note_all();
                         }
+                        self.peer.changes.hear_all();
                         self.follow(body, &mut standing, NO_REQUEST).await
                     }
                     Err(error) => {
@@ -86,6 +87,7 @@ impl Streamable {
                         ended
                     }
                 };
+                self.peer.changes.hear_none();
                 if matches!(ended, Ended::ForGood) {
                     return;
                 }
@@ -104,6 +106,7 @@ impl Streamable {
             loop {
                 let began = Instant::now();
                 let id = self.next_id();
+                self.peer.changes.listen(id);
                 let stream = self.listen(id, interests).await;
                 self.attended.cancel();
                 let ended = match stream {
@@ -116,6 +119,7 @@ impl Streamable {
                     }
                     Err(error) => self.no_stream(error),
                 };
+                self.peer.changes.hear_none();
                 if matches!(ended, Ended::ForGood) {
                     return;
                 }

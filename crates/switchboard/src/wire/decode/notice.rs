@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::wire::encode::Interests;
+
 /// Of two notices the parts that matter: that a resource was updated, and what a server agreed to tell.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct SubscriptionNotice<'a> {
@@ -14,6 +16,8 @@ pub(crate) struct SubscriptionNotice<'a> {
     pub(crate) listen: Option<u64>,
     /// The addresses that were agreed on.
     pub(crate) agreed: Option<Vec<String>>,
+    /// The lists that were.
+    pub(crate) lists: Interests,
 }
 
 #[derive(Deserialize)]
@@ -46,11 +50,40 @@ enum Id {
 struct Agreed {
     #[serde(default)]
     resource_subscriptions: Option<Vec<String>>,
+    #[serde(default)]
+    tools_list_changed: Option<Said>,
+    #[serde(default)]
+    resources_list_changed: Option<Said>,
+    #[serde(default)]
+    prompts_list_changed: Option<Said>,
+}
+
+/// What is no yes is a no.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Said {
+    Plainly(bool),
+    Otherwise(IgnoredAny),
+}
+
+fn is_yes(said: Option<&Said>) -> bool {
+    matches!(said, Some(Said::Plainly(true)))
+}
+
+impl Agreed {
+    fn lists(&self) -> Interests {
+        Interests {
+            tools_list_changed: is_yes(self.tools_list_changed.as_ref()),
+            resources_list_changed: is_yes(self.resources_list_changed.as_ref()),
+            prompts_list_changed: is_yes(self.prompts_list_changed.as_ref()),
+        }
+    }
 }
 
 pub(crate) fn subscription_notice(params: &[u8]) -> Option<SubscriptionNotice<'_>> {
     let written: Written<'_> = serde_json::from_slice(params).ok()?;
     let id = written.meta.and_then(|meta| meta.subscription);
+    let lists = written.notifications.as_ref().map(Agreed::lists);
     Some(SubscriptionNotice {
         uri: written.uri,
         listen: id.map(|id| match id {
@@ -61,6 +94,7 @@ pub(crate) fn subscription_notice(params: &[u8]) -> Option<SubscriptionNotice<'_
         agreed: written
             .notifications
             .and_then(|agreed| agreed.resource_subscriptions),
+        lists: lists.unwrap_or_default(),
     })
 }
 
@@ -85,5 +119,17 @@ mod tests {
         }
         let agreed = read(r#"{"notifications":{"resourceSubscriptions":["a","b"]}}"#).unwrap();
         assert_eq!(agreed.agreed.unwrap(), ["a", "b"]);
+        assert_eq!(agreed.lists, Interests::default());
+        let lists = read(
+            r#"{"notifications":{"toolsListChanged":true,"resourcesListChanged":null,
+                "promptsListChanged":"true","resourceSubscriptions":["a"]}}"#,
+        )
+        .unwrap();
+        assert_eq!(lists.agreed.unwrap(), ["a"]);
+        let tools_alone = Interests {
+            tools_list_changed: true,
+            ..Interests::default()
+        };
+        assert_eq!(lists.lists, tools_alone);
     }
 }
