@@ -226,11 +226,14 @@ impl Subscriptions {
     /// What the server is to tell of. What it refused once is not asked for again.
     fn uris(&self) -> Uris {
         let wanted = lock(&self.wanted);
-        let open = wanted.topics.iter().filter(|(_, topic)| {
-            let stand = topic.stand.borrow();
-            !matches!(stand.agreement, Agreement::Untold(_))
-        });
+        let open = wanted.topics.iter().filter(|(_, topic)| topic.is_wanted());
         open.map(|(uri, _)| Arc::clone(uri)).collect()
+    }
+
+    /// Whether the server is to tell of this one.
+    fn wants(&self, uri: &str) -> bool {
+        let wanted = lock(&self.wanted);
+        wanted.topics.get(uri).is_some_and(Topic::is_wanted)
     }
 
     /// Whether somebody still waits to hear whether the server tells of one of these.
@@ -363,6 +366,12 @@ impl Subscriptions {
         if let Some(listen) = wanted.listens.iter().find(|listen| listen.is(id)) {
             listen.is_revoked.cancel();
         }
+    }
+}
+
+impl Topic {
+    fn is_wanted(&self) -> bool {
+        !matches!(self.stand.borrow().agreement, Agreement::Untold(_))
     }
 }
 

@@ -9,7 +9,11 @@ use switchboard::{
     AskError, CallContext, Event, Happened, Host, Readiness, WatchError, WatchKind, WatchRequest,
 };
 use switchboard_testkit::{Ending, MemoryServer, Script, Step};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
+}
+
+#[tokio::test(start_paused = true)]
+use tokio::time::{Instant, sleep};
 
 use crate::common::{InMemory, host_with, permissive};
 use crate::{A_WHILE, ONCE, URI, next, nothing, told};
@@ -368,4 +372,56 @@ async fn everybody_hears_of_their_own_watches() {
         assert_eq!((told.len(), &told[0].principal), (1, person));
     }
     assert_eq!(host.drain_watch_events(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_not_answered_holds_up_no_other() {
+    let silent = "demo://silent";
+    let script = Script::legacy()
+        .resource(URI, "a")
+        .resource(silent, "b")
+        .on(&format!("resources/subscribe {silent}"), [Step::Hang]);
+    let (host, server) = host_with(script).await;
+    let began = Instant::now();
+    let others = async {
+        while server.count("resources/subscribe") == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        for id in ["sub-2", "sub-3"] {
+            let watch = host.watch(WatchRequest::subscription("s", URI)).await;
+            assert_eq!(watch.unwrap().means, WatchKind::Subscription);
+            assert_eq!(server.offer().subscribed(), [URI]);
+            host.unwatch(id).unwrap();
+            while !server.offer().subscribed().is_empty() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+        assert!(began.elapsed() < Duration::from_secs(1));
+    };
+    let request = WatchRequest::subscription("s", silent);
+    let (watch, ()) = tokio::join!(host.watch(request), others);
+    assert_eq!(watch.unwrap().means, WatchKind::Poll);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_and_comes_back_while_the_server_thinks_is_told() {
+    let pause = Step::DelayMs(1000);
+    let script = Script::legacy()
+        .resource(URI, "a")
+        .on("resources/subscribe", [pause.clone(), Step::Default])
+        .on("resources/unsubscribe", [pause, Step::Default]);
+    let (host, server) = watching(script).await;
+    host.unwatch("sub-1").unwrap();
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(server.count("resources/unsubscribe"), 1);
+    let again = host.watch(WatchRequest::subscription("s", URI)).await;
+    assert_eq!(again.unwrap().means, WatchKind::Subscription);
+    assert_eq!(server.offer().subscribed(), [URI]);
+    server.offer().set_resource(URI, "b").await;
+    assert_eq!(next(&host).await.happened, ONCE);
+    host.unwatch("sub-2").unwrap();
+    sleep(A_WHILE).await;
+    assert!(server.offer().subscribed().is_empty());
+    assert_eq!(server.count("resources/subscribe"), 2);
+    assert_eq!(server.count("resources/unsubscribe"), 2);
 }
