@@ -8,7 +8,7 @@ mod hosts;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use etcetera::BaseStrategy as _;
 use switchboard::content::{SpillHandle, for_terminal};
@@ -48,6 +48,8 @@ pub(crate) struct Context {
     rules: Vec<Rule>,
     trace: Option<Arc<TraceFile>>,
     custody: Custody,
+    /// Whether somebody looks after the results that were kept, which is once a run.
+    tidied: Once,
 }
 
 /// The configured servers, and what of them may run.
@@ -88,6 +90,7 @@ impl Context {
             variables: surroundings.variables,
             rules,
             flags,
+            tidied: Once::new(),
         })
     }
 

@@ -1,6 +1,8 @@
 //! The hosts of a run: with all that they may know of its surroundings.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard::content::DirectorySpill;
 use switchboard::{Deadlines, Host, HostBuilder, Limits, Root};
@@ -21,6 +23,11 @@ const EVENT_BACKLOG: usize = 128;
 
 /// Roughly what a model's token is in text.
 const BYTES_PER_TOKEN: usize = 4;
+
+/// Results that were kept are forgotten after this time,
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// and beyond this many bytes of them the oldest.
+const KEPT_BYTES: u64 = 1024 * 1024 * 1024;
 
 impl Context {
     /// A host of these entries that does one thing and leaves.
@@ -51,6 +58,7 @@ impl Context {
 
     /// A host with all that it may know of its surroundings and was told by flags, without servers.
     fn host(&self, servers: &Servers) -> HostBuilder {
+        self.tidied.call_once(|| self.tidy());
         self.bare_host()
             .deadlines(self.deadlines(&servers.settings))
             .limits(self.limits(&servers.settings))
@@ -111,7 +119,27 @@ impl Context {
     }
 
     pub(super) fn spill(&self) -> DirectorySpill {
-        DirectorySpill::new(self.cache.join("results"))
+        DirectorySpill::new(self.results())
+    }
+
+    /// Begins to remove results that were kept for long enough. Nothing waits for it: what it does not
+    /// come to, the next run does.
+    fn tidy(&self) {
+        let folder = self.results();
+        if !folder.is_dir() {
+            return;
+        }
+        drop(tokio::task::spawn_blocking(
+            move || match DirectorySpill::new(folder).tidy(KEPT_FOR, KEPT_BYTES) {
+                Ok(0) => {}
+                Ok(files) => tracing::debug!(files, "removed results that were kept"),
+                Err(error) => tracing::debug!(%error, "cannot remove results that were kept"),
+            },
+        ));
+    }
+
+    fn results(&self) -> PathBuf {
+        self.cache.join("results")
     }
 
     fn deadlines(&self, settings: &Settings) -> Deadlines {

@@ -1,6 +1,9 @@
 //! `call`: what comes back, and what does not.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
+use std::time::{Duration, SystemTime};
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -144,6 +147,31 @@ async fn a_long_result_is_whole_unless_a_limit_is_set_and_then_it_is_kept() {
     let whole = answer["whole"].as_str().unwrap();
     assert!(whole.starts_with(&*desk.sandbox.cache_home().to_string_lossy()));
     assert_eq!(std::fs::read_to_string(whole).unwrap(), long);
+}
+
+#[tokio::test]
+async fn what_was_kept_for_a_week_is_removed() {
+    // Long enough for a small folder to be read meanwhile.
+    let steps = [Step::DelayMs(300), Step::text("done")];
+    let script = Script::legacy().tool("t").on("tools/call t", steps);
+    let desk = Desk::with([("ant", script.into())]);
+    let folder = desk.sandbox.cache_home().join("switchboard/results");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let [old, new, other] = [
+        ("result-00000000000000000000000000000001.png", 8),
+        ("result-00000000000000000000000000000002", 6),
+        ("mine", 8),
+    ]
+    .map(|(name, days)| {
+        let path = folder.join(name);
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_modified(SystemTime::now() - days * day).unwrap();
+        path
+    });
+    assert_eq!(desk.run(&["call", "mcp__ant__t", "--yes"]).await.code, 0);
+    assert!(!old.exists() && new.exists() && other.exists());
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Where a result is kept whole when only a part of it is handed over.
 //!
 //! It keeps text under a random handle and gives it back, and bytes as a file to open; it does not
-//! decide what is worth keeping. A [`DirectorySpill`] is never emptied here: whoever chose the directory removes
-//! it.
+//! decide what is worth keeping. A [`DirectorySpill`] is emptied by nobody but whoever chose the directory,
+//! by [`DirectorySpill::tidy`] or with the directory.
 //!
 //! Invariant: a file is named by our own random handle and by nothing that a server sent.
 
@@ -17,6 +17,8 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Serialize, Serializer};
 
 use super::FileType;
+
+mod tidy;
 
 #[cfg(test)]
 mod tests;
@@ -153,14 +155,18 @@ impl Spill for DirectorySpill {
     }
 }
 
-/// Makes the directory for its owner alone; a link to one is refused, and so is one that others may
-/// write to.
+/// Makes the directory for its owner alone.
 fn make_private(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory)?;
+    check_private(directory)
+}
+
+/// A link to a directory is refused, and so is one that others may write to.
+fn check_private(directory: &Path) -> io::Result<()> {
     if fs::symlink_metadata(directory)?.is_symlink() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,

@@ -1,4 +1,5 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, SystemTime};
 
 use super::*;
 
@@ -119,6 +120,77 @@ fn r3_a_blob_is_named_by_us_and_seen_by_its_owner_alone() {
     assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
     let other = spill.keep_blob(b"", FileType::Unknown).unwrap();
     assert_eq!(other.extension().unwrap(), "bin");
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn age(path: &Path, days: u32) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - days * DAY).unwrap();
+}
+
+#[test]
+fn tidying_removes_what_is_old_and_then_the_oldest_of_what_is_too_much() {
+    let temporary = tempfile::tempdir().unwrap();
+    let spill = DirectorySpill::new(temporary.path().join("spill"));
+    assert_eq!(spill.tidy(DAY, 0).unwrap(), 0, "nothing was kept yet");
+    assert!(!temporary.path().join("spill").exists());
+    let files = [9, 8, 3, 2, 1].map(|days| {
+        let path = match days {
+            8 => spill.keep_blob(b"1234", FileType::Json).unwrap(),
+            _ => spill.path(&spill.keep("1234").unwrap()),
+        };
+        age(&path, days);
+        path
+    });
+    let left = || files.each_ref().map(|path| path.exists());
+    assert_eq!(spill.tidy(7 * DAY, 12).unwrap(), 2);
+    assert_eq!(left(), [false, false, true, true, true]);
+    assert_eq!(spill.tidy(7 * DAY, 11).unwrap(), 1);
+    assert_eq!(left(), [false, false, false, true, true]);
+    assert_eq!(spill.tidy(7 * DAY, 8).unwrap(), 0);
+    assert_eq!(spill.tidy(7 * DAY, 0).unwrap(), 2);
+}
+
+#[test]
+fn r2_tidying_leaves_alone_what_is_not_ours_and_follows_no_link() {
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = temporary.path().join("spill");
+    let spill = DirectorySpill::new(directory.clone());
+    let ours = spill.path(&spill.keep("x").unwrap());
+    age(&ours, 9);
+    let handle = SpillHandle::draw().to_string();
+    let others = [
+        "notes".to_owned(),
+        "result-1".to_owned(),
+        format!("{handle}."),
+        format!("{handle}.PNG"),
+        format!("{handle}.tar.gz"),
+        format!("x{handle}"),
+    ];
+    for name in &others {
+        let path = directory.join(name);
+        fs::write(&path, "theirs").unwrap();
+        age(&path, 9);
+    }
+    let elsewhere = temporary.path().join(SpillHandle::draw().to_string());
+    fs::write(&elsewhere, "theirs").unwrap();
+    age(&elsewhere, 9);
+    symlink(&elsewhere, directory.join(&handle)).unwrap();
+    fs::create_dir(directory.join(format!("{handle}.bin"))).unwrap();
+
+    assert_eq!(spill.tidy(7 * DAY, 0).unwrap(), 1);
+    assert!(!ours.exists());
+    let left = fs::read_dir(&directory).unwrap().count();
+    assert_eq!(left, others.len() + 2);
+    assert!(elsewhere.exists());
+
+    // Nor is a link in the place of the folder.
+    let link = temporary.path().join("link");
+    symlink(temporary.path(), &link).unwrap();
+    let denied = DirectorySpill::new(link).tidy(7 * DAY, 0).unwrap_err();
+    assert_eq!(denied.kind(), io::ErrorKind::PermissionDenied);
+    assert!(elsewhere.exists());
 }
 
 #[test]
