@@ -10,10 +10,6 @@ use switchboard::{
 };
 use switchboard_testkit::{Ending, MemoryServer, Script, Step};
 use tokio::time::{Instant, sleep, timeout};
-}
-
-#[tokio::test(start_paused = true)]
-use tokio::time::{Instant, sleep};
 
 use crate::common::{InMemory, host_with, permissive};
 use crate::{A_WHILE, ONCE, URI, next, nothing, told};
