@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, ServerRequest, Step, read_record};
 
-use crate::support::Desk;
+use crate::support::{Desk, entry};
 
 fn log(level: &str, data: &serde_json::Value) -> Step {
     Step::Notify {
@@ -66,6 +66,18 @@ async fn what_a_server_logs_reads_as_it_was_said() {
         ERROR server logs server=ant level="critical" data="it \"burns\"\u{1b}[2J"
          INFO server logs server=ant level="info" data="{\"depth\":3}"
         "#);
+}
+
+#[tokio::test]
+async fn a_secret_is_masked_in_logs_however_it_is_spelled() {
+    let said = r#"{"jsonrpc":"2.0","method":"notifications/message","params":
+        {"level":"error","data":"it is \u0068ush-hush-hush"}}"#;
+    let steps = [Step::Raw(said.replace('\n', "")), Step::text("done")];
+    let script = Script::legacy().tool("t").on("tools/call t", steps);
+    let secret = json!({"env": {"TOKEN": "hush-hush-hush"}});
+    let desk = Desk::with([("ant", entry(script, secret))]);
+    let ran = desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await;
+    assert!(ran.stderr.contains(r#"data="it is ***""#), "{ran}");
 }
 
 #[tokio::test]
