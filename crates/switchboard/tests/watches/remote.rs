@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{Event, Host, Readiness, WatchKind, WatchRequest};
+use switchboard::{Event, Events, Host, Readiness, WatchKind, WatchRequest};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{Answers, Fault, HttpServer, Mode, RawStep};
 use switchboard_testkit::{Ending, Script};
@@ -36,6 +36,18 @@ async fn forgetful() -> HttpServer {
     let stream = [RawStep::send(head), RawStep::Hang];
     server.arm(Fault::play(stream).on("GET"));
     server
+}
+
+async fn resources_changed(events: &mut Events) {
+    let change = async {
+        while let Some(event) = events.next().await {
+            if let Event::ResourcesChanged { .. } = event {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(timeout(A_WHILE, change).await.unwrap());
 }
 
 fn every_second() -> WatchRequest {
@@ -96,15 +108,22 @@ async fn what_was_lost_with_a_legacy_stream_is_told_when_there_is_another() {
     server.drop_connections().await;
     assert_eq!(next(&host).await.happened, ONCE);
     assert_eq!(host.watches()[0].means, WatchKind::Subscription);
-    let lists_too = async {
-        while let Some(event) = events.next().await {
-            if let Event::ResourcesChanged { .. } = event {
-                return;
-            }
-        }
-    };
-    assert!(timeout(A_WHILE, lists_too).await.is_ok());
+    resources_changed(&mut events).await;
     host.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_changed_before_there_was_the_first_stream_is_known_to_have() {
+    for (script, refused) in [
+        (Script::modern(), "subscriptions/listen"),
+        (Script::legacy(), "GET"),
+    ] {
+        let server = HttpServer::start(script.resource(URI, "a"), Mode::SSE).await;
+        server.arm(Fault::status(503).on(refused));
+        let host = connected(&server, RemoteKind::Http).await;
+        resources_changed(&mut host.events()).await;
+        host.shutdown().await;
+    }
 }
 
 #[tokio::test]

@@ -108,10 +108,11 @@ impl Streamable {
                 let id = self.next_id();
                 self.peer.changes.listen(id);
                 let stream = self.listen(id, interests).await;
+                let is_late = !std::mem::take(&mut is_first) || began.elapsed() >= ATTENDING;
                 self.attended.cancel();
                 let ended = match stream {
                     Ok(reply) => {
-                        if !std::mem::take(&mut is_first) {
+                        if is_late {
                             // What changed in between was not told.
                             self.peer.changes.note_all();
                         }
