@@ -270,7 +270,7 @@ impl Subscriptions {
         }
     }
 
-    /// Nothing that the server tells can be heard any more: it is not even asked.
+    /// Nothing that the server tells can be heard: from now on it is not even asked.
     pub(super) fn deafen(&self, why: Arc<str>) {
         let mut wanted = lock(&self.wanted);
         for topic in wanted.topics.values() {
@@ -279,6 +279,11 @@ impl Subscriptions {
         }
         wanted.deaf = Some(why);
         self.changed.notify_one();
+    }
+
+    /// What the server tells can be heard again. Who was told otherwise looks by itself by now.
+    pub(super) fn listen_again(&self) {
+        lock(&self.wanted).deaf = None;
     }
 
     /// Nobody knows what changed while nothing was told.

@@ -161,3 +161,17 @@ async fn a_stream_that_is_not_to_be_had_again_leaves_polling() {
     assert!(watch.note.as_ref().unwrap().contains("405"));
     host.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_stream_that_fails_again_and_again_leaves_polling() {
+    let server = HttpServer::start(Script::legacy().counter(URI), Mode::SSE).await;
+    server.arm(Fault::status(500).on("GET").always());
+    let host = connected(&server, RemoteKind::Http).await;
+    let watch = host.watch(every_second()).await.unwrap();
+    assert_eq!(watch.means, WatchKind::Subscription);
+    assert_eq!(next(&host).await.happened, ONCE);
+    let watch = &host.watches()[0];
+    assert_eq!(watch.means, WatchKind::Poll);
+    assert!(watch.note.as_ref().unwrap().contains("500"));
+    host.shutdown().await;
+}

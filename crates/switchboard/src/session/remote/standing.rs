@@ -30,6 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// A stream that lasted so long was a good one: the next wait is short again.
 const LASTING: Duration = Duration::from_secs(10);
+/// After so many failures in a row nobody waits any longer to be told something on a stream.
+const REFUSALS: u32 = 3;
 /// How much a server may say unasked, in bytes: at once, and for as long as it likes.
 pub(super) const UNASKED_AT_ONCE: u32 = 1024 * 1024;
 pub(super) const UNASKED_PER_SECOND: u32 = 4 * 1024 * 1024;
@@ -60,6 +62,8 @@ impl Streamable {
         let stop = self.peer.stop.clone();
         let mut standing = Standing::new();
         let mut is_first = true;
+        // In a row.
+        let mut refusals = 0;
         let attending = async {
             loop {
                 let began = Instant::now();
@@ -74,14 +78,17 @@ impl Streamable {
                             self.peer.changes.note_all();
                             self.peer.subscriptions.note_all();
                         }
+                        refusals = 0;
                         self.peer.changes.hear_all();
+                        self.peer.subscriptions.listen_again();
                         self.follow(body, &mut standing, NO_REQUEST).await
                     }
                     Err(error) => {
+                        refusals += 1;
                         let why =
                             format!("the server has no stream to tell of changes on: {error}");
                         let ended = self.no_stream(error);
-                        if matches!(ended, Ended::ForGood) {
+                        if matches!(ended, Ended::ForGood) || refusals >= REFUSALS {
                             self.peer.subscriptions.deafen(why.into());
                         }
                         ended
