@@ -117,6 +117,16 @@ fn try_blocks(sandbox: &Sandbox) {
         json!({"messageType": "error", "includeImage": true}),
     );
     assert_eq!(annotated["content"].as_array().unwrap().len(), 2);
+    let weather = call("get-structured-content", json!({"location": "New York"}));
+    assert!(
+        weather["structuredContent"]["temperature"].is_number(),
+        "{weather:#}"
+    );
+    // Its text is the same data, and nothing was found amiss with either.
+    let text = weather["content"][0]["text"].as_str().unwrap();
+    let text: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(text, weather["structuredContent"]);
+    assert!(weather["notes"].is_null(), "{weather:#}");
     let reference = call("get-resource-reference", json!({})).to_string();
     assert!(reference.contains("demo://resource/dynamic/text/1"));
 }
