@@ -126,7 +126,7 @@ fn try_blocks(sandbox: &Sandbox) {
     let text = weather["content"][0]["text"].as_str().unwrap();
     let text: Value = serde_json::from_str(text).unwrap();
     assert_eq!(text, weather["structuredContent"]);
-    assert!(weather["notes"].is_null(), "{weather:#}");
+    assert_eq!(weather["notes"], json!([]));
     let reference = call("get-resource-reference", json!({})).to_string();
     assert!(reference.contains("demo://resource/dynamic/text/1"));
 }
