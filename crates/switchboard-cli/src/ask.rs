@@ -98,14 +98,20 @@ impl Form {
             "[y]es, [a]lways, [N]o"
         };
         let choices = self.style.paint(Paint::Dim, choices);
-        let question = format!("{}\nCall it? {choices} ", self.text);
-        let Typed::Line(answer) = keyboard.ask(&question).await? else {
-            return Ok(PermissionAnswer::Deny);
-        };
-        match reply(&answer) {
-            Reply::Once => Ok(PermissionAnswer::Allow),
-            Reply::Always if !self.shelves.is_empty() => self.always(keyboard).await,
-            Reply::Always | Reply::No => Ok(PermissionAnswer::Deny),
+        let question = format!("Call it? {choices} ");
+        io::stderr().write_all(format!("{}\n", self.text).as_bytes())?;
+        loop {
+            let Typed::Line(answer) = keyboard.ask(&question).await? else {
+                return Ok(PermissionAnswer::Deny);
+            };
+            match reply(&answer) {
+                Some(Reply::Once) => return Ok(PermissionAnswer::Allow),
+                Some(Reply::Always) if !self.shelves.is_empty() => {
+                    return self.always(keyboard).await;
+                }
+                Some(Reply::No) => return Ok(PermissionAnswer::Deny),
+                Some(Reply::Always) | None => {}
+            }
         }
     }
 
@@ -223,11 +229,13 @@ enum Reply {
     No,
 }
 
-fn reply(answer: &str) -> Reply {
+/// `None`: none of the three, so it is asked again. Enter is a no.
+fn reply(answer: &str) -> Option<Reply> {
     match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Reply::Once,
-        "a" | "always" => Reply::Always,
-        _ => Reply::No,
+        "y" | "yes" => Some(Reply::Once),
+        "a" | "always" => Some(Reply::Always),
+        "" | "n" | "no" => Some(Reply::No),
+        _ => None,
     }
 }
 
@@ -238,13 +246,16 @@ mod tests {
     #[test]
     fn only_a_clear_yes_is_a_yes() {
         for yes in ["y\n", "Y\n", " yes \n", "YES"] {
-            assert_eq!(reply(yes), Reply::Once, "{yes:?}");
+            assert_eq!(reply(yes), Some(Reply::Once), "{yes:?}");
         }
         for always in ["a\n", "Always\n"] {
-            assert_eq!(reply(always), Reply::Always, "{always:?}");
+            assert_eq!(reply(always), Some(Reply::Always), "{always:?}");
         }
-        for no in ["", "\n", "n\n", "yep\n", "no yes\n", "ya\n"] {
-            assert_eq!(reply(no), Reply::No, "{no:?}");
+        for no in ["", "\n", "n\n", " No \n"] {
+            assert_eq!(reply(no), Some(Reply::No), "{no:?}");
+        }
+        for neither in ["yep\n", "perhaps\n", "yes please\n", "aa\n"] {
+            assert_eq!(reply(neither), None, "{neither:?}");
         }
     }
 

@@ -316,8 +316,17 @@ fn check_enabled(entry: &ServerEntry) -> Result<(), Failure> {
     }
 }
 
-/// The tool of this name, once its server has settled.
-fn find_tool(host: &Host, entry: &ServerEntry, name: &str) -> Result<Arc<CatalogTool>, Failure> {
+/// The tool of this name, once its server has settled. A server that was not started is known by what
+/// it listed the last time: what is not there is looked for with the server itself.
+async fn find_tool(
+    host: &Host,
+    entry: &ServerEntry,
+    name: &str,
+) -> Result<Arc<CatalogTool>, Failure> {
+    if host.catalog().find(name).is_none() {
+        // What comes of it is in the status; any other server is left as it is.
+        let _ = host.wake(entry.name().as_str()).await;
+    }
     let catalog = host.catalog();
     if let Some(tool) = catalog.find(name) {
         return Ok(Arc::clone(tool));

@@ -209,6 +209,7 @@ impl Conversation {
     async fn is_agreed(&mut self, question: &str) -> Result<bool, Closed> {
         let choices = self.dim("[y/N]");
         loop {
+            self.turn.forget();
             let answer = self.ask(&format!("{question} {choices} ")).await?;
             match answer.to_ascii_lowercase().as_str() {
                 "y" | "yes" => return Ok(true),

@@ -52,7 +52,7 @@ pub(crate) async fn run(
     let is_under_way = AtomicBool::new(false);
     let outcome = on_host(host, signals, context, async |host| {
         settle_tools(host, screen).await;
-        let tool = find_tool(host, entry, &args.tool)?;
+        let tool = find_tool(host, entry, &args.tool).await?;
         let arguments = fit(given, &Schema::read(&tool.definition.input_schema))?;
         let outcome = make(host, &tool, Value::Object(arguments), screen, &is_under_way).await;
         let output = outcome.map_err(|error| explain(error, &tool, context))?;

@@ -31,7 +31,7 @@ pub(crate) async fn run(
     let host = context.host_of(&servers, entries.clone());
     on_host(host, signals, context, async |host| {
         settle_tools(host, &context.screen).await;
-        let tool = find_tool(host, entry, &args.tool)?;
+        let tool = find_tool(host, entry, &args.tool).await?;
         context.screen.print(&render(&tool, &context.screen))?;
         Ok(Exit::Ok)
     })

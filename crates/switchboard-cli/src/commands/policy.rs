@@ -108,7 +108,7 @@ async fn ask_server(
     let host = context.host_of(servers, vec![entry.clone()]);
     on_host(host, signals, context, async |host| {
         settle_tools(host, &context.screen).await;
-        let tool = find_tool(host, entry, name)?;
+        let tool = find_tool(host, entry, name).await?;
         Ok(Known {
             tool: tool.id.clone(),
             annotations: tool.definition.annotations.clone(),

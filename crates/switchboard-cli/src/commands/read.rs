@@ -68,15 +68,14 @@ pub(crate) async fn run(
         match one_part(&result) {
             Some(part) if target.is_some() || is_for_pipe(context) => {
                 let bytes = bytes_of(part)?;
-                if part.blob.is_some()
-                    && let (_, Some(lie)) = FileType::of(&bytes, part.mime_type.as_deref())
-                {
-                    screen.say(&format!("note: {}", sanitize(&lie)));
+                let (mime_type, lie) = judged(part, &bytes);
+                if let Some(lie) = &lie {
+                    screen.say(&format!("note: {lie}"));
                 }
                 match target {
                     Some(path) => {
                         write_file(&path, &bytes, args.force)?;
-                        tell_written(part, path, context)?;
+                        tell_written(part, mime_type, path, lie.as_ref(), context)?;
                     }
                     None => print_bytes(&bytes)?,
                 }
@@ -265,7 +264,27 @@ fn write_file(path: &Path, bytes: &[u8], is_forced: bool) -> Result<(), Failure>
     })
 }
 
-fn tell_written(part: &ResourceBody, path: PathBuf, context: &Context) -> Result<(), Failure> {
+/// What a part is made of, and what was wrong with what its server says of that.
+fn judged(part: &ResourceBody, bytes: &[u8]) -> (Option<String>, Option<String>) {
+    if part.blob.is_none() {
+        return (part.mime_type.clone(), None);
+    }
+    match FileType::of(bytes, part.mime_type.as_deref()) {
+        (file_type, Some(lie)) => {
+            let lie = sanitize(&lie).into_owned();
+            (Some(file_type.mime_type().to_owned()), Some(lie))
+        }
+        (_, None) => (part.mime_type.clone(), None),
+    }
+}
+
+fn tell_written(
+    part: &ResourceBody,
+    mime_type: Option<String>,
+    path: PathBuf,
+    lie: Option<&String>,
+    context: &Context,
+) -> Result<(), Failure> {
     let screen = &context.screen;
     if !screen.is_json() {
         screen.say(&format!("written to {}", text::path(&path)));
@@ -273,11 +292,11 @@ fn tell_written(part: &ResourceBody, path: PathBuf, context: &Context) -> Result
     }
     let mut told = PresentedPart::default();
     told.uri.clone_from(&part.uri);
-    told.mime_type.clone_from(&part.mime_type);
+    told.mime_type = mime_type;
     told.blob_saved_to = Some(path);
     screen.print(&json::pretty(&Written {
         contents: &[told],
-        notes: &[],
+        notes: lie.map(std::slice::from_ref).unwrap_or_default(),
         whole: None,
     }))
 }

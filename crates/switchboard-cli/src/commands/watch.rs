@@ -6,7 +6,7 @@
 use serde_json::Value;
 use switchboard::reference;
 use switchboard::{
-    ConnectionStatus, Happened, Host, WatchEvent, WatchKind, WatchRequest, WatchTarget,
+    ConnectionStatus, Event, Happened, Host, WatchEvent, WatchKind, WatchRequest, WatchTarget,
 };
 use switchboard_config::ServerEntry;
 
@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::style::Paint;
 use crate::render::text::shell_word;
-use crate::render::{Screen, json};
+use crate::render::{Screen, json, text};
 use crate::schema::Schema;
 use crate::signals::Signals;
 use crate::trace::utc;
@@ -51,7 +51,7 @@ pub(crate) async fn run(
     let host = context.lasting_host_of(&servers, entries);
     let outcome = on_host(host.interaction(front), signals, context, async |host| {
         settle_tools(host, screen).await;
-        let request = request(host, entry, wanted, args)?;
+        let request = request(host, entry, wanted, args).await?;
         let watch = host.watch(request).await?;
         screen.say(&beginning(&watch));
         follow(host, args, screen).await
@@ -91,7 +91,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-fn request(
+async fn request(
     host: &Host,
     entry: &ServerEntry,
     wanted: Wanted<'_>,
@@ -108,7 +108,7 @@ fn request(
             let raw = tools.find(|tool| tool.id.tool.as_str() == name).cloned();
             let tool = match raw {
                 Some(tool) => tool,
-                None => find_tool(host, entry, &spelled(entry, name))?,
+                None => find_tool(host, entry, &spelled(entry, name)).await?,
             };
             let arguments = fit(given, &Schema::read(&tool.definition.input_schema))?;
             WatchRequest::poll_tool(server, tool.id.tool.clone(), Value::Object(arguments))
@@ -145,7 +145,17 @@ fn beginning(watch: &switchboard::Watch) -> String {
 /// Shows what is told, until it was often enough.
 async fn follow(host: &Host, args: &WatchArgs, screen: &Screen) -> Result<Exit, Failure> {
     let mut left = args.count;
-    while let Some(event) = host.next_watch_event().await {
+    let mut events = host.events();
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = host.next_watch_event() => event,
+            Some(event) = events.next() => {
+                tell_of_server(&event, screen);
+                continue;
+            }
+        };
+        let Some(event) = event else { break };
         if let Some(failure) = hopeless(host, &event) {
             return Err(failure);
         }
@@ -158,6 +168,22 @@ async fn follow(host: &Host, args: &WatchArgs, screen: &Screen) -> Result<Exit, 
         }
     }
     Err(Failure::interrupted())
+}
+
+/// Says that the server went away or is back: as long as it is away, nothing can be told.
+fn tell_of_server(event: &Event, screen: &Screen) {
+    if let Event::ServerChanged {
+        server,
+        status,
+        detail,
+    } = event
+    {
+        let why = detail.as_deref().map(|why| format!(": {why}"));
+        let why = why.unwrap_or_default();
+        screen.say(&text::one_line(&format!(
+            "server {server} is {status}{why}"
+        )));
+    }
 }
 
 /// What will not get better by waiting: rules do not change here, and what never worked will not.

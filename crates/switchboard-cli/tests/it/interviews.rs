@@ -293,19 +293,23 @@ async fn a_secret_is_warned_about_and_not_shown() {
             ("(not shown) > ", "hunter2\n"),
             ("2 of 2", ""),
             ("> ", "seen\n"),
-            ("1  password  ••••••••\n│    2  hint      seen\n", "s\n"),
+            ("1  password  ••••••••\n│    2  hint      seen\n", ""),
+            ("[c]ancel", "s\n"),
             // What must be given and is not: that is a no to all of it.
             ("all the same? [y/N] ", "\n"),
             ("was told no", ""),
             ("all the same? [y/N] ", "n\n"),
             ("> ", "h\n"),
-            ("1  password  –\n", "s\n"),
+            ("1  password  –\n", ""),
+            ("[c]ancel", "s\n"),
             // What the server proposed is no secret, and is seen before it is sent.
             ("all the same? [y/N] ", "n\n"),
-            ("1  pin  42\n", "s\n"),
+            ("1  pin  42\n", ""),
+            ("[c]ancel", "s\n"),
             ("all the same? [y/N] ", "y\n"),
             ("(not shown) [42] > ", "4711\n"),
-            ("1  pin  ••••••••\n", "s\n"),
+            ("1  pin  ••••••••\n", ""),
+            ("[c]ancel", "s\n"),
         ],
     );
     assert!(

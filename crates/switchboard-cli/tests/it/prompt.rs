@@ -143,8 +143,11 @@ async fn where_a_rule_asks_always_is_offered_only_where_it_would_help() {
     // What the command line wants to be asked about, no file settles.
     let words = ["call", "mcp__ant__echo", "message=hi", "--ask", "mcp__*"];
     let mut terminal = desk.at_terminal(&words);
-    terminal.wait_for("Call it? [y/N] ");
-    terminal.type_text("a\n");
+    // What is not offered is asked about again.
+    for answer in ["a\n", "perhaps\n", "\n"] {
+        terminal.wait_for_next("Call it? [y/N] ");
+        terminal.type_text(answer);
+    }
     assert_eq!(terminal.finish().0, Some(6));
 }
 
