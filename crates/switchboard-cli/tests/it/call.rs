@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use insta::assert_snapshot;
 use serde_json::json;
-use switchboard_testkit::{Script, Step, assert_no_process_left, read_record};
+use switchboard_testkit::{Sandbox, Script, Step, assert_no_process_left, read_record};
 
 use crate::support::{Desk, entry, polite};
 
@@ -290,4 +290,30 @@ async fn what_a_task_says_of_itself_is_shown() {
     assert!(screen.trim().ends_with("a cake"), "{screen:?}");
     let ran = desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await;
     assert!(ran.stderr.contains("progress 0: mixing"), "{ran}");
+}
+
+#[tokio::test]
+async fn what_a_dormant_server_did_not_list_the_last_time_is_looked_for_with_the_server() {
+    let sandbox = Sandbox::new();
+    let tool = json!({"name": "echo", "inputSchema": {"type": "object"}});
+    // The first one has less to offer than those after it. Its second answer comes too late.
+    let less = Step::once(
+        sandbox.root().join("first"),
+        [Step::Reply(json!({"tools": [tool]}))],
+    );
+    let script = Script::legacy()
+        .tool("echo")
+        .tool("pid")
+        .on("tools/list", [less, Step::Default]);
+    let desk = Desk::with([("ant", entry(script, json!({"lazy": true})))]);
+    assert!(!desk.run(&["tools"]).await.stdout.contains("mcp__ant__pid"));
+    let ran = desk.run(&["call", "mcp__ant__pid", "--yes"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let ran = desk.run(&["call", "mcp__ant__pit", "--yes"]).await;
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("did you mean mcp__ant__pid?"),
+        "{}",
+        ran.stderr
+    );
 }
