@@ -109,6 +109,14 @@ impl Terminal {
     }
 }
 
+impl Drop for Terminal {
+    /// A test that fails in the middle leaves no program behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Screen {
     fn follow(&self, mut terminal: File) {
         let mut bytes = [0; 4096];
