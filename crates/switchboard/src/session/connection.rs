@@ -132,11 +132,8 @@ impl Connection {
             kind: Kind::of(inquiry.method),
             ..Ask::plain(patience)
         };
-        self.request(ask, |id| {
-            let meta = self.peer.meta(None, None);
-            encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
-        })
-        .await
+        self.request(ask, |id| self.peer.inquiry_line(id, inquiry, round))
+            .await
     }
 
     pub(super) fn call_tool(
@@ -147,18 +144,7 @@ impl Connection {
             progress: call.progress.clone(),
             ..Ask::plain(call.patience)
         };
-        self.request(ask, move |id| {
-            let meta = self.peer.meta(Some(id), call.trace);
-            let task = self.peer.task_time(call);
-            encode::call_tool(
-                id,
-                call.errand.tool(),
-                call.arguments,
-                call.round,
-                task,
-                &meta,
-            )
-        })
+        self.request(ask, move |id| self.peer.call_line(id, call))
     }
 
     /// `server/discover`, asked before anything is known of the server.

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::changes::{Change, Changes};
 use super::inbound::{self, Inbound};
+use super::inquiry::Inquiry;
 use super::life::Life;
 use super::logs::{self, LogPace};
 use super::subscriptions::Subscriptions;
@@ -19,7 +20,7 @@ use super::{RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end}
 use crate::budget::Held;
 use crate::mcp::{Era, Progress, ProtocolVersion, ServerHello};
 use crate::telemetry::Direction;
-use crate::wire::encode::{Meta, TaskTime};
+use crate::wire::encode::{self, Meta, Round, TaskTime};
 use crate::wire::line::LetGo;
 use crate::wire::{Problem, RequestId, decode};
 
@@ -82,6 +83,25 @@ impl Peer {
 
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.hello.get().map(|hello| hello.version)
+    }
+
+    /// A call as it goes to the server.
+    pub(super) fn call_line(&self, id: u64, call: &ToolRequest<'_>) -> Vec<u8> {
+        let meta = self.meta(Some(id), call.trace);
+        let task = self.task_time(call);
+        let tool = call.errand.tool();
+        encode::call_tool(id, tool, call.arguments, call.round, task, &meta)
+    }
+
+    /// Any other question as it goes to the server.
+    pub(super) fn inquiry_line(
+        &self,
+        id: u64,
+        inquiry: &Inquiry<'_>,
+        round: Option<&Round>,
+    ) -> Vec<u8> {
+        let meta = self.meta(None, None);
+        encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
     }
 
     /// What requests carry along: who we are (modern), a token for progress, the trace.

@@ -133,8 +133,7 @@ impl EventStream {
         patience: Patience,
     ) -> Result<Answer, RequestError> {
         self.request(Kind::of(inquiry.method), patience, None, |id| {
-            let meta = self.peer.meta(None, None);
-            encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
+            self.peer.inquiry_line(id, inquiry, round)
         })
         .await
     }
@@ -144,16 +143,7 @@ impl EventStream {
         call: &ToolRequest<'_>,
     ) -> Result<Answer, RequestError> {
         self.request(Kind::Ordinary, call.patience, call.progress.clone(), |id| {
-            let meta = self.peer.meta(Some(id), call.trace);
-            let task = self.peer.task_time(call);
-            encode::call_tool(
-                id,
-                call.errand.tool(),
-                call.arguments,
-                call.round,
-                task,
-                &meta,
-            )
+            self.peer.call_line(id, call)
         })
         .await
     }

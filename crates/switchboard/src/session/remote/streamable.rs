@@ -216,8 +216,7 @@ impl Streamable {
             ..Topic::of(inquiry.method)
         };
         self.request(topic, patience, None, |id| {
-            let meta = self.peer.meta(None, None);
-            encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
+            self.peer.inquiry_line(id, inquiry, round)
         })
         .await
     }
@@ -289,16 +288,7 @@ impl Streamable {
             ..Topic::of("tools/call")
         };
         self.request(topic, call.patience, call.progress.clone(), |id| {
-            let meta = self.peer.meta(Some(id), call.trace);
-            let task = self.peer.task_time(call);
-            encode::call_tool(
-                id,
-                call.errand.tool(),
-                call.arguments,
-                call.round,
-                task,
-                &meta,
-            )
+            self.peer.call_line(id, call)
         })
         .await
     }
