@@ -228,11 +228,11 @@ impl Client {
 
     async fn try_on(
         &self,
-        mut connection: Connection,
+        connection: Connection,
         request: Request<Payload>,
     ) -> Result<Attempt, HttpError> {
-        let mut failure = match connection.sender.try_send_request(request).await {
-            Ok(response) => {
+        let mut failure = match connection.request(request).await {
+            Ok((response, connection)) => {
                 let (head, body) = response.into_parts();
                 let at = &self.route.at;
                 let body = Body::new(body, &head.headers, connection, &self.pool, at);

@@ -93,13 +93,13 @@ impl Body {
     pub(super) fn new(
         incoming: hyper::body::Incoming,
         headers: &HeaderMap,
-        connection: Connection,
+        connection: Option<Connection>,
         pool: &Arc<Pool>,
         at: &Arc<str>,
     ) -> Self {
         let mut body = Self {
             incoming,
-            connection: Some(connection),
+            connection,
             pool: Arc::downgrade(pool),
             kept_for: kept_for(headers),
             encoding: Encoding::of(headers),

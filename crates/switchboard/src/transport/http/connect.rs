@@ -117,7 +117,7 @@ impl Route {
             })?;
         // What goes wrong on it is told to whoever waits for an answer.
         let task = tasks.spawn(async move { drop(connection.await) });
-        Ok(Connection::new(sender, task.abort_handle()))
+        Ok(Connection::new(sender, task))
     }
 
     async fn connector(&self, tasks: &TaskTracker) -> Result<TlsConnector, HttpError> {

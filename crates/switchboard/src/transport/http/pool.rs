@@ -4,11 +4,15 @@
 //! Invariant: a connection is in here only if its last answer was read to the end; whoever drops
 //! one that is not closes it, and with it its task.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::SendRequest;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
@@ -25,13 +29,33 @@ const SETTLING: Duration = Duration::from_millis(20);
 
 /// A connection that is owned by whoever makes a request on it.
 pub(super) struct Connection {
-    pub(super) sender: SendRequest<Payload>,
-    task: AbortHandle,
+    sender: SendRequest<Payload>,
+    task: JoinHandle<()>,
 }
 
 impl Connection {
-    pub(super) fn new(sender: SendRequest<Payload>, task: AbortHandle) -> Self {
+    pub(super) fn new(sender: SendRequest<Payload>, task: JoinHandle<()>) -> Self {
         Self { sender, task }
+    }
+
+    /// Makes a request. With the head of the answer comes the connection, unless it has ended.
+    ///
+    /// A request that is handed over while the connection ends can stay in the channel between the
+    /// two, neither taken nor refused, until the channel's last sender is gone: an ended connection
+    /// is dropped therefore, while the wait for the answer goes on.
+    pub(super) async fn request(
+        mut self,
+        request: Request<Payload>,
+    ) -> Result<(Response<Incoming>, Option<Self>), TrySendError<Request<Payload>>> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        tokio::select! {
+            biased;
+            answered = &mut answer => Ok((answered?, Some(self))),
+            _ = &mut self.task => {
+                drop(self);
+                Ok((answer.await?, None))
+            }
+        }
     }
 }
 
