@@ -53,6 +53,7 @@ mod event;
 pub mod fuzzing;
 mod host;
 pub mod id;
+pub mod inprocess;
 mod interact;
 mod limits;
 pub mod mcp;
@@ -101,7 +102,7 @@ pub use server::status::{
 pub use session::Delivery;
 pub use telemetry::{Direction, WireTap};
 pub use template::{TemplateError, UriTemplate};
-pub use transport::memory::{LocalCall, LocalServer};
+pub use transport::memory::{Instance, LocalCall, LocalNotice, LocalServer, Reporter};
 pub use transport::{ByteStreams, Dial};
 pub use watch::{Happened, Watch, WatchError, WatchEvent, WatchKind, WatchRequest, WatchTarget};
 pub use wire::Problem;

@@ -36,7 +36,7 @@ use crate::transport::Dial;
 use crate::transport::children::{Care, Children};
 use crate::transport::environment::Variables;
 use crate::transport::guardian::Guardian;
-use crate::transport::memory::LocalServer;
+use crate::transport::memory::Instance;
 use crate::transport::orphans::Adoption;
 use crate::transport::proxy::AllowedOrigins;
 use crate::transport::tag::HostTag;
@@ -142,8 +142,8 @@ impl HostBuilder {
     }
 
     /// A server that lives in this process.
-    pub fn local_server(self, name: impl Into<String>, server: impl LocalServer) -> Self {
-        self.provided(name.into(), Endpoint::Local(Arc::new(server)))
+    pub fn local_server(self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
+        self.provided(name.into(), server.into().into())
     }
 
     /// A server at the other end of a stream of bytes.

@@ -29,6 +29,8 @@ impl ErrorObject {
     pub const INVALID_PARAMS: i64 = -32602;
     /// Something broke inside the server.
     pub const INTERNAL: i64 = -32603;
+    /// There is no such resource (until 2025-11-25).
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// The user has to visit an address before the request can be carried out (2025-11-25).
     pub const VISIT_REQUIRED: i64 = -32042;
     /// Headers and body disagree (modern era).

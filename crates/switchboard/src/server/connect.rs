@@ -34,7 +34,7 @@ use crate::session::{
 use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
 use crate::transport::http::{HttpClient, Target};
-use crate::transport::memory::LocalServer;
+use crate::transport::memory::{Instance, Kind, LocalServer};
 use crate::transport::process::{Exit, Process};
 use crate::transport::remote::RemoteEndpoint;
 use crate::transport::stderr::StderrTail;
@@ -55,6 +55,15 @@ pub(crate) enum Endpoint {
     NotProvided(String),
     /// An entry without consent, or without sense: there is nothing that could be opened.
     Withheld,
+}
+
+impl From<Instance> for Endpoint {
+    fn from(instance: Instance) -> Self {
+        match instance.0 {
+            Kind::Local(server) => Self::Local(server),
+            Kind::Stream(dial) => Self::Stream(dial),
+        }
+    }
 }
 
 impl Endpoint {

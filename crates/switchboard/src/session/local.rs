@@ -6,9 +6,7 @@ use futures_util::FutureExt;
 
 use super::life::Life;
 use super::{Delivery, RequestError, ToolRequest};
-use crate::mcp::{
-    CallToolResult, ErrorObject, ProtocolVersion, ServerCapabilities, ServerHello, Tool,
-};
+use crate::mcp::{CallToolResult, ErrorObject, ProtocolVersion, ServerHello, Tool};
 use crate::transport::memory::{LocalCall, LocalServer};
 use crate::wire::decode::Page;
 use std::sync::Arc;
@@ -16,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct LocalSession {
     server: Arc<dyn LocalServer>,
     hello: ServerHello,
-    life: Life,
+    life: Arc<Life>,
 }
 
 impl std::fmt::Debug for LocalSession {
@@ -32,16 +30,13 @@ impl LocalSession {
         let hello = ServerHello {
             version: ProtocolVersion::LATEST_MODERN,
             server_info: Some(server.implementation()),
-            capabilities: ServerCapabilities {
-                tools: true,
-                ..ServerCapabilities::default()
-            },
+            capabilities: server.capabilities(),
             instructions: server.instructions(),
         };
         Self {
             server,
             hello,
-            life: Life::new(),
+            life: Arc::new(Life::new()),
         }
     }
 

@@ -1,12 +1,21 @@
 //! Servers that live in this process.
 //!
-//! Minimal: tools only, described and called by hand. Typed servers come on top of this.
+//! What a host and the [adapter](crate::inprocess::Adapter) need of one, and nothing about how it is
+//! made: [`InProcessServer`](crate::InProcessServer) makes them from typed functions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
+use super::Dial;
 use crate::interact::BoxFuture;
-use crate::mcp::{CallToolResult, ErrorObject, Implementation, Progress, Tool};
+use crate::mcp::{
+    CallToolResult, ErrorObject, GetPromptResult, Implementation, Progress, Prompt,
+    ReadResourceResult, Resource, ResourceTemplate, ServerCapabilities, Tool,
+};
 use crate::session::{Life, ToolRequest};
 
 /// A server in this process. Its calls take the same way as any other server's: catalog, schema,
@@ -20,6 +29,14 @@ pub trait LocalServer: Send + Sync + 'static {
         None
     }
 
+    /// What it offers; tools alone unless it says otherwise.
+    fn capabilities(&self) -> ServerCapabilities {
+        ServerCapabilities {
+            tools: true,
+            ..ServerCapabilities::default()
+        }
+    }
+
     /// Its tools.
     fn tools(&self) -> Vec<Tool>;
 
@@ -29,6 +46,115 @@ pub trait LocalServer: Send + Sync + 'static {
         &'a self,
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>>;
+
+    /// Its resources.
+    fn resources(&self) -> Vec<Resource> {
+        Vec::new()
+    }
+
+    /// Addresses of resources that are made by filling something in.
+    fn resource_templates(&self) -> Vec<ResourceTemplate> {
+        Vec::new()
+    }
+
+    /// Reads a resource.
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
+        Box::pin(std::future::ready(Err(ErrorObject::new(
+            ErrorObject::RESOURCE_NOT_FOUND,
+            format!("there is no resource {uri}"),
+        ))))
+    }
+
+    /// Its prompts.
+    fn prompts(&self) -> Vec<Prompt> {
+        Vec::new()
+    }
+
+    /// Fills in a prompt.
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<GetPromptResult, ErrorObject>> {
+        let _ = arguments;
+        Box::pin(std::future::ready(Err(ErrorObject::new(
+            ErrorObject::INVALID_PARAMS,
+            format!("there is no prompt {name}"),
+        ))))
+    }
+
+    /// What it says by itself from now on. Whoever falls behind is told nothing of what it missed and
+    /// has to look for itself.
+    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+        None
+    }
+}
+
+impl<S: LocalServer + ?Sized> LocalServer for Arc<S> {
+    fn implementation(&self) -> Implementation {
+        (**self).implementation()
+    }
+
+    fn instructions(&self) -> Option<String> {
+        (**self).instructions()
+    }
+
+    fn capabilities(&self) -> ServerCapabilities {
+        (**self).capabilities()
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        (**self).tools()
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+        (**self).call(call)
+    }
+
+    fn resources(&self) -> Vec<Resource> {
+        (**self).resources()
+    }
+
+    fn resource_templates(&self) -> Vec<ResourceTemplate> {
+        (**self).resource_templates()
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
+        (**self).read(uri)
+    }
+
+    fn prompts(&self) -> Vec<Prompt> {
+        (**self).prompts()
+    }
+
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<GetPromptResult, ErrorObject>> {
+        (**self).prompt(name, arguments)
+    }
+
+    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+        (**self).notices()
+    }
+}
+
+/// What a server in this process says by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LocalNotice {
+    /// There are other tools than before.
+    ToolsChanged,
+    /// There are other resources or templates than before.
+    ResourcesChanged,
+    /// There are other prompts than before.
+    PromptsChanged,
+    /// The resource at this address has changed.
+    ResourceUpdated(Arc<str>),
 }
 
 /// One call of a tool in this process.
@@ -39,26 +165,113 @@ pub struct LocalCall<'a> {
     pub tool: &'a str,
     /// Its arguments.
     pub arguments: &'a Map<String, Value>,
+    /// What the caller added to the call (`_meta`).
+    pub meta: Map<String, Value>,
     progress: Option<mpsc::Sender<Progress>>,
-    life: &'a Life,
+    life: Option<&'a Arc<Life>>,
 }
 
 impl<'a> LocalCall<'a> {
-    pub(crate) fn new(request: &ToolRequest<'a>, life: &'a Life) -> Self {
+    pub(crate) fn new(request: &ToolRequest<'a>, life: &'a Arc<Life>) -> Self {
+        let mut meta = Map::new();
+        if let Some(trace) = request.trace {
+            meta.insert("traceparent".to_owned(), trace.into());
+        }
         Self {
             tool: request.errand.tool(),
             arguments: request.arguments,
+            meta,
             progress: request.progress.clone(),
-            life,
+            life: Some(life),
+        }
+    }
+
+    /// A call that came from elsewhere. Progress goes to whoever listens.
+    pub(crate) fn from_afar(
+        tool: &'a str,
+        arguments: &'a Map<String, Value>,
+        meta: Map<String, Value>,
+        progress: Option<mpsc::Sender<Progress>>,
+    ) -> Self {
+        Self {
+            tool,
+            arguments,
+            meta,
+            progress,
+            life: None,
         }
     }
 
     /// Says how far the call has come, which is a sign of life. Dropped silently when nobody listens
     /// or listens too slowly.
     pub fn report(&self, progress: Progress) {
-        self.life.touch();
-        if let Some(listener) = &self.progress {
-            let _ = listener.try_send(progress);
+        report(self.life, self.progress.as_ref(), progress);
+    }
+
+    /// The same, to be kept beyond this borrow.
+    pub fn reporter(&self) -> Reporter {
+        Reporter {
+            progress: self.progress.clone(),
+            life: self.life.cloned(),
         }
+    }
+}
+
+fn report(life: Option<&Arc<Life>>, to: Option<&mpsc::Sender<Progress>>, progress: Progress) {
+    if let Some(life) = life {
+        life.touch();
+    }
+    if let Some(listener) = to {
+        let _ = listener.try_send(progress);
+    }
+}
+
+/// Says how far a call has come.
+#[derive(Clone, Debug)]
+pub struct Reporter {
+    progress: Option<mpsc::Sender<Progress>>,
+    life: Option<Arc<Life>>,
+}
+
+impl Reporter {
+    /// Says how far the call has come, which is a sign of life. Dropped silently when nobody listens
+    /// or listens too slowly.
+    pub fn report(&self, progress: Progress) {
+        report(self.life.as_ref(), self.progress.as_ref(), progress);
+    }
+}
+
+/// A server of the embedding program: to be connected wherever it is wanted, as often as it is wanted.
+/// Whoever disconnects it lets go of it, and no more.
+#[derive(Clone)]
+pub struct Instance(pub(crate) Kind);
+
+#[derive(Clone)]
+pub(crate) enum Kind {
+    /// Called directly.
+    Local(Arc<dyn LocalServer>),
+    /// Spoken to in the protocol, over a stream of its own for each connection.
+    Stream(Arc<dyn Dial>),
+}
+
+impl Instance {
+    /// A server that speaks the protocol, with a stream of bytes for each connection.
+    pub fn stream(dial: impl Dial) -> Self {
+        Self(Kind::Stream(Arc::new(dial)))
+    }
+}
+
+impl<S: LocalServer> From<S> for Instance {
+    fn from(server: S) -> Self {
+        Self(Kind::Local(Arc::new(server)))
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.0 {
+            Kind::Local(_) => "Instance::Local",
+            Kind::Stream(_) => "Instance::Stream",
+        })
     }
 }
