@@ -7,6 +7,7 @@
 //! servers: all are started, then all are asked, then all are read.
 
 mod http;
+mod local;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -34,6 +35,7 @@ pub fn run(job: &Job, style: Style) -> Figures {
         Job::Calls(work) if work.over == Over::Http => http::calls(work),
         Job::Calls(work) => calls(work, style),
         Job::Connect { servers } => connect(*servers),
+        Job::Local { calls } => local::calls(&Work::local(*calls)),
         _ => panic!("no floor was written for this job"),
     }
 }

@@ -1,5 +1,5 @@
 //! Calls of a server in the client's own process. rmcp's client and server talk over a channel of
-//! typed messages; there is no floor, since by hand it would be a function call.
+//! typed messages; the floor is a function call whose arguments and result go through JSON text.
 
 use super::Wanted;
 use crate::clients::Client;
@@ -19,6 +19,9 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     let job = Job::Local { calls: CALLS };
     let mut samples = Samples::default();
     for _ in 0..REPEATS {
+        samples
+            .floor
+            .push(runner.run(Client::Floor, &job, Cores::One));
         samples
             .rmcp
             .push(runner.run(Client::Rmcp, &job, Cores::One));

@@ -1,37 +1,24 @@
-//! Calls of a server in the host's own process.
+//! Calls of a server in the host's own process: a typed function, through the whole pipeline.
 
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
-use switchboard::{BoxFuture, LocalCall, LocalServer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use switchboard::InProcessServer;
 
 use crate::job::{Figures, Work};
 
-struct Echo;
+#[derive(Deserialize, JsonSchema)]
+struct Arguments {
+    message: String,
+}
 
-impl LocalServer for Echo {
-    fn implementation(&self) -> Implementation {
-        Implementation::new("echo", "1")
-    }
-
-    fn tools(&self) -> Vec<Tool> {
-        let schema = serde_json::json!({
-            "type": "object",
-            "properties": { "message": { "type": "string" } },
-            "required": ["message"],
-        });
-        vec![Tool::new("echo", Json::from(&schema))]
-    }
-
-    fn call<'a>(
-        &'a self,
-        call: LocalCall<'a>,
-    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
-        let message = call.arguments.get("message").and_then(|it| it.as_str());
-        let answer = CallToolResult::text(message.unwrap_or_default());
-        Box::pin(std::future::ready(Ok(answer)))
-    }
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    message: String,
 }
 
 pub async fn calls(calls: usize) -> Figures {
-    let host = super::started(super::host().local_server("neutral", Echo)).await;
+    let echo = |Arguments { message }: Arguments| async move { Ok(Answer { message }) };
+    let server = InProcessServer::new("echo", "1").tool("echo", "Says it again", echo);
+    let host = super::started(super::host().local_server("neutral", server)).await;
     super::measured(host, &Work::local(calls)).await
 }
