@@ -1,5 +1,5 @@
-//! Reference servers and the official conformance suite, from the public package registries,
-//! installed once into a cache folder.
+//! Reference servers, the official conformance suite and the Claude CLI, from the public package
+//! registries, installed once into a cache folder.
 //!
 //! The folder is `$SWITCHBOARD_FIXTURES`, or `switchboard-fixtures` in the user's cache. In it:
 //! `node_modules/` and `venv/`. Each carries a stamp of the versions pinned here.
@@ -56,6 +56,8 @@ impl Registry {
                 ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
                 ("@modelcontextprotocol/server-memory", "2026.8.31"),
                 ("@modelcontextprotocol/conformance", "0.2.0-alpha.12"),
+                // For the Claude CLI, which lies in a package of its platform: 366 MB.
+                ("@anthropic-ai/claude-agent-sdk", "0.3.325"),
                 (NODE_PACKAGE, "22.23.3"),
             ],
             Self::PyPi => &[

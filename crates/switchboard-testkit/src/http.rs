@@ -32,6 +32,10 @@ pub use proxy::{FaultProxy, How, Link, Way};
 pub use raw::{RawServer, RawStep};
 pub use request::Seen;
 
+pub(crate) use answer::{Cut, Sender};
+pub(crate) use fault::Canned;
+pub(crate) use request::Receiver;
+
 use crate::engine::{Piece, notification_line};
 use crate::offer::Offer;
 use crate::script::{Script, Step};

@@ -6,6 +6,7 @@
 //! - [`Offer`] changes what a running one of these offers besides tools, and says who is subscribed.
 //! - [`http::HttpServer`] plays the same script on loopback, [`http::RawServer`] plays any bytes, and
 //!   [`http::FaultProxy`] breaks the connections to either.
+//! - [`messages::MessagesApi`] is a scripted model, and [`RealClaude`] the CLI that asks it.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
 //! - [`PeakMemory`] and [`cpu_time`] say what the test itself has cost.
 //! - [`rounds`] says how often a heavy check repeats itself.
@@ -32,10 +33,12 @@
 )]
 
 mod child;
+mod claude;
 mod cost;
 pub mod engine;
 pub mod http;
 mod memory;
+pub mod messages;
 mod offer;
 mod process;
 mod rounds;
@@ -44,6 +47,7 @@ mod script;
 mod terminal;
 
 pub use child::{count_lines, read_record, scripted_server};
+pub use claude::RealClaude;
 pub use cost::{PeakMemory, cpu_time};
 pub use memory::MemoryServer;
 pub use offer::Offer;

@@ -146,6 +146,18 @@ impl Sandbox {
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
     }
 
+    /// The variables that name the directories, for a program that [`Sandbox::command`] cannot start.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let variable = |(variable, name): (&str, &str)| {
+            let path = self.root.join(name);
+            let path = path
+                .to_str()
+                .expect("temporary directories have plain names");
+            (variable.to_owned(), path.to_owned())
+        };
+        DIRECTORIES.map(variable).to_vec()
+    }
+
     /// A command that runs in the project with the sandbox's environment and nothing else.
     #[expect(
         clippy::disallowed_methods,

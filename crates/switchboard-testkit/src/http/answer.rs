@@ -12,7 +12,7 @@ use crate::engine::{Piece, error_line};
 
 /// Nothing more can be sent: the client has gone, or the fault wants it so.
 #[derive(Debug)]
-pub(super) struct Cut;
+pub(crate) struct Cut;
 
 /// How the bytes of an answer go out.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub(super) enum Pace {
 
 /// Writes the answers of one connection.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     writer: OwnedWriteHalf,
     pub(super) pace: Pace,
     /// The status of the answer that is being sent.
@@ -37,7 +37,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(writer: OwnedWriteHalf) -> Self {
+    pub(crate) fn new(writer: OwnedWriteHalf) -> Self {
         Self {
             writer,
             pace: Pace::AtOnce,
@@ -45,7 +45,7 @@ impl Sender {
         }
     }
 
-    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Cut> {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Cut> {
         match self.pace {
             Pace::AtOnce => self.write(bytes).await,
             Pace::Drip { piece, pause } => {
@@ -69,19 +69,19 @@ impl Sender {
     }
 
     /// Nothing more is sent; the client may still send.
-    pub(super) async fn take_leave(&mut self) {
+    pub(crate) async fn take_leave(&mut self) {
         let _ = self.writer.shutdown().await;
     }
 
     /// The connection ends with a reset, once its reader is dropped too.
-    pub(super) fn reset(self) {
+    pub(crate) fn reset(self) {
         let _ = self.writer.as_ref().set_zero_linger();
         // Dropped, it would say a proper goodbye first.
         self.writer.forget();
     }
 
     /// A whole answer.
-    pub(super) async fn answer(&mut self, answer: &Canned) -> Result<(), Cut> {
+    pub(crate) async fn answer(&mut self, answer: &Canned) -> Result<(), Cut> {
         self.status = Some(answer.status);
         let mut bytes = head(answer.status, &answer.headers);
         if answer.status != 204 {
@@ -94,7 +94,7 @@ impl Sender {
     }
 
     /// The head of an answer that comes in chunks.
-    pub(super) async fn begin_chunks(
+    pub(crate) async fn begin_chunks(
         &mut self,
         content_type: &str,
         headers: &[(String, String)],
@@ -108,7 +108,7 @@ impl Sender {
         self.send(head.as_bytes()).await
     }
 
-    pub(super) async fn chunk(&mut self, bytes: &[u8]) -> Result<(), Cut> {
+    pub(crate) async fn chunk(&mut self, bytes: &[u8]) -> Result<(), Cut> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl Sender {
         self.send(&chunk).await
     }
 
-    pub(super) async fn end_chunks(&mut self) -> Result<(), Cut> {
+    pub(crate) async fn end_chunks(&mut self) -> Result<(), Cut> {
         self.send(b"0\r\n\r\n").await
     }
 }
@@ -159,7 +159,7 @@ fn reason(status: u16) -> &'static str {
 
 impl Canned {
     /// An answer without a body.
-    pub(super) fn bare(status: u16) -> Self {
+    pub(crate) fn bare(status: u16) -> Self {
         Self {
             status,
             headers: Vec::new(),
@@ -167,7 +167,7 @@ impl Canned {
         }
     }
 
-    pub(super) fn json(status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn json(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
             headers: Vec::new(),
@@ -177,11 +177,11 @@ impl Canned {
     }
 
     /// A refusal in the words of JSON-RPC.
-    pub(super) fn error(status: u16, id: &Value, code: i64, message: &str) -> Self {
+    pub(crate) fn error(status: u16, id: &Value, code: i64, message: &str) -> Self {
         Self::json(status, error_line(id, code, message, None))
     }
 
-    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }

@@ -42,7 +42,7 @@ pub(super) enum Deed {
 
 /// An answer of the test's choice.
 #[derive(Debug, Clone)]
-pub(super) struct Canned {
+pub(crate) struct Canned {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,

@@ -78,11 +78,11 @@ impl Seen {
     }
 
     /// How long the body is, if its length was announced.
-    pub(super) fn length(&self) -> Option<usize> {
+    pub(crate) fn length(&self) -> Option<usize> {
         self.header("content-length")?.trim().parse().ok()
     }
 
-    pub(super) fn is_chunked(&self) -> bool {
+    pub(crate) fn is_chunked(&self) -> bool {
         self.header("transfer-encoding")
             .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
     }
@@ -90,14 +90,14 @@ impl Seen {
 
 /// Reads the requests of one connection.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     reader: OwnedReadHalf,
     buffer: Vec<u8>,
     connection: usize,
 }
 
 impl Receiver {
-    pub(super) fn new(reader: OwnedReadHalf, connection: usize) -> Self {
+    pub(crate) fn new(reader: OwnedReadHalf, connection: usize) -> Self {
         Self {
             reader,
             buffer: Vec::new(),
@@ -106,14 +106,41 @@ impl Receiver {
     }
 
     /// Reads more; the new bytes. None at the end.
-    pub(super) async fn read_more(&mut self) -> io::Result<Option<&[u8]>> {
+    pub(crate) async fn read_more(&mut self) -> io::Result<Option<&[u8]>> {
         let before = self.buffer.len();
         let read = self.reader.read_buf(&mut self.buffer).await?;
         Ok((read > 0).then(|| self.buffer.get(before..).unwrap_or_default()))
     }
 
+    /// Reads one request to its end. None if the client has gone before.
+    pub(crate) async fn read_request(&mut self) -> io::Result<Option<Seen>> {
+        let mut seen = loop {
+            if let Some(seen) = self.take_head()? {
+                break seen;
+            }
+            if self.read_more().await?.is_none() {
+                return Ok(None);
+            }
+        };
+        let length = seen.length().unwrap_or(0);
+        while !seen.is_complete {
+            if !seen.is_chunked() {
+                self.take_body(&mut seen, length);
+                seen.is_complete = seen.body.len() == length;
+            } else if let Some(chunk) = self.take_chunk()? {
+                seen.is_complete = chunk.is_empty();
+                seen.body.extend(chunk);
+                continue;
+            }
+            if !seen.is_complete && self.read_more().await?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(seen))
+    }
+
     /// Takes a head off the front of what has been read, if it is all there.
-    pub(super) fn take_head(&mut self) -> io::Result<Option<Seen>> {
+    pub(crate) fn take_head(&mut self) -> io::Result<Option<Seen>> {
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Request::new(&mut headers);
         let status = parsed.parse(&self.buffer).map_err(io::Error::other)?;
@@ -144,14 +171,14 @@ impl Receiver {
     }
 
     /// Takes as much of the body as has been read, up to `most` bytes in all.
-    pub(super) fn take_body(&mut self, seen: &mut Seen, most: usize) {
+    pub(crate) fn take_body(&mut self, seen: &mut Seen, most: usize) {
         let wanted = most.saturating_sub(seen.body.len());
         let now = wanted.min(self.buffer.len());
         seen.body.extend(self.buffer.drain(..now));
     }
 
     /// Takes one chunk, if it is all there. The last one is empty.
-    pub(super) fn take_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn take_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let size = httparse::parse_chunk_size(&self.buffer)
             .map_err(|_| io::Error::other("not the size of a chunk"))?;
         let httparse::Status::Complete((begin, size)) = size else {
@@ -168,14 +195,14 @@ impl Receiver {
     }
 
     /// Waits until there is something of the next request, or the end.
-    pub(super) async fn stirs(&mut self) {
+    pub(crate) async fn stirs(&mut self) {
         if self.buffer.is_empty() {
             let _ = self.reader.peek(&mut [0]).await;
         }
     }
 
     /// Waits until the client has closed its end. Never comes back if it sends something instead.
-    pub(super) async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         let mut byte = [0];
         if let Ok(1..) = self.reader.peek(&mut byte).await {
             std::future::pending::<()>().await;
@@ -183,7 +210,7 @@ impl Receiver {
     }
 
     /// What has been read and not taken is of no interest.
-    pub(super) fn forget_buffer(&mut self) {
+    pub(crate) fn forget_buffer(&mut self) {
         self.buffer.clear();
     }
 }

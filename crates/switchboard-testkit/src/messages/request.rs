@@ -1,0 +1,123 @@
+//! What a client asks of a scripted model.
+
+use serde_json::Value;
+
+/// A request for a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRequest {
+    /// The body as it arrived.
+    pub body: Value,
+}
+
+/// What became of a tool use, as the model is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutcome {
+    /// The id of the tool use.
+    pub id: String,
+    /// The content: a text, or blocks.
+    pub content: Value,
+    /// Whether it is said to have failed.
+    pub is_error: bool,
+}
+
+impl ToolOutcome {
+    /// The texts of the content, joined.
+    pub fn text(&self) -> String {
+        match &self.content {
+            Value::String(text) => text.clone(),
+            content => texts(content),
+        }
+    }
+}
+
+impl ModelRequest {
+    /// The model that was asked for.
+    pub fn model(&self) -> &str {
+        self.text_at("model")
+    }
+
+    fn text_at(&self, key: &str) -> &str {
+        self.body
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    fn list(&self, key: &str) -> &[Value] {
+        let list = self.body.get(key).and_then(Value::as_array);
+        list.map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The conversation.
+    pub fn messages(&self) -> &[Value] {
+        self.list("messages")
+    }
+
+    /// The names of the tools that the model may use.
+    pub fn tools(&self) -> Vec<&str> {
+        let tools = self.list("tools").iter();
+        tools
+            .filter_map(|tool| tool.get("name")?.as_str())
+            .collect()
+    }
+
+    /// One of the tools.
+    pub fn tool(&self, name: &str) -> Option<&Value> {
+        let is_it = |tool: &&Value| tool.get("name").is_some_and(|found| found == name);
+        self.list("tools").iter().find(is_it)
+    }
+
+    /// What became of every tool use of the conversation, in order.
+    pub fn tool_results(&self) -> Vec<ToolOutcome> {
+        let blocks = |message: &Value| match message.get("content") {
+            Some(Value::Array(blocks)) => blocks.clone(),
+            _ => Vec::new(),
+        };
+        let all = self.messages().iter().flat_map(blocks);
+        all.filter_map(|block| outcome(&block)).collect()
+    }
+
+    /// What became of the last tool use.
+    pub fn last_tool_result(&self) -> ToolOutcome {
+        let last = self.tool_results().pop();
+        last.expect("the conversation has the result of a tool")
+    }
+
+    /// Every text of the conversation, the system's included.
+    pub fn all_text(&self) -> String {
+        let system = self.body.get("system").unwrap_or(&Value::Null);
+        let said = self.messages().iter().map(|message| message.get("content"));
+        let said = said.flatten().map(|content| match content {
+            Value::String(text) => text.clone(),
+            content => texts(content),
+        });
+        let mut parts = vec![match system {
+            Value::String(text) => text.clone(),
+            system => texts(system),
+        }];
+        parts.extend(said);
+        parts.join("\n")
+    }
+}
+
+fn outcome(block: &Value) -> Option<ToolOutcome> {
+    if block.get("type")? != "tool_result" {
+        return None;
+    }
+    Some(ToolOutcome {
+        id: block.get("tool_use_id")?.as_str()?.to_owned(),
+        content: block.get("content").cloned().unwrap_or_default(),
+        is_error: block.get("is_error") == Some(&Value::Bool(true)),
+    })
+}
+
+/// The texts of a list of blocks, joined.
+fn texts(blocks: &Value) -> String {
+    let blocks = blocks.as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |block: &Value| block.get("text")?.as_str().map(str::to_owned);
+    blocks
+        .iter()
+        .filter_map(text)
+        .collect::<Vec<_>>()
+        .join("\n")
+}

@@ -1,0 +1,110 @@
+//! Serves the connections of a scripted model.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::Shared;
+use super::request::ModelRequest;
+use super::turn::{self, Block, Turn};
+use crate::http::{Canned, Cut, Receiver, Seen, Sender};
+
+/// What becomes of a connection after an answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Keep,
+    Close,
+    Reset,
+}
+
+/// Accepts connections for ever. They end with the task that this runs in.
+pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((socket, _)) = listener.accept().await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        while connections.try_join_next().is_some() {}
+        connections.spawn(serve(Arc::clone(&shared), socket));
+    }
+}
+
+async fn serve(shared: Arc<Shared>, socket: TcpStream) {
+    let _ = socket.set_nodelay(true);
+    let (reader, writer) = socket.into_split();
+    let mut receiver = Receiver::new(reader, 0);
+    let mut sender = Sender::new(writer);
+    while let Ok(Some(seen)) = receiver.read_request().await {
+        match answer(&shared, &seen, &mut receiver, &mut sender).await {
+            Ok(Next::Keep) => {}
+            Ok(Next::Reset) => return sender.reset(),
+            Ok(Next::Close) | Err(Cut) => return,
+        }
+    }
+}
+
+async fn answer(
+    shared: &Shared,
+    seen: &Seen,
+    receiver: &mut Receiver,
+    sender: &mut Sender,
+) -> Result<Next, Cut> {
+    let path = seen.path.split('?').next().unwrap_or_default();
+    match (seen.method.as_str(), path) {
+        ("POST", "/v1/messages") => {
+            let turn = shared.next_turn(ModelRequest { body: seen.json() });
+            say(shared, &turn, seen, receiver, sender).await
+        }
+        ("POST", "/v1/messages/count_tokens") => {
+            let body = json!({"input_tokens": 10}).to_string();
+            sender.answer(&Canned::json(200, body)).await?;
+            Ok(Next::Keep)
+        }
+        _ => {
+            let body = turn::refusal(404, "there is nothing here").to_string();
+            sender.answer(&Canned::json(404, body)).await?;
+            Ok(Next::Keep)
+        }
+    }
+}
+
+async fn say(
+    shared: &Shared,
+    turn: &Turn,
+    seen: &Seen,
+    receiver: &mut Receiver,
+    sender: &mut Sender,
+) -> Result<Next, Cut> {
+    let blocks = match turn {
+        Turn::Message(blocks) => blocks.as_slice(),
+        Turn::Hang => &[],
+        Turn::Reset => return Ok(Next::Reset),
+        Turn::Refused { status, message } => {
+            let body = turn::refusal(*status, message).to_string();
+            sender.answer(&Canned::json(*status, body)).await?;
+            return Ok(Next::Keep);
+        }
+    };
+    sender.begin_chunks("text/event-stream", &[]).await?;
+    let request = ModelRequest { body: seen.json() };
+    let beginning = turn::beginning(shared.next_number(), request.model());
+    sender.chunk(&beginning).await?;
+    if *turn == Turn::Hang {
+        receiver.closed().await;
+        return Ok(Next::Close);
+    }
+    say_blocks(shared, blocks, sender).await?;
+    Ok(Next::Keep)
+}
+
+async fn say_blocks(shared: &Shared, blocks: &[Block], sender: &mut Sender) -> Result<(), Cut> {
+    for (index, block) in blocks.iter().enumerate() {
+        let events = turn::block(index, block, shared.next_number());
+        sender.chunk(&events).await?;
+    }
+    sender.chunk(&turn::end(blocks)).await?;
+    sender.end_chunks().await
+}

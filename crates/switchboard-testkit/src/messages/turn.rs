@@ -1,0 +1,147 @@
+//! What a scripted model says to one request, and how that is written as events.
+
+use serde_json::{Value, json};
+
+/// What a scripted model says to one request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    /// A message of these blocks. It ends for the tools if there is a tool use among them.
+    Message(Vec<Block>),
+    /// A refusal with a status of HTTP, in the words of the API.
+    Refused {
+        /// The status. 529 is "overloaded".
+        status: u16,
+        /// What is said of it.
+        message: String,
+    },
+    /// The beginning of a message, and nothing more until the client has gone.
+    Hang,
+    /// The connection ends with a reset before a byte was said.
+    Reset,
+}
+
+impl Turn {
+    /// A message of one text.
+    pub fn text(text: &str) -> Self {
+        Self::Message(vec![Block::text(text)])
+    }
+
+    /// A message that uses one tool.
+    pub fn tool(name: &str, input: Value) -> Self {
+        Self::Message(vec![Block::tool(name, input)])
+    }
+
+    /// A message of several blocks.
+    pub fn blocks(blocks: impl IntoIterator<Item = Block>) -> Self {
+        Self::Message(blocks.into_iter().collect())
+    }
+
+    /// A refusal, because there is too much to do.
+    pub fn overloaded() -> Self {
+        Self::refused(529, "Overloaded")
+    }
+
+    /// A refusal.
+    pub fn refused(status: u16, message: &str) -> Self {
+        Self::Refused {
+            status,
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// One block of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// Text.
+    Text(String),
+    /// The use of a tool. The server gives it an id of its own.
+    ToolUse {
+        /// The tool, as it is called in the request.
+        name: String,
+        /// Its arguments.
+        input: Value,
+    },
+}
+
+impl Block {
+    /// Text.
+    pub fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+
+    /// The use of a tool.
+    pub fn tool(name: &str, input: Value) -> Self {
+        Self::ToolUse {
+            name: name.to_owned(),
+            input,
+        }
+    }
+}
+
+/// The body of a refusal.
+pub(super) fn refusal(status: u16, message: &str) -> Value {
+    let kind = match status {
+        400 => "invalid_request_error",
+        401 => "authentication_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        _ => "api_error",
+    };
+    json!({"type": "error", "error": {"type": kind, "message": message}})
+}
+
+/// The first event of a message.
+pub(super) fn beginning(number: u64, model: &str) -> Vec<u8> {
+    event(&json!({"type": "message_start", "message": {
+        "id": format!("msg_{number:04}"), "type": "message", "role": "assistant", "model": model,
+        "content": [], "stop_reason": null, "stop_sequence": null,
+        "usage": {"input_tokens": 11, "output_tokens": 1},
+    }}))
+}
+
+/// The events of one block.
+pub(super) fn block(index: usize, block: &Block, number: u64) -> Vec<u8> {
+    let (start, delta) = match block {
+        Block::Text(text) => (
+            json!({"type": "text", "text": ""}),
+            json!({"type": "text_delta", "text": text}),
+        ),
+        Block::ToolUse { name, input } => (
+            json!({"type": "tool_use", "id": format!("toolu_{number:04}"), "name": name, "input": {}}),
+            json!({"type": "input_json_delta", "partial_json": input.to_string()}),
+        ),
+    };
+    [
+        json!({"type": "content_block_start", "index": index, "content_block": start}),
+        json!({"type": "content_block_delta", "index": index, "delta": delta}),
+        json!({"type": "content_block_stop", "index": index}),
+    ]
+    .iter()
+    .flat_map(event)
+    .collect()
+}
+
+/// The last events of a message.
+pub(super) fn end(blocks: &[Block]) -> Vec<u8> {
+    let uses_tool = |block: &Block| matches!(block, Block::ToolUse { .. });
+    let stop_reason = if blocks.iter().any(uses_tool) {
+        "tool_use"
+    } else {
+        "end_turn"
+    };
+    [
+        json!({"type": "message_delta", "usage": {"output_tokens": 20},
+            "delta": {"stop_reason": stop_reason, "stop_sequence": null}}),
+        json!({"type": "message_stop"}),
+    ]
+    .iter()
+    .flat_map(event)
+    .collect()
+}
+
+fn event(data: &Value) -> Vec<u8> {
+    let name = data.get("type").and_then(Value::as_str).unwrap_or_default();
+    format!("event: {name}\ndata: {data}\n\n").into_bytes()
+}

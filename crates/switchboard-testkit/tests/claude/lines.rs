@@ -1,0 +1,83 @@
+//! A program that speaks lines of JSON both ways.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+
+/// A CLI that starts on a busy machine takes its time.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+pub(crate) struct Talk {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Talk {
+    pub(crate) fn start(command: Command) -> Self {
+        let mut command = tokio::process::Command::from(command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self {
+            stdin: child.stdin.take(),
+            stdout,
+            child,
+        }
+    }
+
+    pub(crate) async fn send(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(line.as_bytes()).await.unwrap();
+    }
+
+    pub(crate) async fn ask(&mut self, id: &str, request: Value) {
+        self.send(&json!({"type": "control_request", "request_id": id, "request": request}))
+            .await;
+    }
+
+    pub(crate) async fn say(&mut self, text: &str) {
+        let message = json!({"role": "user", "content": text});
+        let line = json!({"type": "user", "session_id": "", "message": message, "parent_tool_use_id": null});
+        self.send(&line).await;
+    }
+
+    /// The next line; none at the end.
+    pub(crate) async fn next_line(&mut self) -> Option<String> {
+        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await;
+        line.expect("a line in time").unwrap()
+    }
+
+    /// Reads until a message is as wanted, and answers what is asked meanwhile as `serve` says.
+    pub(crate) async fn until(
+        &mut self,
+        mut serve: impl FnMut(&Value) -> Value,
+        is_it: impl Fn(&Value) -> bool,
+    ) -> Value {
+        loop {
+            let line = self.next_line().await.expect("another message");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["type"] == "control_request" {
+                let payload = serve(&message["request"]);
+                let response = json!({"subtype": "success", "request_id": message["request_id"], "response": payload});
+                self.send(&json!({"type": "control_response", "response": response}))
+                    .await;
+            }
+            if is_it(&message) {
+                return message;
+            }
+        }
+    }
+
+    /// Closes stdin, and waits for the end.
+    pub(crate) async fn finish(mut self) -> Option<i32> {
+        self.stdin = None;
+        while self.next_line().await.is_some() {}
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        status.expect("an end in time").unwrap().code()
+    }
+}

@@ -1,0 +1,12 @@
+//! The scripted model and the real CLI that asks it, spoken to by hand.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests: a failed step is a failed test"
+)]
+
+mod lines;
+mod model;
+mod real;
