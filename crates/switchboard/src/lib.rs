@@ -32,6 +32,7 @@
 //!
 //! | for | use |
 //! |---|---|
+//! | functions of the program as a server | [`InProcessServer`], [`HostBuilder::local_server`] |
 //! | tools of the program beside those of servers | [`Registry`], [`ToolExecutor`] |
 //! | resources, prompts, completions | [`Host::resources`], [`Host::read`], [`Host::prompts`], [`Host::fill_in`], [`Host::complete`] |
 //! | changes | [`Host::watch`], [`Host::drain_watch_events`], [`Host::next_watch_event`] |
@@ -85,6 +86,7 @@ pub use host::{
     Applied, AskError, Attachment, Completing, Host, HostBuilder, Offer, Offered, Readiness,
     ServerError, SetServersResult, StartError, memory_key,
 };
+pub use inprocess::{InProcessServer, ToolContext, ToolError, ToolResult};
 pub use interact::{
     Address, AddressWarning, BoxFuture, Choice, ContextWish, ElicitAnswer, ElicitMode, Elicitation,
     Field, FieldKind, Form, Interaction, Misfit, Nobody, Offers, PermissionAnswer,

@@ -30,7 +30,8 @@ impl Json {
         serde_json::from_str::<&RawValue>(text).map(|raw| Self::owned(raw.get()))
     }
 
-    fn owned(text: &str) -> Self {
+    /// Keeps a text that is known to be valid JSON.
+    pub(crate) fn owned(text: &str) -> Self {
         Self(Text::Owned(text.into()))
     }
 

@@ -266,6 +266,18 @@ impl Progress {
             skipped: 0,
         }
     }
+
+    /// Says how much there is to be done.
+    pub fn of(mut self, total: f64) -> Self {
+        self.total = Some(total);
+        self
+    }
+
+    /// Says what is being done.
+    pub fn message(mut self, text: impl Into<String>) -> Self {
+        self.message = Some(text.into());
+        self
+    }
 }
 
 #[expect(
