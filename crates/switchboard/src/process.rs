@@ -1,4 +1,5 @@
-//! No survivors: what a program can do on top of what a [`Host`](crate::Host) does by itself.
+//! No survivors: what a program can do on top of what a [`Host`](crate::Host) does by itself, and
+//! [programs](Program) of its own that are started and ended with the same care as servers.
 //!
 //! By itself a host starts each child as the leader of a process group and has the kernel kill it
 //! when the host dies. At a server's end the group goes, and so does what left the group and still
@@ -31,5 +32,7 @@
 
 pub use crate::transport::guardian::{Guardian, keep_watch};
 pub use crate::transport::orphans::Adoption;
+pub use crate::transport::process::Exit;
+pub use crate::transport::program::{NotStarted, Program, ProgramStreams, RunningProgram};
 pub use crate::transport::record::{HostRecord, InvalidRecord, Whereabouts, end_leftovers};
 pub use crate::transport::tag::{HostTag, InvalidTag};

@@ -15,6 +15,7 @@ pub(crate) mod orphans;
 pub(crate) mod outbox;
 pub(crate) mod process;
 mod procfs;
+pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod record;
 pub(crate) mod remote;

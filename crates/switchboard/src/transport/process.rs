@@ -209,7 +209,7 @@ impl Process {
 
     /// Sees the child off after its stdin was closed: waits, then SIGTERM, then SIGKILL, to the
     /// whole group, then to what left it. Nothing of it is left afterwards.
-    pub(crate) async fn shut_down(mut self, after_eof: Duration, after_term: Duration) {
+    pub(crate) async fn shut_down(mut self, after_eof: Duration, after_term: Duration) -> Exit {
         if timeout(after_eof, self.exited()).await.is_err() {
             self.ask_to_leave();
             if timeout(after_term, self.exited()).await.is_err() {
@@ -219,6 +219,7 @@ impl Process {
         }
         self.end_group().await;
         self.children.end_daemons(self.number).await;
+        Exit(self.exit)
     }
 
     /// The leader has left: what it left behind in its group goes too.
@@ -266,13 +267,21 @@ impl Drop for Process {
     }
 }
 
-/// How a child ended; unknown when it could not be waited for.
+/// How a program ended; unknown when it could not be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exit(Option<ExitStatus>);
+pub struct Exit(Option<ExitStatus>);
 
 impl Exit {
-    pub(crate) fn is_success(self) -> bool {
+    pub(crate) const UNKNOWN: Self = Self(None);
+
+    /// Whether it says that all went well.
+    pub fn is_success(self) -> bool {
         self.0.is_some_and(|status| status.success())
+    }
+
+    /// What it exited with, unless a signal ended it.
+    pub fn code(self) -> Option<i32> {
+        self.0.and_then(|status| status.code())
     }
 }
 
