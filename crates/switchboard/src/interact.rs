@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 use crate::call::{CallContext, Denial};
 use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{ErrorObject, ToolAnnotations};
-use crate::permission::Decision;
+use crate::permission::{Decision, Subject};
 
 /// A future behind a pointer, as the traits of this crate return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -185,6 +185,26 @@ pub struct PermissionQuestion<'a> {
     pub decision: &'a Decision,
     /// Who wants it.
     pub context: &'a CallContext,
+}
+
+impl<'a> PermissionQuestion<'a> {
+    /// A question about a tool that somebody else calls, asked as the host asks about its own. The
+    /// arguments are what would be sent.
+    pub fn new(
+        subject: &Subject<'a>,
+        arguments: &'a Map<String, Value>,
+        decision: &'a Decision,
+        context: &'a CallContext,
+    ) -> Self {
+        Self {
+            tool: subject.tool,
+            wire_name: subject.wire,
+            arguments,
+            annotations: subject.annotations,
+            decision,
+            context,
+        }
+    }
 }
 
 /// What the person said.

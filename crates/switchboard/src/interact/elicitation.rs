@@ -57,6 +57,16 @@ pub enum ElicitAnswer {
 }
 
 impl<'a> Elicitation<'a> {
+    /// Reads what a server asks by way of somebody else, if it asks for what is offered: the
+    /// parameters of `elicitation/create`.
+    pub fn parse(
+        server: &'a ServerName,
+        params: &Json,
+        offers: Offers,
+    ) -> Result<Self, ErrorObject> {
+        Self::read(server, params, offers, &Redactor::default())
+    }
+
     /// Reads what a server asks, if it asks for what it was offered. The secrets that it was given
     /// are masked, save in an address, which is shown as it is opened.
     pub(crate) fn read(
@@ -113,7 +123,7 @@ impl<'a> Elicitation<'a> {
 impl ElicitAnswer {
     /// What the server is told. An answer that does not fit is not sent: the question counts as
     /// closed.
-    pub(crate) fn into_result(self, mode: &ElicitMode, server: &ServerName) -> Value {
+    pub fn into_result(self, mode: &ElicitMode, server: &ServerName) -> Value {
         match (self, mode) {
             (Self::Accept(_), ElicitMode::Url(_)) => json!({"action": "accept"}),
             (Self::Accept(given), ElicitMode::Form(form)) => match form.complete(given) {
