@@ -14,13 +14,17 @@ use crate::script::Script;
 /// Cargo builds it for this crate's own tests only. The tests of another crate find the one that was
 /// built last, so `cargo build -p switchboard-testkit` goes before them.
 pub fn scripted_server() -> PathBuf {
+    find_program(&format!("scripted-server{EXE_SUFFIX}"))
+}
+
+/// A binary of this crate.
+pub(crate) fn find_program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
-    let name = format!("scripted-server{EXE_SUFFIX}");
     let places: Vec<_> = test.ancestors().skip(1).take(2).collect();
     let found = places
         .iter()
         .rev()
-        .map(|place| place.join(&name))
+        .map(|place| place.join(name))
         .find(|path| path.is_file());
     found.unwrap_or_else(|| {
         panic!("no {name} in {places:?}: run `cargo build -p switchboard-testkit` first")

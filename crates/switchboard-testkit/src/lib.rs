@@ -7,6 +7,7 @@
 //! - [`http::HttpServer`] plays the same script on loopback, [`http::RawServer`] plays any bytes, and
 //!   [`http::FaultProxy`] breaks the connections to either.
 //! - [`messages::MessagesApi`] is a scripted model, and [`RealClaude`] the CLI that asks it.
+//! - [`standin::StandIn`] is a stand-in for that CLI, played by a binary of this crate.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
 //! - [`PeakMemory`] and [`cpu_time`] say what the test itself has cost.
 //! - [`rounds`] says how often a heavy check repeats itself.
@@ -44,6 +45,7 @@ mod process;
 mod rounds;
 mod sandbox;
 mod script;
+pub mod standin;
 mod terminal;
 
 pub use child::{count_lines, read_record, scripted_server};

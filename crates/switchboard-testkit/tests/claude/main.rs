@@ -10,3 +10,4 @@
 mod lines;
 mod model;
 mod real;
+mod standin;
