@@ -59,6 +59,9 @@ mod server;
 mod shelf;
 mod tool;
 
+mod adapter;
+
+pub use self::adapter::Adapter;
 pub use crate::transport::memory::{Instance, LocalCall, LocalNotice, LocalServer, Reporter};
 pub use context::ToolContext;
 pub use error::{ToolError, ToolResult};

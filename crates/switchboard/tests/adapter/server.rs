@@ -1,0 +1,141 @@
+//! A server that is called directly, made by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use switchboard::mcp::{
+    CallToolResult, ErrorObject, GetPromptResult, Implementation, Json, Progress,
+    ReadResourceResult, ServerCapabilities, Tool,
+};
+use switchboard::{BoxFuture, Instance, LocalCall, LocalNotice, LocalServer};
+use tokio::sync::broadcast;
+
+/// How many notices are kept for those who are slow.
+const NOTICES: usize = 16;
+
+pub struct Workshop {
+    /// How many calls run in this moment.
+    pub running: Arc<AtomicUsize>,
+    pub notices: broadcast::Sender<LocalNotice>,
+}
+
+impl Workshop {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            running: Arc::default(),
+            notices: broadcast::channel(NOTICES).0,
+        })
+    }
+
+    pub fn instance(self: &Arc<Self>) -> Instance {
+        Instance::from(Arc::clone(self))
+    }
+
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::SeqCst)
+    }
+}
+
+struct Running(Arc<AtomicUsize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl LocalServer for Workshop {
+    fn implementation(&self) -> Implementation {
+        Implementation::new("workshop", "1.0")
+    }
+
+    fn instructions(&self) -> Option<String> {
+        Some("Mind the machines.".to_owned())
+    }
+
+    fn capabilities(&self) -> ServerCapabilities {
+        let mut offers = ServerCapabilities::default();
+        offers.tools = true;
+        offers.tools_list_changed = true;
+        offers.resources = true;
+        offers.resources_subscribe = true;
+        offers.prompts = true;
+        offers
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        let schema = json!({
+            "type": "object",
+            "properties": {"zeal": {"type": "number"}, "a": {"type": "number"}},
+            "required": ["a"],
+        });
+        let any = || Json::from(&json!({"type": "object"}));
+        let mut double = Tool::new("double", Json::from(&schema)).description("Doubles a number");
+        double.meta = Some(Json::from(&json!({"anthropic/alwaysLoad": true})));
+        double.output_schema = Some(any());
+        let others = ["wait", "hang", "panic", "count", "refuse", "meta"];
+        let others = others.map(|name| Tool::new(name, any()));
+        std::iter::once(double).chain(others).collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+        Box::pin(async move {
+            self.running.fetch_add(1, Ordering::SeqCst);
+            let _running = Running(Arc::clone(&self.running));
+            match call.tool {
+                "double" => Ok(CallToolResult::text(
+                    (call.arguments["a"].as_f64().unwrap() * 2.0).to_string(),
+                )),
+                "wait" => {
+                    let millis = call.arguments["millis"].as_u64().unwrap();
+                    tokio::time::sleep(Duration::from_millis(millis)).await;
+                    Ok(CallToolResult::text(millis.to_string()))
+                }
+                "hang" => std::future::pending().await,
+                "count" => {
+                    for step in 1..=3 {
+                        call.report(Progress::new(f64::from(step)));
+                        tokio::task::yield_now().await;
+                    }
+                    Ok(CallToolResult::text("counted"))
+                }
+                "refuse" => Err(ErrorObject::new(-32000, "not today")),
+                "meta" => Ok(CallToolResult::text(json!(call.meta).to_string())),
+                other => panic!("{other}"),
+            }
+        })
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
+        Box::pin(async move {
+            match uri {
+                "shop://empty" => Ok(ReadResourceResult::default()),
+                "shop://hang" => std::future::pending().await,
+                _ => Err(ErrorObject::new(
+                    ErrorObject::RESOURCE_NOT_FOUND,
+                    format!("there is no resource {uri}"),
+                )),
+            }
+        })
+    }
+
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<GetPromptResult, ErrorObject>> {
+        let mut result = GetPromptResult::default();
+        result.description = Some(format!("{name} {arguments:?}"));
+        Box::pin(std::future::ready(Ok(result)))
+    }
+
+    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+        Some(self.notices.subscribe())
+    }
+}
