@@ -4,6 +4,8 @@
 //! Invariant: what nobody is there to answer, or nobody offered to answer, is declined; questions of
 //! one server are asked one at a time.
 
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;

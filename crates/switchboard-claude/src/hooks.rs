@@ -16,6 +16,8 @@
 //! ```
 
 mod output;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -244,16 +246,9 @@ impl Hooks {
     pub(crate) fn declared(&self) -> Option<Value> {
         let mut declared: Map<String, Value> = Map::new();
         for (place, hook) in self.registered.iter().enumerate() {
-            let mut entry = json!({
-                "matcher": hook.matcher.tools,
-                "hookCallbackIds": [format!("{PREFIX}{place}")],
-            });
-            if let Some(timeout) = hook.matcher.timeout {
-                entry["timeout"] = timeout.as_secs().max(1).into();
-            }
             let event = declared.entry(hook.event.as_str());
             if let Value::Array(entries) = event.or_insert_with(|| json!([])) {
-                entries.push(entry);
+                entries.push(hook.declared(place));
             }
         }
         (!declared.is_empty()).then_some(Value::Object(declared))
@@ -278,6 +273,20 @@ impl Hooks {
     fn find(&self, id: &str) -> Option<&Registered> {
         let place = id.strip_prefix(PREFIX)?.parse::<usize>().ok()?;
         self.registered.get(place)
+    }
+}
+
+impl Registered {
+    fn declared(&self, place: usize) -> Value {
+        let id = format!("{PREFIX}{place}");
+        match self.matcher.timeout {
+            None => json!({"matcher": self.matcher.tools, "hookCallbackIds": [id]}),
+            Some(timeout) => json!({
+                "matcher": self.matcher.tools,
+                "hookCallbackIds": [id],
+                "timeout": timeout.as_secs().max(1),
+            }),
+        }
     }
 }
 

@@ -19,6 +19,8 @@
 
 mod arguments;
 mod initialize;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::collections::BTreeMap;

@@ -7,6 +7,8 @@
 //! Invariant: nothing is allowed that nobody allowed. A callback that panics has said no.
 
 mod reply;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;

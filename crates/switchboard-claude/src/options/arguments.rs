@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 use tempfile::TempPath;
 
-use super::words::{ALL_SERVERS, SettingSource, tools_of};
+use super::words::{ALL_SERVERS, PermissionMode, SettingSource, tools_of};
 use super::{Options, SystemPrompt};
 
 /// A longer prompt goes through a file: the system takes no argument of more than 128 KiB.
@@ -124,7 +124,7 @@ impl Options {
             line.pair("--permission-prompt-tool", "stdio");
         }
         let mode = self.permission_mode.as_ref();
-        line.option("--permission-mode", mode.map(|mode| mode.as_str()));
+        line.option("--permission-mode", mode.map(PermissionMode::as_str));
     }
 
     fn add_session(&self, line: &mut CommandLine) -> io::Result<()> {
@@ -153,7 +153,7 @@ impl Options {
                 .iter()
                 .map(|source| SettingSource::as_str(*source))
                 .collect();
-            line.joined("--setting-sources", &sources.join(","));
+            line.joined("--setting-sources", sources.join(","));
         }
         for folder in &self.add_dirs {
             line.pair("--add-dir", folder);

@@ -73,25 +73,27 @@ impl PermissionResult {
 
     /// As the CLI wants it, which is told the input in any case.
     pub(super) fn into_reply(self, input: Map<String, Value>) -> Value {
+        let mut reply = Map::new();
+        let mut put = |key: &str, value: Value| reply.insert(key.to_owned(), value);
         match self {
             Self::Allow {
                 updated_input,
                 updated_permissions,
             } => {
-                let input = updated_input.unwrap_or(input);
-                let mut reply = json!({"behavior": "allow", "updatedInput": input});
+                put("behavior", json!("allow"));
+                put("updatedInput", updated_input.unwrap_or(input).into());
                 if !updated_permissions.is_empty() {
-                    reply["updatedPermissions"] = Value::Array(updated_permissions);
+                    put("updatedPermissions", updated_permissions.into());
                 }
-                reply
             }
             Self::Deny { message, interrupt } => {
-                let mut reply = json!({"behavior": "deny", "message": message});
+                put("behavior", json!("deny"));
+                put("message", message.into());
                 if interrupt {
-                    reply["interrupt"] = json!(true);
+                    put("interrupt", json!(true));
                 }
-                reply
             }
         }
+        Value::Object(reply)
     }
 }

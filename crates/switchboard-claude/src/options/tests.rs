@@ -1,0 +1,343 @@
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use switchboard::Nobody;
+use switchboard::inprocess::InProcessServer;
+use switchboard::permission::{Action, Rule};
+
+use super::*;
+use crate::{HookEvent, HookMatcher, HookOutput};
+
+fn arguments(options: &Options) -> Vec<String> {
+    let line = options.command_line().unwrap();
+    let arguments = line.arguments.iter();
+    arguments
+        .map(|argument| argument.to_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The values of a flag.
+fn values(options: &Options, flag: &str) -> Vec<String> {
+    let all = arguments(options);
+    let pairs = all.iter().zip(all.iter().skip(1));
+    let pairs = pairs.filter(|(before, _)| *before == flag);
+    pairs.map(|(_, value)| value.clone()).collect()
+}
+
+fn calculator() -> InProcessServer {
+    InProcessServer::new("calculator", "1.0")
+}
+
+#[test]
+fn without_options_the_cli_is_told_nothing_but_how_to_speak() {
+    assert_eq!(
+        arguments(&Options::new()),
+        [
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--system-prompt",
+            "",
+            "--strict-mcp-config",
+            "--input-format",
+            "stream-json",
+        ]
+    );
+    let initialize = Options::new().initialize(Map::new());
+    assert_eq!(initialize, json!({"subtype": "initialize", "hooks": null}));
+    assert!(!Options::new().is_bidirectional());
+}
+
+#[test]
+fn every_option_is_said_to_the_cli() {
+    let options = Options::new()
+        .append_system_prompt("be brief")
+        .tools(["Read", "Bash"])
+        .allowed_tools(["Read"])
+        .allowed_tools(["mcp__calc__add"])
+        .disallowed_tools(["Bash(rm:*)"])
+        .max_turns(3)
+        .max_budget_usd(0.5)
+        .model("opus")
+        .fallback_model("sonnet")
+        .json_schema(json!({"type": "object"}))
+        .include_partial_messages(true)
+        .permission_mode(PermissionMode::AcceptEdits)
+        .continue_conversation(true)
+        .resume("r-1")
+        .session_id("s-1")
+        .fork_session(true)
+        .settings("/etc/settings.json")
+        .setting_sources([SettingSource::User, SettingSource::Local])
+        .add_dir("/a")
+        .add_dir("/b")
+        .strict_mcp_config(false)
+        .extra_arg("debug", None)
+        .extra_arg("effort", Some("high"));
+    assert_eq!(
+        arguments(&options),
+        [
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--append-system-prompt",
+            "be brief",
+            "--tools",
+            "Read,Bash",
+            "--allowedTools",
+            "Read,mcp__calc__add",
+            "--disallowedTools",
+            "Bash(rm:*)",
+            "--max-turns",
+            "3",
+            "--max-budget-usd",
+            "0.5",
+            "--model",
+            "opus",
+            "--fallback-model",
+            "sonnet",
+            "--json-schema",
+            r#"{"type":"object"}"#,
+            "--include-partial-messages",
+            "--permission-mode",
+            "acceptEdits",
+            "--continue",
+            "--resume=r-1",
+            "--session-id=s-1",
+            "--fork-session",
+            "--settings",
+            "/etc/settings.json",
+            "--setting-sources=user,local",
+            "--add-dir",
+            "/a",
+            "--add-dir",
+            "/b",
+            "--debug",
+            "--effort",
+            "high",
+            "--input-format",
+            "stream-json",
+        ]
+    );
+}
+
+#[test]
+fn a_value_is_never_taken_for_a_flag() {
+    let options = Options::new()
+        .system_prompt("--dangerously-skip-permissions")
+        .model("-x")
+        .resume("--help")
+        .add_dir("-folder")
+        .setting_sources([]);
+    let all = arguments(&options);
+    for expected in [
+        "--system-prompt=--dangerously-skip-permissions",
+        "--model=-x",
+        "--resume=--help",
+        "--add-dir=-folder",
+        "--setting-sources=",
+    ] {
+        assert!(
+            all.iter().any(|argument| argument == expected),
+            "{expected}: {all:?}"
+        );
+    }
+}
+
+#[test]
+fn the_system_prompt_is_ours_or_the_clis_own() {
+    let own = Options::new().claude_code_system_prompt();
+    assert!(
+        !arguments(&own)
+            .iter()
+            .any(|argument| argument.contains("system-prompt"))
+    );
+    assert_eq!(
+        values(&Options::new().system_prompt("x"), "--system-prompt"),
+        ["x"]
+    );
+    assert_eq!(values(&Options::new().tools([""; 0]), "--tools"), [""]);
+}
+
+#[test]
+fn a_prompt_as_long_as_a_book_goes_through_a_file() {
+    let book = "word ".repeat(100_000);
+    let line = Options::new().system_prompt(&book).command_line().unwrap();
+    let place = line
+        .arguments
+        .iter()
+        .position(|argument| argument == "--system-prompt-file");
+    let file = &line.arguments[place.unwrap() + 1];
+    assert_eq!(fs::read_to_string(file).unwrap(), book);
+}
+
+#[test]
+fn all_mcp_tools_are_those_of_each_server() {
+    let options = Options::new()
+        .sdk_server("my calc.v1", calculator())
+        .mcp_server("files", McpServerConfig::stdio("files", [""; 0]))
+        .allowed_tools(["Read", "mcp__*"])
+        .disallowed_tools(["mcp__*"]);
+    assert_eq!(
+        values(&options, "--allowedTools"),
+        ["Read,mcp__my_calc_v1,mcp__files"]
+    );
+    assert_eq!(
+        values(&options, "--disallowedTools"),
+        ["mcp__my_calc_v1,mcp__files,mcp__*"]
+    );
+    let none = Options::new().allowed_tools(["mcp__*"]);
+    assert!(values(&none, "--allowedTools").is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn what_may_be_secret_goes_through_files_that_only_this_user_can_read() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let server = McpServerConfig::http("https://example.com/mcp").header("X-Key", "hidden-key");
+    let options = Options::new()
+        .mcp_server("web", server)
+        .sdk_server("calc", calculator())
+        .settings(r#"{"env": {"TOKEN": "hidden-token"}}"#)
+        .env("ANTHROPIC_API_KEY", "hidden-variable");
+    let line = options.command_line().unwrap();
+    assert!(!format!("{line:?}{options:?}").contains("hidden"));
+
+    let after = |flag: &str| {
+        let place = line.arguments.iter().position(|argument| argument == flag);
+        PathBuf::from(&line.arguments[place.unwrap() + 1])
+    };
+    let (servers, settings) = (after("--mcp-config"), after("--settings"));
+    for file in [&servers, &settings] {
+        let mode = fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let entries: Value = serde_json::from_slice(&fs::read(&servers).unwrap()).unwrap();
+    assert_eq!(
+        entries,
+        json!({"mcpServers": {"web":
+            {"type": "http", "url": "https://example.com/mcp", "headers": {"X-Key": "hidden-key"}}}})
+    );
+    drop(line);
+    assert!(!servers.exists() && !settings.exists());
+}
+
+#[test]
+fn servers_of_this_program_are_declared_with_their_time_and_their_manifests() {
+    let slow = McpServerConfig::sdk(calculator()).timeout(Duration::from_secs(90));
+    let options = Options::new()
+        .call_timeout(Duration::from_secs(20))
+        .sdk_server("calc", calculator())
+        .mcp_server("slow", slow)
+        .mcp_server("files", McpServerConfig::stdio("files", [""; 0]));
+    let manifests = Map::from_iter([("calc".to_owned(), json!({"initializeResult": {}}))]);
+    let request = options.initialize(manifests);
+    assert_eq!(
+        request,
+        json!({
+            "subtype": "initialize",
+            "hooks": null,
+            "sdkMcpServers": ["calc", "slow"],
+            "sdkMcpServerConfigs": {"calc": {"timeout": 25000}, "slow": {"timeout": 90000}},
+            "sdkMcpServerManifests": {"calc": {"initializeResult": {}}},
+        })
+    );
+    let names: Vec<_> = options
+        .sdk_servers()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names, ["calc", "slow"]);
+    assert!(options.is_bidirectional());
+}
+
+#[test]
+fn hooks_and_agents_are_declared_at_the_beginning() {
+    let hooks = Hooks::new().on(HookEvent::Stop, HookMatcher::all(), |_| async {
+        HookOutput::none()
+    });
+    let options = Options::new()
+        .hooks(hooks)
+        .agent("tester", json!({"description": "tests"}));
+    assert!(options.is_bidirectional());
+    assert_eq!(
+        options.initialize(Map::new()),
+        json!({
+            "subtype": "initialize",
+            "hooks": {"Stop": [{"matcher": null, "hookCallbackIds": ["hook_0"]}]},
+            "agents": {"tester": {"description": "tests"}},
+        })
+    );
+}
+
+#[test]
+fn the_cli_asks_us_where_somebody_can_answer() {
+    let rule = Rule::new(Action::Deny, "Bash").unwrap();
+    for (options, asks) in [
+        (Options::new(), false),
+        (Options::new().rules([rule]), true),
+        (Options::new().interaction(Nobody), true),
+        (
+            Options::new().can_use_tool(|_| async { PermissionResult::allow() }),
+            true,
+        ),
+    ] {
+        let asked = values(&options, "--permission-prompt-tool");
+        assert_eq!(asked, if asks { vec!["stdio"] } else { vec![] });
+        assert_eq!(options.is_bidirectional(), asks);
+    }
+}
+
+#[test]
+fn the_environment_says_who_we_are_unless_the_program_says_otherwise() {
+    let options = Options::new()
+        .cwd("/work")
+        .env("CLAUDE_CODE_ENTRYPOINT", "mine")
+        .env("TOKEN", "t");
+    let environment = options.environment();
+    let environment: Vec<_> = environment
+        .iter()
+        .map(|(name, value)| (name.to_str().unwrap(), value.to_str().unwrap()))
+        .collect();
+    assert_eq!(
+        environment,
+        [
+            ("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1"),
+            ("PWD", "/work"),
+            ("CLAUDE_CODE_ENTRYPOINT", "mine"),
+            ("TOKEN", "t"),
+        ]
+    );
+}
+
+#[test]
+fn a_server_that_is_named_again_replaces_the_first() {
+    let options = Options::new()
+        .mcp_server("x", McpServerConfig::stdio("one", [""; 0]))
+        .sdk_server("x", calculator());
+    assert_eq!(options.servers().len(), 1);
+    assert_eq!(options.sdk_servers().len(), 1);
+    assert!(values(&options, "--mcp-config").is_empty());
+}
+
+#[test]
+fn modes_are_spelled_as_the_cli_spells_them() {
+    for text in [
+        "default",
+        "acceptEdits",
+        "plan",
+        "bypassPermissions",
+        "dontAsk",
+        "auto",
+        "new",
+    ] {
+        let mode = PermissionMode::from(text);
+        assert_eq!(mode.to_string(), text);
+        assert_eq!(
+            mode == PermissionMode::Other(text.to_owned()),
+            text == "new"
+        );
+    }
+}
