@@ -20,6 +20,7 @@ mod output;
 mod tests;
 
 use std::fmt;
+use std::future::ready;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,7 @@ use switchboard::mcp::Json;
 pub use output::HookOutput;
 
 use crate::fields::Fields;
+use crate::permission::{Objection, Permissions};
 
 type Callback = Arc<dyn Fn(HookInput) -> BoxFuture<'static, HookOutput> + Send + Sync>;
 
@@ -209,6 +211,8 @@ pub struct Hooks {
 struct Registered {
     event: HookEvent,
     matcher: HookMatcher,
+    /// Whether what it is about is stopped if the hook cannot answer.
+    fails_closed: bool,
     callback: Callback,
 }
 
@@ -233,7 +237,28 @@ impl Hooks {
         self.registered.push(Registered {
             event,
             matcher: matcher.into(),
+            fails_closed: false,
             callback: Arc::new(move |input| Box::pin(callback(input))),
+        });
+        self
+    }
+
+    /// Gives rules a say before every use of a tool, since the CLI asks about some of them only.
+    pub(crate) fn guarded(mut self, permissions: Permissions) -> Self {
+        let permissions = Arc::new(permissions);
+        self.registered.push(Registered {
+            event: HookEvent::PreToolUse,
+            matcher: HookMatcher::all(),
+            fails_closed: true,
+            callback: Arc::new(move |input| {
+                let tool = input.tool_name.unwrap_or_default();
+                let objection = permissions.objection(&tool, input.server, &input.tool_input);
+                Box::pin(ready(match objection {
+                    Objection::None => HookOutput::none(),
+                    Objection::ToBeAsked(why) => HookOutput::ask(why),
+                    Objection::Denied(why) => HookOutput::deny(why),
+                }))
+            }),
         });
         self
     }
@@ -278,15 +303,17 @@ impl Hooks {
 
 impl Registered {
     fn declared(&self, place: usize) -> Value {
-        let id = format!("{PREFIX}{place}");
-        match self.matcher.timeout {
-            None => json!({"matcher": self.matcher.tools, "hookCallbackIds": [id]}),
-            Some(timeout) => json!({
-                "matcher": self.matcher.tools,
-                "hookCallbackIds": [id],
-                "timeout": timeout.as_secs().max(1),
-            }),
+        let mut entry = Map::new();
+        let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
+        put("matcher", json!(self.matcher.tools));
+        put("hookCallbackIds", json!([format!("{PREFIX}{place}")]));
+        if let Some(timeout) = self.matcher.timeout {
+            put("timeout", timeout.as_secs().max(1).into());
         }
+        if self.fails_closed {
+            put("onFailure", json!("block"));
+        }
+        Value::Object(entry)
     }
 }
 

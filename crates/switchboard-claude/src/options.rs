@@ -225,9 +225,21 @@ impl Options {
         self
     }
 
-    /// Adds rules for what the CLI would ask about. They are read first: an allow or a deny is the
-    /// answer, and only what is left is asked about. MCP tools go by the name of their server as it was
-    /// given here, built-in ones by their own (`Bash`).
+    /// Adds rules. They are read first: an allow or a deny is the answer, and only what is left is
+    /// asked about. What denies or wants to be asked holds for every use of a tool, also for those that
+    /// the CLI would not have asked about (`Read`, [`Options::allowed_tools`]). MCP tools go by the name
+    /// of their server as it was given here, built-in ones by their own (`Bash`).
+    ///
+    /// ```
+    /// use switchboard::permission::{Action, Rule};
+    /// use switchboard_claude::Options;
+    ///
+    /// let options = Options::new().allowed_tools(["mcp__files"]).rules([
+    ///     Rule::new(Action::Deny, "mcp__files__delete_*")?,
+    ///     Rule::new(Action::Ask, "mcp__files__write_*")?,
+    /// ]);
+    /// # Ok::<(), switchboard::permission::InvalidPattern>(())
+    /// ```
     pub fn rules(mut self, rules: impl IntoIterator<Item = Rule>) -> Self {
         self.rules.extend(rules);
         self
@@ -466,8 +478,14 @@ impl Options {
         self.interaction.clone()
     }
 
+    /// The program's hooks, and the one by which rules hold whatever the CLI would ask about.
     pub(crate) fn hooked(&self) -> Hooks {
-        self.hooks.clone()
+        let hooks = self.hooks.clone();
+        if self.rules.is_empty() {
+            hooks
+        } else {
+            hooks.guarded(self.permissions())
+        }
     }
 
     pub(crate) fn wants_manifests(&self) -> bool {

@@ -1,8 +1,11 @@
-//! Answers to `can_use_tool`: may the model use this tool?
+//! May the model use this tool?
 //!
 //! Rules first, as everywhere in Switchboard; what no rule decides is asked of the program's callback,
 //! or else of its [`Interaction`]. MCP tools go by the name of their server as it was given, and by the
 //! name of the tool as the CLI spells it; built-in tools go by their own name.
+//!
+//! The CLI asks (`can_use_tool`) only about what its own rules leave open. So that rules that deny or
+//! want to be asked hold in any case, they have a say before every use of a tool, as a hook.
 //!
 //! Invariant: nothing is allowed that nobody allowed. A callback that panics has said no.
 
@@ -19,10 +22,11 @@ use serde_json::{Map, Value};
 use switchboard::id::{ServerName, ToolId, WireName};
 use switchboard::mcp::{Json, ToolAnnotations};
 use switchboard::naming::split_wire_name;
-use switchboard::permission::{Action, Decision, Policy, Rule, Subject};
+use switchboard::permission::{Action, Decision, Policy, Reason, Rule, Subject};
 use switchboard::{
     BoxFuture, CallContext, CallOrigin, Denial, Interaction, PermissionAnswer, PermissionQuestion,
 };
+use switchboard_config::InvalidServerName;
 
 pub use reply::PermissionResult;
 
@@ -74,6 +78,26 @@ pub(crate) struct Permissions {
     interaction: Option<Arc<dyn Interaction>>,
     /// The servers that were declared, whose names an old CLI does not tell.
     servers: Vec<String>,
+}
+
+/// What rules have against the use of a tool, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Objection {
+    /// Nothing: the CLI goes on as it would.
+    None,
+    /// It is to be asked about, even if the CLI would not.
+    ToBeAsked(String),
+    /// It may not be used.
+    Denied(String),
+}
+
+/// A tool as rules know it.
+struct Named {
+    tool: ToolId,
+    wire: WireName,
+    /// The CLI does not say what servers claim of their tools.
+    annotations: ToolAnnotations,
+    is_built_in: bool,
 }
 
 impl Permissions {
@@ -133,32 +157,44 @@ impl Permissions {
         longest.or_else(|| split_wire_name(tool).map(|(server, _)| server.to_owned()))
     }
 
+    /// What the rules have against the use of a tool, whatever the CLI would say: a denial, or that
+    /// it is to be asked about.
+    pub(crate) fn objection(&self, tool: &str, server: Option<String>, input: &Value) -> Objection {
+        let server = server.or_else(|| self.server_of(tool));
+        let Ok(named) = Named::new(tool, server.as_deref()) else {
+            return Objection::Denied(unspeakable(tool));
+        };
+        let nothing = Map::new();
+        let decision = self.decision(&named, input.as_object().unwrap_or(&nothing));
+        match (decision.action, &decision.reason) {
+            (Action::Deny, _) => Objection::Denied(refused(tool, &Denial::Rule(decision))),
+            (Action::Ask, Reason::Rule(_)) => Objection::ToBeAsked(decision.to_string()),
+            _ => Objection::None,
+        }
+    }
+
+    fn decision(&self, named: &Named, input: &Map<String, Value>) -> Decision {
+        if named.is_built_in {
+            self.policy.decide_local(named.wire.as_str(), input)
+        } else {
+            self.policy.decide(&named.subject(input))
+        }
+    }
+
     async fn decide(&self, asked: ToolPermissionRequest) -> PermissionResult {
-        let Ok(tool) = tool_id(&asked) else {
-            return PermissionResult::deny(format!(
-                "{} was not executed: its server has a name that no rule could spell",
-                asked.tool_name
-            ));
+        let Ok(named) = Named::new(&asked.tool_name, asked.server.as_deref()) else {
+            return PermissionResult::deny(unspeakable(&asked.tool_name));
         };
-        let wire = WireName::from(asked.tool_name.as_str());
-        let annotations = ToolAnnotations::default();
-        let subject = Subject {
-            tool: &tool,
-            wire: &wire,
-            annotations: &annotations,
-            trusts_annotations: false,
-            arguments: Some(&asked.input),
-        };
-        let decision = match asked.server {
-            Some(_) => self.policy.decide(&subject),
-            None => self.policy.decide_local(&asked.tool_name, &asked.input),
-        };
+        let decision = self.decision(&named, &asked.input);
         match decision.action {
             Action::Allow => PermissionResult::allow(),
             Action::Deny => refusal(&asked.tool_name, &Denial::Rule(decision)),
             Action::Ask => match &self.callback {
                 Some(callback) => call(callback, asked).await,
-                None => self.ask(&asked, &subject, &decision).await,
+                None => {
+                    let subject = named.subject(&asked.input);
+                    self.ask(&asked, &subject, &decision).await
+                }
             },
         }
     }
@@ -198,15 +234,40 @@ async fn call(callback: &Callback, asked: ToolPermissionRequest) -> PermissionRe
 }
 
 fn refusal(tool: &str, denial: &Denial) -> PermissionResult {
-    PermissionResult::deny(format!("{tool} was not executed: {denial}"))
+    PermissionResult::deny(refused(tool, denial))
 }
 
-fn tool_id(asked: &ToolPermissionRequest) -> Result<ToolId, switchboard_config::InvalidServerName> {
-    let server = ServerName::new(asked.server.as_deref().unwrap_or(BUILT_IN))?;
-    let tool = own_name(server.as_str(), &asked.tool_name);
-    let spelled = || split_wire_name(&asked.tool_name).map(|(_, tool)| tool);
-    let tool = tool.or_else(spelled).unwrap_or(&asked.tool_name);
-    Ok(ToolId::new(server, tool))
+fn refused(tool: &str, denial: &Denial) -> String {
+    format!("{tool} was not executed: {denial}")
+}
+
+fn unspeakable(tool: &str) -> String {
+    format!("{tool} was not executed: its server has a name that no rule could spell")
+}
+
+impl Named {
+    fn new(tool: &str, server: Option<&str>) -> Result<Self, InvalidServerName> {
+        let name = ServerName::new(server.unwrap_or(BUILT_IN))?;
+        let own = own_name(name.as_str(), tool);
+        let spelled = || split_wire_name(tool).map(|(_, tool)| tool);
+        let own = own.or_else(spelled).unwrap_or(tool);
+        Ok(Self {
+            tool: ToolId::new(name, own),
+            wire: WireName::from(tool),
+            annotations: ToolAnnotations::default(),
+            is_built_in: server.is_none(),
+        })
+    }
+
+    fn subject<'a>(&'a self, input: &'a Map<String, Value>) -> Subject<'a> {
+        Subject {
+            tool: &self.tool,
+            wire: &self.wire,
+            annotations: &self.annotations,
+            trusts_annotations: false,
+            arguments: Some(input),
+        }
+    }
 }
 
 /// What is left of a tool's name without that of its server.

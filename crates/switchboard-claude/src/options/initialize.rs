@@ -17,7 +17,7 @@ impl Options {
         let mut request = Map::new();
         let mut put = |key: &str, value: Value| request.insert(key.to_owned(), value);
         put("subtype", json!("initialize"));
-        put("hooks", self.hooks.declared().unwrap_or_default());
+        put("hooks", self.hooked().declared().unwrap_or_default());
         if !self.agents.is_empty() {
             put("agents", Value::Object(self.agents.clone()));
         }

@@ -341,3 +341,34 @@ fn modes_are_spelled_as_the_cli_spells_them() {
         );
     }
 }
+
+#[tokio::test]
+async fn rules_have_a_say_where_the_cli_would_not_ask() {
+    let options = Options::new()
+        .hooks(
+            Hooks::new().on(HookEvent::Stop, HookMatcher::all(), |_| async {
+                HookOutput::none()
+            }),
+        )
+        .rules([
+            Rule::new(Action::Deny, "mcp__files__delete").unwrap(),
+            Rule::new(Action::Ask, "Read").unwrap(),
+            Rule::new(Action::Allow, "Bash").unwrap(),
+        ]);
+    let declared = options.initialize(Map::new());
+    assert_eq!(
+        declared["hooks"]["PreToolUse"],
+        json!([{"matcher": null, "hookCallbackIds": ["hook_1"], "onFailure": "block"}])
+    );
+    let hooks = options.hooked();
+    let decide = async |tool: &str| {
+        let input = json!({"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": {}});
+        let request = json!({"callback_id": "hook_1", "input": input});
+        let said = hooks.callback(request).await.unwrap();
+        said["hookSpecificOutput"]["permissionDecision"].clone()
+    };
+    assert_eq!(decide("mcp__files__delete").await, "deny");
+    assert_eq!(decide("Read").await, "ask");
+    assert_eq!(decide("Bash").await, Value::Null);
+    assert_eq!(decide("Write").await, Value::Null);
+}
