@@ -129,6 +129,30 @@ pub struct ResourceBody {
     pub meta: Option<Json>,
 }
 
+impl ResourceBody {
+    /// A text.
+    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            mime_type: None,
+            text: Some(text.into()),
+            blob: None,
+            meta: None,
+        }
+    }
+
+    /// Bytes, in base64.
+    pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            mime_type: None,
+            text: None,
+            blob: Some(base64.into()),
+            meta: None,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Tagged<'a, T> {
     r#type: &'static str,

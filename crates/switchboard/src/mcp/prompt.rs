@@ -26,6 +26,25 @@ pub struct Prompt {
     pub meta: Option<Json>,
 }
 
+impl Prompt {
+    /// A prompt of this name, with nothing to fill in.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: None,
+            arguments: Vec::new(),
+            meta: None,
+        }
+    }
+
+    /// Adds something to fill in.
+    pub fn argument(mut self, argument: PromptArgument) -> Self {
+        self.arguments.push(argument);
+        self
+    }
+}
+
 /// Something that can be filled in: always a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -41,6 +60,18 @@ pub struct PromptArgument {
     /// Whether it has to be given.
     #[serde(default)]
     pub required: bool,
+}
+
+impl PromptArgument {
+    /// An argument that may be left out.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: None,
+            required: false,
+        }
+    }
 }
 
 /// Who says something in a prompt.
@@ -79,6 +110,13 @@ pub struct PromptMessage {
     pub role: Role,
     /// What is said.
     pub content: ContentBlock,
+}
+
+impl PromptMessage {
+    /// Somebody says something.
+    pub fn new(role: Role, content: ContentBlock) -> Self {
+        Self { role, content }
+    }
 }
 
 /// A prompt with its arguments filled in, as the server sent it: not yet sanitised, not yet cut.

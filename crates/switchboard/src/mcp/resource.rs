@@ -38,6 +38,22 @@ pub struct Resource {
     pub meta: Option<Json>,
 }
 
+impl Resource {
+    /// A resource at this address.
+    pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            name: name.into(),
+            title: None,
+            description: None,
+            mime_type: None,
+            size: None,
+            annotations: None,
+            meta: None,
+        }
+    }
+}
+
 /// A size that makes no sense is not known.
 fn a_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let written = serde_json::Value::deserialize(deserializer)?;
@@ -69,6 +85,21 @@ pub struct ResourceTemplate {
     /// Extension data, carried through.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
+}
+
+impl ResourceTemplate {
+    /// Addresses of this form (RFC 6570).
+    pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            uri_template: uri_template.into(),
+            name: name.into(),
+            title: None,
+            description: None,
+            mime_type: None,
+            annotations: None,
+            meta: None,
+        }
+    }
 }
 
 /// What reading a resource brought, as the server sent it: not yet sanitised, not yet cut.
