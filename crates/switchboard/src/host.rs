@@ -4,6 +4,7 @@
 //! last clone ends it at once. Invariant: no child process outlives its host.
 
 mod builder;
+mod instances;
 mod offerings;
 pub(crate) mod plan;
 mod reading;

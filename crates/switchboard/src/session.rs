@@ -46,7 +46,7 @@ use crate::wire::Problem;
 use crate::wire::decode::{self, NoResult, Page};
 use crate::wire::encode::{self, Round};
 
-use changes::Change;
+use changes::{Change, Changes};
 pub(crate) use connection::{Connection, Streams};
 use inquiry::Inquiry;
 pub(crate) use life::{Life, Patience};
@@ -54,6 +54,7 @@ use listed::Listed;
 pub(crate) use local::LocalSession;
 use peer::{Peer, Voice};
 use remote::{EventStream, Streamable};
+use subscriptions::Subscriptions;
 pub(crate) use tasks::Errand;
 
 /// What is known of a request that ended without an answer.
@@ -312,7 +313,7 @@ impl Session {
         most: usize,
     ) -> Result<Page<T>, RequestError> {
         if let Self::Local(local) = self {
-            return Ok(T::of_local(local));
+            return local.list();
         }
         let mut inquiry = Inquiry::new(T::METHOD, patience);
         if let Some(cursor) = cursor {
@@ -384,6 +385,24 @@ impl Session {
         }
     }
 
+    fn changes(&self) -> &Changes {
+        match self {
+            Self::Text(connection) => &connection.peer().changes,
+            Self::Streamable(streamable) => &streamable.peer().changes,
+            Self::EventStream(stream) => &stream.peer().changes,
+            Self::Local(local) => &local.changes,
+        }
+    }
+
+    fn subscriptions(&self) -> &Subscriptions {
+        match self {
+            Self::Text(connection) => &connection.peer().subscriptions,
+            Self::Streamable(streamable) => &streamable.peer().subscriptions,
+            Self::EventStream(stream) => &stream.peer().subscriptions,
+            Self::Local(local) => &local.subscriptions,
+        }
+    }
+
     /// Tells a legacy server from which level on its log is wanted, where it has one.
     pub(crate) async fn set_log_level(&self, patience: Patience) {
         let Some(peer) = self.peer() else { return };
@@ -421,20 +440,17 @@ impl Session {
 
     /// Comes back when the server has said that something changed, once for many such notices.
     pub(crate) async fn changed(&self, change: Change) {
-        match self.peer() {
-            Some(peer) => peer.changes.changed(change).await,
-            None => std::future::pending().await,
-        }
+        self.changes().changed(change).await;
     }
 
     /// How many notices of such a change there were.
     pub(crate) fn notices(&self, change: Change) -> u64 {
-        self.peer().map_or(0, |peer| peer.changes.count(change))
+        self.changes().count(change)
     }
 
     /// Whether the server would be heard if it announced such a change now.
     pub(crate) fn hears(&self, change: Change) -> bool {
-        self.peer().is_some_and(|peer| peer.changes.hears(change))
+        self.changes().hears(change)
     }
 
     /// Comes back when the session is over.
@@ -443,7 +459,7 @@ impl Session {
             Self::Text(connection) => connection.ended().await,
             Self::Streamable(streamable) => streamable.ended().await,
             Self::EventStream(stream) => stream.ended().await,
-            Self::Local(_) => std::future::pending().await,
+            Self::Local(local) => local.ended().await,
         }
     }
 
@@ -460,7 +476,7 @@ impl Session {
             Self::Text(connection) => connection.close(SessionEnd::Closed),
             Self::Streamable(streamable) => streamable.close(),
             Self::EventStream(stream) => stream.close(),
-            Self::Local(_) => {}
+            Self::Local(local) => local.close(),
         }
     }
 }

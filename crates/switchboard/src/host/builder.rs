@@ -36,7 +36,7 @@ use crate::transport::Dial;
 use crate::transport::children::{Care, Children};
 use crate::transport::environment::Variables;
 use crate::transport::guardian::Guardian;
-use crate::transport::memory::Instance;
+use crate::transport::memory::{Instance, Instances};
 use crate::transport::orphans::Adoption;
 use crate::transport::proxy::AllowedOrigins;
 use crate::transport::tag::HostTag;
@@ -49,6 +49,7 @@ use crate::watch::Watches;
 pub struct HostBuilder {
     client: Implementation,
     servers: Vec<Wanted>,
+    instances: BTreeMap<String, Instance>,
     rules: Vec<Rule>,
     interaction: Arc<dyn Interaction>,
     folders: Vec<PathBuf>,
@@ -76,6 +77,7 @@ enum Wanted {
     Entry(Box<ServerEntry>, Trust),
     Launch(Box<LaunchSpec>),
     Provided(String, Endpoint),
+    InProcess(String, Instance),
 }
 
 /// Why a host was not started.
@@ -95,6 +97,7 @@ impl Default for HostBuilder {
         Self {
             client: Implementation::new("switchboard", env!("CARGO_PKG_VERSION")),
             servers: Vec::new(),
+            instances: BTreeMap::new(),
             rules: Vec::new(),
             interaction: Arc::new(Nobody),
             folders: Vec::new(),
@@ -142,17 +145,24 @@ impl HostBuilder {
     }
 
     /// A server that lives in this process.
-    pub fn local_server(self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
-        self.provided(name.into(), server.into().into())
+    pub fn local_server(mut self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
+        self.servers
+            .push(Wanted::InProcess(name.into(), server.into()));
+        self
+    }
+
+    /// Provides a server of this process for entries of the type `sdk` that name it, those of
+    /// [config files](Self::config) as well as [`ServerConfig::sdk`](switchboard_config::ServerConfig::sdk).
+    /// Nothing is connected to it before there is such an entry; see also [`Host::provide`].
+    pub fn instance(mut self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
+        self.instances.insert(name.into(), server.into());
+        self
     }
 
     /// A server at the other end of a stream of bytes.
-    pub fn stream_server(self, name: impl Into<String>, dial: impl Dial) -> Self {
-        self.provided(name.into(), Endpoint::Stream(Arc::new(dial)))
-    }
-
-    fn provided(mut self, name: String, endpoint: Endpoint) -> Self {
-        self.servers.push(Wanted::Provided(name, endpoint));
+    pub fn stream_server(mut self, name: impl Into<String>, dial: impl Dial) -> Self {
+        let endpoint = Endpoint::Stream(Arc::new(dial));
+        self.servers.push(Wanted::Provided(name.into(), endpoint));
         self
     }
 
@@ -351,6 +361,7 @@ impl HostBuilder {
                 slept,
                 spacing: Arc::new(Spacing::new()),
                 children: children.clone(),
+                instances: Arc::new(Instances::new(self.instances)),
                 auth: self.auth,
                 claude_ai: self.claude_ai,
                 claude_ai_origins: self.claude_ai_origins,
@@ -400,6 +411,12 @@ fn add(host: &Shared, wanted: Wanted) -> Result<(), StartError> {
             let name = ServerName::new(name)?;
             host.add(servers, &name, |sites, place| {
                 sites.provided(&name, endpoint, place)
+            })
+        }
+        Wanted::InProcess(name, instance) => {
+            let name = ServerName::new(name)?;
+            host.add(servers, &name, |sites, place| {
+                sites.in_process(&name, instance, place)
             })
         }
     };

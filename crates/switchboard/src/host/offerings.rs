@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::Host;
 use crate::call::Denial;
 use crate::catalog::naming;
 use crate::id::{ServerName, ToolName, WireName};
-use crate::limits::LARGE;
 use crate::mcp::{
     Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
     ResourceTemplate, ServerCapabilities,
@@ -26,8 +25,8 @@ use crate::server::offerings::{Items, Offerings, Shelf};
 use crate::server::status::ConnectionStatus;
 use crate::session::inquiry::Inquiry;
 use crate::session::listed::Listed;
-use crate::session::{Patience, RequestError, Session, SessionEnd, aside};
-use crate::wire::{Answer, Problem, decode};
+use crate::session::{Patience, RequestError, Session, SessionEnd};
+use crate::wire::{Problem, decode};
 
 /// Longer addresses than this are not sent to a server, in bytes.
 const URI_BYTES: usize = 64 * 1024;
@@ -209,11 +208,9 @@ impl Host {
         self.needs(&server, "resources", |has| has.resources)
             .await?;
         let most = self.shared.limits.content_blocks;
-        self.ask(
-            &server,
-            |patience| Inquiry::new("resources/read", patience).about("uri", uri),
-            move |answer| decode::resource_result(answer, most),
-        )
+        self.again_if_lost(&server, |session, end| async move {
+            session.read_resource(uri, until(end), most).await
+        })
         .await
     }
 
@@ -227,17 +224,9 @@ impl Host {
         let server = self.server_named(server)?;
         self.needs(&server, "prompts", |has| has.prompts).await?;
         let most = self.shared.limits.content_blocks;
-        self.ask(
-            &server,
-            |patience| {
-                let inquiry = Inquiry::new("prompts/get", patience).about("name", name);
-                match texts(arguments) {
-                    none if none.is_empty() => inquiry,
-                    some => inquiry.with("arguments", some),
-                }
-            },
-            move |answer| decode::prompt_result(answer, most),
-        )
+        self.again_if_lost(&server, |session, end| async move {
+            session.prompt(name, arguments, until(end), most).await
+        })
         .await
     }
 
@@ -260,20 +249,16 @@ impl Host {
             Completing::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
             Completing::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
         };
-        self.ask(
-            &server,
-            |patience| {
-                let inquiry = Inquiry::new("completion/complete", patience)
-                    .with("ref", reference.clone())
-                    .with("argument", json!({"name": argument, "value": value}));
-                if known.is_empty() {
-                    inquiry
-                } else {
-                    inquiry.with("context", json!({"arguments": known}))
-                }
-            },
-            decode::completion,
-        )
+        let reference = &reference;
+        self.again_if_lost(&server, |session, end| async move {
+            let mut inquiry = Inquiry::new("completion/complete", until(end))
+                .with("ref", reference.clone())
+                .with("argument", json!({"name": argument, "value": value}));
+            if !known.is_empty() {
+                inquiry = inquiry.with("context", json!({"arguments": known}));
+            }
+            session.answer(&inquiry, decode::completion).await
+        })
         .await
     }
 
@@ -341,30 +326,6 @@ impl Host {
                     Ok(Items::default())
                 }
                 outcome => outcome,
-            }
-        })
-        .await
-    }
-
-    /// Asks a server, and reads its answer where that holds up nobody.
-    async fn ask<'a, T: Send + 'static>(
-        &self,
-        server: &ServerHandle,
-        inquiry: impl Fn(Patience) -> Inquiry<'a>,
-        read: impl Fn(&Answer) -> Result<T, Problem> + Clone + Send + 'static,
-    ) -> Result<T, AskError> {
-        self.again_if_lost(server, |session, end| {
-            let left = end.saturating_duration_since(Instant::now());
-            let inquiry = inquiry(Patience::within(left));
-            let read = read.clone();
-            async move {
-                let answer = session.inquire(&inquiry).await?;
-                let result = if answer.text.len() > LARGE {
-                    aside(move || read(&answer)).await?
-                } else {
-                    read(&answer)
-                };
-                result.map_err(RequestError::Unusable)
             }
         })
         .await
@@ -496,11 +457,8 @@ fn offered<T>(server: &ServerHandle, items: &Items<T>) -> Vec<Offered<T>> {
     offered.collect()
 }
 
-fn texts(arguments: &BTreeMap<String, String>) -> Map<String, Value> {
-    let pairs = arguments.iter();
-    pairs
-        .map(|(name, text)| (name.clone(), Value::from(text.as_str())))
-        .collect()
+fn until(end: Instant) -> Patience {
+    Patience::within(end.saturating_duration_since(Instant::now()))
 }
 
 /// Refuses what can be no address, before anybody is asked for it.

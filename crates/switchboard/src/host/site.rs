@@ -34,6 +34,7 @@ use crate::session::remote::Health;
 use crate::telemetry::{Redactor, WireTap};
 use crate::transport::children::Children;
 use crate::transport::environment::{Variables, is_inherited};
+use crate::transport::memory::{Instance, Instances};
 use crate::transport::proxy::AllowedOrigins;
 
 /// What all servers of a host have in common.
@@ -52,6 +53,8 @@ pub(crate) struct Sites {
     /// When servers are tried again.
     pub(super) spacing: Arc<Spacing>,
     pub(super) children: Children,
+    /// The servers that entries of the type `sdk` ask for by name.
+    pub(super) instances: Arc<Instances>,
     /// Who authorizes requests to the server of this name.
     pub(super) auth: BTreeMap<String, Arc<dyn AuthProvider>>,
     /// Who provides the bearer of the claude.ai account, and who may be shown it.
@@ -132,7 +135,10 @@ impl Sites {
             TransportConfig::Stdio(stdio) => Ok(Endpoint::Stdio(stdio.clone())),
             TransportConfig::Remote(config) => self.remote(spec, config),
             TransportConfig::ClaudeAiProxy { url, id } => self.claude_ai(url, id),
-            TransportConfig::Sdk { name } => Ok(Endpoint::NotProvided(name.clone())),
+            TransportConfig::Sdk { name } => Ok(Endpoint::Named {
+                name: name.clone(),
+                instances: Arc::clone(&self.instances),
+            }),
             _ => Ok(Endpoint::Withheld),
         }
     }
@@ -168,6 +174,12 @@ impl Sites {
     pub(super) fn provided(&self, name: &ServerName, endpoint: Endpoint, place: u64) -> Plot {
         let profile = profile(name, place, endpoint.kind_name(), Scope::Dynamic);
         self.plain(profile, endpoint, Phase::Starting)
+    }
+
+    /// The same of one in this process, whichever way it is spoken to.
+    pub(super) fn in_process(&self, name: &ServerName, instance: Instance, place: u64) -> Plot {
+        let profile = profile(name, place, "sdk", Scope::Dynamic);
+        self.plain(profile, instance.into(), Phase::Starting)
     }
 
     fn plain(&self, profile: Profile, endpoint: Endpoint, phase: Phase) -> Plot {

@@ -34,7 +34,7 @@ use crate::session::{
 use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
 use crate::transport::http::{HttpClient, Target};
-use crate::transport::memory::{Instance, Kind, LocalServer};
+use crate::transport::memory::{Instance, Instances, Kind, LocalServer};
 use crate::transport::process::{Exit, Process};
 use crate::transport::remote::RemoteEndpoint;
 use crate::transport::stderr::StderrTail;
@@ -51,8 +51,11 @@ pub(crate) enum Endpoint {
     Local(Arc<dyn LocalServer>),
     Stream(Arc<dyn Dial>),
     Remote(RemoteEndpoint),
-    /// One that the embedding program was to provide, and did not.
-    NotProvided(String),
+    /// One that the embedding program provides under this name, or does not.
+    Named {
+        name: String,
+        instances: Arc<Instances>,
+    },
     /// An entry without consent, or without sense: there is nothing that could be opened.
     Withheld,
 }
@@ -78,7 +81,7 @@ impl Endpoint {
     pub(crate) fn kind_name(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
-            Self::Local(_) | Self::NotProvided(_) => "sdk",
+            Self::Local(_) | Self::Named { .. } => "sdk",
             Self::Stream(_) => "stream",
             Self::Remote(remote) => remote.kind_name(),
             Self::Withheld => "withheld",
@@ -472,14 +475,23 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
             None,
         ),
         Endpoint::Local(server) => {
-            let session = Session::Local(Arc::new(LocalSession::open(Arc::clone(server))));
+            let session = open_local(Arc::clone(server), site, stop.child_token());
             return Ok(Live::without_child(session, deadlines, stop));
         }
+        Endpoint::Named { name, instances } => match named(name, instances)?.0 {
+            Kind::Stream(dial) => {
+                let streams = dialled(dial.as_ref(), site.deadlines.startup).await?;
+                (streams, None, None)
+            }
+            Kind::Local(server) => {
+                let session = open_local(server, site, stop.child_token());
+                return Ok(Live::without_child(session, deadlines, stop));
+            }
+        },
         Endpoint::Remote(remote) => {
             let session = open_remote(remote, way, site, stop.child_token()).await?;
             return Ok(Live::without_child(session, deadlines, stop));
         }
-        Endpoint::NotProvided(name) => return Err(ConnectError::NotProvided(name.clone())),
         Endpoint::Withheld => return Err(ConnectError::Withheld),
     };
     let context = site.context.clone();
@@ -493,6 +505,20 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
         began: Instant::now(),
         attempt: Attempt::default(),
     })
+}
+
+fn named(name: &str, instances: &Instances) -> Result<Instance, ConnectError> {
+    instances
+        .named(name)
+        .map_err(|provided| ConnectError::NotProvided {
+            name: name.to_owned(),
+            provided,
+        })
+}
+
+fn open_local(server: Arc<dyn LocalServer>, site: &Site, stop: CancellationToken) -> Session {
+    let limits = &site.context.limits;
+    Session::Local(LocalSession::open(server, limits, &site.tasks, stop))
 }
 
 async fn open_remote(

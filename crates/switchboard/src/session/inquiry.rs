@@ -3,13 +3,16 @@
 //! They change nothing, so they may be asked again. A modern server may ask something back before it
 //! answers, as it may for a call.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::life::Patience;
-use super::{RequestError, Session, rounds};
-use crate::mcp::ErrorObject;
+use super::{RequestError, Session, aside, rounds};
+use crate::limits::LARGE;
+use crate::mcp::{ErrorObject, GetPromptResult, ReadResourceResult};
 use crate::wire::encode::Round;
-use crate::wire::{Answer, decode};
+use crate::wire::{Answer, Problem, decode};
 
 /// What is asked.
 #[derive(Debug)]
@@ -70,6 +73,55 @@ impl Session {
         }
     }
 
+    /// Asks, and reads the answer where that holds up nobody.
+    pub(crate) async fn answer<T: Send + 'static>(
+        &self,
+        inquiry: &Inquiry<'_>,
+        read: impl FnOnce(&Answer) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, RequestError> {
+        let answer = self.inquire(inquiry).await?;
+        let result = if answer.text.len() > LARGE {
+            aside(move || read(&answer)).await?
+        } else {
+            read(&answer)
+        };
+        result.map_err(RequestError::Unusable)
+    }
+
+    /// Reads a resource, and of it no more than `most` parts.
+    pub(crate) async fn read_resource(
+        &self,
+        uri: &str,
+        patience: Patience,
+        most: usize,
+    ) -> Result<ReadResourceResult, RequestError> {
+        if let Self::Local(local) = self {
+            return local.read(uri, patience).await;
+        }
+        let inquiry = Inquiry::new("resources/read", patience).about("uri", uri);
+        let read = move |answer: &Answer| decode::resource_result(answer, most);
+        self.answer(&inquiry, read).await
+    }
+
+    /// Fills in a prompt, and keeps no more than `most` messages of it.
+    pub(crate) async fn prompt(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, String>,
+        patience: Patience,
+        most: usize,
+    ) -> Result<GetPromptResult, RequestError> {
+        if let Self::Local(local) = self {
+            return local.prompt(name, arguments, patience).await;
+        }
+        let mut inquiry = Inquiry::new("prompts/get", patience).about("name", name);
+        if !arguments.is_empty() {
+            inquiry = inquiry.with("arguments", texts(arguments));
+        }
+        let read = move |answer: &Answer| decode::prompt_result(answer, most);
+        self.answer(&inquiry, read).await
+    }
+
     async fn ask(
         &self,
         inquiry: &Inquiry<'_>,
@@ -91,4 +143,11 @@ impl Session {
             ))),
         }
     }
+}
+
+fn texts(arguments: &BTreeMap<String, String>) -> Map<String, Value> {
+    let pairs = arguments.iter();
+    pairs
+        .map(|(name, text)| (name.clone(), Value::from(text.as_str())))
+        .collect()
 }

@@ -1,11 +1,11 @@
 //! The four listings of the protocol, and what each has of its own.
 
 use super::changes::Change;
-use super::local::LocalSession;
 use super::remote::Streamable;
 use crate::limits::Limits;
 use crate::mcp::{Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool};
 use crate::telemetry::Redactor;
+use crate::transport::memory::LocalServer;
 use crate::wire::decode::{self, Item, Page};
 
 /// Something that a server lists page by page.
@@ -34,9 +34,10 @@ pub(crate) trait Listed: Sized + Send + Sync + 'static {
     fn redact(&mut self, redactor: &Redactor);
 
     /// What a server in this process has.
-    fn of_local(_: &LocalSession) -> Page<Self> {
-        Page::only(Vec::new())
-    }
+    fn of_local(server: &dyn LocalServer) -> Vec<Self>;
+
+    /// What it is asked for by.
+    fn known_by(&self) -> &str;
 
     /// What a session over HTTP has to know of it.
     fn taken_by(_: &mut Page<Self>, _: &Streamable) {}
@@ -66,8 +67,12 @@ impl Listed for Tool {
         redactor.redact_texts([&mut self.title, &mut self.description]);
     }
 
-    fn of_local(local: &LocalSession) -> Page<Self> {
-        local.tools()
+    fn of_local(server: &dyn LocalServer) -> Vec<Self> {
+        server.tools()
+    }
+
+    fn known_by(&self) -> &str {
+        &self.name
     }
 
     fn taken_by(page: &mut Page<Self>, streamable: &Streamable) {
@@ -98,6 +103,14 @@ impl Listed for Resource {
     fn redact(&mut self, redactor: &Redactor) {
         redactor.redact_texts([&mut self.title, &mut self.description]);
     }
+
+    fn of_local(server: &dyn LocalServer) -> Vec<Self> {
+        server.resources()
+    }
+
+    fn known_by(&self) -> &str {
+        &self.uri
+    }
 }
 
 impl Listed for ResourceTemplate {
@@ -122,6 +135,14 @@ impl Listed for ResourceTemplate {
 
     fn redact(&mut self, redactor: &Redactor) {
         redactor.redact_texts([&mut self.title, &mut self.description]);
+    }
+
+    fn of_local(server: &dyn LocalServer) -> Vec<Self> {
+        server.resource_templates()
+    }
+
+    fn known_by(&self) -> &str {
+        &self.uri_template
     }
 }
 
@@ -150,5 +171,13 @@ impl Listed for Prompt {
         for argument in &mut self.arguments {
             redactor.redact_texts([&mut argument.title, &mut argument.description]);
         }
+    }
+
+    fn of_local(server: &dyn LocalServer) -> Vec<Self> {
+        server.prompts()
+    }
+
+    fn known_by(&self) -> &str {
+        &self.name
     }
 }

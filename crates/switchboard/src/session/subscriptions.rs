@@ -46,6 +46,8 @@ pub(super) struct Subscriptions {
 #[derive(Default)]
 struct Wanted {
     topics: HashMap<Arc<str>, Topic>,
+    /// Whether the server tells of every resource without being asked.
+    is_told: bool,
     /// Whether there is a task that asks for it.
     is_served: bool,
     /// Why nothing that the server tells can be heard, if that is so.
@@ -116,10 +118,10 @@ impl Session {
         let can = self
             .hello()
             .is_some_and(|hello| hello.capabilities.resources_subscribe);
-        let (Some(peer), true) = (self.peer(), can) else {
+        if !can {
             return Err(Untold("the server has no subscriptions".into()));
-        };
-        let mut subscription = peer.subscriptions.join(self, uri);
+        }
+        let mut subscription = self.subscriptions().join(self, uri);
         match timeout(AGREEING, subscription.agreed()).await {
             Ok(outcome) => outcome.map(|()| subscription),
             Err(_) => Err(Untold("the server did not answer in time".into())),
@@ -165,9 +167,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        if let Some(peer) = self.session.peer() {
-            peer.subscriptions.leave(&self.uri);
-        }
+        self.session.subscriptions().leave(&self.uri);
     }
 }
 
@@ -180,13 +180,23 @@ impl Subscriptions {
         }
     }
 
+    /// Those of a server that tells of every resource without being asked.
+    pub(super) fn told(tasks: &TaskTracker) -> Self {
+        let subscriptions = Self::new(tasks);
+        lock(&subscriptions.wanted).is_told = true;
+        subscriptions
+    }
+
     fn join(&self, session: &Session, uri: &str) -> Subscription {
         let mut wanted = lock(&self.wanted);
         let uri: Arc<str> = uri.into();
-        let deaf = wanted.deaf.clone();
+        let agreement = match &wanted.deaf {
+            Some(why) => Agreement::Untold(Arc::clone(why)),
+            None if wanted.is_told => Agreement::Told,
+            None => Agreement::Open,
+        };
         let topic = wanted.topics.entry(Arc::clone(&uri)).or_insert_with(|| {
             self.changed.notify_one();
-            let agreement = deaf.map_or(Agreement::Open, Agreement::Untold);
             let stand = Stand {
                 updates: 0,
                 agreement,
@@ -199,7 +209,7 @@ impl Subscriptions {
         topic.count += 1;
         let stand = topic.stand.subscribe();
         let heard = stand.borrow().updates;
-        if !std::mem::replace(&mut wanted.is_served, true) {
+        if !wanted.is_told && !std::mem::replace(&mut wanted.is_served, true) {
             self.tasks.spawn(serve(session.clone()));
         }
         drop(wanted);
@@ -316,11 +326,12 @@ impl Subscriptions {
         if !listen.is_none_or(is_ours) {
             return;
         }
-        for uri in itself_and_above(&uri.unwrap_or_default()) {
-            if let Some(topic) = wanted.topics.get(uri) {
-                topic.stand.send_modify(|stand| stand.updates += 1);
-            }
-        }
+        wanted.updated(&uri.unwrap_or_default());
+    }
+
+    /// The resource at this address was updated, or a part of one.
+    pub(super) fn updated_at(&self, uri: &str) {
+        lock(&self.wanted).updated(uri);
     }
 
     /// The server says what of a `subscriptions/listen` it agreed to.
@@ -370,6 +381,16 @@ impl Subscriptions {
         };
         if let Some(listen) = wanted.listens.iter().find(|listen| listen.is(id)) {
             listen.is_revoked.cancel();
+        }
+    }
+}
+
+impl Wanted {
+    fn updated(&self, uri: &str) {
+        for uri in itself_and_above(uri) {
+            if let Some(topic) = self.topics.get(uri) {
+                topic.stand.send_modify(|stand| stand.updates += 1);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value};
 use tokio::sync::{broadcast, mpsc};
@@ -17,6 +17,7 @@ use crate::mcp::{
     ReadResourceResult, Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
 use crate::session::{Life, ToolRequest};
+use crate::sync::lock;
 
 /// A server in this process. Its calls take the same way as any other server's: catalog, schema,
 /// permission, permits, content; only the wire is left out.
@@ -273,5 +274,32 @@ impl fmt::Debug for Instance {
             Kind::Local(_) => "Instance::Local",
             Kind::Stream(_) => "Instance::Stream",
         })
+    }
+}
+
+/// The servers of the embedding program, by the names under which entries ask for them. Looked into
+/// at every attempt to connect: what is provided later is found by the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Instances(Mutex<BTreeMap<String, Instance>>);
+
+impl Instances {
+    pub(crate) fn new(instances: BTreeMap<String, Instance>) -> Self {
+        Self(Mutex::new(instances))
+    }
+
+    /// Says what was there before.
+    pub(crate) fn put(&self, name: String, instance: Instance) -> Option<Instance> {
+        lock(&self.0).insert(name, instance)
+    }
+
+    pub(crate) fn take(&self, name: &str) -> Option<Instance> {
+        lock(&self.0).remove(name)
+    }
+
+    /// The one of this name, or the names of those that there are.
+    pub(crate) fn named(&self, name: &str) -> Result<Instance, Vec<String>> {
+        let instances = lock(&self.0);
+        let instance = instances.get(name).cloned();
+        instance.ok_or_else(|| instances.keys().cloned().collect())
     }
 }

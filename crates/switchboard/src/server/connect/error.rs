@@ -13,8 +13,12 @@ use crate::transport::process::{Sought, SpawnError};
 pub(crate) enum ConnectError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    #[error("the program that runs this offers no server named {0}")]
-    NotProvided(String),
+    #[error("the program that runs this provides no server named {name}{}", also(.provided))]
+    NotProvided {
+        name: String,
+        /// The names of those that it does provide.
+        provided: Vec<String>,
+    },
     #[error("not approved")]
     Withheld,
     #[error("could not connect: {0}")]
@@ -70,7 +74,9 @@ impl ConnectError {
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
             Self::Spawn(error) => !matches!(error, SpawnError::Other { .. }),
-            Self::NotProvided(_) | Self::Withheld | Self::Refused(_) | Self::NeedsLogin(_) => true,
+            Self::NotProvided { .. } | Self::Withheld | Self::Refused(_) | Self::NeedsLogin(_) => {
+                true
+            }
             Self::Dial(_)
             | Self::Gone { .. }
             | Self::Unreachable(_)
@@ -87,7 +93,9 @@ impl ConnectError {
     /// Which step it did not get past.
     pub(crate) fn stage(&self) -> Stage {
         match self {
-            Self::Spawn(_) | Self::NotProvided(_) | Self::Withheld | Self::Dial(_) => Stage::Open,
+            Self::Spawn(_) | Self::NotProvided { .. } | Self::Withheld | Self::Dial(_) => {
+                Stage::Open
+            }
             Self::Unreachable(failed) | Self::NotStreamable(failed) => failed.stage,
             Self::Gone { .. } => Stage::Alive,
             Self::NeedsLogin(_) => Stage::Login,
@@ -150,6 +158,10 @@ impl ConnectError {
                 "it names {name}, which is set here but not passed on: write \
                  \"env\": {{\"{name}\": \"${{{name}}}\"}} or \"inheritEnv\": [\"{name}\"] into its entry"
             )),
+            Self::NotProvided { name, .. } => Some(format!(
+                "an entry of the type `sdk` needs a program that provides its server: \
+                 HostBuilder::instance({name:?}, …) or Host::provide({name:?}, …)"
+            )),
             Self::Spawn(SpawnError::Changed { .. }) => Some("switchboard trust".to_owned()),
             Self::NeedsLogin(login) => Some(login.hint.clone()),
             Self::Unreachable(failed) => failed.hint.clone(),
@@ -163,5 +175,13 @@ impl ConnectError {
             ),
             _ => None,
         }
+    }
+}
+
+/// What there is instead.
+fn also(provided: &[String]) -> String {
+    match provided {
+        [] => ", and no other either".to_owned(),
+        some => format!(", only {}", some.join(", ")),
     }
 }

@@ -1,0 +1,44 @@
+//! Servers of this process, for a host that is running.
+
+use super::{Host, ServerError};
+use crate::id::ServerName;
+use crate::server::status::ServerStatus;
+use crate::sync::lock;
+use crate::transport::memory::Instance;
+
+impl Host {
+    /// Adds a server of this process and waits until it is connected. [`Host::disconnect`] lets go of
+    /// it, and no more: it can be added again, here and to other hosts.
+    pub async fn add_local(
+        &self,
+        name: &str,
+        server: impl Into<Instance>,
+    ) -> Result<ServerStatus, ServerError> {
+        let name = ServerName::new(name)?;
+        let instance = server.into();
+        let server = {
+            let servers = &mut lock(&self.shared.servers);
+            self.shared.add(servers, &name, |sites, place| {
+                sites.in_process(&name, instance, place)
+            })?
+        };
+        server.settled().await;
+        self.connected(&server)
+    }
+
+    /// Provides a server of this process for entries of the type `sdk` that name it, as
+    /// [`HostBuilder::instance`] does, and says what was there under this name. Whoever is connected
+    /// to that stays so until it is reconnected.
+    pub fn provide(
+        &self,
+        name: impl Into<String>,
+        server: impl Into<Instance>,
+    ) -> Option<Instance> {
+        self.shared.sites.instances.put(name.into(), server.into())
+    }
+
+    /// Provides the server of this name no more. Whoever is connected to it stays so.
+    pub fn withdraw(&self, name: &str) -> Option<Instance> {
+        self.shared.sites.instances.take(name)
+    }
+}

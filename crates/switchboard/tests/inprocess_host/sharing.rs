@@ -1,0 +1,54 @@
+//! One server in several hosts, and what becomes of it when they go.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use switchboard::{Host, Instance, ServerError};
+
+use crate::board::Board;
+use crate::common::{permissive, tool_names};
+use crate::{hosting, until};
+
+async fn looks(host: &Host) -> String {
+    let output = host.call("mcp__b__look", json!({})).await;
+    output.unwrap().to_text()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_server_serves_several_hosts_and_outlives_each() {
+    let board = Board::new();
+    let instance = Instance::from(Arc::clone(&board));
+    let one = permissive().local_server("b", instance.clone());
+    let two = permissive().local_server("b", instance);
+    let (one, two) = (one.start().unwrap(), two.start().unwrap());
+    assert_eq!(looks(&one).await, "one");
+    two.call("mcp__b__wipe", json!({})).await.unwrap();
+    board.write("both");
+    assert_eq!([looks(&one).await, looks(&two).await], ["both", "both"]);
+    one.shutdown().await;
+    assert_eq!(looks(&two).await, "both");
+    drop(one);
+    assert_eq!(looks(&two).await, "both");
+    two.shutdown().await;
+    drop(two);
+    assert_eq!((board.listeners(), Arc::strong_count(&board)), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn disconnecting_lets_go_of_the_server_and_no_more() {
+    let board = Board::new();
+    let host = hosting(&board).await;
+    host.disconnect("b").await.unwrap();
+    assert!(tool_names(&host).is_empty());
+    assert_eq!((board.listeners(), Arc::strong_count(&board)), (0, 1));
+    let status = host.add_local("b", Arc::clone(&board)).await.unwrap();
+    assert_eq!(status.status.as_str(), "connected");
+    assert_eq!(host.inspect("b").unwrap().transport, "sdk");
+    assert_eq!(looks(&host).await, "one");
+    let taken = host.add_local("b", Arc::clone(&board)).await.unwrap_err();
+    assert!(matches!(taken, ServerError::NameTaken(_)), "{taken}");
+    // A host that is dropped without a word lets go as well.
+    drop(host);
+    until(|| Arc::strong_count(&board) == 1).await;
+    assert_eq!(board.listeners(), 0);
+}
