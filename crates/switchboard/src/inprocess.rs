@@ -49,24 +49,27 @@
 //! # }
 //! ```
 
+mod adapter;
 mod arguments;
 mod context;
 mod error;
 mod handler;
 mod output;
+#[cfg(feature = "rmcp")]
+mod rmcp;
 mod schema;
 mod server;
 mod shelf;
 mod tool;
 
-mod adapter;
-
-pub use self::adapter::Adapter;
 pub use crate::transport::memory::{Instance, LocalCall, LocalNotice, LocalServer, Reporter};
+pub use adapter::Adapter;
 pub use context::ToolContext;
 pub use error::{ToolError, ToolResult};
 pub use handler::{BlockingHandler, Parameter, ToolHandler};
 pub use output::ToolOutput;
+#[cfg(feature = "rmcp")]
+pub use rmcp::rmcp_server;
 pub use server::InProcessServer;
 pub use tool::InProcessTool;
 
