@@ -2,7 +2,7 @@
 //! it is made from the code, dependency rules.
 
 use crate::docs;
-use crate::step::{Failure, Steps, answers_version, cargo};
+use crate::step::{Failure, Steps, WORKSPACE, answers_version, cargo};
 
 pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     steps.run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
@@ -11,18 +11,15 @@ pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     steps.run("format of fuzz", &mut cargo(&fuzz))?;
     steps.run(
         "clippy",
-        &mut cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]),
+        cargo(&["clippy", "--all-targets"])
+            .args(WORKSPACE)
+            .args(["--", "-D", "warnings"]),
     )?;
     steps.run(
         "docs",
-        cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+        cargo(&["doc", "--no-deps"])
+            .args(WORKSPACE)
+            .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     docs::check(steps)?;
     check_dependencies(steps)

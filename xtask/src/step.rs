@@ -173,6 +173,10 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// What all steps build: everything, with the features that no other crate asks for. The same for
+/// all of them, or they would build it anew.
+pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", "switchboard/rmcp"];
+
 /// The one place where a chore reads the environment. An empty variable counts as unset.
 #[expect(
     clippy::disallowed_methods,

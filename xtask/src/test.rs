@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::conformance;
 use crate::fixtures;
-use crate::step::{Failure, Steps, answers_version, cargo};
+use crate::step::{Failure, Steps, WORKSPACE, answers_version, cargo};
 
 /// Which profile of `.config/nextest.toml` applies.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(crate) fn run(
     let fixtures = fixtures::install(steps)?;
     build(steps)?;
     if runner_args.is_empty() {
-        steps.run("doc tests", &mut cargo(&["test", "--workspace", "--doc"]))?;
+        steps.run("doc tests", cargo(&["test", "--doc"]).args(WORKSPACE))?;
         conformance::run_built(steps, &conformance::Order::all(), &fixtures)?;
     }
     run_suite(steps, profile, runner_args, &fixtures)
@@ -33,10 +33,7 @@ pub(crate) fn run(
 /// Tests start `switchboard` and `scripted-server` as programs, from crates that do not own them.
 /// All targets at once: the programs alone would be built with other features, and so twice.
 pub(crate) fn build(steps: &mut Steps) -> Result<(), Failure> {
-    steps.run(
-        "build",
-        &mut cargo(&["build", "--workspace", "--all-targets"]),
-    )
+    steps.run("build", cargo(&["build", "--all-targets"]).args(WORKSPACE))
 }
 
 fn run_suite(
@@ -46,7 +43,7 @@ fn run_suite(
     fixtures: &Path,
 ) -> Result<(), Failure> {
     let mut command = if answers_version(&mut cargo(&["nextest"])) {
-        let mut nextest = cargo(&["nextest", "run", "--workspace", "--all-targets"]);
+        let mut nextest = cargo(&["nextest", "run", "--all-targets"]);
         if let Profile::Ci = profile {
             nextest.args(["--profile", "ci"]);
         }
@@ -54,9 +51,10 @@ fn run_suite(
     } else {
         println!("\ncargo-nextest is not installed: plain `cargo test` runs the suite; to get it:");
         println!("  cargo install --locked cargo-nextest");
-        cargo(&["test", "--workspace", "--all-targets"])
+        cargo(&["test", "--all-targets"])
     };
     command
+        .args(WORKSPACE)
         .args(runner_args)
         .env(fixtures::FOLDER_VARIABLE, fixtures);
     steps.run("tests", &mut command)

@@ -5,7 +5,7 @@
 //! is a failure and not a success.
 
 use crate::fuzz;
-use crate::step::{Failure, Steps, answers_version, cargo};
+use crate::step::{Failure, Steps, WORKSPACE, answers_version, cargo};
 use crate::test;
 
 /// How long each fuzz target runs.
@@ -93,8 +93,9 @@ impl Check {
     }
 
     fn run(&self, steps: &mut Steps) -> Result<(), Failure> {
-        let mut command = cargo(&["nextest", "run", "--workspace", "--all-targets"]);
+        let mut command = cargo(&["nextest", "run", "--all-targets"]);
         command
+            .args(WORKSPACE)
             .args(["--profile", "whole", "--no-tests", "fail", "-E"])
             .arg(self.filter())
             .env("SWITCHBOARD_ROUNDS", self.rounds.to_string());
