@@ -68,7 +68,7 @@ async fn a_server_that_is_not_provided_is_named_with_those_that_are() {
     assert_eq!(calc.status.as_str(), "failed");
     assert_eq!(
         calc.error.as_deref(),
-        Some("the program that runs this provides no server named calc, only board")
+        Some("the program that runs this offers no server named calc, only board")
     );
     assert_eq!(
         calc.detail.as_deref(),

@@ -13,7 +13,7 @@ use crate::transport::process::{Sought, SpawnError};
 pub(crate) enum ConnectError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    #[error("the program that runs this provides no server named {name}{}", also(.provided))]
+    #[error("the program that runs this offers no server named {name}{}", also(.provided))]
     NotProvided {
         name: String,
         /// The names of those that it does provide.
@@ -181,7 +181,7 @@ impl ConnectError {
 /// What there is instead.
 fn also(provided: &[String]) -> String {
     match provided {
-        [] => ", and no other either".to_owned(),
+        [] => String::new(),
         some => format!(", only {}", some.join(", ")),
     }
 }
