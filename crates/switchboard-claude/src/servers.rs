@@ -2,9 +2,15 @@
 //! it speaks to through us.
 
 mod config;
+mod manifest;
+mod sdk;
 mod status;
+#[cfg(test)]
+mod tests;
 
 pub use config::McpServerConfig;
+#[allow(unused_imports, reason = "the client is about to use it")]
+pub(crate) use sdk::SdkServers;
 #[allow(unused_imports, reason = "the client is about to use it")]
 pub(crate) use status::statuses;
 pub use status::{McpConnectionStatus, McpServerStatus, McpSetServersResult, McpToolInfo};

@@ -260,6 +260,15 @@ impl Instance {
     pub fn stream(dial: impl Dial) -> Self {
         Self(Kind::Stream(Arc::new(dial)))
     }
+
+    /// Whether the other is a clone of this one.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Local(one), Kind::Local(two)) => Arc::ptr_eq(one, two),
+            (Kind::Stream(one), Kind::Stream(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        }
+    }
 }
 
 impl<S: LocalServer> From<S> for Instance {

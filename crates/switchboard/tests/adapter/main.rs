@@ -1,5 +1,6 @@
 //! Servers of this program, spoken to in the protocol: one message in, one out.
 
+#![allow(unreachable_pub, reason = "modules of one test")]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be set up shall fail"

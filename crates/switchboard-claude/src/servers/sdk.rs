@@ -1,0 +1,170 @@
+//! The servers of this program, by the names under which the CLI knows them.
+//!
+//! Invariant: every message is answered, whatever it is and whoever it is for: the CLI waits half a
+//! minute for each that is not. Messages are taken in the order in which they are handed in.
+
+#![allow(dead_code, reason = "the control protocol is about to use it")]
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use switchboard::Instance;
+use switchboard::inprocess::Adapter;
+use switchboard::mcp::{ErrorObject, Json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::manifest;
+
+/// How many messages of the servers' own may wait for the CLI; beyond that they wait with their server.
+const UNASKED: usize = 64;
+
+pub(crate) struct SdkServers {
+    /// In the order in which they were declared.
+    servers: Mutex<Vec<(String, Served)>>,
+    said: mpsc::Sender<(String, Json)>,
+    call_timeout: Duration,
+}
+
+/// One server that the CLI speaks to.
+struct Served {
+    instance: Instance,
+    adapter: Adapter,
+    /// Passes on what it says by itself.
+    _ears: JoinSet<()>,
+}
+
+impl SdkServers {
+    /// Connects servers. The receiver yields what they say by themselves, and who does.
+    pub(crate) fn new(
+        servers: Vec<(String, Instance)>,
+        call_timeout: Duration,
+    ) -> (Self, mpsc::Receiver<(String, Json)>) {
+        let (said, receiver) = mpsc::channel(UNASKED);
+        let all = Self {
+            servers: Mutex::default(),
+            said,
+            call_timeout,
+        };
+        all.replace(servers);
+        (all, receiver)
+    }
+
+    /// Their names, in the order in which they were declared.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let servers = self.lock();
+        servers.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Answers a message to a server: requests with their answer, all else with a bare result.
+    ///
+    /// The message is taken when this returns, and answered by the future.
+    pub(crate) fn message(
+        &self,
+        server: &str,
+        message: &RawValue,
+    ) -> impl Future<Output = Json> + Send + use<> {
+        let adapter = self.adapter(server);
+        let answer = match &adapter {
+            Some(adapter) => Ok(adapter.handle(message.get())),
+            None => Err(unknown(server, message)),
+        };
+        async move {
+            match answer {
+                Ok(answer) => answer.await.unwrap_or_else(acknowledgement),
+                Err(refusal) => refusal,
+            }
+        }
+    }
+
+    /// What the CLI would learn of each server by asking it, where the server says so quickly.
+    pub(crate) async fn manifests(&self) -> Map<String, Value> {
+        let servers: Vec<_> = {
+            let servers = self.lock();
+            let adapters = servers.iter();
+            adapters
+                .map(|(name, served)| (name.clone(), served.adapter.clone()))
+                .collect()
+        };
+        let manifests = servers
+            .into_iter()
+            .map(|(name, adapter)| async move { Some((name, manifest::of(&adapter).await?)) });
+        join_all(manifests).await.into_iter().flatten().collect()
+    }
+
+    /// Puts other servers in the place of these. One that stays the same under its name stays connected;
+    /// of the others, what is under way ends.
+    pub(crate) fn replace(&self, servers: Vec<(String, Instance)>) {
+        let mut current = self.lock();
+        let mut earlier: HashMap<_, _> = std::mem::take(&mut *current).into_iter().collect();
+        for (name, instance) in servers {
+            let stays = earlier.remove(&name);
+            let stays = stays.filter(|served| served.instance.is_same(&instance));
+            let served = stays.unwrap_or_else(|| self.serve(&name, instance));
+            current.retain(|(other, _)| *other != name);
+            current.push((name, served));
+        }
+    }
+
+    fn serve(&self, name: &str, instance: Instance) -> Served {
+        let (adapter, heard) = Adapter::connect(&instance, self.call_timeout);
+        let mut ears = JoinSet::new();
+        ears.spawn(pass_on(name.to_owned(), heard, self.said.clone()));
+        Served {
+            instance,
+            adapter,
+            _ears: ears,
+        }
+    }
+
+    fn adapter(&self, server: &str) -> Option<Adapter> {
+        let servers = self.lock();
+        let found = servers.iter().find(|(name, _)| name == server);
+        found.map(|(_, served)| served.adapter.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(String, Served)>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn pass_on(
+    name: String,
+    mut heard: mpsc::Receiver<Json>,
+    said: mpsc::Sender<(String, Json)>,
+) {
+    while let Some(message) = heard.recv().await {
+        if said.send((name.clone(), message)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What the CLI wants in answer to what has no answer.
+fn acknowledgement() -> Json {
+    Json::from(&json!({"jsonrpc": "2.0", "result": {}}))
+}
+
+fn unknown(server: &str, message: &RawValue) -> Json {
+    #[derive(Deserialize)]
+    struct Message {
+        id: Option<Value>,
+        method: Option<String>,
+    }
+    match serde_json::from_str(message.get()) {
+        Ok(Message {
+            id: Some(id),
+            method: Some(_),
+        }) => {
+            let why = format!("Server '{server}' not found: declare it with the CLI's servers");
+            let error = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, why);
+            Json::from(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+        }
+        _ => acknowledgement(),
+    }
+}
