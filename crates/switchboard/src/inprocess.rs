@@ -55,6 +55,9 @@ mod context;
 mod error;
 mod handler;
 mod output;
+mod pattern;
+mod prompt;
+mod resource;
 #[cfg(feature = "rmcp")]
 mod rmcp;
 mod schema;
@@ -68,6 +71,8 @@ pub use context::ToolContext;
 pub use error::{ToolError, ToolResult};
 pub use handler::{BlockingHandler, Parameter, ToolHandler};
 pub use output::ToolOutput;
+pub use prompt::{InProcessPrompt, PromptHandler, PromptOutput};
+pub use resource::{InProcessResource, InProcessTemplate, ResourceOutput};
 #[cfg(feature = "rmcp")]
 pub use rmcp::rmcp_server;
 pub use server::InProcessServer;

@@ -5,18 +5,27 @@
 //! change.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::ready;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt;
 use tokio::sync::broadcast;
 
-use super::handler::{BlockingHandler, ToolHandler};
+use super::error::ToolResult;
+use super::handler::{BlockingHandler, ToolHandler, panicked};
+use super::prompt::{InProcessPrompt, PromptHandler};
+use super::resource::{InProcessResource, InProcessTemplate, ResourceOutput};
 use super::shelf::Shelf;
 use super::tool::InProcessTool;
 use crate::interact::BoxFuture;
-use crate::mcp::{CallToolResult, ErrorObject, Implementation, ServerCapabilities, Tool};
+use crate::mcp::{
+    CallToolResult, ErrorObject, GetPromptResult, Implementation, Prompt, ReadResourceResult,
+    Resource, ResourceTemplate, ServerCapabilities, Tool,
+};
 use crate::sync::lock;
 use crate::transport::memory::{LocalCall, LocalNotice, LocalServer};
 
@@ -35,6 +44,12 @@ pub(super) struct Shared {
     implementation: Implementation,
     instructions: Mutex<Option<String>>,
     tools: Mutex<Shelf<InProcessTool>>,
+    resources: Mutex<Shelf<InProcessResource>>,
+    templates: Mutex<Shelf<InProcessTemplate>>,
+    prompts: Mutex<Shelf<InProcessPrompt>>,
+    /// Resources or prompts are announced though there may be none as yet.
+    expects_resources: AtomicBool,
+    expects_prompts: AtomicBool,
     /// What handlers share, by its type.
     states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     notices: broadcast::Sender<LocalNotice>,
@@ -60,6 +75,11 @@ impl InProcessServer {
                 implementation: Implementation::new(name, version),
                 instructions: Mutex::default(),
                 tools: Mutex::default(),
+                resources: Mutex::default(),
+                templates: Mutex::default(),
+                prompts: Mutex::default(),
+                expects_resources: AtomicBool::new(false),
+                expects_prompts: AtomicBool::new(false),
                 states: Mutex::default(),
                 notices: broadcast::Sender::new(NOTICES),
             }),
@@ -118,6 +138,91 @@ impl InProcessServer {
         self
     }
 
+    /// Adds a resource: an address, and the async function that reads what is there. Of two resources
+    /// at one address, the later replaces the earlier.
+    pub fn resource<F, Fut, R>(
+        self,
+        uri: impl Into<String>,
+        name: impl Into<String>,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolResult<R>> + Send + 'static,
+        R: ResourceOutput,
+    {
+        self.with_resource(InProcessResource::new(uri, name, handler))
+    }
+
+    /// Adds a resource of which more is said.
+    pub fn with_resource(self, resource: InProcessResource) -> Self {
+        self.add_resource(resource);
+        self
+    }
+
+    /// Adds resources whose addresses are made by filling something in; see [`InProcessTemplate`].
+    /// An address that fits several templates belongs to the first of them.
+    ///
+    /// # Panics
+    ///
+    /// If the template has no expressions, or others than `{name}` and `{+name}`.
+    #[track_caller]
+    pub fn resource_template<F, Fut, R>(
+        self,
+        template: impl Into<String>,
+        name: impl Into<String>,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn(BTreeMap<String, String>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolResult<R>> + Send + 'static,
+        R: ResourceOutput,
+    {
+        self.with_template(InProcessTemplate::new(template, name, handler))
+    }
+
+    /// Adds resources by a template of which more is said.
+    pub fn with_template(self, template: InProcessTemplate) -> Self {
+        self.add_template(template);
+        self
+    }
+
+    /// Adds a prompt: an async function that makes messages of its arguments. Of two prompts of one
+    /// name, the later replaces the earlier.
+    ///
+    /// # Panics
+    ///
+    /// If the type of the arguments is not a struct, or has fields that cannot be text.
+    #[track_caller]
+    pub fn prompt<Marks>(
+        self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        handler: impl PromptHandler<Marks>,
+    ) -> Self {
+        self.with_prompt(InProcessPrompt::new(name, description, handler))
+    }
+
+    /// Adds a prompt of which more is said.
+    pub fn with_prompt(self, prompt: InProcessPrompt) -> Self {
+        self.add_prompt(prompt);
+        self
+    }
+
+    /// Announces resources though there are none as yet: whoever connects hears of those that are
+    /// added later. A server that has some announces them by itself.
+    pub fn expect_resources(self) -> Self {
+        self.shared.expects_resources.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// Announces prompts though there are none as yet: whoever connects hears of those that are added
+    /// later. A server that has some announces them by itself.
+    pub fn expect_prompts(self) -> Self {
+        self.shared.expects_prompts.store(true, Ordering::Relaxed);
+        self
+    }
+
     /// Adds a tool while the server runs, in the place of one of the same name.
     pub fn add_tool(&self, tool: InProcessTool) {
         let name = Arc::clone(tool.name());
@@ -133,6 +238,78 @@ impl InProcessServer {
         }
         was_there
     }
+
+    /// Adds a resource while the server runs, in the place of one at the same address.
+    pub fn add_resource(&self, resource: InProcessResource) {
+        let uri = resource.listed().uri.as_str().into();
+        lock(&self.shared.resources).put(uri, resource);
+        self.shared.tell(LocalNotice::ResourcesChanged);
+    }
+
+    /// Adds a template of resources while the server runs, in the place of the same one.
+    pub fn add_template(&self, template: InProcessTemplate) {
+        let text = template.listed().uri_template.as_str().into();
+        lock(&self.shared.templates).put(text, template);
+        self.shared.tell(LocalNotice::ResourcesChanged);
+    }
+
+    /// Removes the resource at an address, or a template, while the server runs. Says whether there
+    /// was one.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        let was_resource = lock(&self.shared.resources).remove(uri);
+        let was_template = lock(&self.shared.templates).remove(uri);
+        let was_there = was_resource || was_template;
+        if was_there {
+            self.shared.tell(LocalNotice::ResourcesChanged);
+        }
+        was_there
+    }
+
+    /// Tells whoever watches it that the resource at this address has changed.
+    pub fn resource_updated(&self, uri: &str) {
+        self.shared.tell(LocalNotice::ResourceUpdated(uri.into()));
+    }
+
+    /// Adds a prompt while the server runs, in the place of one of the same name.
+    pub fn add_prompt(&self, prompt: InProcessPrompt) {
+        let name = prompt.listed().name.as_str().into();
+        lock(&self.shared.prompts).put(name, prompt);
+        self.shared.tell(LocalNotice::PromptsChanged);
+    }
+
+    /// Removes a prompt while the server runs. Says whether there was one.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        let was_there = lock(&self.shared.prompts).remove(name);
+        if was_there {
+            self.shared.tell(LocalNotice::PromptsChanged);
+        }
+        was_there
+    }
+
+    fn has_resources(&self) -> bool {
+        let shared = &self.shared;
+        shared.expects_resources.load(Ordering::Relaxed)
+            || !lock(&shared.resources).is_empty()
+            || !lock(&shared.templates).is_empty()
+    }
+
+    fn has_prompts(&self) -> bool {
+        self.shared.expects_prompts.load(Ordering::Relaxed)
+            || !lock(&self.shared.prompts).is_empty()
+    }
+}
+
+/// The answer to a request that is not a call: there, a failure is a refusal.
+async fn answer<T>(
+    what: String,
+    work: impl Future<Output = ToolResult<T>>,
+) -> Result<T, ErrorObject> {
+    match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(outcome) => {
+            outcome.map_err(|error| ErrorObject::new(ErrorObject::INTERNAL, error.to_text()))
+        }
+        Err(payload) => Err(panicked(&what, payload.as_ref())),
+    }
 }
 
 impl LocalServer for InProcessServer {
@@ -145,9 +322,15 @@ impl LocalServer for InProcessServer {
     }
 
     fn capabilities(&self) -> ServerCapabilities {
+        let (resources, prompts) = (self.has_resources(), self.has_prompts());
         ServerCapabilities {
             tools: true,
             tools_list_changed: true,
+            resources,
+            resources_list_changed: resources,
+            resources_subscribe: resources,
+            prompts,
+            prompts_list_changed: prompts,
             ..ServerCapabilities::default()
         }
     }
@@ -169,6 +352,56 @@ impl LocalServer for InProcessServer {
                 format!("there is no tool {}: list the tools anew", call.tool),
             )))),
         }
+    }
+
+    fn resources(&self) -> Vec<Resource> {
+        let resources = lock(&self.shared.resources).all();
+        resources.iter().map(|one| one.listed().clone()).collect()
+    }
+
+    fn resource_templates(&self) -> Vec<ResourceTemplate> {
+        let templates = lock(&self.shared.templates).all();
+        templates.iter().map(|one| one.listed().clone()).collect()
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
+        Box::pin(async move {
+            let resource = lock(&self.shared.resources).find(uri);
+            let templates = || lock(&self.shared.templates).all();
+            let reading = match resource {
+                Some(resource) => Some(resource.read()),
+                None => templates().iter().find_map(|template| template.read(uri)),
+            };
+            let reading = reading.ok_or_else(|| {
+                ErrorObject::new(
+                    ErrorObject::RESOURCE_NOT_FOUND,
+                    format!("there is no resource {uri}: list the resources anew"),
+                )
+            })?;
+            answer(format!("the resource {uri}"), reading).await
+        })
+    }
+
+    fn prompts(&self) -> Vec<Prompt> {
+        let prompts = lock(&self.shared.prompts).all();
+        prompts.iter().map(|one| one.listed().clone()).collect()
+    }
+
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<GetPromptResult, ErrorObject>> {
+        Box::pin(async move {
+            let prompt = lock(&self.shared.prompts).find(name);
+            let prompt = prompt.ok_or_else(|| {
+                ErrorObject::new(
+                    ErrorObject::INVALID_PARAMS,
+                    format!("there is no prompt {name}: list the prompts anew"),
+                )
+            })?;
+            answer(format!("the prompt {name}"), prompt.tell(arguments)?).await
+        })
     }
 
     fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {

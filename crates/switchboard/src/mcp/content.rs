@@ -1,5 +1,7 @@
 //! The blocks of a result.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde::{Serialize, Serializer};
 
 use super::Json;
@@ -27,6 +29,30 @@ impl ContentBlock {
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent {
             text: text.into(),
+            annotations: None,
+            meta: None,
+        })
+    }
+
+    /// A picture, by its bytes and what they are (`image/png`).
+    pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
+        Self::Image(MediaContent::new(bytes, mime_type))
+    }
+
+    /// A sound, by its bytes and what they are (`audio/wav`).
+    pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
+        Self::Audio(MediaContent::new(bytes, mime_type))
+    }
+
+    /// A pointer to a resource of the same server.
+    pub fn link(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::ResourceLink(ResourceLink::new(uri, name))
+    }
+
+    /// A resource, carried along.
+    pub fn resource(resource: ResourceBody) -> Self {
+        Self::Resource(EmbeddedResource {
+            resource,
             annotations: None,
             meta: None,
         })
@@ -64,6 +90,18 @@ pub struct MediaContent {
     pub meta: Option<Json>,
 }
 
+impl MediaContent {
+    /// Bytes and what they are.
+    pub fn new(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
+        Self {
+            data: BASE64_STANDARD.encode(bytes),
+            mime_type: mime_type.into(),
+            annotations: None,
+            meta: None,
+        }
+    }
+}
+
 /// A pointer to a resource of the same server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -91,6 +129,22 @@ pub struct ResourceLink {
     /// Extension data, carried through.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
+}
+
+impl ResourceLink {
+    /// A pointer by address and name.
+    pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            name: name.into(),
+            title: None,
+            description: None,
+            mime_type: None,
+            size: None,
+            annotations: None,
+            meta: None,
+        }
+    }
 }
 
 /// A resource carried inside a result.
@@ -130,7 +184,7 @@ pub struct ResourceBody {
 }
 
 impl ResourceBody {
-    /// A text.
+    /// A text and where it came from.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -141,15 +195,21 @@ impl ResourceBody {
         }
     }
 
-    /// Bytes, in base64.
-    pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
+    /// Bytes and where they came from.
+    pub fn bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self {
             uri: uri.into(),
             mime_type: None,
             text: None,
-            blob: Some(base64.into()),
+            blob: Some(BASE64_STANDARD.encode(bytes)),
             meta: None,
         }
+    }
+
+    /// Says what it is made of.
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
     }
 }
 

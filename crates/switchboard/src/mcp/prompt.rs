@@ -27,7 +27,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt of this name, with nothing to fill in.
+    /// A prompt by its name.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -36,6 +36,12 @@ impl Prompt {
             arguments: Vec::new(),
             meta: None,
         }
+    }
+
+    /// Says what it is for.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = Some(text.into());
+        self
     }
 
     /// Adds something to fill in.
@@ -63,7 +69,7 @@ pub struct PromptArgument {
 }
 
 impl PromptArgument {
-    /// An argument that may be left out.
+    /// Something that can be filled in and does not have to be.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -113,9 +119,19 @@ pub struct PromptMessage {
 }
 
 impl PromptMessage {
-    /// Somebody says something.
+    /// What somebody says.
     pub fn new(role: Role, content: ContentBlock) -> Self {
         Self { role, content }
+    }
+
+    /// What the user says.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::new(Role::User, ContentBlock::text(text))
+    }
+
+    /// What the model says.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::new(Role::Assistant, ContentBlock::text(text))
     }
 }
 
@@ -136,6 +152,16 @@ pub struct GetPromptResult {
     /// [`Limits::content_blocks`]: crate::Limits::content_blocks
     #[serde(skip)]
     pub left_out: usize,
+}
+
+impl GetPromptResult {
+    /// A prompt of these messages.
+    pub fn new(messages: impl IntoIterator<Item = PromptMessage>) -> Self {
+        Self {
+            messages: messages.into_iter().collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// What might be meant by the beginning of a value.

@@ -39,7 +39,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// A resource at this address.
+    /// A resource by its address and name.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -88,7 +88,7 @@ pub struct ResourceTemplate {
 }
 
 impl ResourceTemplate {
-    /// Addresses of this form (RFC 6570).
+    /// A template by its text and name.
     pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri_template: uri_template.into(),
@@ -116,4 +116,14 @@ pub struct ReadResourceResult {
     /// [`Limits::content_blocks`]: crate::Limits::content_blocks
     #[serde(skip)]
     pub left_out: usize,
+}
+
+impl ReadResourceResult {
+    /// A resource of these parts.
+    pub fn new(contents: impl IntoIterator<Item = ResourceBody>) -> Self {
+        Self {
+            contents: contents.into_iter().collect(),
+            ..Self::default()
+        }
+    }
 }
