@@ -1,0 +1,165 @@
+//! A to-do list as a server in this process: functions that share what they know, say how far they
+//! have come, and stop when nobody waits for them any more.
+//!
+//! `cargo run --example todo`
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use switchboard::permission::{Action, Rule};
+use switchboard::{CallContext, Host, InProcessServer, Readiness, ToolContext, ToolResult};
+use tokio::time::{Instant, sleep};
+
+/// What all tools share. A lock is held for a statement, never while something is waited for.
+#[derive(Clone, Default)]
+struct List(Arc<Mutex<Vec<Item>>>);
+
+/// One thing to do.
+#[derive(Clone, Serialize, JsonSchema)]
+struct Item {
+    /// Its number, from 1
+    number: usize,
+    text: String,
+    is_done: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Items {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct New {
+    /// What is to be done
+    #[schemars(length(min = 1, max = 200))]
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Numbered {
+    /// The number of the item
+    #[schemars(range(min = 1))]
+    number: usize,
+}
+
+impl List {
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Item>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn finish(&self, number: usize) -> ToolResult<Item> {
+        self.change(|items| {
+            let item = items.iter_mut().find(|item| item.number == number);
+            let item = item.ok_or_else(|| format!("there is no item {number}"))?;
+            item.is_done = true;
+            Ok(item.clone())
+        })
+    }
+}
+
+async fn add(new: New, context: ToolContext) -> ToolResult<Item> {
+    let list = context.state::<List>()?;
+    Ok(list.change(|items| {
+        let item = Item {
+            number: items.len() + 1,
+            text: new.text,
+            is_done: false,
+        };
+        items.push(item.clone());
+        item
+    }))
+}
+
+async fn finish(which: Numbered, context: ToolContext) -> ToolResult<Item> {
+    context.state::<List>()?.finish(which.number)
+}
+
+async fn show(context: ToolContext) -> ToolResult<Items> {
+    let items = context.state::<List>()?.change(|items| items.clone());
+    Ok(Items { items })
+}
+
+/// Does one item after the other. When the call is cancelled it is dropped where it waits: what was
+/// done stays done, and nothing else is begun.
+async fn do_all(context: ToolContext) -> ToolResult<String> {
+    let list = context.state::<List>()?;
+    let open = list.change(|items| -> Vec<Item> {
+        let open = items.iter().filter(|item| !item.is_done);
+        open.cloned().collect()
+    });
+    for (done, item) in open.iter().enumerate() {
+        sleep(Duration::from_millis(50)).await;
+        list.finish(item.number)?;
+        let (done, all) = (count(done + 1), count(open.len()));
+        context.report(done, all, format!("done: {}", item.text));
+    }
+    Ok(format!("{} done", open.len()))
+}
+
+fn count(items: usize) -> f64 {
+    u32::try_from(items).map_or(f64::MAX, f64::from)
+}
+
+fn todo_list(list: List) -> InProcessServer {
+    let state = list.clone();
+    let overview = move || {
+        let lines = list.change(|items| {
+            let line = |item: &Item| format!("[{}] {}", mark(item), item.text);
+            items.iter().map(line).collect::<Vec<_>>()
+        });
+        async move { Ok(lines.join("\n")) }
+    };
+    InProcessServer::new("todo", "1.0")
+        .state(state)
+        .instructions("A list of things to do. Show it before you change it.")
+        .tool("add", "Adds an item to the list", add)
+        .tool("finish", "Marks an item as done", finish)
+        .tool("show", "Shows the list", show)
+        .tool("do_all", "Does everything that is left", do_all)
+        .resource("todo://list", "list", overview)
+}
+
+fn mark(item: &Item) -> char {
+    if item.is_done { 'x' } else { ' ' }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let host = Host::builder()
+        .local_server("todo", todo_list(List::default()))
+        .rule(Rule::new(Action::Allow, "mcp__todo")?)
+        .start()?;
+    host.wait_for(Readiness::All).await;
+
+    for text in ["water the plants", "buy bread", "call home", "sleep"] {
+        let new = json!({"text": text});
+        let added = host.call("mcp__todo__add", new).await?;
+        println!("added    {}", added.to_text());
+    }
+    let finished = host.call("mcp__todo__finish", json!({"number": 1})).await?;
+    println!("finished {}", finished.to_text());
+    let missing = host.call("mcp__todo__finish", json!({"number": 9})).await?;
+    println!("failed   {}", missing.to_text());
+
+    // Time for one item, or two: then the call is given up, and its function with it.
+    let soon = Instant::now() + Duration::from_millis(120);
+    let told = |progress: switchboard::mcp::Progress| {
+        println!("progress {}", progress.message.unwrap_or_default());
+    };
+    let call = host.call("mcp__todo__do_all", json!({}));
+    let call = call.on_progress(told);
+    let outcome = call.context(CallContext::default().deadline(soon)).await;
+    if let Err(error) = outcome {
+        println!("gave up  {error}");
+    }
+    let call = host.call("mcp__todo__do_all", json!({})).on_progress(told);
+    println!("again    {}", call.await?.to_text());
+
+    let shown = host.call("mcp__todo__show", json!({})).await?;
+    println!("list     {}", shown.to_text());
+    host.shutdown().await;
+    Ok(())
+}
