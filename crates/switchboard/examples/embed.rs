@@ -2,48 +2,27 @@
 //!
 //! `cargo run --example embed`
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
 use switchboard::permission::{Action, Rule};
-use switchboard::{BoxFuture, Host, LocalCall, LocalServer, Readiness};
+use switchboard::{Host, InProcessServer, Readiness};
 
-/// A server that lives in this process.
-struct Calculator;
-
-impl LocalServer for Calculator {
-    fn implementation(&self) -> Implementation {
-        Implementation::new("calculator", "1.0")
-    }
-
-    fn tools(&self) -> Vec<Tool> {
-        let schema = json!({
-            "type": "object",
-            "properties": { "a": { "type": "number" }, "b": { "type": "number" } },
-            "required": ["a", "b"],
-        });
-        vec![Tool::new("add", Json::from(&schema)).description("Adds two numbers")]
-    }
-
-    fn call<'a>(
-        &'a self,
-        call: LocalCall<'a>,
-    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
-        let number = |name: &str| call.arguments.get(name)?.as_f64();
-        let answer = match (number("a"), number("b")) {
-            (Some(a), Some(b)) => Ok(CallToolResult::text((a + b).to_string())),
-            _ => Err(ErrorObject::new(
-                ErrorObject::INVALID_PARAMS,
-                "a and b are numbers",
-            )),
-        };
-        Box::pin(std::future::ready(answer))
-    }
+#[derive(Deserialize, JsonSchema)]
+struct Pair {
+    a: f64,
+    b: f64,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let calculator = InProcessServer::new("calculator", "1.0").tool(
+        "add",
+        "Adds two numbers",
+        async |Pair { a, b }: Pair| Ok(a + b),
+    );
     let host = Host::builder()
-        .local_server("calculator", Calculator)
+        .local_server("calculator", calculator)
         .rule(Rule::new(Action::Allow, "mcp__calculator")?)
         .start()?;
     host.wait_for(Readiness::All).await;
