@@ -2,6 +2,10 @@
 
 #![allow(unreachable_pub, reason = "modules of one test")]
 #![allow(
+    clippy::disallowed_methods,
+    reason = "tasks of a test end with its runtime"
+)]
+#![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be set up shall fail"
 )]
