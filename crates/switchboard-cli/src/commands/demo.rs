@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::{Screen, count, text, time};
 use crate::signals::Signals;
-use calculator::Calculator;
+use calculator::calculator;
 use story::{Mark, Story};
 
 const CHILD: &str = "greeter";
@@ -60,7 +60,7 @@ fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     let name = ServerName::new(CHILD).map_err(|error| Failure::internal(error.to_string()))?;
     let mut host = context
         .bare_host()
-        .local_server("calculator", Calculator)
+        .local_server("calculator", calculator())
         .server(LaunchSpec::from_code(name, child));
     for (action, pattern) in [
         (Action::Allow, "mcp__calculator"),

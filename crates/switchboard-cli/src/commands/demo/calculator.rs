@@ -1,47 +1,20 @@
 //! A server that lives in this process.
 
-use serde_json::json;
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool, ToolAnnotations};
-use switchboard::{BoxFuture, LocalCall, LocalServer};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use switchboard::InProcessServer;
+use switchboard::inprocess::InProcessTool;
 
-pub(super) struct Calculator;
+#[derive(Deserialize, JsonSchema)]
+struct Pair {
+    a: f64,
+    b: f64,
+}
 
-impl LocalServer for Calculator {
-    fn implementation(&self) -> Implementation {
-        Implementation::new("calculator", env!("CARGO_PKG_VERSION"))
-    }
-
-    fn tools(&self) -> Vec<Tool> {
-        let two_numbers = json!({
-            "type": "object",
-            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
-            "required": ["a", "b"],
-        });
-        let tool = |name: &str, description: &str| {
-            Tool::new(name, (&two_numbers).into())
-                .description(description)
-                .annotations(ToolAnnotations::read_only())
-        };
-        vec![
-            tool("add", "Adds two numbers"),
-            tool("multiply", "Multiplies two numbers"),
-        ]
-    }
-
-    fn call<'a>(
-        &'a self,
-        call: LocalCall<'a>,
-    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
-        let number = |name| call.arguments.get(name).and_then(serde_json::Value::as_f64);
-        let numbers = number("a").zip(number("b"));
-        let result = numbers.and_then(|(a, b)| match call.tool {
-            "add" => Some(a + b),
-            "multiply" => Some(a * b),
-            _ => None,
-        });
-        let result = result
-            .map(|result| CallToolResult::text(result.to_string()))
-            .ok_or_else(|| ErrorObject::new(ErrorObject::INVALID_PARAMS, "two numbers, please"));
-        Box::pin(std::future::ready(result))
-    }
+pub(super) fn calculator() -> InProcessServer {
+    let add = |Pair { a, b }: Pair| async move { Ok((a + b).to_string()) };
+    let multiply = |Pair { a, b }: Pair| async move { Ok((a * b).to_string()) };
+    InProcessServer::new("calculator", env!("CARGO_PKG_VERSION"))
+        .with(InProcessTool::new("add", "Adds two numbers", add).read_only())
+        .with(InProcessTool::new("multiply", "Multiplies two numbers", multiply).read_only())
 }
