@@ -3,6 +3,11 @@
 //!
 //! `cargo run --example todo`
 
+#![allow(
+    clippy::unused_async,
+    reason = "tools are async whether or not they wait for something"
+)]
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

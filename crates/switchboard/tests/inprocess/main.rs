@@ -6,6 +6,10 @@
     clippy::panic,
     reason = "a test that meets the unexpected shall fail"
 )]
+#![allow(
+    clippy::unused_async,
+    reason = "handlers are async whether or not they wait for something"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use switchboard::inprocess::InProcessTool;
-use switchboard::mcp::{CallToolResult, ContentBlock, ToolAnnotations};
+use switchboard::mcp::{CallToolResult, ContentBlock, Json, ToolAnnotations};
 use switchboard::{
     CallError, Host, InProcessServer, LocalNotice, LocalServer, Output, Readiness, ToolError,
     ToolResult,
@@ -172,7 +176,7 @@ async fn a_result_is_told_by_its_type() {
         let output = host.call(name.as_str(), json!({})).await.unwrap();
         let told = (output.blocks.len(), output.to_text());
         assert_eq!(told, (blocks, text.to_owned()), "{tool}");
-        let data = output.structured.as_ref().map(|json| json.as_str());
+        let data = output.structured.as_ref().map(Json::as_str);
         assert_eq!(data, structured, "{tool}");
     }
     host.shutdown().await;

@@ -157,8 +157,6 @@ struct Renaming {
 struct Described {
     #[schemars(title = "A title", description = "Other words", example = "x")]
     field: String,
-    #[deprecated]
-    old: i32,
 }
 
 /// The same functions twice: as tools of the SDK's macros, and as ours.
