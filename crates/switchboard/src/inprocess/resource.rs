@@ -52,6 +52,7 @@ fn single(mut body: ResourceBody, mime_type: Option<&str>) -> ReadResourceResult
 }
 
 type Reading = BoxFuture<'static, ToolResult<ReadResourceResult>>;
+type FilledIn = dyn Fn(&InProcessTemplate, &str, BTreeMap<String, String>) -> Reading + Send + Sync;
 
 /// A resource with everything that can be said of it. Where an address, a name and a function are
 /// enough, [`InProcessServer::resource`](super::InProcessServer::resource) is shorter.
@@ -124,7 +125,7 @@ impl fmt::Debug for InProcessResource {
 pub struct InProcessTemplate {
     description: ResourceTemplate,
     pattern: Pattern,
-    read: Box<dyn Fn(&Self, &str, BTreeMap<String, String>) -> Reading + Send + Sync>,
+    read: Box<FilledIn>,
 }
 
 impl InProcessTemplate {

@@ -155,7 +155,7 @@ struct Renaming {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Described {
-    #[schemars(title = "A title", description = "Other words", example = "x")]
+    #[schemars(title = "A title", description = "Other words", example = &"x")]
     field: String,
 }
 
