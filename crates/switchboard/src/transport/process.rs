@@ -268,12 +268,10 @@ impl Drop for Process {
 }
 
 /// How a program ended; unknown when it could not be waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exit(Option<ExitStatus>);
 
 impl Exit {
-    pub(crate) const UNKNOWN: Self = Self(None);
-
     /// Whether it says that all went well.
     pub fn is_success(self) -> bool {
         self.0.is_some_and(|status| status.success())

@@ -164,7 +164,7 @@ impl RunningProgram {
     pub async fn exited(&mut self) -> Exit {
         match &mut self.process {
             Some(process) => process.exited().await,
-            None => Exit::UNKNOWN,
+            None => Exit::default(),
         }
     }
 
@@ -174,7 +174,7 @@ impl RunningProgram {
         self.streams = None;
         match self.process.take() {
             Some(process) => process.shut_down(after_eof, after_term).await,
-            None => Exit::UNKNOWN,
+            None => Exit::default(),
         }
     }
 }
