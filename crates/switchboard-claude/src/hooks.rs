@@ -263,10 +263,6 @@ impl Hooks {
         self
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.registered.is_empty()
-    }
-
     /// What `initialize` says of them; nothing if there are none.
     pub(crate) fn declared(&self) -> Option<Value> {
         let mut declared: Map<String, Value> = Map::new();

@@ -1,17 +1,59 @@
 //! Drives the Claude CLI from Rust, with Rust functions as tools inside it.
+//!
+//! [`query`] asks one thing and is a stream of what the CLI says; a [`Client`] is a session of several
+//! turns. [`Options`] say which servers, tools and permissions there are. Names follow the official
+//! SDKs.
+//!
+//! ```no_run
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use switchboard::{InProcessServer, ToolResult};
+//! use switchboard_claude::{Options, query};
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Pair {
+//!     a: f64,
+//!     b: f64,
+//! }
+//!
+//! async fn add(pair: Pair) -> ToolResult<String> {
+//!     Ok((pair.a + pair.b).to_string())
+//! }
+//!
+//! # async fn example() -> Result<(), switchboard_claude::Error> {
+//! let calculator = InProcessServer::new("calculator", "1.0").tool("add", "Adds two numbers", add);
+//! let options = Options::new()
+//!     .sdk_server("calculator", calculator)
+//!     .allowed_tools(["mcp__calculator"]);
+//! let mut messages = query("What is 15 + 27?", options);
+//! while let Some(message) = messages.next().await {
+//!     if let Some(text) = message?.text() {
+//!         println!("{text}");
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The CLI is a child of this program of which nothing survives: not when the stream or the client is
+//! dropped, and not when this program dies. It inherits the environment.
 
-#[allow(dead_code, reason = "the client is about to use it")]
+mod client;
+mod connect;
+mod control;
 mod elicitation;
+mod error;
 mod fields;
-#[allow(dead_code, reason = "the client is about to use it")]
 mod hooks;
 mod message;
-#[allow(dead_code, reason = "the client is about to use it")]
 mod options;
-#[allow(dead_code, reason = "the client is about to use it")]
 mod permission;
+mod program;
+mod query;
 mod servers;
 
+pub use client::{Client, Messages};
+pub use error::{Error, LastWords, Loss};
 pub use hooks::{HookEvent, HookInput, HookMatcher, HookOutput, Hooks};
 pub use message::{
     AssistantMessage, ContentBlock, Init, InitServer, Message, PermissionDenial, ResultMessage,
@@ -20,6 +62,7 @@ pub use message::{
 };
 pub use options::{Options, PermissionMode, SettingSource, tools_of};
 pub use permission::{PermissionResult, ToolPermissionRequest};
+pub use query::{Prompt, Query, query};
 pub use servers::{
     McpConnectionStatus, McpServerConfig, McpServerStatus, McpSetServersResult, McpToolInfo,
 };

@@ -34,7 +34,7 @@ use serde_json::{Map, Value};
 use switchboard::permission::Rule;
 use switchboard::{Instance, Interaction};
 
-pub(crate) use arguments::CommandLine;
+pub(crate) use arguments::{CommandLine, WITHHELD};
 pub use words::{PermissionMode, SettingSource, tools_of};
 
 use crate::hooks::Hooks;
@@ -43,6 +43,8 @@ use crate::servers::McpServerConfig;
 
 /// How long the CLI may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a line of the CLI's may be, in bytes: results of tools are in them, twice.
+const LONGEST_LINE: usize = 64 * 1024 * 1024;
 /// How long a tool of this program may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
@@ -82,6 +84,7 @@ pub struct Options {
     stderr: Option<StderrCallback>,
     request_timeout: Duration,
     call_timeout: Duration,
+    max_buffer_size: usize,
 }
 
 /// What is either on or off.
@@ -145,6 +148,7 @@ impl Default for Options {
             stderr: None,
             request_timeout: REQUEST_TIMEOUT,
             call_timeout: CALL_TIMEOUT,
+            max_buffer_size: LONGEST_LINE,
         }
     }
 }
@@ -432,6 +436,13 @@ impl Options {
         self.request_timeout = timeout;
         self
     }
+
+    /// How long a message of the CLI's may be, in bytes: 64 MiB by default. One that is longer ends the
+    /// session with an error.
+    pub fn max_buffer_size(mut self, bytes: usize) -> Self {
+        self.max_buffer_size = bytes;
+        self
+    }
 }
 
 /// What the rest of the crate needs to know.
@@ -461,17 +472,6 @@ impl Options {
     /// Whether the CLI is to ask about tools that it has no rule for.
     pub(crate) fn answers_permissions(&self) -> bool {
         self.can_use_tool.is_some() || self.interaction.is_some() || !self.rules.is_empty()
-    }
-
-    /// Whether anything but the prompt has to be written to the CLI, so that its standard input stays
-    /// open until the turn has ended.
-    pub(crate) fn is_bidirectional(&self) -> bool {
-        self.answers_permissions()
-            || !self.hooks.is_empty()
-            || self
-                .servers
-                .iter()
-                .any(|(_, config)| config.instance().is_some())
     }
 
     pub(crate) fn asked(&self) -> Option<Arc<dyn Interaction>> {
@@ -506,6 +506,10 @@ impl Options {
 
     pub(crate) fn time_for_requests(&self) -> Duration {
         self.request_timeout
+    }
+
+    pub(crate) fn longest_line(&self) -> usize {
+        self.max_buffer_size
     }
 
     pub(crate) fn time_for_calls(&self) -> Duration {

@@ -9,8 +9,6 @@ mod status;
 mod tests;
 
 pub use config::McpServerConfig;
-#[allow(unused_imports, reason = "the client is about to use it")]
 pub(crate) use sdk::SdkServers;
-#[allow(unused_imports, reason = "the client is about to use it")]
 pub(crate) use status::statuses;
 pub use status::{McpConnectionStatus, McpServerStatus, McpSetServersResult, McpToolInfo};

@@ -46,7 +46,6 @@ fn without_options_the_cli_is_told_nothing_but_how_to_speak() {
     );
     let initialize = Options::new().initialize(Map::new());
     assert_eq!(initialize, json!({"subtype": "initialize", "hooks": null}));
-    assert!(!Options::new().is_bidirectional());
 }
 
 #[test]
@@ -250,7 +249,6 @@ fn servers_of_this_program_are_declared_with_their_time_and_their_manifests() {
         .map(|(name, _)| name)
         .collect();
     assert_eq!(names, ["calc", "slow"]);
-    assert!(options.is_bidirectional());
 }
 
 #[test]
@@ -261,7 +259,6 @@ fn hooks_and_agents_are_declared_at_the_beginning() {
     let options = Options::new()
         .hooks(hooks)
         .agent("tester", json!({"description": "tests"}));
-    assert!(options.is_bidirectional());
     assert_eq!(
         options.initialize(Map::new()),
         json!({
@@ -286,7 +283,6 @@ fn the_cli_asks_us_where_somebody_can_answer() {
     ] {
         let asked = values(&options, "--permission-prompt-tool");
         assert_eq!(asked, if asks { vec!["stdio"] } else { vec![] });
-        assert_eq!(options.is_bidirectional(), asks);
     }
 }
 

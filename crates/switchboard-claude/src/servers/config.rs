@@ -118,7 +118,6 @@ impl McpServerConfig {
     }
 
     /// The server itself, where it is one of this program.
-    #[allow(dead_code, reason = "what collects the servers is about to use it")]
     pub(crate) fn instance(&self) -> Option<&Instance> {
         match &self.way {
             Way::Sdk(instance) => Some(instance),
@@ -127,14 +126,12 @@ impl McpServerConfig {
     }
 
     /// How long a call may take, where that was said.
-    #[allow(dead_code, reason = "what collects the servers is about to use it")]
     pub(crate) fn call_timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
     /// As `--mcp-config` and `mcp_set_servers` take it, with all secrets. `key` is the name under which
     /// the CLI knows the server.
-    #[allow(dead_code, reason = "what writes the command line is about to use it")]
     pub(crate) fn declared(&self, key: &str) -> Value {
         let mut entry = match &self.way {
             Way::Stdio { command, args, env } => stdio_entry(command, args, env),
@@ -148,7 +145,6 @@ impl McpServerConfig {
 
     /// As `sdkMcpServerConfigs` of `initialize` takes it: a server of this program that is declared by
     /// name has its settings here. Nothing where there are none.
-    #[allow(dead_code, reason = "what writes `initialize` is about to use it")]
     pub(crate) fn settings(&self) -> Option<Value> {
         let mut entry = Map::new();
         self.add_switches(&mut entry);

@@ -3,8 +3,6 @@
 //! Invariant: every message is answered, whatever it is and whoever it is for: the CLI waits half a
 //! minute for each that is not. Messages are taken in the order in which they are handed in.
 
-#![allow(dead_code, reason = "the control protocol is about to use it")]
-
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

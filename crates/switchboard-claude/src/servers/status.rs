@@ -137,7 +137,6 @@ pub struct McpSetServersResult {
 }
 
 /// The answer to `mcp_status`. An entry that cannot be read costs only itself.
-#[allow(dead_code, reason = "the client is about to use it")]
 pub(crate) fn statuses(answer: &Value) -> Vec<McpServerStatus> {
     let entries = answer.get("mcpServers").and_then(Value::as_array);
     let entries = entries.into_iter().flatten();
