@@ -1,8 +1,9 @@
 //! A scripted model behind the Messages API, on loopback.
 //!
-//! It answers `POST /v1/messages` with a stream of events and `POST /v1/messages/count_tokens` with a
-//! number, and knows no other path. What it says is a queue of [`Turn`]s, or chosen by a function of the
-//! request. Every request is kept, so that a test can say what reached the model.
+//! It answers `POST /v1/messages` with a stream of events, or with one message if none is asked for, and
+//! `POST /v1/messages/count_tokens` with a number. It knows no other path. What it says is a queue of [`Turn`]s, or chosen by a function of the
+//! request. Every request is kept, so that a test can say what reached the model. A request for a single
+//! token is none: by it a client finds out whether there is such a model, and there is.
 //!
 //! Invariants: no two tool uses of one server have the same id, because the CLI takes a repeated one for
 //! an interrupted call. A request after the last turn is refused with a status that is not tried again.

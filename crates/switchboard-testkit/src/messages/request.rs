@@ -36,6 +36,16 @@ impl ModelRequest {
         self.text_at("model")
     }
 
+    /// Whether the answer is to come as a stream of events.
+    pub fn is_streamed(&self) -> bool {
+        self.body.get("stream") == Some(&Value::Bool(true))
+    }
+
+    /// Whether only the model's existence is of interest.
+    pub(super) fn is_probe(&self) -> bool {
+        !self.is_streamed() && self.body.get("max_tokens") == Some(&1.into())
+    }
+
     fn text_at(&self, key: &str) -> &str {
         self.body
             .get(key)

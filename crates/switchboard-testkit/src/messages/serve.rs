@@ -55,8 +55,13 @@ async fn answer(
     let path = seen.path.split('?').next().unwrap_or_default();
     match (seen.method.as_str(), path) {
         ("POST", "/v1/messages") => {
-            let turn = shared.next_turn(ModelRequest { body: seen.json() });
-            say(shared, &turn, seen, receiver, sender).await
+            let request = ModelRequest { body: seen.json() };
+            let turn = if request.is_probe() {
+                Turn::text("yes")
+            } else {
+                shared.next_turn(request.clone())
+            };
+            say(shared, &turn, &request, receiver, sender).await
         }
         ("POST", "/v1/messages/count_tokens") => {
             let body = json!({"input_tokens": 10}).to_string();
@@ -74,7 +79,7 @@ async fn answer(
 async fn say(
     shared: &Shared,
     turn: &Turn,
-    seen: &Seen,
+    request: &ModelRequest,
     receiver: &mut Receiver,
     sender: &mut Sender,
 ) -> Result<Next, Cut> {
@@ -88,8 +93,13 @@ async fn say(
             return Ok(Next::Keep);
         }
     };
+    if !request.is_streamed() {
+        let number = || shared.next_number();
+        let body = turn::whole(blocks, request.model(), number).to_string();
+        sender.answer(&Canned::json(200, body)).await?;
+        return Ok(Next::Keep);
+    }
     sender.begin_chunks("text/event-stream", &[]).await?;
-    let request = ModelRequest { body: seen.json() };
     let beginning = turn::beginning(shared.next_number(), request.model());
     sender.chunk(&beginning).await?;
     if *turn == Turn::Hang {

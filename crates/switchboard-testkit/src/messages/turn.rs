@@ -95,10 +95,45 @@ pub(super) fn refusal(status: u16, message: &str) -> Value {
 /// The first event of a message.
 pub(super) fn beginning(number: u64, model: &str) -> Vec<u8> {
     event(&json!({"type": "message_start", "message": {
-        "id": format!("msg_{number:04}"), "type": "message", "role": "assistant", "model": model,
+        "id": message_id(number), "type": "message", "role": "assistant", "model": model,
         "content": [], "stop_reason": null, "stop_sequence": null,
         "usage": {"input_tokens": 11, "output_tokens": 1},
     }}))
+}
+
+/// A message that is not streamed. Of a hanging one there is nothing in it.
+pub(super) fn whole(blocks: &[Block], model: &str, number: impl Fn() -> u64) -> Value {
+    let content: Vec<Value> = blocks
+        .iter()
+        .map(|block| match block {
+            Block::Text(text) => json!({"type": "text", "text": text}),
+            Block::ToolUse { name, input } => {
+                json!({"type": "tool_use", "id": tool_use_id(number()), "name": name, "input": input})
+            }
+        })
+        .collect();
+    json!({
+        "id": message_id(number()), "type": "message", "role": "assistant", "model": model,
+        "content": content, "stop_reason": stop_reason(blocks), "stop_sequence": null,
+        "usage": {"input_tokens": 11, "output_tokens": 20},
+    })
+}
+
+fn message_id(number: u64) -> String {
+    format!("msg_{number:04}")
+}
+
+fn tool_use_id(number: u64) -> String {
+    format!("toolu_{number:04}")
+}
+
+fn stop_reason(blocks: &[Block]) -> &'static str {
+    let uses_tool = |block: &Block| matches!(block, Block::ToolUse { .. });
+    if blocks.iter().any(uses_tool) {
+        "tool_use"
+    } else {
+        "end_turn"
+    }
 }
 
 /// The events of one block.
@@ -109,7 +144,7 @@ pub(super) fn block(index: usize, block: &Block, number: u64) -> Vec<u8> {
             json!({"type": "text_delta", "text": text}),
         ),
         Block::ToolUse { name, input } => (
-            json!({"type": "tool_use", "id": format!("toolu_{number:04}"), "name": name, "input": {}}),
+            json!({"type": "tool_use", "id": tool_use_id(number), "name": name, "input": {}}),
             json!({"type": "input_json_delta", "partial_json": input.to_string()}),
         ),
     };
@@ -125,15 +160,9 @@ pub(super) fn block(index: usize, block: &Block, number: u64) -> Vec<u8> {
 
 /// The last events of a message.
 pub(super) fn end(blocks: &[Block]) -> Vec<u8> {
-    let uses_tool = |block: &Block| matches!(block, Block::ToolUse { .. });
-    let stop_reason = if blocks.iter().any(uses_tool) {
-        "tool_use"
-    } else {
-        "end_turn"
-    };
     [
         json!({"type": "message_delta", "usage": {"output_tokens": 20},
-            "delta": {"stop_reason": stop_reason, "stop_sequence": null}}),
+            "delta": {"stop_reason": stop_reason(blocks), "stop_sequence": null}}),
         json!({"type": "message_stop"}),
     ]
     .iter()

@@ -21,6 +21,11 @@ async fn post(model: &MessagesApi, path: &str, body: &Value) -> String {
     answer
 }
 
+/// A request for a stream.
+fn asked(model: &str) -> Value {
+    json!({"model": model, "stream": true})
+}
+
 /// The events of an answer.
 fn events(answer: &str) -> Vec<Value> {
     let data = answer
@@ -39,7 +44,7 @@ async fn a_message_is_streamed_block_by_block() {
         Block::tool("add", input),
     ]);
     let model = MessagesApi::start([turn]).await;
-    let answer = post(&model, "/v1/messages?beta=true", &json!({"model": "m"})).await;
+    let answer = post(&model, "/v1/messages?beta=true", &asked("m")).await;
     let events = events(&answer);
     let kinds: Vec<_> = events.iter().map(|event| &event["type"]).collect();
     let block = [
@@ -61,14 +66,34 @@ async fn a_message_is_streamed_block_by_block() {
 #[tokio::test]
 async fn refusals_resets_and_the_end_of_the_script() {
     let model = MessagesApi::start([Turn::overloaded(), Turn::Reset, Turn::text("fine")]).await;
-    let empty = json!({});
-    let ask = || post(&model, "/v1/messages", &empty);
+    let body = asked("m");
+    let ask = || post(&model, "/v1/messages", &body);
     assert!(ask().await.starts_with("HTTP/1.1 529 "));
     assert_eq!(ask().await, "");
     assert!(ask().await.starts_with("HTTP/1.1 200 "));
     let over = ask().await;
     assert!(over.starts_with("HTTP/1.1 400 "), "{over}");
     assert!(over.contains("the script of the model is over"), "{over}");
+}
+
+#[tokio::test]
+async fn without_a_stream_there_is_one_message() {
+    let turn = Turn::blocks([Block::text("so"), Block::tool("add", json!({"a": 1}))]);
+    let model = MessagesApi::start([turn]).await;
+    let probe = post(
+        &model,
+        "/v1/messages",
+        &json!({"model": "m", "max_tokens": 1}),
+    )
+    .await;
+    assert!(probe.starts_with("HTTP/1.1 200 "), "{probe}");
+    let answer = post(&model, "/v1/messages", &json!({"model": "m"})).await;
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let message: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(message["stop_reason"], "tool_use");
+    assert_eq!(message["content"][0]["text"], "so");
+    assert_eq!(message["content"][1]["input"], json!({"a": 1}));
+    assert_eq!(model.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -85,7 +110,7 @@ async fn tokens_are_counted_and_other_paths_are_unknown() {
 async fn a_function_of_the_request_may_decide() {
     let echo = |request: &ModelRequest| Turn::text(request.model());
     let model = MessagesApi::answering(echo).await;
-    let answer = post(&model, "/v1/messages", &json!({"model": "small"})).await;
+    let answer = post(&model, "/v1/messages", &asked("small")).await;
     assert_eq!(events(&answer)[2]["delta"]["text"], "small");
 }
 
