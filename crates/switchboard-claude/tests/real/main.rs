@@ -1,0 +1,19 @@
+//! The real Claude CLI, which asks a scripted model on loopback.
+//!
+//! It lies in the folder that `SWITCHBOARD_FIXTURES` names. Without it these tests say so and pass,
+//! except in CI, where a missing CLI is a failure. Each has a home of its own, and ends by asserting
+//! that no process is left.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed expectation fails the test that had it"
+)]
+
+mod changes;
+mod permission;
+mod scene;
+mod servers;
+mod session;
+mod tools;

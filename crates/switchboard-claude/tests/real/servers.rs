@@ -1,0 +1,192 @@
+//! External servers beside ours, and the switches for all of them.
+
+use serde_json::{Map, Value, json};
+use switchboard::{
+    BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, PermissionAnswer, PermissionQuestion,
+};
+use switchboard_claude::{Client, Error, McpConnectionStatus, McpServerConfig};
+use switchboard_testkit::http::{HttpServer, Mode};
+use switchboard_testkit::messages::{Block, Turn};
+use switchboard_testkit::{Script, Step, scripted_server};
+
+use crate::scene::{Scene, ask, calculator, connect, result_of, turn};
+
+/// A server whose one tool says this.
+fn saying(text: &str) -> Script {
+    Script::legacy()
+        .tool("echo")
+        .on("tools/call echo", [Step::text(text)])
+}
+
+/// A script as a child of the CLI's.
+fn stdio(script: &Script) -> McpServerConfig {
+    let program = scripted_server();
+    McpServerConfig::stdio(program.to_str().unwrap(), [script.to_json()]).always_load()
+}
+
+/// What the CLI says of each server.
+async fn statuses(client: &Client) -> Vec<(String, McpConnectionStatus)> {
+    let servers = client.mcp_status().await.unwrap();
+    let mut statuses: Vec<_> = servers
+        .into_iter()
+        .map(|server| (server.name, server.status))
+        .collect();
+    statuses.sort_by(|one, other| one.0.cmp(&other.0));
+    statuses
+}
+
+/// Asks until the CLI says this of its servers: it connects them when it comes to it.
+async fn wait_for(client: &Client, expected: &[(&str, McpConnectionStatus)]) {
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(name, status)| ((*name).to_owned(), status.clone()))
+        .collect();
+    let mut found = Vec::new();
+    for _ in 0..200 {
+        found = statuses(client).await;
+        if found == expected {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn external_servers_stand_beside_ours() {
+    let turns = [
+        Turn::blocks([
+            Block::tool("mcp__child__echo", json!({})),
+            Block::tool("mcp__remote__echo", json!({})),
+            Block::tool("mcp__calculator__add", json!({"a": 15, "b": 27})),
+        ]),
+        Turn::text("All three."),
+    ];
+    let Some(scene) = Scene::saying(turns).await else {
+        return;
+    };
+    let http = HttpServer::start(saying("from afar"), Mode::JSON).await;
+    let remote = McpServerConfig::http(http.url())
+        .header("X-Test", "hidden")
+        .always_load();
+    let options = scene
+        .with_calculator()
+        .mcp_server("child", stdio(&saying("from a child")))
+        .mcp_server("remote", remote)
+        .allowed_tools(["mcp__*"]);
+    let messages = ask("Ask them all", options).await;
+    assert!(result_of(&messages).is_success());
+    let heard = scene.model.last_request().tool_results();
+    let heard: Vec<_> = heard.iter().map(|outcome| outcome.text()).collect();
+    assert_eq!(heard, ["from a child", "from afar", "42"]);
+    let seen = http.requests_with("tools/call");
+    assert_eq!(seen[0].header("x-test"), Some("hidden"));
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn servers_are_looked_at_switched_and_exchanged() {
+    use McpConnectionStatus::{Connected, Disabled, Failed};
+    let turns = [
+        Turn::tool("mcp__second__add", json!({"a": 15, "b": 27})),
+        Turn::text("42"),
+    ];
+    let Some(scene) = Scene::saying(turns).await else {
+        return;
+    };
+    let options = scene
+        .with_calculator()
+        .allowed_tools(["mcp__second"])
+        .mcp_server("child", stdio(&saying("from a child")))
+        .mcp_server("bad", McpServerConfig::stdio("/nowhere/server", [""; 0]));
+    let client = connect(options).await;
+    let bad = ("bad", Failed);
+    let all = |child, calculator| [bad.clone(), ("calculator", calculator), ("child", child)];
+    wait_for(&client, &all(Connected, Connected)).await;
+
+    for name in ["child", "calculator"] {
+        client.mcp_toggle(name, false).await.unwrap();
+    }
+    wait_for(&client, &all(Disabled, Disabled)).await;
+    for name in ["child", "calculator"] {
+        client.mcp_toggle(name, true).await.unwrap();
+    }
+    wait_for(&client, &all(Connected, Connected)).await;
+
+    client.mcp_reconnect("child").await.unwrap();
+    let unknown = client.mcp_reconnect("nobody").await.unwrap_err();
+    assert!(matches!(unknown, Error::Refused { .. }), "{unknown}");
+    assert!(unknown.to_string().contains("nobody"), "{unknown}");
+
+    let said = client
+        .mcp_call("mcp__child__echo", Map::new())
+        .await
+        .unwrap();
+    assert!(said.to_string().contains("from a child"), "{said:?}");
+
+    let second = ("second".to_owned(), McpServerConfig::sdk(calculator()));
+    let changed = client.mcp_set_servers([second]).await.unwrap();
+    assert_eq!(changed.added, ["second"]);
+    let messages = turn(&client, "What is 15 + 27?").await;
+    assert!(result_of(&messages).is_success());
+    let heard = scene.model.last_request().last_tool_result();
+    assert_eq!((heard.text().as_str(), heard.is_error), ("42", false));
+    client.close().await;
+    scene.close().await;
+}
+
+/// Fills in a form.
+struct Ada;
+
+impl Interaction for Ada {
+    fn offers(&self) -> Offers {
+        Offers::default().elicitation()
+    }
+
+    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    }
+
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+        assert_eq!(question.server.as_str(), "asks");
+        let Value::Object(filled_in) = json!({"name": "Ada"}) else {
+            return Box::pin(std::future::ready(ElicitAnswer::Cancel));
+        };
+        Box::pin(std::future::ready(ElicitAnswer::Accept(filled_in)))
+    }
+}
+
+#[tokio::test]
+async fn a_question_of_an_external_server_is_answered_by_a_person() {
+    let turns = || [Turn::tool("mcp__asks__who", json!({})), Turn::text("So.")];
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let question = json!({"message": "Who are you?", "requestedSchema": schema});
+    let script = Script::legacy().tool("who").on(
+        "tools/call who",
+        [
+            Step::ask("elicitation/create", question),
+            Step::ReplyWithAnswer,
+        ],
+    );
+    for is_there in [true, false] {
+        let Some(scene) = Scene::saying(turns()).await else {
+            return;
+        };
+        let options = scene
+            .options()
+            .mcp_server("asks", stdio(&script))
+            .allowed_tools(["mcp__asks"]);
+        let options = if is_there {
+            options.interaction(Ada)
+        } else {
+            options
+        };
+        let messages = ask("Who am I?", options).await;
+        assert!(result_of(&messages).is_success());
+        let heard = scene.model.last_request().last_tool_result().text();
+        let expected = if is_there { "Ada" } else { "\"action\"" };
+        assert!(heard.contains(expected), "{heard}");
+        assert_eq!(heard.contains("accept"), is_there, "{heard}");
+        scene.close().await;
+    }
+}

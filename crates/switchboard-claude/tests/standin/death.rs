@@ -1,0 +1,121 @@
+//! A CLI that dies, hangs or does not want to go.
+
+use std::time::Duration;
+
+use serde_json::json;
+use switchboard_claude::Message;
+use switchboard_testkit::standin::{Act, StandIn};
+
+use crate::scene::{Scene, ask, connect, soon};
+
+#[tokio::test]
+async fn death_before_the_first_word_is_told_with_its_stderr() {
+    let acts = [
+        Act::stderr("first line"),
+        Act::stderr("out of tea"),
+        Act::Exit(3),
+    ];
+    let scene = Scene::new(StandIn::new(acts));
+    let error = connect(scene.options()).await.unwrap_err();
+    assert_eq!(error.exit_code(), Some(3), "{error:?}");
+    assert!(error.stderr().unwrap().contains("first line"), "{error:?}");
+    assert!(error.to_string().contains("out of tea"), "{error}");
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn death_in_the_middle_of_a_turn_ends_it_with_an_error() {
+    let said =
+        json!({"type": "assistant", "message": {"content": [{"type": "text", "text": "I"}]}});
+    for end in [Act::Exit(7), Act::Die(9)] {
+        let acts = [Act::Say(said.clone()), Act::stderr("it hurts"), end.clone()];
+        let scene = Scene::new(StandIn::in_turn(acts));
+        let (messages, error) = ask(scene.options()).await;
+        assert_eq!(messages.len(), 2, "{messages:#?}");
+        let error = error.expect("it died");
+        assert!(error.to_string().contains("it hurts"), "{error}");
+        let code = (end == Act::Exit(7)).then_some(7);
+        assert_eq!(error.exit_code(), code, "{error}");
+        scene.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_end_without_a_result_is_an_error_too() {
+    let scene = Scene::new(StandIn::in_turn([Act::Exit(0)]));
+    let (messages, error) = ask(scene.options()).await;
+    assert!(messages.iter().all(|message| message.as_result().is_none()));
+    assert_eq!(error.expect("there was no result").exit_code(), Some(0));
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn death_fails_what_was_asked_and_all_that_is_asked_later() {
+    let acts = [
+        Act::await_("initialize"),
+        Act::Comply,
+        Act::await_("mcp_status"),
+        Act::stderr("gone"),
+        Act::Exit(9),
+    ];
+    let scene = Scene::new(StandIn::new(acts));
+    let client = connect(scene.options()).await.unwrap();
+    let error = soon(client.mcp_status()).await.unwrap_err();
+    assert_eq!(error.exit_code(), Some(9), "{error}");
+    let error = soon(client.interrupt()).await.unwrap_err();
+    assert!(error.to_string().contains("gone"), "{error}");
+    assert!(soon(client.send("hello")).await.is_err());
+    let next = soon(client.receive()).await;
+    assert!(matches!(next, Some(Err(_))), "{next:?}");
+    assert!(soon(client.receive()).await.is_none());
+    soon(client.close()).await;
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn silence_ends_at_the_deadline() {
+    let acts = [Act::stderr("thinking"), Act::Silence];
+    let scene = Scene::new(StandIn::new(acts));
+    let short = Duration::from_millis(300);
+    let error = connect(scene.options().request_timeout(short)).await;
+    let text = error.unwrap_err().to_string();
+    assert!(
+        text.contains("initialize") && text.contains("0.3 s"),
+        "{text}"
+    );
+    assert!(text.contains("thinking"), "{text}");
+    scene.close().await;
+
+    let scene = Scene::new(StandIn::new([Act::Silence]));
+    let (messages, error) = ask(scene.options().request_timeout(short)).await;
+    assert!(messages.is_empty() && error.is_some());
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn who_ignores_the_end_and_sigterm_is_killed() {
+    let acts = [Act::await_("initialize"), Act::Comply, Act::Stubborn];
+    let scene = Scene::new(StandIn::new(acts));
+    let client = connect(scene.options()).await.unwrap();
+    soon(client.close()).await;
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn who_is_dropped_is_killed() {
+    let acts = [Act::await_("initialize"), Act::Comply, Act::Stubborn];
+    let scene = Scene::new(StandIn::new(acts));
+    let client = connect(scene.options()).await.unwrap();
+    drop(client);
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn a_query_that_is_dropped_leaves_nothing() {
+    let scene = Scene::new(StandIn::in_turn([Act::Stubborn]));
+    let mut query = switchboard_claude::query("hello", scene.options());
+    let first = soon(query.next()).await.unwrap().unwrap();
+    assert!(matches!(first, Message::System(_)), "{first:?}");
+    drop(query);
+    scene.close().await;
+}
