@@ -7,7 +7,9 @@
 )]
 #![allow(
     clippy::unwrap_used,
-    reason = "a test that cannot be set up shall fail"
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
 )]
 
 mod changes;

@@ -1,0 +1,91 @@
+//! Typed Rust functions as tools, without a child process: on our own host, and inside the Claude CLI.
+//!
+//! ```sh
+//! cargo run -p switchboard-claude --example calculator
+//! cargo run -p switchboard-claude --example calculator -- claude "What is 15 + 27?"
+//! ```
+
+mod server;
+
+use std::error::Error;
+use std::io::Write as _;
+
+use serde_json::json;
+use switchboard::permission::{Action, Rule};
+use switchboard::{Host, Readiness};
+use switchboard_claude::{ContentBlock, Message, Options, query};
+
+use server::calculator;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        None => on_our_host().await,
+        Some("claude") => {
+            let question = arguments.next();
+            inside_the_cli(question.as_deref().unwrap_or("What is 15 + 27?")).await
+        }
+        Some(other) => Err(format!("`{other}`? It is nothing, or `claude` and a question").into()),
+    }
+}
+
+async fn on_our_host() -> Result<(), Box<dyn Error>> {
+    let host = Host::builder()
+        .local_server("calc", calculator())
+        .rule(Rule::new(Action::Allow, "mcp__calc")?)
+        .start()?;
+    host.wait_for(Readiness::All).await;
+    let calls = [
+        ("add", json!({"a": 15, "b": 27})),
+        ("subtract", json!({"a": 15, "b": 27})),
+        ("multiply", json!({"a": 15, "b": 27})),
+        ("divide", json!({"a": 15, "b": 0})),
+        ("divide", json!({"a": 15})),
+    ];
+    for (tool, arguments) in calls {
+        let outcome = match host.call(format!("mcp__calc__{tool}"), &arguments).await {
+            Ok(output) if output.is_error => format!("the tool failed: {}", output.to_text()),
+            Ok(output) => output.to_text(),
+            Err(error) => format!("not called: {error}"),
+        };
+        writeln!(std::io::stdout(), "{tool} {arguments} → {outcome}")?;
+    }
+    host.shutdown().await;
+    Ok(())
+}
+
+async fn inside_the_cli(question: &str) -> Result<(), Box<dyn Error>> {
+    let options = Options::new()
+        .sdk_server("calc", calculator())
+        .allowed_tools(["mcp__calc"])
+        .max_turns(5);
+    let mut messages = query(question, options);
+    let mut out = std::io::stdout();
+    while let Some(message) = messages.next().await {
+        match message? {
+            Message::Assistant(said) => {
+                for block in &said.content {
+                    match block {
+                        ContentBlock::Text(text) => writeln!(out, "Claude: {}", text.text)?,
+                        ContentBlock::ToolUse(used) => {
+                            writeln!(out, "[{} {}]", used.name, used.input)?;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Message::Result(result) => {
+                writeln!(
+                    out,
+                    "\nResult: {}",
+                    result.result.as_deref().unwrap_or("none")
+                )?;
+                writeln!(out, "Cost: ${:.6}", result.total_cost_usd.unwrap_or(0.0))?;
+                writeln!(out, "Turns: {}", result.num_turns)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! The calculator: four typed functions.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use switchboard::{InProcessServer, ToolResult};
+
+#[derive(Deserialize, JsonSchema)]
+struct Pair {
+    /// First number
+    a: f64,
+    /// Second number
+    b: f64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Outcome {
+    result: f64,
+}
+
+pub(crate) fn calculator() -> InProcessServer {
+    InProcessServer::new("calculator", "1.0")
+        .tool("add", "Add two numbers", add)
+        .tool(
+            "subtract",
+            "Subtract the second number from the first",
+            subtract,
+        )
+        .tool("multiply", "Multiply two numbers", multiply)
+        .tool("divide", "Divide the first number by the second", divide)
+}
+
+async fn add(Pair { a, b }: Pair) -> ToolResult<Outcome> {
+    Ok(Outcome { result: a + b })
+}
+
+async fn subtract(Pair { a, b }: Pair) -> ToolResult<Outcome> {
+    Ok(Outcome { result: a - b })
+}
+
+async fn multiply(Pair { a, b }: Pair) -> ToolResult<Outcome> {
+    Ok(Outcome { result: a * b })
+}
+
+async fn divide(Pair { a, b }: Pair) -> ToolResult<Outcome> {
+    if b == 0.0 {
+        return Err("division by zero".into());
+    }
+    Ok(Outcome { result: a / b })
+}
