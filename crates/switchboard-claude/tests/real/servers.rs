@@ -6,7 +6,7 @@ use switchboard::{
 };
 use switchboard_claude::{Client, Error, McpConnectionStatus, McpServerConfig};
 use switchboard_testkit::http::{HttpServer, Mode};
-use switchboard_testkit::messages::{Block, Turn};
+use switchboard_testkit::messages::{Block, ToolOutcome, Turn};
 use switchboard_testkit::{Script, Step, scripted_server};
 
 use crate::scene::{Scene, ask, calculator, connect, result_of, turn};
@@ -77,7 +77,7 @@ async fn external_servers_stand_beside_ours() {
     let messages = ask("Ask them all", options).await;
     assert!(result_of(&messages).is_success());
     let heard = scene.model.last_request().tool_results();
-    let heard: Vec<_> = heard.iter().map(|outcome| outcome.text()).collect();
+    let heard: Vec<_> = heard.iter().map(ToolOutcome::text).collect();
     assert_eq!(heard, ["from a child", "from afar", "42"]);
     let seen = http.requests_with("tools/call");
     assert_eq!(seen[0].header("x-test"), Some("hidden"));

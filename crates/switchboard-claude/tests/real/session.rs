@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use switchboard_claude::{HookEvent, HookOutput, Hooks, Message, PermissionMode, query};
-use switchboard_testkit::messages::{Block, Turn};
+use switchboard_testkit::messages::{Block, ModelRequest, Turn};
 use switchboard_testkit::wait_for_processes;
 
 use crate::scene::{Scene, ask, connect, receive_turn, result_of, turn};
@@ -35,7 +35,7 @@ async fn a_client_has_several_turns() {
     client.close().await;
 
     let requests = scene.model.requests();
-    let models: Vec<_> = requests.iter().map(|request| request.model()).collect();
+    let models: Vec<_> = requests.iter().map(ModelRequest::model).collect();
     let expected = ["claude-opus-5-5", "claude-sonnet-5-5", "claude-sonnet-5-5"];
     assert_eq!(models, expected);
     let conversation = requests[2].all_text();

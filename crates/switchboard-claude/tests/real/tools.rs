@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use switchboard::inprocess::InProcessTool;
 use switchboard::{InProcessServer, ToolContext, ToolResult};
-use switchboard_testkit::messages::{Block, Turn};
+use switchboard_claude::Message;
+use switchboard_testkit::messages::{Block, ToolOutcome, Turn};
 use tokio::sync::{Barrier, mpsc};
 
 use crate::scene::{Scene, ask, connect, receive_turn, result_of};
@@ -31,17 +32,14 @@ async fn fifteen_and_twenty_seven_are_forty_two() {
     assert_eq!(result.num_turns, 2);
     assert!(result.usage.output_tokens > 0);
 
-    let texts: Vec<_> = messages
-        .iter()
-        .filter_map(|message| message.text())
-        .collect();
+    let texts: Vec<_> = messages.iter().filter_map(Message::text).collect();
     assert_eq!(texts[0], "Let me add.", "{texts:?}");
-    let used = messages.iter().flat_map(|message| message.tool_uses());
+    let used = messages.iter().flat_map(Message::tool_uses);
     let used: Vec<_> = used
         .map(|block| (block.name.as_str(), &block.input))
         .collect();
     assert_eq!(used, [(ADD, &json!({"a": 15, "b": 27}))]);
-    let told = messages.iter().flat_map(|message| message.tool_results());
+    let told = messages.iter().flat_map(Message::tool_results);
     let told: Vec<_> = told.map(|block| (block.text(), block.is_error)).collect();
     assert_eq!(told, [("42".to_owned(), false)]);
 
@@ -75,6 +73,10 @@ async fn an_error_of_a_tool_is_told_to_the_model() {
     scene.close().await;
 }
 
+async fn panic() -> ToolResult<String> {
+    panic!("out of tea")
+}
+
 #[tokio::test]
 async fn a_panic_is_the_error_of_its_call() {
     let turns = [
@@ -85,9 +87,6 @@ async fn a_panic_is_the_error_of_its_call() {
     let Some(scene) = Scene::saying(turns).await else {
         return;
     };
-    async fn panic() -> ToolResult<String> {
-        panic!("out of tea")
-    }
     let server = InProcessServer::new("it", "1.0")
         .tool("panic", "Panics", panic)
         .tool("fine", "Is fine", || async { Ok("fine") });
@@ -128,7 +127,7 @@ async fn tools_that_only_read_run_side_by_side() {
     let messages = ask("Go on", options.allowed_tools(["mcp__it__meet"])).await;
     assert!(result_of(&messages).is_success());
     let heard = scene.model.last_request().tool_results();
-    let heard: Vec<_> = heard.iter().map(|outcome| outcome.text()).collect();
+    let heard: Vec<_> = heard.iter().map(ToolOutcome::text).collect();
     assert_eq!(heard, ["met", "met", "met"]);
     scene.close().await;
 }

@@ -171,14 +171,15 @@ async fn a_question_that_is_taken_back_is_dropped_and_not_answered() {
     scene.close().await;
 }
 
+async fn panic() -> PermissionResult {
+    panic!("out of tea")
+}
+
 #[tokio::test]
 async fn a_callback_that_panics_has_said_no() {
     let question = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
     let acts = [Act::Ask(question), Act::Report];
     let scene = Scene::new(StandIn::in_turn(acts));
-    async fn panic() -> PermissionResult {
-        panic!("out of tea")
-    }
     let answer = report(scene.options().can_use_tool(|_| panic())).await;
     assert_eq!(answer["response"]["behavior"], "deny", "{answer}");
     scene.close().await;
