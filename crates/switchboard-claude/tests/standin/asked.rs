@@ -133,6 +133,43 @@ async fn a_call_that_is_cancelled_is_dropped() {
     scene.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_is_cancelled_however_soon_that_comes() {
+    const COUNT: u64 = 200;
+    let message = |id: u64| {
+        let params = json!({"name": "wait", "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let params = json!({"requestId": id});
+        let cancelled =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        [
+            Act::Start(to_server("it", &call)),
+            Act::Ask(to_server("it", &cancelled)),
+        ]
+    };
+    let acts = (0..COUNT).flat_map(message);
+    let scene = Scene::new(StandIn::in_turn(acts.chain([Act::Report])));
+    let (told, mut tells) = mpsc::channel(1024);
+    let client = connect(scene.options().sdk_server("it", endless(told))).await;
+    let client = client.unwrap();
+    client.send("hello").await.unwrap();
+    receive_result(&client).await;
+    // Every cancellation was acknowledged. A call that came too late for its own would begin by now.
+    for _ in 0..20 {
+        soon(client.mcp_status()).await.unwrap();
+    }
+    let (mut begun, mut dropped) = (0, 0);
+    while let Ok(told) = tells.try_recv() {
+        match told {
+            "begun" => begun += 1,
+            _ => dropped += 1,
+        }
+    }
+    assert_eq!(begun, dropped);
+    soon(client.close()).await;
+    scene.close().await;
+}
+
 #[tokio::test]
 async fn a_question_that_is_taken_back_is_dropped_and_not_answered() {
     let question = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
