@@ -8,7 +8,7 @@
 mod server;
 
 use std::error::Error;
-use std::io::Write as _;
+use std::process::ExitCode;
 
 use serde_json::json;
 use switchboard::permission::{Action, Rule};
@@ -18,7 +18,17 @@ use switchboard_claude::{ContentBlock, Message, Options, query};
 use server::calculator;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         None => on_our_host().await,
@@ -49,7 +59,7 @@ async fn on_our_host() -> Result<(), Box<dyn Error>> {
             Ok(output) => output.to_text(),
             Err(error) => format!("not called: {error}"),
         };
-        writeln!(std::io::stdout(), "{tool} {arguments} → {outcome}")?;
+        println!("{tool} {arguments} → {outcome}");
     }
     host.shutdown().await;
     Ok(())
@@ -61,28 +71,23 @@ async fn inside_the_cli(question: &str) -> Result<(), Box<dyn Error>> {
         .allowed_tools(["mcp__calc"])
         .max_turns(5);
     let mut messages = query(question, options);
-    let mut out = std::io::stdout();
     while let Some(message) = messages.next().await {
         match message? {
             Message::Assistant(said) => {
                 for block in &said.content {
                     match block {
-                        ContentBlock::Text(text) => writeln!(out, "Claude: {}", text.text)?,
+                        ContentBlock::Text(text) => println!("Claude: {}", text.text),
                         ContentBlock::ToolUse(used) => {
-                            writeln!(out, "[{} {}]", used.name, used.input)?;
+                            println!("[{} {}]", used.name, used.input);
                         }
                         _ => {}
                     }
                 }
             }
             Message::Result(result) => {
-                writeln!(
-                    out,
-                    "\nResult: {}",
-                    result.result.as_deref().unwrap_or("none")
-                )?;
-                writeln!(out, "Cost: ${:.6}", result.total_cost_usd.unwrap_or(0.0))?;
-                writeln!(out, "Turns: {}", result.num_turns)?;
+                println!("\nResult: {}", result.result.as_deref().unwrap_or("none"));
+                println!("Cost: ${:.6}", result.total_cost_usd.unwrap_or(0.0));
+                println!("Turns: {}", result.num_turns);
             }
             _ => {}
         }

@@ -6,6 +6,10 @@
     reason = "tasks of a test end with its runtime"
 )]
 #![allow(
+    clippy::needless_pass_by_value,
+    reason = "a message that is made on the spot is handed over"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,

@@ -239,11 +239,11 @@ async fn arguments_are_checked_by_the_schema_and_then_by_the_type() {
     struct Visit {
         #[serde(deserialize_with = "only_monday")]
         #[schemars(with = "String")]
-        day: (),
+        day: String,
     }
-    fn only_monday<'de, D: serde::Deserializer<'de>>(from: D) -> Result<(), D::Error> {
-        match String::deserialize(from)?.as_str() {
-            "monday" => Ok(()),
+    fn only_monday<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+        match String::deserialize(from)? {
+            day if day == "monday" => Ok(day),
             _ => Err(serde::de::Error::custom("open on mondays only")),
         }
     }

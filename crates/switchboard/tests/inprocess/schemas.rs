@@ -137,6 +137,7 @@ struct Renamed {
     #[serde(alias = "old")]
     new_one: i32,
     #[serde(skip)]
+    #[expect(dead_code, reason = "it is to stand in no schema")]
     hidden: i32,
 }
 
