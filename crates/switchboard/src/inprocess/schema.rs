@@ -3,8 +3,11 @@
 //! The same as the macros of the official SDK make: JSON Schema 2020-12, without the name and the
 //! words of the outermost type, which say nothing that the tool's own do not.
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::mcp::Json;
@@ -18,9 +21,23 @@ pub(super) fn of<T: JsonSchema>() -> Map<String, Value> {
     std::mem::take(schema.ensure_object())
 }
 
+/// The same as `A`, and yet another type: where `A` has itself in it, it is defined by name, and not by
+/// a reference to all of the schema, which many who read schemas do not follow.
+struct Outermost<A>(PhantomData<A>);
+
+impl<A: JsonSchema> JsonSchema for Outermost<A> {
+    fn schema_name() -> Cow<'static, str> {
+        A::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        A::json_schema(generator)
+    }
+}
+
 /// The schema of a tool's arguments, or what is wrong with the type.
 pub(super) fn of_arguments<A: JsonSchema>() -> Result<Map<String, Value>, String> {
-    let schema = of::<A>();
+    let schema = of::<Outermost<A>>();
     if is_object(&schema) {
         return Ok(schema);
     }
