@@ -27,7 +27,7 @@ impl Host {
     }
 
     /// Provides a server of this process for entries of the type `sdk` that name it, as
-    /// [`HostBuilder::instance`] does, and says what was there under this name. Whoever is connected
+    /// [`HostBuilder::instance`](crate::HostBuilder::instance) does, and says what was there under this name. Whoever is connected
     /// to that stays so until it is reconnected.
     pub fn provide(
         &self,
