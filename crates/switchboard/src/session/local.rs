@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -189,6 +190,8 @@ impl LocalSession {
         what: impl FnOnce() -> String,
     ) -> Result<T, RequestError> {
         let wait = patience.start(&self.life);
+        // Work that always uses up its share of the thread would leave the clock none to look with.
+        let run_out = unconstrained(wait.run_out(&self.life));
         tokio::select! {
             biased;
             outcome = AssertUnwindSafe(work).catch_unwind() => match outcome {
@@ -199,7 +202,7 @@ impl LocalSession {
                 delivery: Delivery::Unknown,
                 end: SessionEnd::Closed,
             }),
-            expired = wait.run_out(&self.life) => Err(RequestError::TimedOut {
+            expired = run_out => Err(RequestError::TimedOut {
                 after: expired.after,
                 idle: expired.idle,
                 delivery: Delivery::Unknown,

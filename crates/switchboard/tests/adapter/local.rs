@@ -327,6 +327,21 @@ async fn what_never_returns_ends_at_its_deadline_and_blocks_nobody() {
     assert_eq!(server.running(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_thread_to_nobody_ends_at_its_deadline() {
+    let server = Workshop::new();
+    let (adapter, _said) = Adapter::connect(&server.instance(), LIMIT);
+    let silent = json!({"name": "greedy"});
+    let told = json!({"name": "greedy", "_meta": {"progressToken": 1}});
+    let chatty = json!({"name": "chatty", "_meta": {"progressToken": 2}});
+    for (id, params) in [(1, silent), (2, told), (3, chatty)] {
+        let ended = ask(&adapter, id, "tools/call", params).await;
+        let ended = ended["message"].as_str().unwrap();
+        assert!(ended.contains("was not answered within 60s"), "{ended}");
+    }
+    assert_eq!(server.running(), 0);
+}
+
 #[tokio::test]
 async fn nothing_outlives_the_adapter() {
     let server = Workshop::new();

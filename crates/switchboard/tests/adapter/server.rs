@@ -76,7 +76,9 @@ impl LocalServer for Workshop {
         let mut double = Tool::new("double", Json::from(&schema)).description("Doubles a number");
         double.meta = Some(Json::from(&json!({"anthropic/alwaysLoad": true})));
         double.output_schema = Some(any());
-        let others = ["wait", "hang", "panic", "count", "refuse", "meta"];
+        let others = [
+            "wait", "hang", "panic", "count", "refuse", "meta", "greedy", "chatty",
+        ];
         let others = others.map(|name| Tool::new(name, any()));
         std::iter::once(double).chain(others).collect()
     }
@@ -104,6 +106,24 @@ impl LocalServer for Workshop {
                         tokio::task::yield_now().await;
                     }
                     Ok(CallToolResult::text("counted"))
+                }
+                "greedy" => {
+                    tokio::time::advance(Duration::from_secs(100)).await;
+                    for _ in 0..100_000 {
+                        tokio::task::consume_budget().await;
+                    }
+                    Ok(CallToolResult::text("nobody stopped it"))
+                }
+                "chatty" => {
+                    let reporter = call.reporter();
+                    let talking = Arc::clone(&self.running);
+                    std::thread::spawn(move || {
+                        while talking.load(Ordering::SeqCst) > 0 {
+                            reporter.report(Progress::new(1.0));
+                        }
+                    });
+                    tokio::time::advance(Duration::from_secs(100)).await;
+                    std::future::pending().await
                 }
                 "refuse" => Err(ErrorObject::new(-32000, "not today")),
                 "meta" => Ok(CallToolResult::text(json!(call.meta).to_string())),

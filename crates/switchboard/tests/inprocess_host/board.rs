@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
 use switchboard::mcp::{
@@ -32,7 +33,9 @@ pub(crate) struct Board {
 
 impl Board {
     pub(crate) fn new() -> Arc<Self> {
-        let tools = ["look", "wipe", "wait", "long", "many", "panic", "progress"];
+        let tools = [
+            "look", "wipe", "wait", "long", "many", "panic", "progress", "greedy",
+        ];
         Arc::new(Self {
             text: Mutex::new("one".to_owned()),
             tools: Mutex::new(tools.map(str::to_owned).into()),
@@ -151,6 +154,13 @@ impl LocalServer for Board {
                     Ok(CallToolResult::error("half done"))
                 }
                 "panic" => panic!("told to"),
+                "greedy" => {
+                    tokio::time::advance(Duration::from_secs(10)).await;
+                    for _ in 0..100_000 {
+                        tokio::task::consume_budget().await;
+                    }
+                    Ok(CallToolResult::text("nobody stopped it"))
+                }
                 _ => std::future::pending().await,
             }
         })

@@ -54,6 +54,25 @@ async fn a_handler_that_never_returns_ends_at_its_deadline_and_blocks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handler_that_leaves_the_thread_to_nobody_ends_at_its_deadline() {
+    let board = Board::new();
+    let config = ServerConfig::sdk("board").call_timeout(Duration::from_secs(5));
+    let host = permissive()
+        .instance("board", Arc::clone(&board))
+        .server(launch("b", config))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let outcome = host.call("mcp__b__greedy", json!({})).await;
+    assert!(
+        matches!(outcome, Err(CallError::TimedOut { .. })),
+        "{outcome:?}"
+    );
+    assert_eq!(board.running(), 0);
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_nobody_waits_for_is_dropped() {
     let board = Board::new();
     let host = hosting(&board).await;

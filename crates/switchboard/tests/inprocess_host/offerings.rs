@@ -72,7 +72,7 @@ async fn a_change_of_its_tools_is_in_the_catalog_soon() {
     let Event::ToolsChanged { added, removed, .. } = changed.await else {
         panic!();
     };
-    assert_eq!((added.len(), removed.len()), (1, 6));
+    assert_eq!((added.len(), removed.len()), (1, 7));
     assert_eq!(tool_names(&host), ["mcp__b__look", "mcp__b__new"]);
     host.shutdown().await;
 }

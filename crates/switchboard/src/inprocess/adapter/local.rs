@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio::task::{consume_budget, unconstrained};
 
 use super::flights::Ticket;
 use super::message::{self, Request};
@@ -70,6 +71,8 @@ impl Local {
     ) -> Option<Json> {
         let what = describe(&request);
         let work = AssertUnwindSafe(self.respond(&request)).catch_unwind();
+        // Work that always uses up its share of the thread would leave the clock none to look with.
+        let time_is_up = unconstrained(tokio::time::sleep(self.call_timeout));
         let outcome = tokio::select! {
             biased;
             // Whatever a server that is called directly is told from outside, it is that nobody waits.
@@ -78,7 +81,7 @@ impl Local {
                 let why = format!("{what} panicked: this is a defect of the server");
                 Err(ErrorObject::new(ErrorObject::INTERNAL, why))
             }),
-            () = tokio::time::sleep(self.call_timeout) => Err(too_late(&what, self.call_timeout)),
+            () = time_is_up => Err(too_late(&what, self.call_timeout)),
         };
         Some(match outcome {
             Ok(result) => message::success(&request.id, &result),
@@ -198,14 +201,18 @@ impl Local {
         loop {
             tokio::select! {
                 biased;
-                Some(note) = heard.recv() => self.pass_on(&token, &note),
                 result = &mut work => {
-                    while let Ok(note) = heard.try_recv() {
+                    for _ in 0..NOTES {
+                        let Ok(note) = heard.try_recv() else { break };
                         self.pass_on(&token, &note);
                     }
                     return result;
                 }
+                // Heard however much the work does, and whoever reports without end is stopped all the
+                // same.
+                Some(note) = unconstrained(heard.recv()) => self.pass_on(&token, &note),
             }
+            consume_budget().await;
         }
     }
 
