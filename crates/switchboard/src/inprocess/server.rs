@@ -404,6 +404,10 @@ impl LocalServer for InProcessServer {
         })
     }
 
+    fn identity(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
     fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
         Some(self.shared.notices.subscribe())
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value};
@@ -84,6 +85,12 @@ pub trait LocalServer: Send + Sync + 'static {
         ))))
     }
 
+    /// The same number for clones of one server, and different ones for servers that are there at the
+    /// same time: the address of what the clones share. A server that is not cloned has its own.
+    fn identity(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
     /// What it says by itself from now on. Whoever falls behind is told nothing of what it missed and
     /// has to look for itself.
     fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
@@ -137,6 +144,10 @@ impl<S: LocalServer + ?Sized> LocalServer for Arc<S> {
         arguments: &'a BTreeMap<String, String>,
     ) -> BoxFuture<'a, Result<GetPromptResult, ErrorObject>> {
         (**self).prompt(name, arguments)
+    }
+
+    fn identity(&self) -> usize {
+        (**self).identity()
     }
 
     fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
@@ -261,10 +272,12 @@ impl Instance {
         Self(Kind::Stream(Arc::new(dial)))
     }
 
-    /// Whether the other is a clone of this one.
+    /// Whether the other is a clone of this one, or made of a clone of the same server.
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kind::Local(one), Kind::Local(two)) => Arc::ptr_eq(one, two),
+            (Kind::Local(one), Kind::Local(two)) => {
+                Arc::ptr_eq(one, two) || one.identity() == two.identity()
+            }
             (Kind::Stream(one), Kind::Stream(two)) => Arc::ptr_eq(one, two),
             _ => false,
         }

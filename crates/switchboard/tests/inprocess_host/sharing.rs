@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use switchboard::{Host, Instance, ServerError};
+use switchboard::{Host, InProcessServer, Instance, ServerError};
 
 use crate::board::Board;
 use crate::common::{permissive, tool_names};
@@ -51,4 +51,17 @@ async fn disconnecting_lets_go_of_the_server_and_no_more() {
     drop(host);
     until(|| Arc::strong_count(&board) == 1).await;
     assert_eq!(board.listeners(), 0);
+}
+
+#[test]
+fn what_is_made_of_clones_of_one_server_is_the_same() {
+    let typed = InProcessServer::new("typed", "1.0");
+    let (one, two) = (Instance::from(typed.clone()), Instance::from(typed));
+    assert!(one.is_same(&two) && one.is_same(&one.clone()));
+    let other = Instance::from(InProcessServer::new("typed", "1.0"));
+    assert!(!one.is_same(&other));
+    let board = Board::new();
+    let by_hand = Instance::from(Arc::clone(&board));
+    assert!(by_hand.is_same(&Instance::from(board)));
+    assert!(!by_hand.is_same(&Instance::from(Board::new())) && !by_hand.is_same(&one));
 }
