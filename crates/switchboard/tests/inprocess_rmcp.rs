@@ -30,9 +30,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use switchboard::inprocess::rmcp_server;
-use switchboard::{CallError, Event, Host, Instance, Readiness};
+use switchboard::{CallContext, CallError, Event, Host, Instance, Readiness};
 use switchboard_config::ServerConfig as Entry;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 const A_WHILE: Duration = Duration::from_secs(60);
 
@@ -257,6 +257,31 @@ async fn a_panic_fails_its_call_and_a_handler_ends_with_its_connection() {
         "{outcome:?}"
     );
     until(|| seen.waiting.load(Ordering::Relaxed) == 0).await;
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_ends_soon_after_nobody_waits_for_its_request() {
+    let (instance, seen) = sums();
+    let host = hosting(&instance).await;
+    let soon = Instant::now() + Duration::from_secs(5);
+    let context = CallContext::default().deadline(soon);
+    let call = host.call("mcp__sums__wait", json!({})).context(context);
+    let outcome = call.await;
+    assert!(
+        matches!(outcome, Err(CallError::TimedOut { .. })),
+        "{outcome:?}"
+    );
+    until(|| seen.waiting.load(Ordering::Relaxed) == 0).await;
+    let mut call = Box::pin(host.call("mcp__sums__wait", json!({})).into_future());
+    let begun = until(|| seen.waiting.load(Ordering::Relaxed) == 1);
+    tokio::select! {
+        outcome = &mut call => panic!("{outcome:?}"),
+        () = begun => {}
+    }
+    drop(call);
+    until(|| seen.waiting.load(Ordering::Relaxed) == 0).await;
+    assert_eq!(add(&host).await, "42");
     host.shutdown().await;
 }
 

@@ -1,8 +1,8 @@
 //! Servers made with the official SDK (the crate `rmcp`), in this process.
 //!
 //! Every connection is served by the SDK's own loop, over streams in memory; all of them share the one
-//! handler. Invariant: whatever serves a connection ends with it, also in the middle of a request; the
-//! handler lives on.
+//! handler. Invariant: whatever serves a connection ends with it, also in the middle of a request, and
+//! whatever answers a request ends soon after nobody waits for that; the handler lives on.
 
 use std::borrow::Cow;
 use std::future::ready;
@@ -11,6 +11,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use ::rmcp::model::{
     ClientNotification, ClientRequest, ProtocolVersion, ServerConfig, ServerResult,
@@ -19,6 +20,8 @@ use ::rmcp::service::{NotificationContext, RequestContext, Service, serve_server
 use ::rmcp::{ErrorData, RoleServer, ServerHandler};
 use futures_util::FutureExt;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
+use tokio::task::unconstrained;
+use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -28,12 +31,15 @@ use crate::transport::{ByteStreams, Dial};
 
 /// How much may be on its way in one direction, in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// How long a handler may take to tidy up after its request was cancelled.
+const TIDYING: Duration = Duration::from_secs(1);
 
 /// A server made with the official SDK, as it is, to be connected to any number of hosts. They share
 /// the handler; each connection has a peer of its own.
 ///
 /// A handler that panics fails its one request. What a handler does for a connection that is over is
-/// dropped.
+/// dropped; so is, a second later, what it does for a request that was cancelled or whose time was up.
+/// It may tidy up within that second: the `ct` of its request tells it.
 pub fn rmcp_server(handler: impl ServerHandler) -> Instance {
     Instance::stream(Served {
         handler: Arc::new(handler),
@@ -125,7 +131,21 @@ impl<H: ServerHandler> Service<RoleServer> for Tethered<H> {
         request: ClientRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        let work = async { self.handler.handle_request(request, context).await };
+        // The SDK only tells the handler, which may be one that does not listen.
+        let cancelled = context.ct.clone();
+        let too_late = async {
+            cancelled.cancelled().await;
+            sleep(TIDYING).await;
+        };
+        let work = async {
+            tokio::select! {
+                biased;
+                outcome = self.handler.handle_request(request, context) => outcome,
+                () = unconstrained(too_late) => {
+                    Err(ErrorData::internal_error("the request was cancelled", None))
+                }
+            }
+        };
         self.tethered(work).await
     }
 
