@@ -38,7 +38,8 @@ use crate::id::ServerName;
 use crate::interact::{Interaction, Offers, Turns};
 use crate::limits::{LARGE, Limits, legible};
 use crate::mcp::{
-    CallToolResult, Era, ErrorObject, Implementation, LogLevel, Progress, ServerHello,
+    CallToolResult, Era, ErrorObject, Implementation, LogLevel, Progress, ServerCapabilities,
+    ServerHello,
 };
 use crate::server::status::Stage;
 use crate::telemetry::{Redactor, WireTap};
@@ -281,6 +282,18 @@ impl Session {
             Self::Streamable(streamable) => streamable.hello(),
             Self::EventStream(stream) => stream.hello(),
             Self::Local(local) => Some(local.hello()),
+        }
+    }
+
+    /// What the server offers: what it said of itself, or, of one in this process, what it says now.
+    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+        match self {
+            Self::Local(local) => local.capabilities(),
+            other => other
+                .hello()
+                .map_or_else(ServerCapabilities::default, |hello| {
+                    hello.capabilities.clone()
+                }),
         }
     }
 

@@ -36,10 +36,7 @@ pub(crate) async fn list<T: Listed>(
     end: Instant,
 ) -> Result<Listing<T>, RequestError> {
     let mut listing = Listing::new();
-    if session
-        .hello()
-        .is_some_and(|hello| !T::is_offered(&hello.capabilities))
-    {
+    if session.hello().is_some() && !T::is_offered(&session.capabilities()) {
         return Ok(listing);
     }
     let mut cursor = None;

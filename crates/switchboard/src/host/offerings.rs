@@ -242,7 +242,7 @@ impl Host {
     ) -> Result<Completion, AskError> {
         let server = self.server_named(server)?;
         let session = self.session(&server).await?;
-        if !capabilities(&session).completions {
+        if !session.capabilities().completions {
             return Ok(Completion::default());
         }
         let reference = match of {
@@ -291,7 +291,7 @@ impl Host {
         let servers = self.shared.in_order();
         let connected = servers.iter().filter(|server| {
             let session = server.session().filter(|_| server.state().enabled);
-            session.is_some_and(|session| T::is_offered(&capabilities(&session)))
+            session.is_some_and(|session| T::is_offered(&session.capabilities()))
                 && self.may_be_asked(&server.profile().name).is_ok()
         });
         let connected: Vec<_> = connected.collect();
@@ -395,7 +395,7 @@ impl Host {
         has: fn(&ServerCapabilities) -> bool,
     ) -> Result<(), AskError> {
         let session = self.session(server).await?;
-        if has(&capabilities(&session)) {
+        if has(&session.capabilities()) {
             return Ok(());
         }
         let server = server.profile().name.clone();
@@ -440,13 +440,6 @@ fn unavailable(server: &ServerHandle) -> AskError {
         reason: state.error(),
         hint: state.detail(),
     }
-}
-
-fn capabilities(session: &Session) -> ServerCapabilities {
-    let hello = session.hello();
-    hello.map_or_else(ServerCapabilities::default, |hello| {
-        hello.capabilities.clone()
-    })
 }
 
 fn offered<T>(server: &ServerHandle, items: &Items<T>) -> Vec<Offered<T>> {

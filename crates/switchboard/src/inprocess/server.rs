@@ -209,15 +209,17 @@ impl InProcessServer {
         self
     }
 
-    /// Announces resources though there are none as yet: whoever connects hears of those that are
-    /// added later. A server that has some announces them by itself.
+    /// Announces resources though there are none as yet. A server that has some announces them by
+    /// itself, and a host sees what is added later in any case. Who speaks the protocol, as the Claude
+    /// CLI does, is told once, when it connects, and needs this for resources that come later.
     pub fn expect_resources(self) -> Self {
         self.shared.expects_resources.store(true, Ordering::Relaxed);
         self
     }
 
-    /// Announces prompts though there are none as yet: whoever connects hears of those that are added
-    /// later. A server that has some announces them by itself.
+    /// Announces prompts though there are none as yet. A server that has some announces them by
+    /// itself, and a host sees what is added later in any case. Who speaks the protocol, as the Claude
+    /// CLI does, is told once, when it connects, and needs this for prompts that come later.
     pub fn expect_prompts(self) -> Self {
         self.shared.expects_prompts.store(true, Ordering::Relaxed);
         self
@@ -239,14 +241,16 @@ impl InProcessServer {
         was_there
     }
 
-    /// Adds a resource while the server runs, in the place of one at the same address.
+    /// Adds a resource while the server runs, in the place of one at the same address. Where it is the
+    /// first, the Claude CLI knows of it only after [`expect_resources`](Self::expect_resources).
     pub fn add_resource(&self, resource: InProcessResource) {
         let uri = resource.listed().uri.as_str().into();
         lock(&self.shared.resources).put(uri, resource);
         self.shared.tell(LocalNotice::ResourcesChanged);
     }
 
-    /// Adds a template of resources while the server runs, in the place of the same one.
+    /// Adds a template of resources while the server runs, in the place of the same one. Where it is
+    /// the first, the Claude CLI knows of it only after [`expect_resources`](Self::expect_resources).
     pub fn add_template(&self, template: InProcessTemplate) {
         let text = template.listed().uri_template.as_str().into();
         lock(&self.shared.templates).put(text, template);
@@ -270,7 +274,8 @@ impl InProcessServer {
         self.shared.tell(LocalNotice::ResourceUpdated(uri.into()));
     }
 
-    /// Adds a prompt while the server runs, in the place of one of the same name.
+    /// Adds a prompt while the server runs, in the place of one of the same name. Where it is the
+    /// first, the Claude CLI knows of it only after [`expect_prompts`](Self::expect_prompts).
     pub fn add_prompt(&self, prompt: InProcessPrompt) {
         let name = prompt.listed().name.as_str().into();
         lock(&self.shared.prompts).put(name, prompt);

@@ -63,8 +63,7 @@ impl<T: Listed> Shelf<T> {
         }
         // All before it is asked for: a change that is announced meanwhile, or not heard, may or may not
         // be in the answer.
-        let capabilities = session.hello().map(|hello| &hello.capabilities);
-        let is_announced = capabilities.is_some_and(T::is_announced) && session.hears(T::CHANGE);
+        let is_announced = T::is_announced(&session.capabilities()) && session.hears(T::CHANGE);
         let notices = session.notices(T::CHANGE);
         let listing = paging::list::<T>(session, limits, page_limit, end).await?;
         for note in &listing.notes {

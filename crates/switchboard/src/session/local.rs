@@ -22,7 +22,8 @@ use super::subscriptions::Subscriptions;
 use super::{Delivery, RequestError, SessionEnd, ToolRequest};
 use crate::limits::Limits;
 use crate::mcp::{
-    CallToolResult, ErrorObject, GetPromptResult, ProtocolVersion, ReadResourceResult, ServerHello,
+    CallToolResult, ErrorObject, GetPromptResult, ProtocolVersion, ReadResourceResult,
+    ServerCapabilities, ServerHello,
 };
 use crate::transport::memory::{LocalCall, LocalNotice, LocalServer};
 use crate::wire::decode::{LeftOut, Page};
@@ -77,6 +78,12 @@ impl LocalSession {
 
     pub(super) fn hello(&self) -> &ServerHello {
         &self.hello
+    }
+
+    /// What the server offers now, which may be more than when the session began.
+    pub(super) fn capabilities(&self) -> ServerCapabilities {
+        catch_unwind(AssertUnwindSafe(|| self.server.capabilities()))
+            .unwrap_or_else(|_| self.hello.capabilities.clone())
     }
 
     /// Ends it: what is under way is lost.

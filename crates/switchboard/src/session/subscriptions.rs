@@ -115,10 +115,7 @@ pub(crate) struct Subscription {
 impl Session {
     /// Asks to be told when a resource changes. What changes from then on is told.
     pub(crate) async fn subscribe(&self, uri: &str) -> Result<Subscription, Untold> {
-        let can = self
-            .hello()
-            .is_some_and(|hello| hello.capabilities.resources_subscribe);
-        if !can {
+        if !self.capabilities().resources_subscribe {
             return Err(Untold("the server has no subscriptions".into()));
         }
         let mut subscription = self.subscriptions().join(self, uri);

@@ -11,7 +11,7 @@ use switchboard::mcp::{
 };
 use switchboard::{InProcessServer, LocalNotice, LocalServer, ToolError};
 
-use super::empty;
+use super::{empty, host_of};
 
 fn library() -> InProcessServer {
     empty()
@@ -275,4 +275,39 @@ fn every_change_is_told() {
     assert_eq!(notices.try_recv(), Ok(LocalNotice::PromptsChanged));
     assert!(!server.remove_prompt("p") && !server.remove_resource("a://"));
     assert!(notices.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_host_finds_resources_and_prompts_that_come_to_a_server_without_any() {
+    let server = empty();
+    let host = host_of(server.clone()).await;
+    assert!(host.resources(None).await.unwrap().items.is_empty());
+    let error = host.read_resource("s", "notes://new").await.unwrap_err();
+    assert!(error.to_string().contains("resources"), "{error}");
+    server.add_resource(InProcessResource::new("notes://new", "new", || async {
+        Ok("here")
+    }));
+    server.add_template(InProcessTemplate::new("notes://{day}", "day", |_| async {
+        Ok("that day")
+    }));
+    server.add_prompt(InProcessPrompt::new("greet", "", || async { Ok("Hello.") }));
+    let resources = host.resources(None).await.unwrap().items;
+    assert_eq!(resources[0].item.uri, "notes://new");
+    assert_eq!(
+        host.resource_templates(Some("s"))
+            .await
+            .unwrap()
+            .items
+            .len(),
+        1
+    );
+    let read = host.read_resource("s", "notes://new").await.unwrap();
+    assert_eq!(read.contents[0].text.as_deref(), Some("here"));
+    assert_eq!(host.prompts(None).await.unwrap().items.len(), 1);
+    let prompt = host.prompt("s", "greet", &BTreeMap::new()).await.unwrap();
+    assert_eq!(prompt.messages.len(), 1);
+    server.remove_resource("notes://new");
+    server.remove_resource("notes://{day}");
+    assert!(host.resources(None).await.unwrap().items.is_empty());
+    host.shutdown().await;
 }
