@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::error::{ToolError, ToolResult};
-use super::server::Shared;
+use super::server::{InProcessServer, Shared};
 use crate::mcp::Progress;
 use crate::transport::memory::Reporter;
 
@@ -84,6 +84,12 @@ impl ToolContext {
     /// Says that so much of a total is done, and what is being done.
     pub fn report(&self, done: f64, total: f64, message: impl Into<String>) {
         self.progress(Progress::new(done).of(total).message(message));
+    }
+
+    /// The server that the tool belongs to, for a tool that changes what it offers. A handler that keeps
+    /// a clone of its own server instead would keep it for ever.
+    pub fn server(&self) -> InProcessServer {
+        InProcessServer::of(&self.call.server)
     }
 
     /// What was given to the server by [`state`](super::InProcessServer::state), by its type.

@@ -86,6 +86,11 @@ impl InProcessServer {
         }
     }
 
+    pub(super) fn of(shared: &Arc<Shared>) -> Self {
+        let shared = Arc::clone(shared);
+        Self { shared }
+    }
+
     /// Says how the server wishes to be used, to the model.
     pub fn instructions(self, text: impl Into<String>) -> Self {
         *lock(&self.shared.instructions) = Some(text.into());
@@ -226,6 +231,10 @@ impl InProcessServer {
     }
 
     /// Adds a tool while the server runs, in the place of one of the same name.
+    ///
+    /// A tool that changes its own server asks its context for it
+    /// ([`ToolContext::server`](super::ToolContext::server)): were a clone kept in the handler, the
+    /// server would hold itself and never be freed.
     pub fn add_tool(&self, tool: InProcessTool) {
         let name = Arc::clone(tool.name());
         lock(&self.shared.tools).put(name, tool);

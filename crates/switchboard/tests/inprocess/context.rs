@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard::inprocess::InProcessTool;
 use switchboard::mcp::Progress;
-use switchboard::{CallContext, CallError, ToolContext, ToolResult};
+use switchboard::{CallContext, CallError, LocalServer, ToolContext, ToolResult};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
@@ -148,4 +149,27 @@ async fn handlers_share_state_by_its_type() {
         "{said}"
     );
     host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_tool_changes_its_own_server_and_holds_it_no_longer_than_its_call() {
+    let held = Arc::new(());
+    let kept = Arc::clone(&held);
+    let server = empty().tool("grow", "", move |context: ToolContext| {
+        let _ = &kept;
+        async move {
+            let late = InProcessTool::new("late", "", || async { Ok("at last") });
+            context.server().add_tool(late);
+            Ok(())
+        }
+    });
+    call(server.clone(), "grow", json!({})).await;
+    assert_eq!(server.tools().len(), 2);
+    drop(server);
+    let freed = async {
+        while Arc::strong_count(&held) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(30), freed).await.unwrap();
 }
