@@ -37,7 +37,7 @@ fixtures:
 
 # the crates' documentation, opened in the browser
 doc:
-    cargo doc --workspace --no-deps --open
+    cargo doc --workspace --features switchboard/rmcp --no-deps --open
 
 # the pages that are made from the code: docs/config.md's reference, the JSON Schemas
 docs:
