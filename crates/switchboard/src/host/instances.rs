@@ -28,7 +28,8 @@ impl Host {
 
     /// Provides a server of this process for entries of the type `sdk` that name it, as
     /// [`HostBuilder::instance`](crate::HostBuilder::instance) does, and says what was there under this name. Whoever is connected
-    /// to that stays so until it is reconnected.
+    /// to that stays so until it is reconnected, and an entry that failed for want of this name is tried
+    /// again by [`Host::reconnect`].
     pub fn provide(
         &self,
         name: impl Into<String>,

@@ -74,7 +74,7 @@ async fn a_server_that_is_not_provided_is_named_with_those_that_are() {
         calc.detail.as_deref(),
         Some(
             "an entry of the type `sdk` needs a program that provides its server: \
-             HostBuilder::instance(\"calc\", …) or Host::provide(\"calc\", …)"
+             HostBuilder::instance(\"calc\", …), or Host::provide(\"calc\", …) and then Host::reconnect"
         )
     );
     assert!(host.provide("calc", Arc::clone(&board)).is_none());

@@ -160,7 +160,8 @@ impl ConnectError {
             )),
             Self::NotProvided { name, .. } => Some(format!(
                 "an entry of the type `sdk` needs a program that provides its server: \
-                 HostBuilder::instance({name:?}, …) or Host::provide({name:?}, …)"
+                 HostBuilder::instance({name:?}, …), or Host::provide({name:?}, …) and then \
+                 Host::reconnect"
             )),
             Self::Spawn(SpawnError::Changed { .. }) => Some("switchboard trust".to_owned()),
             Self::NeedsLogin(login) => Some(login.hint.clone()),
