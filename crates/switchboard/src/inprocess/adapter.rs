@@ -50,7 +50,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone)]
 pub struct Adapter {
     inner: Arc<Inner>,
-    /// Gone with the last clone. What is under way holds `inner` alone, and ends then.
+    /// Gone with the last clone. What is under way holds neither this nor `inner`, and ends then.
     _life: Arc<DropGuard>,
 }
 
@@ -142,7 +142,8 @@ impl Adapter {
         }
     }
 
-    /// Ends what is under way, unanswered, and lets go of the server. Dropping the last clone does the same.
+    /// Ends what is under way, unanswered, and the connection if there is one; nothing is answered from
+    /// then on. Dropping the last clone does the same, and lets go of the server.
     pub fn close(&self) {
         self.inner.closed.cancel();
         *lock(&self.inner.session) = Session::new();
@@ -177,7 +178,9 @@ impl Inner {
     }
 
     fn begin(&self, request: Request, text: &str) -> Course {
-        let session = self.session_for(&request);
+        let Some(session) = self.session_for(&request) else {
+            return Course::Over(None);
+        };
         let id = request.id.clone();
         let ticket = match session.flights.enter(&id) {
             Ok(ticket) => ticket,
@@ -197,9 +200,13 @@ impl Inner {
         }))
     }
 
-    /// The session that a request belongs to: a new one for `initialize`.
-    fn session_for(&self, request: &Request) -> Session {
+    /// The session that a request belongs to: a new one for `initialize`, and none once it is closed.
+    fn session_for(&self, request: &Request) -> Option<Session> {
         let mut session = lock(&self.session);
+        // Under the lock, so that nothing is opened after `close` has taken leave of the last session.
+        if self.closed.is_cancelled() {
+            return None;
+        }
         let begins = request.method == "initialize";
         if begins {
             if let Some(earlier) = &session.connection {
@@ -214,7 +221,7 @@ impl Inner {
             }
             _ => {}
         }
-        session.clone()
+        Some(session.clone())
     }
 
     fn hear(&self, note: &Note, text: &str) -> Course {
