@@ -11,6 +11,7 @@ mod flights;
 mod local;
 mod message;
 mod notices;
+mod outbox;
 mod stream;
 
 use std::fmt;

@@ -265,6 +265,50 @@ async fn a_server_is_told_that_nobody_waits_any_more() {
     assert_eq!(told[1]["params"]["requestId"], 3);
 }
 
+/// Waits to be read from, until the test does.
+struct Deaf(Mutex<Option<DuplexStream>>);
+
+impl Dial for Deaf {
+    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+        let theirs = self.0.lock().unwrap().take().unwrap();
+        let (reader, writer) = tokio::io::split(theirs);
+        Box::pin(std::future::ready(Ok(ByteStreams::new(reader, writer))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_to_read_hears_of_every_cancellation_but_the_hellos() {
+    let (theirs, ours) = tokio::io::duplex(PIPE);
+    let instance = Instance::stream(Deaf(Mutex::new(Some(theirs))));
+    let (adapter, _said) = Adapter::connect(&instance, LIMIT);
+    let hello = request(0, "initialize", json!({}));
+    let mut asked = vec![adapter.handle(&hello.to_string())];
+    // One less than may wait: all have their place, and little is left for what comes then.
+    let requests = 1023;
+    for id in 1..=requests {
+        asked.push(adapter.handle(&request(id, "ping", json!({})).to_string()));
+    }
+    drop(asked);
+    let mut lines = BufReader::new(ours).lines();
+    let (mut pings, mut cancellations) = (0, Vec::new());
+    while cancellations.len() < requests as usize {
+        let line = lines.next_line();
+        let line = tokio::time::timeout(LIMIT, line).await.unwrap();
+        let message: Value = serde_json::from_str(&line.unwrap().unwrap()).unwrap();
+        match message["method"].as_str().unwrap() {
+            "ping" => pings += 1,
+            "notifications/cancelled" => cancellations.push(message["params"]["requestId"].clone()),
+            other => assert_eq!(other, "initialize"),
+        }
+    }
+    assert_eq!(pings, requests);
+    cancellations.sort_by_key(Value::as_u64);
+    let all: Vec<_> = (1..=requests).map(Value::from).collect();
+    assert_eq!(cancellations, all);
+    let silence = lines.next_line();
+    assert!(tokio::time::timeout(LIMIT, silence).await.is_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_blocks_nobody_and_costs_the_time_limit() {
     let (adapter, _said) = connect(&Lines::default());

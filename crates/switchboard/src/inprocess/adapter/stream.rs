@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::flights::{Flights, Signal, Ticket};
 use super::message::{self, Id, Written};
 use super::notices::Owed;
+use super::outbox::Outbox;
 use super::too_late;
 use crate::budget::Budget;
 use crate::limits::Limits;
@@ -24,9 +25,6 @@ use crate::session::Streams;
 use crate::transport::Dial;
 use crate::wire::line::{LetGo, Line, Lines};
 
-/// How many lines may wait for a server that is slow to read. Whoever brings one more waits itself.
-const LINES: usize = 1024;
-
 pub(super) struct Stream {
     dial: Arc<dyn Dial>,
     unasked: mpsc::Sender<Json>,
@@ -34,7 +32,7 @@ pub(super) struct Stream {
 
 /// One connection. Dropping it ends it.
 pub(super) struct Connection {
-    lines: mpsc::Sender<String>,
+    outbox: Arc<Outbox>,
     /// What the server says by itself is not passed on any more: there is a newer connection.
     silenced: Arc<AtomicBool>,
     _task: JoinSet<()>,
@@ -47,19 +45,19 @@ impl Stream {
 
     /// Opens a connection. Lines wait for it; that it fails is said to those who asked something.
     pub(super) fn open(&self, flights: &Arc<Flights>) -> Arc<Connection> {
-        let (lines, to_write) = mpsc::channel(LINES);
+        let (outbox, to_write) = Outbox::new();
         let silenced = Arc::new(AtomicBool::new(false));
         let pump = Pump {
             flights: Arc::clone(flights),
             unasked: self.unasked.clone(),
             silenced: Arc::clone(&silenced),
-            replies: lines.clone(),
+            outbox: Arc::clone(&outbox),
         };
         let dial = Arc::clone(&self.dial);
         let mut task = JoinSet::new();
         task.spawn(pump.run(dial, to_write));
         Arc::new(Connection {
-            lines,
+            outbox,
             silenced,
             _task: task,
         })
@@ -80,8 +78,10 @@ impl Connection {
         limit: Duration,
     ) -> impl Future<Output = Option<Json>> + Send + use<> {
         let end = Instant::now() + limit;
-        let waiting = self.submit(text);
+        let waiting = self.outbox.submit(text);
         let mut asked = Asked {
+            // What was never begun cannot be cancelled, and the hello may not be.
+            is_cancellable: waiting.is_none() && method != "initialize",
             connection: self,
             ticket,
             is_over: false,
@@ -90,7 +90,10 @@ impl Connection {
             let signal = tokio::select! {
                 biased;
                 signal = &mut asked.ticket.signal => signal.ok(),
-                () = asked.connection.wait_for_room(waiting, end) => None,
+                was_sent = asked.connection.outbox.wait_for_room(waiting, end) => {
+                    asked.is_cancellable = was_sent && method != "initialize";
+                    None
+                }
             };
             let signal = match signal {
                 Some(signal) => Some(signal),
@@ -118,22 +121,9 @@ impl Connection {
         limit: Duration,
     ) -> impl Future<Output = ()> + Send + use<> {
         let end = Instant::now() + limit;
-        let waiting = self.submit(text);
-        async move { self.wait_for_room(waiting, end).await }
-    }
-
-    /// Puts a line in its place in the order; it comes back if there is no room for it.
-    fn submit(&self, text: &str) -> Option<String> {
-        match self.lines.try_send(as_line(text)) {
-            Err(mpsc::error::TrySendError::Full(line)) => Some(line),
-            // If it is closed all requests fail, and this one with them.
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
-        }
-    }
-
-    async fn wait_for_room(&self, line: Option<String>, end: Instant) {
-        if let Some(line) = line {
-            let _ = timeout_at(end, self.lines.send(line)).await;
+        let waiting = self.outbox.submit(text);
+        async move {
+            self.outbox.wait_for_room(waiting, end).await;
         }
     }
 }
@@ -142,23 +132,17 @@ impl Connection {
 struct Asked {
     connection: Arc<Connection>,
     ticket: Ticket,
+    is_cancellable: bool,
     is_over: bool,
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.is_over && self.is_cancellable {
             let line = message::cancellation(&self.ticket.id, "nobody waits for it any more");
-            self.connection.submit(line.as_str());
+            self.connection.outbox.owe(line.as_str());
         }
     }
-}
-
-/// Line ends in JSON are white space, and on the wire they end the message.
-fn as_line(text: &str) -> String {
-    let mut line = text.replace(['\n', '\r'], " ");
-    line.push('\n');
-    line
 }
 
 /// What carries the lines of one connection.
@@ -166,7 +150,7 @@ struct Pump {
     flights: Arc<Flights>,
     unasked: mpsc::Sender<Json>,
     silenced: Arc<AtomicBool>,
-    replies: mpsc::Sender<String>,
+    outbox: Arc<Outbox>,
 }
 
 /// Ends what is under way, however the task of the connection ends.
@@ -200,7 +184,7 @@ impl Pump {
         let Streams { reader, writer } = streams;
         tokio::select! {
             why = self.read(reader) => why,
-            why = write(writer, to_write) => why,
+            why = self.outbox.write(writer, to_write) => why,
         }
     }
 
@@ -284,29 +268,8 @@ impl Pump {
         if let Some(id) = id.filter(|_| !is_passed_on) {
             let why = "nobody is there who could answer: try again later, or do without";
             let error = ErrorObject::new(ErrorObject::INTERNAL, why);
-            self.reply(&message::failure(Some(&id), &error));
+            let refusal = message::failure(Some(&id), &error);
+            self.outbox.owe(refusal.as_str());
         }
     }
-
-    fn reply(&self, message: &Json) {
-        let _ = self.replies.try_send(as_line(message.as_str()));
-    }
-}
-
-async fn write(
-    mut writer: impl tokio::io::AsyncWrite + Unpin,
-    mut to_write: mpsc::Receiver<String>,
-) -> String {
-    let failed = |error: std::io::Error| format!("writing failed: {error}");
-    while let Some(line) = to_write.recv().await {
-        if let Err(error) = writer.write_all(line.as_bytes()).await {
-            return failed(error);
-        }
-        if to_write.is_empty()
-            && let Err(error) = writer.flush().await
-        {
-            return failed(error);
-        }
-    }
-    "nobody needs it any more".to_owned()
 }
