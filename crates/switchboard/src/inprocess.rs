@@ -69,6 +69,7 @@ pub use crate::transport::memory::{Instance, LocalCall, LocalNotice, LocalServer
 pub use adapter::Adapter;
 pub use context::ToolContext;
 pub use error::{ToolError, ToolResult};
+pub(crate) use handler::panicked;
 pub use handler::{BlockingHandler, Parameter, ToolHandler};
 pub use output::ToolOutput;
 pub use prompt::{InProcessPrompt, PromptHandler, PromptOutput};

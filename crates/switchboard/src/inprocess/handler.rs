@@ -199,7 +199,7 @@ impl Given<'_> {
 }
 
 /// What is said of a panic: it was the program's own, so that its words are told.
-pub(super) fn panicked(what: &str, payload: &(dyn Any + Send)) -> ErrorObject {
+pub(crate) fn panicked(what: &str, payload: &(dyn Any + Send)) -> ErrorObject {
     let words = payload.downcast_ref::<&str>().copied();
     let words = words.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let told = match words {

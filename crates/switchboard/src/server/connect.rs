@@ -475,7 +475,7 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
             None,
         ),
         Endpoint::Local(server) => {
-            let session = open_local(Arc::clone(server), site, stop.child_token());
+            let session = open_local(Arc::clone(server), site, stop.child_token())?;
             return Ok(Live::without_child(session, deadlines, stop));
         }
         Endpoint::Named { name, instances } => match named(name, instances)?.0 {
@@ -484,7 +484,7 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
                 (streams, None, None)
             }
             Kind::Local(server) => {
-                let session = open_local(server, site, stop.child_token());
+                let session = open_local(server, site, stop.child_token())?;
                 return Ok(Live::without_child(session, deadlines, stop));
             }
         },
@@ -516,9 +516,14 @@ fn named(name: &str, instances: &Instances) -> Result<Instance, ConnectError> {
         })
 }
 
-fn open_local(server: Arc<dyn LocalServer>, site: &Site, stop: CancellationToken) -> Session {
+fn open_local(
+    server: Arc<dyn LocalServer>,
+    site: &Site,
+    stop: CancellationToken,
+) -> Result<Session, ConnectError> {
     let limits = &site.context.limits;
-    Session::Local(LocalSession::open(server, limits, &site.tasks, stop))
+    let session = LocalSession::open(server, limits, &site.tasks, stop);
+    session.map(Session::Local).map_err(ConnectError::Dial)
 }
 
 async fn open_remote(

@@ -20,6 +20,7 @@ use super::life::{Life, Patience};
 use super::listed::Listed;
 use super::subscriptions::Subscriptions;
 use super::{Delivery, RequestError, SessionEnd, ToolRequest};
+use crate::inprocess::panicked as in_words;
 use crate::limits::Limits;
 use crate::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, ProtocolVersion, ReadResourceResult,
@@ -48,15 +49,21 @@ impl std::fmt::Debug for LocalSession {
 }
 
 impl LocalSession {
+    /// Fails, in words, if the server panics when it is asked about itself.
     pub(crate) fn open(
         server: Arc<dyn LocalServer>,
         limits: &Arc<Limits>,
         tasks: &TaskTracker,
         stop: CancellationToken,
-    ) -> Arc<Self> {
+    ) -> Result<Arc<Self>, String> {
         // Listened to before anything is listed, so that no change falls between the two.
-        let notices = server.notices();
-        let hello = hello_of(&*server);
+        let introduction = || (server.notices(), hello_of(&*server));
+        let introduction = catch_unwind(AssertUnwindSafe(introduction));
+        let (notices, hello) = introduction.map_err(|payload| {
+            let what = "the server's account of itself (notices, capabilities, implementation)";
+            let ErrorObject { message, .. } = in_words(what, payload.as_ref());
+            format!("{message}: this is a defect of the server")
+        })?;
         let session = Arc::new(Self {
             server,
             limits: Arc::clone(limits),
@@ -73,7 +80,7 @@ impl LocalSession {
             }
             None => session.subscriptions.deafen(SILENT.into()),
         }
-        session
+        Ok(session)
     }
 
     pub(super) fn hello(&self) -> &ServerHello {

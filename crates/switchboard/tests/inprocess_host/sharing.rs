@@ -1,9 +1,15 @@
 //! One server in several hosts, and what becomes of it when they go.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{Host, InProcessServer, Instance, ServerError};
+use switchboard::inprocess::Adapter;
+use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
+use switchboard::{
+    BoxFuture, Host, InProcessServer, Instance, LocalCall, LocalNotice, LocalServer, ServerError,
+};
+use tokio::sync::broadcast;
 
 use crate::board::Board;
 use crate::common::{permissive, tool_names};
@@ -64,4 +70,42 @@ fn what_is_made_of_clones_of_one_server_is_the_same() {
     let by_hand = Instance::from(Arc::clone(&board));
     assert!(by_hand.is_same(&Instance::from(board)));
     assert!(!by_hand.is_same(&Instance::from(Board::new())) && !by_hand.is_same(&one));
+}
+
+/// Panics when it is asked about itself.
+struct Shy;
+
+impl LocalServer for Shy {
+    fn implementation(&self) -> Implementation {
+        panic!("not me")
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        Vec::new()
+    }
+
+    fn call<'a>(&'a self, _: LocalCall<'a>) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+        Box::pin(std::future::ready(Ok(CallToolResult::default())))
+    }
+
+    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+        panic!("nothing to say")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_panics_when_it_introduces_itself_fails_alone_and_in_words() {
+    let board = Board::new();
+    let host = hosting(&board).await;
+    let error = host.add_local("shy", Shy).await.unwrap_err().to_string();
+    assert!(error.contains("panicked: nothing to say"), "{error}");
+    assert_eq!(looks(&host).await, "one");
+    host.shutdown().await;
+    let (adapter, _said) = Adapter::connect(&Shy.into(), Duration::from_secs(1));
+    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
+    let answer = adapter.handle(hello).await.unwrap();
+    assert!(
+        answer.as_str().contains("initialize panicked"),
+        "{answer:?}"
+    );
 }
