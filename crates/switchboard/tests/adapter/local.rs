@@ -161,6 +161,13 @@ async fn resources_and_prompts_are_answered() {
         filled,
         json!({"description": "greet {\"whom\": \"you\"}", "messages": []})
     );
+    for none in [
+        json!({"name": "greet", "arguments": null}),
+        json!({"name": "greet"}),
+    ] {
+        let bare = ask(&adapter, 7, "prompts/get", none).await;
+        assert_eq!(bare, json!({"description": "greet {}", "messages": []}));
+    }
 }
 
 #[tokio::test]

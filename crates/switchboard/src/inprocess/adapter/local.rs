@@ -128,6 +128,7 @@ impl Local {
             }
             "prompts/get" if offers.prompts => {
                 let Chosen { name, arguments } = read(params)?;
+                let arguments = arguments.unwrap_or_default();
                 raw(&self.server.prompt(&name, &arguments).await?)
             }
             "logging/setLevel" if offers.logging => raw(&json!({})),
@@ -266,7 +267,7 @@ struct Uri {
 struct Chosen {
     name: String,
     #[serde(default)]
-    arguments: BTreeMap<String, String>,
+    arguments: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Default, Deserialize)]
