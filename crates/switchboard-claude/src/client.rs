@@ -14,6 +14,7 @@ use switchboard::mcp::Json;
 use crate::connect::{Ends, connect};
 use crate::control::Control;
 use crate::error::Error;
+use crate::lenient;
 use crate::message::Message;
 use crate::options::{Options, PermissionMode};
 use crate::query::Prompt;
@@ -293,7 +294,9 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
 }
 
 fn read(request: &str, answer: Option<Json>) -> Result<Value, Error> {
-    let answer = answer.map(|answer| answer.to_value()).transpose();
+    let answer = answer
+        .map(|answer| lenient::outline(answer.as_str()))
+        .transpose();
     let answer = answer.map_err(|error| unreadable(request, &error))?;
     Ok(answer.unwrap_or_default())
 }

@@ -45,6 +45,7 @@ mod elicitation;
 mod error;
 mod fields;
 mod hooks;
+mod lenient;
 mod message;
 mod options;
 mod permission;

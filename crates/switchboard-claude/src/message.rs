@@ -27,6 +27,7 @@ pub use outcome::{PermissionDenial, ResultMessage, Usage};
 pub use system::{Init, InitServer, SystemMessage};
 
 use crate::fields::Fields;
+use crate::lenient;
 
 /// One message of the CLI.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,10 +122,11 @@ pub struct UnknownMessage {
 }
 
 impl Message {
-    /// Reads a message. Only what is no JSON at all is an error.
+    /// Reads a message. Only what is no JSON at all is an error: what cannot be kept of it (half of a
+    /// character, nesting without end) is left out, and [`Message::raw`] has it.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        let value: Value = serde_json::from_str(text)?;
-        Ok(Self::read(&value, Json::parse(text)?))
+        let raw = Json::parse(text)?;
+        Ok(Self::read(&lenient::outline(text)?, raw))
     }
 
     /// Reads a message of which the tree has been built.

@@ -11,6 +11,7 @@ use switchboard::mcp::Json;
 
 use crate::elicitation::Elicitations;
 use crate::hooks::Hooks;
+use crate::lenient;
 use crate::permission::Permissions;
 use crate::servers::SdkServers;
 
@@ -80,17 +81,21 @@ impl Desk {
             Taken::Other { subtype, request } => (subtype, request),
         };
         let answer = match subtype.as_str() {
-            "can_use_tool" => self.permissions.can_use_tool(tree(&request)?).await,
-            "hook_callback" => self.hooks.callback(tree(&request)?).await,
-            "elicitation" => self.elicitations.elicit(tree(&request)?).await,
+            // What is permitted goes back to the CLI: nothing may be missing in it.
+            "can_use_tool" => {
+                let request = lenient::tree(&request).map_err(|error| unreadable(&error))?;
+                self.permissions.can_use_tool(request).await
+            }
+            "hook_callback" => self.hooks.callback(outline(&request)?).await,
+            "elicitation" => self.elicitations.elicit(outline(&request)?).await,
             _ => Err(format!("Unsupported control request subtype: {subtype}")),
         };
         answer.map(|answer| answer.to_string())
     }
 }
 
-fn tree(request: &str) -> Result<Value, String> {
-    serde_json::from_str(request).map_err(|error| unreadable(&error))
+fn outline(request: &str) -> Result<Value, String> {
+    lenient::outline(request).map_err(|error| unreadable(&error))
 }
 
 fn unreadable(error: &serde_json::Error) -> String {

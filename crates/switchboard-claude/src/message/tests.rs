@@ -241,3 +241,25 @@ fn no_field_of_a_wrong_type_is_an_error() {
         }
     }
 }
+
+#[test]
+fn a_turn_has_its_result_whatever_a_model_wrote() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for input in [r#"{"x":"\ud83d"}"#, deep.as_str(), r#"{"x":1e999}"#] {
+        let denial = format!(r#"{{"tool_name":"Bash","tool_use_id":"t","tool_input":{input}}}"#);
+        let line = format!(
+            r#"{{"type":"result","subtype":"success","result":"so","permission_denials":[{denial}]}}"#
+        );
+        let message = Message::parse(&line).unwrap();
+        let result = message.as_result().unwrap_or_else(|| panic!("{input}"));
+        assert_eq!(result.result.as_deref(), Some("so"));
+        assert_eq!(result.permission_denials[0].tool_name, "Bash");
+        assert_eq!(result.raw.as_str(), line);
+
+        let line = format!(
+            r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","name":"n","input":{input}}}]}}}}"#
+        );
+        let message = Message::parse(&line).unwrap();
+        assert_eq!(message.tool_uses().next().unwrap().name, "n");
+    }
+}

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::manifest;
+use crate::lenient;
 
 /// How many messages of the servers' own may wait for the CLI; beyond that they wait with their server.
 const UNASKED: usize = 64;
@@ -69,7 +70,7 @@ impl SdkServers {
     ) -> impl Future<Output = Json> + Send + use<> {
         let adapter = self.adapter(server);
         let answer = match &adapter {
-            Some(adapter) => Ok(adapter.handle(message.get())),
+            Some(adapter) => Ok(adapter.handle(&lenient::mended(message.get()))),
             None => Err(unknown(server, message)),
         };
         async move {

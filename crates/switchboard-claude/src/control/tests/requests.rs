@@ -162,3 +162,23 @@ async fn what_is_sent_is_one_line_whatever_is_in_it() {
     let read: Value = serde_json::from_slice(&line).unwrap();
     assert_eq!(read["request"]["message"], json!({"a": "b\n"}));
 }
+
+#[tokio::test(start_paused = true)]
+async fn half_a_character_in_what_is_asked_is_no_reason_to_refuse() {
+    let allow = |_| async { crate::PermissionResult::allow() };
+    let options = Options::new().can_use_tool(allow);
+    let (control, mut cli) = connect_with(&options, settings());
+    let asked = r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"x":"\ud83d"}}"#;
+    let frame = format!(r#"{{"type":"control_request","request_id":"c","request":{asked}}}"#);
+    cli.write(&format!("{frame}\n")).await;
+    let answered = cli.read().await.unwrap();
+    assert_eq!(payload(&answered)["updatedInput"], json!({"x": "\u{fffd}"}));
+
+    cli.write(concat!(r#"{"type":"result","result":"\ud83d"}"#, "\n"))
+        .await;
+    let message = control.next().await.unwrap().unwrap();
+    assert_eq!(
+        message.as_result().unwrap().result.as_deref(),
+        Some("\u{fffd}")
+    );
+}
