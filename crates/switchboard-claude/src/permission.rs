@@ -40,6 +40,13 @@ pub(crate) type Callback =
 /// What built-in tools are said to belong to, where a server is asked for.
 const BUILT_IN: &str = "claude";
 
+/// Built-in tools that look at what servers have beside their tools. The CLI asks nobody about them.
+const OF_RESOURCES: [&str; 3] = [
+    "ListMcpResourcesTool",
+    "ReadMcpResourceTool",
+    "ReadMcpResourceDirTool",
+];
+
 /// The CLI's question whether a tool may be used.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -174,11 +181,32 @@ impl Permissions {
     }
 
     fn decision(&self, named: &Named, input: &Map<String, Value>) -> Decision {
-        if named.is_built_in {
-            self.policy.decide_local(named.wire.as_str(), input)
-        } else {
-            self.policy.decide(&named.subject(input))
+        if !named.is_built_in {
+            return self.policy.decide(&named.subject(input));
         }
+        let tool = named.wire.as_str();
+        let denial = self.denial_of_resources(tool, input);
+        denial.unwrap_or_else(|| self.policy.decide_local(tool, input))
+    }
+
+    /// The rule against all of a server, where a built-in tool is to look at what that server has.
+    fn denial_of_resources(&self, tool: &str, input: &Map<String, Value>) -> Option<Decision> {
+        if !OF_RESOURCES.contains(&tool) {
+            return None;
+        }
+        let named = input.get("server").and_then(Value::as_str);
+        // Where none is named it looks at all of them.
+        let is_meant =
+            |server: &&str| named.is_none_or(|named| tools_of(named) == tools_of(server));
+        let declared = self.servers.iter().map(String::as_str).filter(is_meant);
+        let servers = declared.chain(named);
+        let mut names = servers.filter_map(|server| {
+            let spelled = tools_of(server);
+            let spelled = spelled.strip_prefix("mcp__").unwrap_or_default();
+            let name = ServerName::new(server).or_else(|_| ServerName::new(spelled));
+            name.ok()
+        });
+        names.find_map(|name| self.policy.denial_of(&name))
     }
 
     async fn decide(&self, asked: ToolPermissionRequest) -> PermissionResult {

@@ -197,3 +197,30 @@ async fn a_question_that_cannot_be_read_is_an_error() {
     let unspeakable = json!({"tool_name": "x", "mcp_server": {"name": "\u{7}"}, "input": {}});
     assert_eq!(reply(&permissions, unspeakable).await["behavior"], "deny");
 }
+
+#[tokio::test]
+async fn a_server_that_is_denied_has_no_resources_either() {
+    let denied = rules(&[(Action::Deny, "mcp__my calc"), (Action::Allow, "*")]);
+    let declared = vec!["my calc".to_owned(), "other".to_owned()];
+    let permissions = Permissions::new(denied, None, None, declared);
+    for (tool, input, behavior) in [
+        ("ReadMcpResourceTool", json!({"server": "my calc"}), "deny"),
+        ("ReadMcpResourceTool", json!({"server": "my_calc"}), "deny"),
+        (
+            "ReadMcpResourceDirTool",
+            json!({"server": "my calc"}),
+            "deny",
+        ),
+        ("ListMcpResourcesTool", json!({"server": "my calc"}), "deny"),
+        ("ListMcpResourcesTool", json!({}), "deny"),
+        ("ListMcpResourcesTool", json!({"server": "other"}), "allow"),
+        ("ReadMcpResourceTool", json!({"server": "other"}), "allow"),
+        ("Bash", json!({"server": "my calc"}), "allow"),
+    ] {
+        let objection = permissions.objection(tool, None, &input);
+        let is_denied = matches!(objection, Objection::Denied(_));
+        assert_eq!(is_denied, behavior == "deny", "{tool} {input}");
+        let asked = json!({"tool_name": tool, "input": input});
+        assert_eq!(reply(&permissions, asked).await["behavior"], behavior);
+    }
+}

@@ -9,7 +9,7 @@ use switchboard::{BoxFuture, InProcessServer, Interaction, PermissionAnswer, Per
 use switchboard_claude::{Options, PermissionResult, ResultMessage};
 use switchboard_testkit::messages::{ToolOutcome, Turn};
 
-use crate::scene::{Pair, Scene, add, ask, result_of};
+use crate::scene::{Pair, Scene, add, ask, calculator, result_of};
 
 const ADD: &str = "mcp__my_calc__add";
 
@@ -172,4 +172,47 @@ async fn a_tool_that_is_disallowed_is_not_offered() {
     assert!(request.tool("mcp__calculator__divide").is_none());
     assert!(request.tool("Bash").is_none());
     scene.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_denied_has_no_resources_either() {
+    for (denied, expected) in [("mcp__my calc", true), ("mcp__other", false)] {
+        let read = json!({"server": "my calc", "uri": "memo://1"});
+        let turns = [Turn::tool("ReadMcpResourceTool", read), Turn::text("So.")];
+        let Some(scene) = Scene::saying(turns).await else {
+            return;
+        };
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let read = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { Ok("the memo") }
+        };
+        let server = InProcessServer::new("memos", "1.0").resource("memo://1", "memo", read);
+        let options = scene
+            .options()
+            .sdk_server("my calc", server)
+            .rules(rule(Action::Deny, denied));
+        ask("What does it say?", options).await;
+        let heard = scene.model.last_request().last_tool_result();
+        assert_eq!(heard.is_error, expected, "{heard:?}");
+        assert_eq!(heard.text().contains("the memo"), !expected, "{heard:?}");
+        assert_eq!(reads.load(Ordering::Relaxed) == 0, expected);
+        scene.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_whole_server_or_all_of_them_are_disallowed() {
+    for disallowed in ["mcp__calculator", "mcp__*"] {
+        let Some(scene) = Scene::saying([Turn::text("So.")]).await else {
+            return;
+        };
+        let options = scene.options().sdk_server("calculator", calculator());
+        ask("What is there?", options.disallowed_tools([disallowed])).await;
+        let request = scene.model.last_request();
+        assert!(request.tool("mcp__calculator__add").is_none());
+        assert!(request.tool("mcp__calculator__divide").is_none());
+        scene.close().await;
+    }
 }
