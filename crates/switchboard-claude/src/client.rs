@@ -58,6 +58,8 @@ pub struct Client {
     lasting: Vec<(String, McpServerConfig)>,
     /// All servers of this program that the CLI has.
     present: Mutex<Vec<(String, Instance)>>,
+    /// Held while they are exchanged.
+    exchange: tokio::sync::Mutex<()>,
 }
 
 impl Client {
@@ -73,6 +75,7 @@ impl Client {
             time_for_calls: options.time_for_calls(),
             lasting: lasting.cloned().collect(),
             present: Mutex::new(options.sdk_servers()),
+            exchange: tokio::sync::Mutex::default(),
         })
     }
 
@@ -195,21 +198,27 @@ impl Client {
             wanted.push((name, config));
         }
         let declared = wanted.iter();
-        let declared = declared.map(|(name, config)| (name.clone(), config.declared(name)));
+        let declared = declared.map(|(name, config)| {
+            let config = config.patient(self.time_for_calls);
+            (name.clone(), config.declared(name))
+        });
         let fields = object([("servers", Value::Object(declared.collect()))]);
         let of_ours = |(name, config): &(String, McpServerConfig)| {
             Some((name.clone(), config.instance()?.clone()))
         };
         let instances: Vec<_> = wanted.iter().filter_map(of_ours).collect();
 
+        // One at a time: each would take away what another has just brought.
+        let _turn = self.exchange.lock().await;
         // The CLI may speak to the new ones before it answers, and to the old ones until then.
         let before = self.present();
-        self.control.servers().replace(united(&before, &instances));
+        self.control.servers().replace(united(&instances, &before));
         let answer = self.control.request(REQUEST, fields).await;
-        let after = if answer.is_ok() { instances } else { before };
-        self.control.servers().replace(after.clone());
-        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = after;
-
+        if answer.is_err() {
+            self.set_present(before);
+        } else {
+            self.exchange_namesakes(&before, instances).await?;
+        }
         let answer = read(REQUEST, answer?)?;
         serde_json::from_value(answer).map_err(|error| unreadable(REQUEST, &error))
     }
@@ -239,6 +248,35 @@ impl Client {
     pub async fn mcp_read_resource(&self, server: &str, uri: &str) -> Result<Value, Error> {
         let fields = object([("serverName", json!(server)), ("uri", json!(uri))]);
         self.request("mcp_read_resource", fields).await
+    }
+
+    /// Goes over to new servers. The CLI takes one of the same name for the one that it knows, and says
+    /// hello to it only when it is switched off and on.
+    async fn exchange_namesakes(
+        &self,
+        before: &[(String, Instance)],
+        after: Vec<(String, Instance)>,
+    ) -> Result<(), Error> {
+        let is_exchanged = |(name, new): &&(String, Instance)| {
+            let namesake = before.iter().find(|(known, _)| known == name);
+            namesake.is_some_and(|(_, old)| !old.is_same(new))
+        };
+        let exchanged = after.iter().filter(is_exchanged);
+        let exchanged: Vec<_> = exchanged.map(|(name, _)| name.clone()).collect();
+        let mut outcome = Ok(());
+        for name in &exchanged {
+            outcome = outcome.and(self.mcp_toggle(name, false).await);
+        }
+        self.set_present(after);
+        for name in &exchanged {
+            outcome = outcome.and(self.mcp_toggle(name, true).await);
+        }
+        outcome
+    }
+
+    fn set_present(&self, servers: Vec<(String, Instance)>) {
+        self.control.servers().replace(servers.clone());
+        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = servers;
     }
 
     fn present(&self) -> Vec<(String, Instance)> {

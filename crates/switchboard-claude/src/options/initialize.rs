@@ -1,14 +1,8 @@
 //! The first request to the CLI.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 
 use super::Options;
-
-/// By how much the CLI waits longer for a tool than we do, so that it hears from us why there is no
-/// result.
-const GRACE: Duration = Duration::from_secs(5);
 
 impl Options {
     /// The request. `manifests` are what the servers of this program offer, by their names; those
@@ -44,12 +38,7 @@ impl Options {
         let servers = self.servers.iter();
         let servers = servers.filter(|(_, config)| config.instance().is_some());
         let settings = servers.map(|(name, config)| {
-            let config = match config.call_timeout() {
-                Some(_) => config.clone(),
-                None => config
-                    .clone()
-                    .timeout(self.call_timeout.saturating_add(GRACE)),
-            };
+            let config = config.patient(self.call_timeout);
             (name.clone(), config.settings().unwrap_or_default())
         });
         Value::Object(settings.collect())

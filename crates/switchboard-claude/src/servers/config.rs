@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 use switchboard::Instance;
 use switchboard_config::Secret;
 
+/// By how much the CLI waits longer for a tool of this program than we do.
+const GRACE: Duration = Duration::from_secs(5);
 /// The CLI takes no shorter time for a call than this.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -125,9 +127,14 @@ impl McpServerConfig {
         }
     }
 
-    /// How long a call may take, where that was said.
-    pub(crate) fn call_timeout(&self) -> Option<Duration> {
-        self.timeout
+    /// A server of this program with a limit of the CLI's: by default a little more than the time in
+    /// which we answer, so that the CLI hears from us why there is no result.
+    pub(crate) fn patient(&self, call_timeout: Duration) -> Self {
+        let config = self.clone();
+        match (&self.way, self.timeout) {
+            (Way::Sdk(_), None) => config.timeout(call_timeout.saturating_add(GRACE)),
+            _ => config,
+        }
     }
 
     /// As `--mcp-config` and `mcp_set_servers` take it, with all secrets. `key` is the name under which

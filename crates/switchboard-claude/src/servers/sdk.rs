@@ -16,6 +16,7 @@ use switchboard::inprocess::Adapter;
 use switchboard::mcp::{ErrorObject, Json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::manifest;
 use crate::lenient;
@@ -32,6 +33,9 @@ pub(crate) struct SdkServers {
 
 /// One server that the CLI speaks to.
 struct Served {
+    /// Cancelled before the adapter ends what is under way.
+    _gone: DropGuard,
+    gone: CancellationToken,
     instance: Instance,
     adapter: Adapter,
     /// Passes on what it says by itself.
@@ -60,7 +64,8 @@ impl SdkServers {
         servers.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Answers a message to a server: requests with their answer, all else with a bare result.
+    /// Answers a message to a server: requests with their answer, all else with a bare result, and so
+    /// what the CLI itself has cancelled.
     ///
     /// The message is taken when this returns, and answered by the future.
     pub(crate) fn message(
@@ -68,15 +73,25 @@ impl SdkServers {
         server: &str,
         message: &RawValue,
     ) -> impl Future<Output = Json> + Send + use<> {
-        let adapter = self.adapter(server);
-        let answer = match &adapter {
-            Some(adapter) => Ok(adapter.handle(&lenient::mended(message.get()))),
-            None => Err(unknown(server, message)),
-        };
+        let id = request_id(message);
+        let server = server.to_owned();
+        let taken = self.reach(&server).map(|(adapter, gone)| {
+            let answer = adapter.handle(&lenient::mended(message.get()));
+            (answer, gone)
+        });
         async move {
-            match answer {
-                Ok(answer) => answer.await.unwrap_or_else(acknowledgement),
-                Err(refusal) => refusal,
+            let Some((answer, gone)) = taken else {
+                let why = format!("Server '{server}' not found: declare it with the CLI's servers");
+                return refusal(id, ErrorObject::METHOD_NOT_FOUND, why);
+            };
+            match answer.await {
+                Some(answer) => answer,
+                // The CLI would wait for minutes for what nobody answers any more.
+                None if gone.is_cancelled() => {
+                    let why = format!("server {server} was replaced or closed: call it again");
+                    refusal(id, ErrorObject::INTERNAL, why)
+                }
+                None => acknowledgement(),
             }
         }
     }
@@ -114,17 +129,20 @@ impl SdkServers {
         let (adapter, heard) = Adapter::connect(&instance, self.call_timeout);
         let mut ears = JoinSet::new();
         ears.spawn(pass_on(name.to_owned(), heard, self.said.clone()));
+        let gone = CancellationToken::new();
         Served {
+            _gone: gone.clone().drop_guard(),
+            gone,
             instance,
             adapter,
             _ears: ears,
         }
     }
 
-    fn adapter(&self, server: &str) -> Option<Adapter> {
+    fn reach(&self, server: &str) -> Option<(Adapter, CancellationToken)> {
         let servers = self.lock();
         let found = servers.iter().find(|(name, _)| name == server);
-        found.map(|(_, served)| served.adapter.clone())
+        found.map(|(_, served)| (served.adapter.clone(), served.gone.clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(String, Served)>> {
@@ -149,21 +167,22 @@ fn acknowledgement() -> Json {
     Json::from(&json!({"jsonrpc": "2.0", "result": {}}))
 }
 
-fn unknown(server: &str, message: &RawValue) -> Json {
+/// The id of a message, if it is a request.
+fn request_id(message: &RawValue) -> Option<Value> {
     #[derive(Deserialize)]
     struct Message {
         id: Option<Value>,
         method: Option<String>,
     }
-    match serde_json::from_str(message.get()) {
-        Ok(Message {
-            id: Some(id),
-            method: Some(_),
-        }) => {
-            let why = format!("Server '{server}' not found: declare it with the CLI's servers");
-            let error = ErrorObject::new(ErrorObject::METHOD_NOT_FOUND, why);
-            Json::from(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
-        }
-        _ => acknowledgement(),
-    }
+    let message: Message = serde_json::from_str(message.get()).ok()?;
+    message.method.and(message.id)
+}
+
+/// What is said to a request that has no answer; to anything else, what the CLI wants.
+fn refusal(id: Option<Value>, code: i64, why: String) -> Json {
+    let Some(id) = id else {
+        return acknowledgement();
+    };
+    let error = ErrorObject::new(code, why);
+    Json::from(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
 }
