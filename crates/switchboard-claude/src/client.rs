@@ -239,8 +239,10 @@ impl Client {
             ("timeout_ms", json!(millis)),
         ]);
         let limit = limit.saturating_add(GRACE);
-        let answer = self.control.request_within(limit, REQUEST, fields).await;
-        read(REQUEST, answer?)
+        let answer = self
+            .control
+            .request_within(limit, "call_timeout", REQUEST, fields);
+        read(REQUEST, answer.await?)
     }
 
     /// Reads a resource of one of the CLI's servers. The CLI does so for addresses of user interfaces

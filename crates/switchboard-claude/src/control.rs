@@ -30,7 +30,7 @@ use switchboard::mcp::Json;
 use switchboard::process::RunningProgram;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -48,6 +48,9 @@ use crate::message::{Message, UnknownMessage};
 use crate::options::CommandLine;
 use crate::program::Stderr;
 use crate::servers::SdkServers;
+
+/// The option that says how long a request may take.
+const REQUEST_TIMEOUT: &str = "request_timeout";
 
 /// The streams of a CLI, and what there is besides.
 pub(crate) struct Link {
@@ -154,13 +157,15 @@ impl Control {
         fields: Map<String, Value>,
     ) -> Result<Option<Json>, Error> {
         let limit = self.shared.settings.time_for_requests;
-        self.request_within(limit, subtype, fields).await
+        self.request_within(limit, REQUEST_TIMEOUT, subtype, fields)
+            .await
     }
 
-    /// The same, with a time of its own.
+    /// The same, with a time of its own and the option that it is from.
     pub(crate) async fn request_within(
         &self,
         limit: Duration,
+        option: &'static str,
         subtype: &str,
         fields: Map<String, Value>,
     ) -> Result<Option<Json>, Error> {
@@ -174,10 +179,11 @@ impl Control {
             is_sent: false,
         };
         let asked = asking.ask(Value::Object(request));
-        match timeout_at(Instant::now() + limit, asked).await {
+        match timeout(limit, asked).await {
             Err(_) => Err(Error::TimedOut {
                 request: subtype.to_owned(),
                 after: limit,
+                option,
                 words: self.shared.last_words(),
             }),
             Ok(Err(outcome)) => Err(outcome.during(subtype)),
@@ -201,11 +207,12 @@ impl Control {
         const DOING: &str = "a prompt was sent";
         let limit = self.shared.settings.time_for_requests;
         let sent = self.shared.outbox.send(frame::user(session, content));
-        match timeout_at(Instant::now() + limit, sent).await {
+        match timeout(limit, sent).await {
             Ok(Ok(())) => Ok(()),
             Err(_) => Err(Error::TimedOut {
-                request: "user".to_owned(),
+                request: "a prompt".to_owned(),
                 after: limit,
+                option: REQUEST_TIMEOUT,
                 words: self.shared.last_words(),
             }),
             // The input is closed: why that is, is known when all is over.

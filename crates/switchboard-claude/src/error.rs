@@ -44,7 +44,7 @@ pub enum Error {
     /// The CLI runs and did not answer in time.
     #[error(
         "the Claude CLI did not answer `{request}` within {} s: try `claude --version` by hand, or \
-         allow more time with `Options::request_timeout`{words}",
+         allow more time with `Options::{option}`{words}",
         .after.as_secs_f64()
     )]
     TimedOut {
@@ -52,6 +52,8 @@ pub enum Error {
         request: String,
         /// How long was waited.
         after: Duration,
+        /// The option that says how long that is.
+        option: &'static str,
         /// What the CLI said last.
         words: LastWords,
     },

@@ -182,3 +182,31 @@ async fn half_a_character_in_what_is_asked_is_no_reason_to_refuse() {
         Some("\u{fffd}")
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_time_without_end_is_one() {
+    let endless = Settings {
+        time_for_requests: Duration::MAX,
+        ..settings()
+    };
+    let (control, mut cli) = connect(endless);
+    control.say(&json!("hello"), "default").await.unwrap();
+    assert_eq!(cli.read().await.unwrap()["type"], "user");
+    let (answer, ()) = tokio::join!(control.request("mcp_status", Map::new()), async {
+        let id = cli.awaits("mcp_status").await;
+        cli.answer(&id, json!({})).await;
+    });
+    answer.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_too_long_names_the_option_that_allows_more() {
+    let (control, _cli) = connect(settings());
+    let soon = Duration::from_secs(1);
+    let call = control.request_within(soon, "call_timeout", "mcp_call", Map::new());
+    let said = call.await.unwrap_err().to_string();
+    assert!(said.contains("`Options::call_timeout`"), "{said}");
+    let request = control.request("mcp_status", Map::new());
+    let said = request.await.unwrap_err().to_string();
+    assert!(said.contains("`Options::request_timeout`"), "{said}");
+}
