@@ -18,7 +18,7 @@ use super::writing::WriteEnd;
 use crate::error::Loss;
 
 /// How long the CLI may take to leave when its input has ended, and once more when it is asked to.
-const TO_LEAVE: Duration = Duration::from_secs(5);
+pub(super) const TO_LEAVE: Duration = Duration::from_secs(5);
 /// How long the last bytes may take: of what it wrote to stderr, and of what was written to it.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
@@ -119,6 +119,7 @@ fn loss(
         (Some(read), _) => read,
         // It would not leave, and was made to.
         (None, Some(WriteEnd::Closed) | None) => return None,
+        (None, Some(WriteEnd::Stalled)) if was_closing => return None,
         (None, Some(WriteEnd::Stalled)) => return Some(Loss::Deaf(shared.settings.patience)),
         (None, Some(WriteEnd::Broken)) => return Some(Loss::HungUp),
     };

@@ -1,14 +1,17 @@
 //! The one task that writes to the CLI.
 //!
 //! Invariant: lines leave whole and in the order in which they came. When the connection is to be
-//! closed, what is in the queue still leaves, and then the CLI sees the end of its input.
+//! closed, what is in the queue still leaves if the CLI takes it soon, and then the CLI sees the end of its
+//! input.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+
+use super::ending::TO_LEAVE;
 
 /// How many lines wait at most. Whoever has more to say waits, with what it has to say.
 pub(super) const WAITING: usize = 64;
@@ -35,7 +38,20 @@ pub(super) struct Writer<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
-    pub(super) async fn run(mut self) -> WriteEnd {
+    pub(super) async fn run(self) -> WriteEnd {
+        let closing = self.closing.clone();
+        let too_late = async {
+            closing.cancelled().await;
+            sleep(TO_LEAVE).await;
+        };
+        tokio::select! {
+            biased;
+            end = self.write_all() => end,
+            () = too_late => WriteEnd::Stalled,
+        }
+    }
+
+    async fn write_all(mut self) -> WriteEnd {
         while let Some(mut line) = self.next().await {
             while line.len() < TOGETHER
                 && let Ok(more) = self.lines.try_recv()

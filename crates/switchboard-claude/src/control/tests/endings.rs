@@ -1,3 +1,5 @@
+use tokio::time::Instant;
+
 use super::*;
 
 async fn error(control: &Control) -> Error {
@@ -219,4 +221,15 @@ async fn dropping_it_ends_what_is_being_answered() {
     drop(control);
     assert!(seen.await.is_err());
     assert_eq!(cli.read().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_does_not_read_is_not_waited_for_when_it_is_left() {
+    let (control, _cli) = connect(settings());
+    let long = "x".repeat(64 * 1024);
+    control.say(&json!(long), "default").await.unwrap();
+    let began = Instant::now();
+    control.close().await;
+    assert!(began.elapsed() < Duration::from_secs(15));
+    assert!(control.next().await.is_none());
 }
