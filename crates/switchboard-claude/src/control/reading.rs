@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     /// Answers what the CLI asks, in a task of its own.
     fn serve(&self, id: String, request: Option<&RawValue>) {
         let begin = || self.shared.serving.begin(&id, &self.shared.stop);
-        let Some(stop) = (!id.is_empty()).then(begin).flatten() else {
+        let Some(served) = (!id.is_empty()).then(begin).flatten() else {
             tracing::warn!(id, "a request of the CLI's that cannot be answered");
             return;
         };
@@ -157,8 +157,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         let shared = Arc::clone(&self.shared);
         self.shared.tasks.spawn(async move {
             let work = shared.desk.answer(taken);
-            let answer = stop.run_until_cancelled(work).await;
-            let is_wanted = shared.serving.is_wanted(&id);
+            let answer = served.stop.run_until_cancelled(work).await;
+            let is_wanted = shared.serving.is_wanted(&id, &served);
             if let (Some(answer), true) = (answer, is_wanted) {
                 let line = match answer {
                     Ok(payload) => frame::success(&id, &payload),
