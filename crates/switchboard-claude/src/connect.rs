@@ -56,6 +56,7 @@ pub(crate) async fn connect(options: &Options, ends: Ends) -> Result<Connected, 
         _ => Map::new(),
     };
     let answer = control.request("initialize", request).await?;
+    control.is_ready();
     Ok(Connected { control, answer })
 }
 

@@ -100,6 +100,8 @@ struct Shared {
     closing: CancellationToken,
     /// This program has closed the connection, and wants to hear no more.
     is_left: AtomicBool,
+    /// The CLI has answered `initialize`, and hears what servers of ours say.
+    ready: CancellationToken,
     /// Everything is to end at once.
     stop: CancellationToken,
     /// Everything has ended.
@@ -129,6 +131,7 @@ impl Control {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             is_left: AtomicBool::new(false),
+            ready: CancellationToken::new(),
             stop: CancellationToken::new(),
             over: CancellationToken::new(),
         });
@@ -229,6 +232,11 @@ impl Control {
         Some(next.map(|text| read(&text)))
     }
 
+    /// The CLI has answered `initialize`: what servers of ours say by themselves is told from now on.
+    pub(crate) fn is_ready(&self) {
+        self.shared.ready.cancel();
+    }
+
     /// The servers of this program that the CLI has.
     pub(crate) fn servers(&self) -> &SdkServers {
         &self.shared.desk.servers
@@ -310,7 +318,12 @@ fn read(line: &str) -> Message {
 }
 
 /// Hands on what servers of ours say by themselves. The CLI's acknowledgements are of no interest.
+/// What is said before the CLI is ready waits: it would not be heard.
 async fn tell(shared: Arc<Shared>, mut notices: mpsc::Receiver<(String, Json)>) {
+    let ready = shared.ready.cancelled();
+    if shared.stop.run_until_cancelled(ready).await.is_none() {
+        return;
+    }
     loop {
         let notice = shared.stop.run_until_cancelled(notices.recv()).await;
         let Some(Some((server, message))) = notice else {

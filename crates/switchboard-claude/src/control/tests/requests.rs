@@ -210,3 +210,18 @@ async fn what_takes_too_long_names_the_option_that_allows_more() {
     let said = request.await.unwrap_err().to_string();
     assert!(said.contains("`Options::request_timeout`"), "{said}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_servers_say_waits_until_the_cli_is_ready() {
+    let server = InProcessServer::new("s", "1").tool("one", "One", || async { Ok("1") });
+    let config = McpServerConfig::sdk(server.clone());
+    let options = Options::new().mcp_server("s", config);
+    let (control, mut cli) = connect_with(&options, settings());
+    assert!(server.remove_tool("one"));
+    let soon = Duration::from_secs(1);
+    assert!(timeout(soon, cli.read()).await.is_err());
+    control.is_ready();
+    let told = cli.read().await.unwrap();
+    let method = &told["request"]["message"]["method"];
+    assert_eq!(method, "notifications/tools/list_changed", "{told}");
+}
