@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use switchboard::{
-    BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, PermissionAnswer, PermissionQuestion,
+    BoxFuture, ElicitAnswer, Elicitation, InProcessServer, Interaction, Offers, PermissionAnswer,
+    PermissionQuestion,
 };
 use switchboard_claude::{Client, Error, McpConnectionStatus, McpServerConfig};
 use switchboard_testkit::http::{HttpServer, Mode};
@@ -189,4 +190,59 @@ async fn a_question_of_an_external_server_is_answered_by_a_person() {
         assert_eq!(heard.contains("accept"), is_there, "{heard}");
         scene.close().await;
     }
+}
+
+/// A server of this program whose one tool bears this name and says it.
+fn naming(name: &'static str) -> McpServerConfig {
+    let server =
+        InProcessServer::new("it", "1.0").tool(name, name, move || async move { Ok(name) });
+    McpServerConfig::sdk(server).always_load()
+}
+
+#[tokio::test]
+async fn a_server_takes_the_place_of_its_namesake() {
+    let turns = [
+        Turn::tool("mcp__it__old", json!({})),
+        Turn::text("Old."),
+        Turn::tool("mcp__it__new", json!({})),
+        Turn::text("New."),
+        Turn::tool("mcp__it__new", json!({})),
+        Turn::text("Still new."),
+    ];
+    let Some(scene) = Scene::saying(turns).await else {
+        return;
+    };
+    let options = scene
+        .options()
+        .mcp_server("it", naming("old"))
+        .allowed_tools(["mcp__it"]);
+    let client = connect(options).await;
+    turn(&client, "Call it").await;
+    let new = ("it".to_owned(), naming("new"));
+    client.mcp_set_servers([new]).await.unwrap();
+    turn(&client, "Call it").await;
+    client.mcp_reconnect("it").await.unwrap();
+    turn(&client, "Call it").await;
+    client.close().await;
+    let heard = scene.model.last_request().tool_results();
+    let heard: Vec<_> = heard.iter().map(ToolOutcome::text).collect();
+    assert_eq!(heard, ["old", "new", "new"]);
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn servers_that_come_at_the_same_time_do_not_drive_each_other_out() {
+    let Some(scene) = Scene::saying([]).await else {
+        return;
+    };
+    let client = connect(scene.options()).await;
+    let set = |name: &str| client.mcp_set_servers([(name.to_owned(), naming("a"))]);
+    let (one, two) = tokio::join!(set("one"), set("two"));
+    assert_eq!(
+        (one.unwrap().added, two.as_ref().unwrap().added.clone()),
+        (vec!["one".to_owned()], vec!["two".to_owned()])
+    );
+    assert_eq!(two.unwrap().removed, ["one"]);
+    client.close().await;
+    scene.close().await;
 }
