@@ -80,9 +80,10 @@ async fn start(options: &Options) -> Result<Link, Error> {
         writer: streams.stdin,
         stderr: Some(Stderr::spawn(
             streams.stderr,
-            started.secrets,
+            started.secrets.clone(),
             options.stderr_callback(),
         )),
+        secrets: started.secrets,
         child: Some(started.child),
         files: Some(command_line),
     })

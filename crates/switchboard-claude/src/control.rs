@@ -46,7 +46,7 @@ use self::writing::Writer;
 use crate::error::{Error, LastWords};
 use crate::message::{Message, UnknownMessage};
 use crate::options::CommandLine;
-use crate::program::Stderr;
+use crate::program::{Secrets, Stderr};
 use crate::servers::SdkServers;
 
 /// The option that says how long a request may take.
@@ -57,6 +57,8 @@ pub(crate) struct Link {
     pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
     pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
     pub(crate) stderr: Option<Stderr>,
+    /// What no error message may repeat.
+    pub(crate) secrets: Secrets,
     pub(crate) child: Option<RunningProgram>,
     /// Files that the CLI may read as long as it runs.
     pub(crate) files: Option<CommandLine>,
@@ -90,6 +92,7 @@ struct Shared {
     serving: Serving,
     inbox: Inbox,
     noise: Noise,
+    secrets: Secrets,
     stderr: Option<Stderr>,
     /// Removed when nothing of this is left.
     _files: Option<CommandLine>,
@@ -125,6 +128,7 @@ impl Control {
             pending: Pending::new(),
             serving: Serving::default(),
             noise: Noise::default(),
+            secrets: link.secrets,
             stderr: link.stderr,
             _files: link.files,
             child: Mutex::new(link.child),

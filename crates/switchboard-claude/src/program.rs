@@ -3,6 +3,7 @@
 //! Invariant: nothing of it survives its [`RunningProgram`]. This is the only place that reads the
 //! environment of the process, because the CLI inherits it.
 
+mod secrets;
 mod stderr;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use switchboard::process::{Program, ProgramStreams, RunningProgram};
 
+pub(crate) use secrets::Secrets;
 pub(crate) use stderr::Stderr;
 
 use crate::error::Error;
@@ -46,7 +48,7 @@ pub(crate) struct Started {
     pub(crate) child: RunningProgram,
     pub(crate) streams: ProgramStreams,
     /// Values that are not to be repeated in error messages.
-    pub(crate) secrets: Vec<String>,
+    pub(crate) secrets: Secrets,
 }
 
 impl Launch {
@@ -63,7 +65,7 @@ impl Launch {
         let command = text(found.as_os_str()).map_err(not_started)?;
         let arguments: Result<Vec<_>, _> = self.arguments.iter().map(|word| text(word)).collect();
         let variables = texts(variables);
-        let secrets = secrets(&variables);
+        let secrets = Secrets::of(&variables);
         let mut program = Program::new(command)
             .args(arguments.map_err(not_started)?)
             .environment(variables);
@@ -146,20 +148,6 @@ fn texts(variables: Variables) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn secrets(variables: &BTreeMap<String, String>) -> Vec<String> {
-    const SIGNS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-    /// Anything shorter may be a word of any message.
-    const SHORTEST: usize = 8;
-    let is_secret = |name: &str| {
-        let name = name.to_ascii_uppercase();
-        SIGNS.iter().any(|sign| name.contains(sign))
-    };
-    let secret = variables
-        .iter()
-        .filter(|(name, value)| is_secret(name) && value.len() >= SHORTEST);
-    secret.map(|(_, value)| value.clone()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,17 +205,5 @@ mod tests {
         let missing = folder.path().join("missing/claude");
         let error = find(Some(&missing), &variables).unwrap_err();
         assert!(matches!(error, Error::NotFound { sought } if sought == [missing]));
-    }
-
-    #[test]
-    fn secrets_are_told_by_their_names() {
-        let variables = [
-            ("ANTHROPIC_API_KEY", "sk-12345678"),
-            ("github_token", "ghp_12345678"),
-            ("A_KEY", "short"),
-            ("PATH", "/usr/bin:/bin"),
-        ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(secrets(&variables.into()), ["sk-12345678", "ghp_12345678"]);
     }
 }

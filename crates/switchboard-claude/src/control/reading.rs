@@ -67,7 +67,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 Wake::No(NoLine::End) => {
                     let rest = self.lines.rest();
                     if !rest.trim_ascii().is_empty() {
-                        self.shared.noise.keep(&rest);
+                        self.shared.noise.keep(&rest, &self.shared.secrets);
                     }
                     break None;
                 }
@@ -99,7 +99,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     fn take(&mut self, line: Vec<u8>) -> Result<(), Loss> {
         let trimmed = line.trim_ascii();
         if trimmed.first() != Some(&b'{') {
-            let is_hopeful = trimmed.is_empty() || self.shared.noise.keep(trimmed);
+            let keep = || self.shared.noise.keep(trimmed, &self.shared.secrets);
+            let is_hopeful = trimmed.is_empty() || keep();
             return if is_hopeful {
                 Ok(())
             } else {
@@ -109,7 +110,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         let text = String::from_utf8(line)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let Ok(frame) = Frame::read(&text) else {
-            return Err(Loss::Garbled(excerpt(text.as_bytes())));
+            let beginning = excerpt(text.as_bytes(), &self.shared.secrets);
+            return Err(Loss::Garbled(beginning));
         };
         self.shared.noise.is_over();
         match frame {

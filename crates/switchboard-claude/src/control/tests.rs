@@ -91,6 +91,7 @@ fn connect_with(options: &Options, settings: Settings) -> (Control, Cli) {
         reader: Box::new(reader),
         writer: Box::new(writer),
         stderr: None,
+        secrets: Secrets::default(),
         child: None,
         files: None,
     };

@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Secrets;
+
 /// How many lines an error message shows.
 const SHOWN_LINES: usize = 12;
 const KEPT_BYTES: usize = 16 * 1024;
@@ -25,22 +27,29 @@ pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
 /// The end of what the CLI wrote; shared with the task that reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stderr {
-    kept: Arc<Mutex<VecDeque<u8>>>,
-    secrets: Arc<[String]>,
+    kept: Arc<Mutex<Kept>>,
+    secrets: Secrets,
     drained: CancellationToken,
     /// The task that reads; it ends with the CLI.
     tasks: TaskTracker,
 }
 
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    /// Something went before it.
+    is_cut: bool,
+}
+
 impl Stderr {
     pub(crate) fn spawn(
         stream: impl AsyncRead + Send + Unpin + 'static,
-        secrets: Vec<String>,
+        secrets: Secrets,
         on_line: Option<OnLine>,
     ) -> Self {
         let stderr = Self {
             kept: Arc::default(),
-            secrets: secrets.into(),
+            secrets,
             drained: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
@@ -74,9 +83,10 @@ impl Stderr {
 
     fn keep(&self, read: &[u8]) {
         let mut kept = self.lock();
-        kept.extend(read);
-        let surplus = kept.len().saturating_sub(KEPT_BYTES);
-        kept.drain(..surplus);
+        kept.bytes.extend(read);
+        let surplus = kept.bytes.len().saturating_sub(KEPT_BYTES);
+        kept.bytes.drain(..surplus);
+        kept.is_cut |= surplus > 0;
     }
 
     /// Comes back when there is nothing more to read.
@@ -86,18 +96,28 @@ impl Stderr {
 
     /// The last lines, safe to print; empty when the CLI said nothing.
     pub(crate) fn last_lines(&self) -> String {
-        let bytes: Vec<u8> = self.lock().iter().copied().collect();
-        let mut text = sanitize(&String::from_utf8_lossy(&bytes)).to_string();
-        for secret in self.secrets.iter() {
-            text = text.replace(secret.as_str(), "***");
-        }
+        let (bytes, is_cut) = {
+            let kept = self.lock();
+            let bytes: Vec<u8> = kept.bytes.iter().copied().collect();
+            (bytes, kept.is_cut)
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let text = if is_cut {
+            let text = self.secrets.masked_rest(&text);
+            // Half a line says little, and may begin in the middle of something.
+            let whole = text.split_once('\n').map(|(_, whole)| whole.to_owned());
+            whole.unwrap_or(text)
+        } else {
+            self.secrets.masked(&text)
+        };
+        let text = self.secrets.masked(&sanitize(&text));
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         let lines: Vec<_> = lines.collect();
         let from = lines.len().saturating_sub(SHOWN_LINES);
         lines.get(from..).unwrap_or_default().join("\n")
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<u8>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,6 +159,27 @@ impl Teller {
 mod tests {
     use super::*;
 
+    fn secrets(secret: &str) -> Secrets {
+        Secrets::of(&[("A_KEY".to_owned(), secret.to_owned())].into())
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_does_not_begin_within_a_secret() {
+        const SECRET: &str = "sk-12345678";
+        for begun in 1..SECRET.len() {
+            for rest in ["", "\nlast line"] {
+                let padding = "x".repeat(KEPT_BYTES - (SECRET.len() - begun) - rest.len());
+                let said = format!("before {SECRET}{padding}{rest}");
+                let said = std::io::Cursor::new(said);
+                let stderr = Stderr::spawn(said, secrets(SECRET), None);
+                stderr.drained().await;
+                let shown = stderr.last_lines();
+                assert!(!shown.contains('8'), "{}", &shown[..20]);
+                assert!(shown.ends_with(if rest.is_empty() { "x" } else { "last line" }));
+            }
+        }
+    }
+
     #[tokio::test]
     async fn lines_are_handed_on_and_the_last_ones_kept_without_secrets() {
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -147,7 +188,7 @@ mod tests {
             Arc::new(move |line: &str| told.lock().unwrap().push(line.to_owned()))
         };
         let said = "first\nthe key is sk-12345678\r\n\u{1b}[31mred\u{1b}[0m\nrest";
-        let secrets = vec!["sk-12345678".to_owned()];
+        let secrets = secrets("sk-12345678");
         let stderr = Stderr::spawn(std::io::Cursor::new(said), secrets, Some(on_line));
         stderr.drained().await;
         let told = told.lock().unwrap().clone();
@@ -159,7 +200,11 @@ mod tests {
     #[tokio::test]
     async fn a_callback_that_panics_stops_nothing() {
         let on_line: OnLine = Arc::new(|_: &str| panic!("no"));
-        let stderr = Stderr::spawn(std::io::Cursor::new("a\nb\n"), Vec::new(), Some(on_line));
+        let stderr = Stderr::spawn(
+            std::io::Cursor::new("a\nb\n"),
+            Secrets::default(),
+            Some(on_line),
+        );
         stderr.drained().await;
         assert_eq!(stderr.last_lines(), "a\nb");
     }
