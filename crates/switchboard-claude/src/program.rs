@@ -56,6 +56,7 @@ impl Launch {
     pub(crate) async fn start(self) -> Result<Started, Error> {
         let mut variables = inherited();
         variables.retain(|name, _| !WITHHELD.iter().any(|withheld| name == withheld));
+        check(&self.variables, self.folder.as_deref())?;
         variables.extend(self.variables);
         let found = find(self.named.as_deref(), &variables)?;
         let not_started = |why: String| Error::NotStarted {
@@ -140,7 +141,32 @@ fn text(word: &OsStr) -> Result<String, String> {
     text.ok_or_else(|| format!("{} is not UTF-8: rename it", word.display()))
 }
 
-/// What is not UTF-8 cannot be handed on, and is hardly meant for the CLI.
+/// Whether what was asked for can be done.
+fn check(variables: &[(OsString, OsString)], folder: Option<&Path>) -> Result<(), Error> {
+    let is_text = |word: &OsStr| word.to_str().is_some();
+    let mut odd = variables
+        .iter()
+        .filter(|(name, value)| !is_text(name) || !is_text(value));
+    if let Some((name, _)) = odd.next() {
+        let name = name.display();
+        return Err(Error::Unusable(format!(
+            "the variable {name} for the Claude CLI is not UTF-8: change it where `Options::env` (or \
+             `Options::cwd`, for PWD) sets it"
+        )));
+    }
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            let folder = folder.display();
+            Err(Error::Unusable(format!(
+                "{folder}, where the Claude CLI is to work, is no folder: make it, or name another with \
+                 `Options::cwd`"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is inherited and not UTF-8 cannot be handed on, and is hardly meant for the CLI.
 fn texts(variables: Variables) -> BTreeMap<String, String> {
     let variables = variables.into_iter();
     variables
@@ -191,6 +217,19 @@ mod tests {
             said.contains("npm install -g @anthropic-ai/claude-code"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_was_asked_for_and_cannot_be_done_is_said() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = OsString::from_vec(vec![b'x', 0xff]);
+        let error = check(&[("ODD".into(), odd)], None).unwrap_err().to_string();
+        assert!(error.contains("ODD") && error.contains("UTF-8"), "{error}");
+        let nowhere = Path::new("/nowhere/at/all");
+        let error = check(&[], Some(nowhere)).unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/at/all"), "{error}");
+        assert!(error.contains("Options::cwd"), "{error}");
+        check(&[("A".into(), "b".into())], Some(Path::new("/"))).unwrap();
     }
 
     #[test]

@@ -59,7 +59,10 @@ impl Options {
         ];
         let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let folder = self.cwd.iter();
-        let folder = folder.map(|folder| ("PWD".into(), folder.clone().into_os_string()));
+        let folder = folder.map(|folder| {
+            let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+            ("PWD".into(), folder.into_os_string())
+        });
         let unless_chosen = own.into_iter().chain(folder);
         unless_chosen
             .filter(|(name, _)| !self.env.contains_key(name))
