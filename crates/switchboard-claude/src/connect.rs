@@ -31,6 +31,7 @@ pub(crate) struct Connected {
 /// Starts the CLI.
 pub(crate) async fn connect(options: &Options, ends: Ends) -> Result<Connected, Error> {
     let (servers, notices) = SdkServers::new(options.sdk_servers(), options.time_for_calls());
+    let servers = servers.loading(options.eager_servers());
     let manifests = if options.wants_manifests() {
         servers.manifests().await
     } else {

@@ -460,6 +460,14 @@ impl Options {
     }
 
     /// Answers the CLI's questions about tools.
+    /// The servers of this program whose tools the model is to see from the beginning.
+    pub(crate) fn eager_servers(&self) -> impl Iterator<Item = String> {
+        let servers = self.servers.iter();
+        let eager =
+            servers.filter(|(_, config)| config.instance().is_some() && config.is_always_loaded());
+        eager.map(|(name, _)| name.clone())
+    }
+
     pub(crate) fn permissions(&self) -> Permissions {
         Permissions::new(
             self.rules.iter().cloned(),

@@ -2,6 +2,7 @@
 //! it speaks to through us.
 
 mod config;
+mod eager;
 mod manifest;
 mod sdk;
 mod status;

@@ -119,6 +119,10 @@ impl McpServerConfig {
         self
     }
 
+    pub(crate) fn is_always_loaded(&self) -> bool {
+        self.always_load
+    }
+
     /// The server itself, where it is one of this program.
     pub(crate) fn instance(&self) -> Option<&Instance> {
         match &self.way {

@@ -3,7 +3,7 @@
 //! Invariant: every message is answered, whatever it is and whoever it is for: the CLI waits half a
 //! minute for each that is not. Messages are taken in the order in which they are handed in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::manifest;
+use super::{eager, manifest};
 use crate::lenient;
 
 /// How many messages of the servers' own may wait for the CLI; beyond that they wait with their server.
@@ -29,6 +29,8 @@ pub(crate) struct SdkServers {
     servers: Mutex<Vec<(String, Served)>>,
     said: mpsc::Sender<(String, Json)>,
     call_timeout: Duration,
+    /// Those whose tools the model is to see from the beginning.
+    eager: HashSet<String>,
 }
 
 /// One server that the CLI speaks to.
@@ -53,9 +55,17 @@ impl SdkServers {
             servers: Mutex::default(),
             said,
             call_timeout,
+            eager: HashSet::new(),
         };
         all.replace(servers);
         (all, receiver)
+    }
+
+    /// The model is to see the tools of these from the beginning. The CLI heeds that for servers of its
+    /// own; for those of this program each tool has to say so.
+    pub(crate) fn loading(mut self, eager: impl IntoIterator<Item = String>) -> Self {
+        self.eager = eager.into_iter().collect();
+        self
     }
 
     /// Their names, in the order in which they were declared.
@@ -73,7 +83,9 @@ impl SdkServers {
         server: &str,
         message: &RawValue,
     ) -> impl Future<Output = Json> + Send + use<> {
-        let id = request_id(message);
+        let (id, method) = request(message).unzip();
+        let is_marked = method.is_some_and(|method| method == "tools/list");
+        let is_marked = is_marked && self.eager.contains(server);
         let server = server.to_owned();
         let taken = self.reach(&server).map(|(adapter, gone)| {
             let answer = adapter.handle(&lenient::mended(message.get()));
@@ -85,6 +97,7 @@ impl SdkServers {
                 return refusal(id, ErrorObject::METHOD_NOT_FOUND, why);
             };
             match answer.await {
+                Some(answer) if is_marked => eager::answer(answer),
                 Some(answer) => answer,
                 // The CLI would wait for minutes for what nobody answers any more.
                 None if gone.is_cancelled() => {
@@ -105,9 +118,13 @@ impl SdkServers {
                 .map(|(name, served)| (name.clone(), served.adapter.clone()))
                 .collect()
         };
-        let manifests = servers
-            .into_iter()
-            .map(|(name, adapter)| async move { Some((name, manifest::of(&adapter).await?)) });
+        let manifests = servers.into_iter().map(|(name, adapter)| async move {
+            let mut manifest = manifest::of(&adapter).await?;
+            if self.eager.contains(&name) {
+                eager::mark(manifest.pointer_mut("/toolsListResult/tools"));
+            }
+            Some((name, manifest))
+        });
         join_all(manifests).await.into_iter().flatten().collect()
     }
 
@@ -167,15 +184,15 @@ fn acknowledgement() -> Json {
     Json::from(&json!({"jsonrpc": "2.0", "result": {}}))
 }
 
-/// The id of a message, if it is a request.
-fn request_id(message: &RawValue) -> Option<Value> {
+/// The id of a message and its method, if it is a request.
+fn request(message: &RawValue) -> Option<(Value, String)> {
     #[derive(Deserialize)]
     struct Message {
         id: Option<Value>,
         method: Option<String>,
     }
     let message: Message = serde_json::from_str(message.get()).ok()?;
-    message.method.and(message.id)
+    message.id.zip(message.method)
 }
 
 /// What is said to a request that has no answer; to anything else, what the CLI wants.

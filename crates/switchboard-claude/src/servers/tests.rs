@@ -190,3 +190,22 @@ async fn servers_that_stay_keep_what_is_under_way_and_others_say_that_it_is_over
     let answer = answer(&servers, "c", &call("who")).await;
     assert_eq!(answer["result"]["content"][0]["text"], "new");
 }
+
+#[tokio::test]
+async fn tools_that_are_to_be_seen_from_the_beginning_say_so() {
+    let declared = ["eager", "other"].map(|name| (name.to_owned(), Echo::new(name).into()));
+    let (servers, _said) = SdkServers::new(declared.into(), LIMIT);
+    let servers = servers.loading(["eager".to_owned()]);
+    let manifests = Value::Object(servers.manifests().await);
+    let list = raw(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    for (name, expected) in [
+        ("eager", json!({"anthropic/alwaysLoad": true})),
+        ("other", json!(null)),
+    ] {
+        let listed = answer(&servers, name, &list).await;
+        assert_eq!(listed["id"], 1);
+        assert_eq!(listed["result"]["tools"][1]["_meta"], expected);
+        let manifest = &manifests[name]["toolsListResult"];
+        assert_eq!(manifest["tools"][1]["_meta"], expected);
+    }
+}

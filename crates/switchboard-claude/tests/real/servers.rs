@@ -246,3 +246,28 @@ async fn servers_that_come_at_the_same_time_do_not_drive_each_other_out() {
     client.close().await;
     scene.close().await;
 }
+
+#[tokio::test]
+async fn tools_are_seen_from_the_beginning_where_that_is_wanted() {
+    for manifests in [false, true] {
+        let Some(scene) = Scene::saying([Turn::text("So.")]).await else {
+            return;
+        };
+        let lazy = InProcessServer::new("it", "1.0").tool("a", "a", || async { Ok("a") });
+        let options = scene
+            .options()
+            .env("ENABLE_TOOL_SEARCH", "true")
+            .manifests(manifests)
+            .mcp_server("eager", naming("a"))
+            .sdk_server("lazy", lazy);
+        ask("What is there?", options).await;
+        let request = scene.model.last_request();
+        let is_seen = |tool: &str| {
+            let tool = request.tool(tool);
+            tool.is_some_and(|tool| tool["defer_loading"] != json!(true))
+        };
+        assert!(is_seen("mcp__eager__a"), "manifests: {manifests}");
+        assert!(!is_seen("mcp__lazy__a"), "manifests: {manifests}");
+        scene.close().await;
+    }
+}
