@@ -16,7 +16,7 @@ use crate::sandbox::Sandbox;
 const PACKAGES: &str = "node_modules/@anthropic-ai";
 
 /// What the CLI would do besides asking the model, switched off; and a key that opens nothing.
-const QUIET: [(&str, &str); 6] = [
+const QUIET: [(&str, &str); 7] = [
     ("ANTHROPIC_API_KEY", "test-key"),
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
@@ -24,6 +24,28 @@ const QUIET: [(&str, &str); 6] = [
     // The tools of servers stand in the request itself, and are not looked for first.
     ("ENABLE_TOOL_SEARCH", "false"),
     ("NO_PROXY", "127.0.0.1"),
+    ("no_proxy", "127.0.0.1"),
+];
+
+/// What the user who runs the tests may have set, and would lead the CLI elsewhere: empty, it is as if
+/// it were not there.
+const UNSET: [&str; 16] = [
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "CLAUDE_CODE_EXTRA_BODY",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_SIMPLE",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_VERTEX",
+    "MAX_MCP_OUTPUT_TOKENS",
+    "MCP_TIMEOUT",
+    "MCP_TOOL_TIMEOUT",
+    "NODE_EXTRA_CA_CERTS",
+    "NODE_OPTIONS",
 ];
 
 /// The real CLI, with a home of its own.
@@ -68,8 +90,12 @@ impl RealClaude {
     /// What it needs in its environment to ask this model, and to touch nothing of the user's.
     pub fn environment(&self, model: &MessagesApi) -> Vec<(String, String)> {
         let quiet = QUIET.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let unset = UNSET.map(|name| (name.to_owned(), String::new()));
         let mut variables = self.sandbox.variables();
         variables.extend(quiet);
+        variables.extend(unset);
+        let settings = self.sandbox.home().join(".claude").display().to_string();
+        variables.push(("CLAUDE_CONFIG_DIR".to_owned(), settings));
         variables.push(("ANTHROPIC_BASE_URL".to_owned(), model.url()));
         variables.push((TAG_VARIABLE.to_owned(), self.sandbox.tag().to_owned()));
         variables

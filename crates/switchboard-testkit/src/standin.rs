@@ -4,8 +4,8 @@
 //! it is asked meanwhile, and everything after the last act, it answers as a polite CLI does: it agrees
 //! to what hosts ask, and has a turn of one text for every user message, until its stdin ends.
 //!
-//! Invariant: nothing is waited for longer than a minute; who waits in vain says so on stderr and exits
-//! with the code 70.
+//! Invariant: what an act waits for is waited for no longer than a minute; who waits in vain says so on
+//! stderr and exits with the code 70. Only the end of stdin may take as long as it does.
 
 mod frames;
 mod inbox;
