@@ -35,8 +35,10 @@
 //! # }
 //! ```
 //!
-//! The CLI is a child of this program of which nothing survives: not when the stream or the client is
-//! dropped, and not when this program dies. It inherits the environment.
+//! The CLI is a child of this program. When the stream or the client is dropped or closed, it ends with
+//! all that it started. When this program is killed, the CLI ends too, where the system does that
+//! (Linux); what the CLI has started is then left to the CLI, and may live on. It inherits the
+//! environment.
 
 mod client;
 mod connect;
