@@ -18,7 +18,9 @@ use crate::lenient;
 use crate::message::Message;
 use crate::options::{Options, PermissionMode};
 use crate::query::Prompt;
-use crate::servers::{McpServerConfig, McpServerStatus, McpSetServersResult, statuses};
+use crate::servers::{
+    McpServerConfig, McpServerStatus, McpSetServersResult, check_names, statuses,
+};
 
 /// The name of the one session, towards the CLI.
 const SESSION: &str = "default";
@@ -87,7 +89,8 @@ impl Client {
 
     /// Says something to the model. What comes of it is read with [`Client::receive_response`].
     pub async fn send(&self, prompt: impl Into<Prompt>) -> Result<(), Error> {
-        self.control.say(prompt.into().content(), SESSION).await
+        let prompt = prompt.into();
+        self.control.say(prompt.content()?, SESSION).await
     }
 
     /// The next message, whichever turn it belongs to; `None` when the CLI has left.
@@ -197,6 +200,8 @@ impl Client {
             wanted.retain(|(known, _)| *known != name);
             wanted.push((name, config));
         }
+        let names = wanted.iter().map(|(name, _)| name.as_str());
+        check_names(names).map_err(Error::Unusable)?;
         let declared = wanted.iter();
         let declared = declared.map(|(name, config)| {
             let config = config.patient(self.time_for_calls);

@@ -8,7 +8,7 @@ use crate::elicitation::Elicitations;
 use crate::error::Error;
 use crate::options::Options;
 use crate::program::{Launch, Stderr};
-use crate::servers::SdkServers;
+use crate::servers::{SdkServers, check_names};
 
 /// How many bytes of messages wait for a user who does not read them.
 const MOST_WAITING: usize = 256 * 1024 * 1024;
@@ -30,6 +30,8 @@ pub(crate) struct Connected {
 
 /// Starts the CLI.
 pub(crate) async fn connect(options: &Options, ends: Ends) -> Result<Connected, Error> {
+    let names = options.servers().iter().map(|(name, _)| name.as_str());
+    check_names(names).map_err(Error::Unusable)?;
     let (servers, notices) = SdkServers::new(options.sdk_servers(), options.time_for_calls());
     let servers = servers.loading(options.eager_servers());
     let manifests = if options.wants_manifests() {

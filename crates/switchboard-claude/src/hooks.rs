@@ -223,7 +223,11 @@ impl Hooks {
     }
 
     /// Calls `callback` when `event` happens to what `matcher` fits: [`HookMatcher::all`], or a regular
-    /// expression for the names of tools.
+    /// expression for the names of tools. Of an expression that is none the CLI says nothing, and the
+    /// hook is not called.
+    ///
+    /// Before the use of a tool ([`HookEvent::PreToolUse`]), a hook that panics or does not answer in
+    /// time has said no.
     pub fn on<F, O>(
         mut self,
         event: HookEvent,
@@ -235,9 +239,9 @@ impl Hooks {
         O: Future<Output = HookOutput> + Send + 'static,
     {
         self.registered.push(Registered {
+            fails_closed: event == HookEvent::PreToolUse,
             event,
             matcher: matcher.into(),
-            fails_closed: false,
             callback: Arc::new(move |input| Box::pin(callback(input))),
         });
         self
@@ -287,7 +291,13 @@ impl Hooks {
         let event = input.event.clone();
         let output = AssertUnwindSafe(async { (hook.callback)(input).await });
         let output = output.catch_unwind().await;
-        let output = output.map_err(|_| format!("the hook for {} panicked", event.as_str()))?;
+        let panicked = || format!("the hook for {} panicked", event.as_str());
+        let output = match output {
+            Ok(output) => output,
+            // Said in so many words: an older CLI goes on after a hook that failed.
+            Err(_) if hook.fails_closed => HookOutput::deny(panicked()),
+            Err(_) => return Err(panicked()),
+        };
         Ok(output.into_reply(&event))
     }
 

@@ -96,8 +96,16 @@ fn inherited() -> Variables {
 /// The file of the CLI.
 fn find(named: Option<&Path>, variables: &Variables) -> Result<PathBuf, Error> {
     let sought = places(named, variables);
-    let found = sought.iter().find(|place| is_program(place)).cloned();
-    found.ok_or(Error::NotFound { sought })
+    if let Some(found) = sought.iter().find(|place| is_program(place)) {
+        return Ok(found.clone());
+    }
+    match sought.as_slice() {
+        [program] if program.exists() => Err(Error::NotStarted {
+            program: program.clone(),
+            why: "it is no file that can be executed".to_owned(),
+        }),
+        _ => Err(Error::NotFound { sought }),
+    }
 }
 
 /// Where the CLI may be, in order. A name without a folder is looked for on the PATH, and one that was

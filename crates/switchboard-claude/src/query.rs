@@ -92,8 +92,9 @@ impl Step {
 }
 
 async fn begin(prompt: &Prompt, options: &Options) -> Result<Control, Error> {
+    let content = prompt.content()?;
     let control = connect(options, Ends::AfterTurn).await?.control;
-    control.say(prompt.content(), "").await?;
+    control.say(content, "").await?;
     Ok(control)
 }
 
@@ -107,8 +108,19 @@ impl Prompt {
         Self(blocks.into_iter().collect())
     }
 
-    pub(crate) fn content(&self) -> &Value {
-        &self.0
+    /// As it is sent; blocks that are none would be passed over in silence.
+    pub(crate) fn content(&self) -> Result<&Value, Error> {
+        let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
+        match &self.0 {
+            Value::Array(blocks) if blocks.is_empty() || !blocks.iter().all(is_block) => {
+                Err(Error::Unusable(
+                    "a prompt is a text or blocks of content, each an object with a `type`: \
+                     `{\"type\": \"text\", \"text\": \"…\"}`"
+                        .to_owned(),
+                ))
+            }
+            content => Ok(content),
+        }
     }
 }
 

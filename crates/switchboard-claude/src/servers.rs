@@ -4,12 +4,14 @@
 mod config;
 mod eager;
 mod manifest;
+mod names;
 mod sdk;
 mod status;
 #[cfg(test)]
 mod tests;
 
 pub use config::McpServerConfig;
+pub(crate) use names::check_names;
 pub(crate) use sdk::SdkServers;
 pub(crate) use status::statuses;
 pub use status::{McpConnectionStatus, McpServerStatus, McpSetServersResult, McpToolInfo};

@@ -129,8 +129,10 @@ fn loss(
     if shared.is_left() {
         return None;
     }
-    // After a turn that failed the CLI exits with an error, and that was told already.
-    let is_expected = exit.is_none_or(Exit::is_success) || read.turns.has_failed();
+    // After a turn that failed the CLI exits with an error, and that was told already; not so if it
+    // failed before it had answered what it was asked.
+    let is_told = read.turns.has_failed() && !shared.pending.is_waiting();
+    let is_expected = exit.is_none_or(Exit::is_success) || is_told;
     let ends_with_turn = shared.settings.ends_with_turn;
     let was_wanted = was_closing || (ends_with_turn && read.turns.has_result());
     (!(was_wanted && is_expected)).then(|| Loss::Exited(exit.unwrap_or_default()))

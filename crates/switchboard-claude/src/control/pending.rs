@@ -88,6 +88,11 @@ impl Pending {
         drop(waiting);
     }
 
+    /// Whether the CLI owes an answer to somebody.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.lock().waiting.is_empty()
+    }
+
     /// How the connection ended, once it has.
     pub(super) fn outcome(&self) -> Outcome {
         self.lock().end.clone().unwrap_or(Outcome::Closed)
