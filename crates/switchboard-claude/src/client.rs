@@ -19,7 +19,7 @@ use crate::message::Message;
 use crate::options::{Options, PermissionMode};
 use crate::query::Prompt;
 use crate::servers::{
-    McpServerConfig, McpServerStatus, McpSetServersResult, check_names, statuses,
+    McpServerConfig, McpServerStatus, McpSetServersResult, check_names, millis, statuses,
 };
 
 /// The name of the one session, towards the CLI.
@@ -237,11 +237,10 @@ impl Client {
     ) -> Result<Value, Error> {
         const REQUEST: &str = "mcp_call";
         let limit = self.time_for_calls;
-        let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let fields = object([
             ("tool", json!(tool)),
             ("arguments", Value::Object(arguments)),
-            ("timeout_ms", json!(millis)),
+            ("timeout_ms", json!(millis(limit))),
         ]);
         let limit = limit.saturating_add(GRACE);
         let answer = self

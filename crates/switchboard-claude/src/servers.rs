@@ -11,6 +11,7 @@ mod status;
 mod tests;
 
 pub use config::McpServerConfig;
+pub(crate) use config::millis;
 pub(crate) use names::check_names;
 pub(crate) use sdk::SdkServers;
 pub(crate) use status::statuses;

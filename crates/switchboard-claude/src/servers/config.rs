@@ -164,13 +164,18 @@ impl McpServerConfig {
 
     fn add_switches(&self, entry: &mut Map<String, Value>) {
         if let Some(timeout) = self.timeout {
-            let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-            entry.insert("timeout".to_owned(), millis.into());
+            entry.insert("timeout".to_owned(), millis(timeout).into());
         }
         if self.always_load {
             entry.insert("alwaysLoad".to_owned(), true.into());
         }
     }
+}
+
+/// A time as the CLI takes it. It counts in 32 bits: of a longer one it would not wait at all.
+pub(crate) fn millis(time: Duration) -> u64 {
+    const MOST: u64 = 0x7fff_ffff;
+    u64::try_from(time.as_millis()).map_or(MOST, |millis| millis.min(MOST))
 }
 
 impl From<Instance> for McpServerConfig {
@@ -293,9 +298,11 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_the_cli_would_not_take_becomes_the_shortest_that_it_takes() {
+    fn a_time_that_the_cli_would_not_take_becomes_the_nearest_that_it_takes() {
         let hasty = McpServerConfig::http("http://localhost/mcp").timeout(Duration::ZERO);
         assert_eq!(hasty.settings(), Some(json!({"timeout": 1000})));
+        let patient = McpServerConfig::http("http://localhost/mcp").timeout(Duration::MAX);
+        assert_eq!(patient.settings(), Some(json!({"timeout": i32::MAX})));
     }
 
     #[test]

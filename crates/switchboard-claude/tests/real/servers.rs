@@ -59,9 +59,10 @@ async fn external_servers_stand_beside_ours() {
         Turn::blocks([
             Block::tool("mcp__child__echo", json!({})),
             Block::tool("mcp__remote__echo", json!({})),
+            Block::tool("mcp__older__echo", json!({})),
             Block::tool("mcp__calculator__add", json!({"a": 15, "b": 27})),
         ]),
-        Turn::text("All three."),
+        Turn::text("All four."),
     ];
     let Some(scene) = Scene::saying(turns).await else {
         return;
@@ -70,16 +71,19 @@ async fn external_servers_stand_beside_ours() {
     let remote = McpServerConfig::http(http.url())
         .header("X-Test", "hidden")
         .always_load();
+    let sse = HttpServer::start(saying("from a stream"), Mode::LegacySse).await;
+    let older = McpServerConfig::sse(sse.url()).always_load();
     let options = scene
         .with_calculator()
         .mcp_server("child", stdio(&saying("from a child")))
         .mcp_server("remote", remote)
+        .mcp_server("older", older)
         .allowed_tools(["mcp__*"]);
     let messages = ask("Ask them all", options).await;
     assert!(result_of(&messages).is_success());
     let heard = scene.model.last_request().tool_results();
     let heard: Vec<_> = heard.iter().map(ToolOutcome::text).collect();
-    assert_eq!(heard, ["from a child", "from afar", "42"]);
+    assert_eq!(heard, ["from a child", "from afar", "from a stream", "42"]);
     let seen = http.requests_with("tools/call");
     assert_eq!(seen[0].header("x-test"), Some("hidden"));
     scene.close().await;
@@ -270,4 +274,27 @@ async fn tools_are_seen_from_the_beginning_where_that_is_wanted() {
         assert!(!is_seen("mcp__lazy__a"), "manifests: {manifests}");
         scene.close().await;
     }
+}
+
+#[tokio::test]
+async fn times_without_end_are_taken_for_long_ones() {
+    let turns = [
+        Turn::tool("mcp__calculator__add", json!({"a": 15, "b": 27})),
+        Turn::text("42"),
+    ];
+    let Some(scene) = Scene::saying(turns).await else {
+        return;
+    };
+    let endless = std::time::Duration::MAX;
+    let options = scene.with_calculator();
+    let options = options.call_timeout(endless).request_timeout(endless);
+    let options = options.mcp_server("child", stdio(&saying("from a child")).timeout(endless));
+    let client = connect(options).await;
+    turn(&client, "What is 15 + 27?").await;
+    let heard = scene.model.last_request().last_tool_result();
+    assert_eq!((heard.text().as_str(), heard.is_error), ("42", false));
+    let said = client.mcp_call("mcp__child__echo", Map::new()).await;
+    assert!(said.unwrap().to_string().contains("from a child"));
+    client.close().await;
+    scene.close().await;
 }
