@@ -1,10 +1,12 @@
 //! What a server of this program offers changes while the CLI runs.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use switchboard::InProcessServer;
 use switchboard::inprocess::InProcessTool;
+use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
+use switchboard::{BoxFuture, InProcessServer, LocalCall, LocalServer};
 use switchboard_claude::Client;
 use switchboard_testkit::messages::Turn;
 
@@ -93,6 +95,38 @@ async fn a_tool_that_is_removed_cannot_be_used_any_more() {
     scene.close().await;
 }
 
+/// A calculator that counts what it is asked.
+struct Counted {
+    calculator: InProcessServer,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    hellos: AtomicUsize,
+    /// Lists of tools; each call of one looks it up there as well.
+    lists: AtomicUsize,
+}
+
+impl LocalServer for Counted {
+    fn implementation(&self) -> Implementation {
+        self.counts.hellos.fetch_add(1, Ordering::Relaxed);
+        LocalServer::implementation(&self.calculator)
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        self.counts.lists.fetch_add(1, Ordering::Relaxed);
+        self.calculator.tools()
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+        LocalServer::call(&self.calculator, call)
+    }
+}
+
 #[tokio::test]
 async fn manifests_are_taken_and_save_the_questions() {
     let turns = || {
@@ -105,7 +139,25 @@ async fn manifests_are_taken_and_save_the_questions() {
         let Some(scene) = Scene::saying(turns()).await else {
             return;
         };
-        let client = connect(scene.with_calculator().manifests(manifests)).await;
+        let counts = Arc::new(Counts::default());
+        let counted = Counted {
+            calculator: calculator(),
+            counts: Arc::clone(&counts),
+        };
+        let options = scene
+            .options()
+            .sdk_server("calculator", counted)
+            .allowed_tools(["mcp__calculator"])
+            .manifests(manifests);
+        let client = connect(options).await;
+        let asked = || {
+            let Counts { hellos, lists } = &*counts;
+            (
+                hellos.load(Ordering::Relaxed),
+                lists.load(Ordering::Relaxed),
+            )
+        };
+        let before = asked();
         let parked = client.server_info()["sdk_mcp_manifests_parked"].clone();
         let expected = if manifests {
             json!({"calculator": "parked"})
@@ -117,6 +169,11 @@ async fn manifests_are_taken_and_save_the_questions() {
         client.close().await;
         let heard = scene.model.last_request().last_tool_result();
         assert_eq!(heard.text(), "42", "manifests: {manifests}");
+        // One call, and with a manifest all that was asked was asked for it, before the CLI came.
+        assert_eq!(asked(), (1, 2), "manifests: {manifests}");
+        if manifests {
+            assert_eq!(before, (1, 1));
+        }
         scene.close().await;
     }
 }
