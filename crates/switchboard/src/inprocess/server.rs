@@ -110,7 +110,7 @@ impl InProcessServer {
     ///
     /// # Panics
     ///
-    /// If the type of the arguments is not one of named values, a struct or a map.
+    /// If the name is empty, or the type of the arguments is not one of named values, a struct or a map.
     #[track_caller]
     pub fn tool<Marks>(
         self,
@@ -126,7 +126,7 @@ impl InProcessServer {
     ///
     /// # Panics
     ///
-    /// If the type of the arguments is not one of named values, a struct or a map.
+    /// If the name is empty, or the type of the arguments is not one of named values, a struct or a map.
     #[track_caller]
     pub fn blocking_tool<Marks>(
         self,

@@ -38,7 +38,7 @@ impl InProcessTool {
     ///
     /// # Panics
     ///
-    /// If the type of the arguments is not one of named values, a struct or a map.
+    /// If the name is empty, or the type of the arguments is not one of named values, a struct or a map.
     #[track_caller]
     pub fn new<Marks>(
         name: impl Into<String>,
@@ -55,7 +55,7 @@ impl InProcessTool {
     ///
     /// # Panics
     ///
-    /// If the type of the arguments is not one of named values, a struct or a map.
+    /// If the name is empty, or the type of the arguments is not one of named values, a struct or a map.
     #[track_caller]
     pub fn blocking<Marks>(
         name: impl Into<String>,
@@ -67,6 +67,9 @@ impl InProcessTool {
 
     #[track_caller]
     fn of(name: String, description: String, work: Work) -> Self {
+        if name.is_empty() {
+            misuse("a tool cannot be registered without a name");
+        }
         let input = match &work.input {
             Ok(schema) => schema::to_json(schema.clone()),
             Err(why) => misuse(&format!("the tool {name} cannot be registered: {why}")),

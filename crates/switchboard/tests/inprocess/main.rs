@@ -301,6 +301,12 @@ fn arguments_without_names_are_refused_when_the_program_starts() {
 }
 
 #[test]
+#[should_panic(expected = "a tool cannot be registered without a name")]
+fn a_tool_without_a_name_is_refused_when_the_program_starts() {
+    let _ = empty().tool("", "Adds", add);
+}
+
+#[test]
 fn everything_can_be_said_of_a_tool() {
     let tool = InProcessTool::new("add", "Adds", add)
         .title("Sum")
