@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use switchboard::{InProcessServer, ToolResult};
-use switchboard_claude::PermissionResult;
+use switchboard_claude::{HookEvent, HookMatcher, HookOutput, Hooks, PermissionResult};
 use switchboard_testkit::standin::{Act, StandIn};
 use tokio::sync::mpsc;
 
@@ -210,6 +210,22 @@ async fn a_question_that_is_taken_back_is_dropped_and_not_answered() {
 
 async fn panic() -> PermissionResult {
     panic!("out of tea")
+}
+
+async fn no_hook() -> HookOutput {
+    panic!("out of tea")
+}
+
+#[tokio::test]
+async fn a_hook_before_the_use_of_a_tool_that_panics_has_said_no() {
+    let input = json!({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}});
+    let called = json!({"subtype": "hook_callback", "callback_id": "hook_0", "input": input});
+    let scene = Scene::new(StandIn::in_turn([Act::Ask(called), Act::Report]));
+    let hooks = Hooks::new().on(HookEvent::PreToolUse, HookMatcher::all(), |_| no_hook());
+    let answer = report(scene.options().hooks(hooks)).await;
+    let decision = &answer["response"]["hookSpecificOutput"]["permissionDecision"];
+    assert_eq!(decision, "deny", "{answer}");
+    scene.close().await;
 }
 
 #[tokio::test]

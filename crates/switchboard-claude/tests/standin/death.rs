@@ -24,6 +24,22 @@ async fn death_before_the_first_word_is_told_with_its_stderr() {
 }
 
 #[tokio::test]
+async fn a_result_before_the_first_answer_does_not_hide_why_the_cli_left() {
+    let acts = [
+        Act::await_("initialize"),
+        Act::Say(json!({"type": "result", "subtype": "error_during_execution", "is_error": true})),
+        Act::stderr("no conversation of that name"),
+        Act::Exit(1),
+    ];
+    let scene = Scene::new(StandIn::new(acts));
+    let (_, error) = ask(scene.options().resume("nonsense")).await;
+    let error = error.expect("it left");
+    assert_eq!(error.exit_code(), Some(1), "{error}");
+    assert!(error.to_string().contains("no conversation"), "{error}");
+    scene.close().await;
+}
+
+#[tokio::test]
 async fn death_in_the_middle_of_a_turn_ends_it_with_an_error() {
     let said =
         json!({"type": "assistant", "message": {"content": [{"type": "text", "text": "I"}]}});

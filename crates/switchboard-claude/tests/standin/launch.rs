@@ -2,11 +2,32 @@
 
 use serde_json::json;
 use switchboard::InProcessServer;
-use switchboard_claude::{Error, Message, Options, PermissionResult};
+use switchboard_claude::{Error, Message, Options, PermissionResult, Prompt, query};
 use switchboard_testkit::Sandbox;
 use switchboard_testkit::standin::{Act, STAND_IN_TEXT, StandIn};
 
 use crate::scene::{Scene, ask, connect, soon};
+
+#[tokio::test]
+async fn what_could_not_work_is_refused_before_the_cli_is_started() {
+    let scene = Scene::new(StandIn::polite());
+    let calc = || InProcessServer::new("calc", "1");
+    let alike = scene.options().sdk_server("my calc", calc());
+    let alike = alike.sdk_server("my_calc", calc());
+    let error = connect(alike).await.unwrap_err();
+    assert!(error.to_string().contains("rename one of them"), "{error}");
+
+    let blocks = Prompt::blocks([json!(3)]);
+    let error = query(blocks, scene.options()).next().await;
+    let error = error.unwrap().unwrap_err();
+    assert!(error.to_string().contains("each an object"), "{error}");
+
+    let folder = scene.options().cli_path(scene.project());
+    let error = connect(folder).await.unwrap_err();
+    assert!(error.to_string().contains("executed"), "{error}");
+    assert!(scene.record().is_empty());
+    scene.close().await;
+}
 
 #[tokio::test]
 async fn a_query_is_a_turn() {
