@@ -14,13 +14,11 @@ use std::collections::BTreeMap;
 use common::{Calculator, InMemory, child, host_with, launch, name, permissive, tool_names};
 use serde_json::json;
 use switchboard::content::spill::MemorySpill;
-use switchboard::mcp::{
-    CallToolResult, Era, ErrorObject, Hint, Implementation, Json, Tool as Description,
-};
+use switchboard::mcp::{Era, Hint, Json, Tool as Description};
 use switchboard::permission::{Action, Rule};
 use switchboard::{
-    BoxFuture, CallError, Host, Limits, LocalCall, LocalServer, Readiness, ServerError,
-    ServerMemory, StartError,
+    BoxFuture, ByteStreams, CallError, Dial, Host, Limits, Readiness, ServerError, ServerMemory,
+    StartError,
 };
 use switchboard_config::{Source, Sources, Trust, load};
 use switchboard_testkit::{
@@ -79,22 +77,13 @@ async fn a_panic_in_a_server_in_this_process_fails_the_one_call() {
 #[tokio::test]
 async fn a_panic_in_a_servers_task_fails_that_server_and_no_other() {
     struct Panicking;
-    impl LocalServer for Panicking {
-        fn implementation(&self) -> Implementation {
-            panic!("no name")
-        }
-        fn tools(&self) -> Vec<Description> {
-            Vec::new()
-        }
-        fn call<'a>(
-            &'a self,
-            _: LocalCall<'a>,
-        ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
-            Box::pin(std::future::ready(Ok(CallToolResult::default())))
+    impl Dial for Panicking {
+        fn dial(&self) -> BoxFuture<'_, std::io::Result<ByteStreams>> {
+            panic!("no number")
         }
     }
     let host = permissive()
-        .local_server("bad", Panicking)
+        .stream_server("bad", Panicking)
         .local_server("calc", Calculator)
         .start()
         .unwrap();

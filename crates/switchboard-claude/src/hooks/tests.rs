@@ -37,8 +37,8 @@ fn hooks_are_declared_by_event_under_names_of_ours() {
         hooks.declared(),
         Some(json!({
             "PreToolUse": [
-                {"matcher": "mcp__calc__.*", "hookCallbackIds": ["hook_0"]},
-                {"matcher": "Bash", "hookCallbackIds": ["hook_2"], "timeout": 5},
+                {"matcher": "mcp__calc__.*", "hookCallbackIds": ["hook_0"], "onFailure": "block"},
+                {"matcher": "Bash", "hookCallbackIds": ["hook_2"], "timeout": 5, "onFailure": "block"},
             ],
             "Stop": [{"matcher": null, "hookCallbackIds": ["hook_1"]}],
             "New": [{"matcher": null, "hookCallbackIds": ["hook_3"]}],

@@ -523,7 +523,7 @@ fn open_local(
 ) -> Result<Session, ConnectError> {
     let limits = &site.context.limits;
     let session = LocalSession::open(server, limits, &site.tasks, stop);
-    session.map(Session::Local).map_err(ConnectError::Dial)
+    session.map(Session::Local).map_err(ConnectError::Defective)
 }
 
 async fn open_remote(

@@ -99,6 +99,8 @@ async fn a_server_that_panics_when_it_introduces_itself_fails_alone_and_in_words
     let host = hosting(&board).await;
     let error = host.add_local("shy", Shy).await.unwrap_err().to_string();
     assert!(error.contains("panicked: nothing to say"), "{error}");
+    let status = host.server_status("shy").unwrap().status;
+    assert_eq!(status.as_str(), "failed");
     assert_eq!(looks(&host).await, "one");
     host.shutdown().await;
     let (adapter, _said) = Adapter::connect(&Shy.into(), Duration::from_secs(1));

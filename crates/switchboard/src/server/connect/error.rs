@@ -23,6 +23,9 @@ pub(crate) enum ConnectError {
     Withheld,
     #[error("could not connect: {0}")]
     Dial(String),
+    /// A server in this process that cannot even say what it is.
+    #[error("{0}")]
+    Defective(String),
     #[error("{what}{last_words}")]
     Gone {
         what: String,
@@ -74,9 +77,11 @@ impl ConnectError {
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
             Self::Spawn(error) => !matches!(error, SpawnError::Other { .. }),
-            Self::NotProvided { .. } | Self::Withheld | Self::Refused(_) | Self::NeedsLogin(_) => {
-                true
-            }
+            Self::NotProvided { .. }
+            | Self::Withheld
+            | Self::Defective(_)
+            | Self::Refused(_)
+            | Self::NeedsLogin(_) => true,
             Self::Dial(_)
             | Self::Gone { .. }
             | Self::Unreachable(_)
@@ -93,9 +98,11 @@ impl ConnectError {
     /// Which step it did not get past.
     pub(crate) fn stage(&self) -> Stage {
         match self {
-            Self::Spawn(_) | Self::NotProvided { .. } | Self::Withheld | Self::Dial(_) => {
-                Stage::Open
-            }
+            Self::Spawn(_)
+            | Self::NotProvided { .. }
+            | Self::Withheld
+            | Self::Dial(_)
+            | Self::Defective(_) => Stage::Open,
             Self::Unreachable(failed) | Self::NotStreamable(failed) => failed.stage,
             Self::Gone { .. } => Stage::Alive,
             Self::NeedsLogin(_) => Stage::Login,
