@@ -38,10 +38,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How fast a long line is read, in bytes: so much at once, and so much a second from there on.
 const LONG_AT_ONCE: u32 = 1024 * 1024;
 const LONG_PER_SECOND: u32 = 32 * 1024 * 1024;
-/// How much a server may say unasked, in bytes: at once, and for as long as it likes.
-const UNASKED_AT_ONCE: u32 = 1024 * 1024;
-const UNASKED_PER_SECOND: u32 = 4 * 1024 * 1024;
-/// After so much of it, in bytes, others get their turn.
+/// After so many bytes that nobody asked for, others get their turn.
 const UNASKED_IN_A_ROW: usize = 4 * 1024;
 
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -298,7 +295,7 @@ impl Connection {
             self.peer.context.limits.message_bytes,
             &self.peer.context.budget,
         );
-        let mut unasked_pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
+        let mut unasked_pace = Pace::unasked();
         let mut long_pace = Pace::new(LONG_PER_SECOND, LONG_AT_ONCE);
         let mut stopped = pin!(self.peer.stop.cancelled());
         let end = loop {

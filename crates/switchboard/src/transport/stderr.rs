@@ -17,7 +17,10 @@ use crate::telemetry::Redactor;
 
 /// How many lines an error message shows.
 const SHOWN_LINES: usize = 8;
+/// How much is read at a time: little, until there is more; then all that a pipe holds, so that a child
+/// that floods is not woken for each small piece that was taken.
 const READ_BYTES: usize = 8 * 1024;
+const PIPE_BYTES: usize = 64 * 1024;
 /// How much is read at once, and for as long as the child likes, in bytes.
 const AT_ONCE: u32 = 4 * 1024 * 1024;
 const PER_SECOND: u32 = 4 * 1024 * 1024;
@@ -63,6 +66,9 @@ impl StderrTail {
                 return;
             };
             self.keep(read);
+            if count == buffer.len() {
+                buffer.resize(PIPE_BYTES, 0);
+            }
             if let Some(pause) = pace.take(count) {
                 tokio::time::sleep(pause).await;
             }

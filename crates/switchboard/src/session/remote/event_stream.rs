@@ -17,7 +17,6 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::health::{self, Health, Pulse};
-use super::standing::{UNASKED_AT_ONCE, UNASKED_PER_SECOND};
 use super::{ACCEPT_BOTH, ACCEPT_EVENTS, Courier, JSON, Media, refusal};
 use crate::budget::Held;
 use crate::limits::{LARGE, Limits};
@@ -285,7 +284,7 @@ impl EventStream {
     }
 
     async fn read_all(self: Arc<Self>, mut body: Body, mut events: Events) {
-        let mut pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
+        let mut pace = Pace::unasked();
         let reading = async {
             loop {
                 match events.next() {

@@ -15,7 +15,6 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 
 use super::courier::Reply;
-use super::standing::{UNASKED_AT_ONCE, UNASKED_PER_SECOND};
 use super::streamable::{Streamable, Topic};
 use super::{ACCEPT_EVENTS, LAST_EVENT_ID, Media, refusal};
 use crate::budget::Held;
@@ -292,7 +291,7 @@ impl Streamable {
     ) -> Result<Answer, RequestError> {
         let limits = &self.peer.context.limits;
         let mut events = Events::new(limits.message_bytes, &self.peer.context.budget);
-        let mut pace = Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE);
+        let mut pace = Pace::unasked();
         let mut pause = RESUME_AFTER;
         let mut resumes = 0;
         loop {

@@ -32,9 +32,6 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 const LASTING: Duration = Duration::from_secs(10);
 /// After so many failures in a row nobody waits any longer to be told something on a stream.
 const REFUSALS: u32 = 3;
-/// How much a server may say unasked, in bytes: at once, and for as long as it likes.
-pub(super) const UNASKED_AT_ONCE: u32 = 1024 * 1024;
-pub(super) const UNASKED_PER_SECOND: u32 = 4 * 1024 * 1024;
 
 /// Ids begin at one.
 const NO_REQUEST: u64 = 0;
@@ -265,7 +262,7 @@ impl Standing {
             last_id: None,
             pause: FIRST_PAUSE,
             asked_pause: None,
-            pace: Pace::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE),
+            pace: Pace::unasked(),
         }
     }
 
