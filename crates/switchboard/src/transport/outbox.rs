@@ -1,7 +1,9 @@
 //! The lines that wait to be written to one server.
 //!
 //! A caller who is alone writes at once; when several are under way their lines are written
-//! together, a few at a time: the server works on the first while the next are made. A server that does not read stalls nobody: its lines wait here, up to a bound.
+//! together, a few at a time: the server works on the first while the next are made. Nobody copies,
+//! writes or frees while holding the lock, because all callers pass through here. A server that does
+//! not read stalls nobody: its lines wait here, up to a bound.
 //! Invariant: it is known of every line whether a byte of it may have reached the server.
 
 use std::collections::VecDeque;
@@ -22,6 +24,8 @@ pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 const BATCH_BYTES: usize = 256 * 1024;
 /// Whoever brings the line that makes it so many writes them all.
 const COMPANY: usize = 24;
+/// How many lines an empty queue is kept for.
+const KEPT_ROOM: usize = 2 * COMPANY;
 
 pub(crate) struct Outbox {
     state: Mutex<State>,
@@ -38,6 +42,8 @@ pub(crate) struct Outbox {
 struct State {
     queue: VecDeque<Queued>,
     queued_bytes: usize,
+    /// An empty queue, kept for its room.
+    spare: VecDeque<Queued>,
     /// The end of a line whose beginning was written.
     tail: Vec<u8>,
     /// All was written, but not yet flushed.
@@ -82,6 +88,7 @@ impl Outbox {
         let state = State {
             queue: VecDeque::new(),
             queued_bytes: 0,
+            spare: VecDeque::new(),
             tail: Vec::new(),
             is_unflushed: false,
             writer: Some(writer),
@@ -165,18 +172,18 @@ impl Outbox {
         let Some(mut writer) = state.writer.take() else {
             return;
         };
-        let lines = std::mem::take(&mut state.queue);
-        state.queued_bytes = 0;
+        let mut lines = state.take_queue();
         state.is_lent = true;
         drop(state);
         let (written, flushed) = write_some(&mut writer, &lines);
+        let tail = let_go(&mut lines, written);
         let mut state = lock(&self.state);
         state.is_lent = false;
         // Closed in the meantime: the writer is dropped here.
         if state.broken.is_none() {
             state.writer = Some(writer);
         }
-        state.put_back(lines, written);
+        state.put_back(tail, lines);
         match flushed {
             Poll::Ready(Ok(())) => {}
             Poll::Pending => state.is_unflushed = true,
@@ -260,11 +267,12 @@ impl Outbox {
             tokio::task::yield_now().await;
             loop {
                 match self.next_batch() {
-                    Next::Write(mut writer, batch) => {
+                    Next::Write(mut writer, tail, mut lines) => {
+                        let batch = Batch::of(tail, lines.drain(..));
                         if let Err(error) = batch.write(&mut writer).await {
                             return Some(self.break_off(error));
                         }
-                        self.give_back(writer);
+                        self.give_back(writer, lines);
                     }
                     Next::Nothing => break,
                     Next::Broken(error) => {
@@ -308,24 +316,20 @@ impl Outbox {
             return Next::Nothing;
         }
         state.is_unflushed = false;
-        let mut batch = Batch {
-            bytes: std::mem::take(&mut state.tail),
-            begins: Vec::new(),
-            held: Vec::new(),
+        let tail = std::mem::take(&mut state.tail);
+        let lines = if state.queued_bytes <= BATCH_BYTES {
+            state.take_queue()
+        } else {
+            state.take_batch()
         };
-        while batch.bytes.len() < BATCH_BYTES
-            && let Some(Queued { id, line, held }) = state.queue.pop_front()
-        {
-            state.queued_bytes -= line.len();
-            batch.add(id, line);
-            batch.held.extend(held);
-        }
+        drop(state);
         self.freed.notify_waiters();
-        Next::Write(writer, batch)
+        Next::Write(writer, tail, lines)
     }
 
-    fn give_back(&self, writer: Writer) {
+    fn give_back(&self, writer: Writer, empty: VecDeque<Queued>) {
         let mut state = lock(&self.state);
+        state.keep_room(empty);
         // Closed in the meantime: the writer is dropped here.
         if state.broken.is_none() {
             state.writer = Some(writer);
@@ -355,24 +359,58 @@ impl State {
         !self.queue.is_empty() || !self.tail.is_empty() || self.is_unflushed
     }
 
-    /// Takes lines back of which so many bytes were written. They come before those that were
-    /// brought in the meantime.
-    fn put_back(&mut self, mut lines: VecDeque<Queued>, mut written: usize) {
-        while let Some(first) = lines.front().map(|queued| queued.line.len())
-            && first <= written
-        {
-            written -= first;
-            lines.pop_front();
-        }
-        if written > 0
-            && let Some(begun) = lines.pop_front()
-        {
-            self.tail = begun.line.get(written..).unwrap_or_default().to_vec();
-        }
-        self.queued_bytes += lines.iter().map(|queued| queued.line.len()).sum::<usize>();
-        lines.append(&mut self.queue);
-        self.queue = lines;
+    fn take_queue(&mut self) -> VecDeque<Queued> {
+        self.queued_bytes = 0;
+        std::mem::replace(&mut self.queue, std::mem::take(&mut self.spare))
     }
+
+    /// Takes the first lines, as many as are written together.
+    fn take_batch(&mut self) -> VecDeque<Queued> {
+        let mut lines = std::mem::take(&mut self.spare);
+        let mut bytes = 0;
+        while bytes < BATCH_BYTES
+            && let Some(queued) = self.queue.pop_front()
+        {
+            bytes += queued.line.len();
+            lines.push_back(queued);
+        }
+        self.queued_bytes -= bytes;
+        lines
+    }
+
+    /// Takes lines back that were not written. They come before those that were brought in the
+    /// meantime.
+    fn put_back(&mut self, tail: Vec<u8>, mut lines: VecDeque<Queued>) {
+        self.tail = tail;
+        if !lines.is_empty() {
+            self.queued_bytes += lines.iter().map(|queued| queued.line.len()).sum::<usize>();
+            lines.append(&mut self.queue);
+            std::mem::swap(&mut self.queue, &mut lines);
+        }
+        self.keep_room(lines);
+    }
+
+    fn keep_room(&mut self, empty: VecDeque<Queued>) {
+        if empty.capacity() <= KEPT_ROOM {
+            self.spare = empty;
+        }
+    }
+}
+
+/// Drops the lines of which all was written, and returns the rest of the one that was begun.
+fn let_go(lines: &mut VecDeque<Queued>, mut written: usize) -> Vec<u8> {
+    while let Some(first) = lines.front().map(|queued| queued.line.len())
+        && first <= written
+    {
+        written -= first;
+        lines.pop_front();
+    }
+    if written == 0 {
+        return Vec::new();
+    }
+    let begun = lines.pop_front().map(|queued| queued.line);
+    let rest = begun.as_deref().and_then(|line| line.get(written..));
+    rest.unwrap_or_default().to_vec()
 }
 
 /// One try to write lines and to flush, without waiting: how many bytes were taken, and whether
@@ -392,7 +430,8 @@ fn write_some(writer: &mut Writer, lines: &VecDeque<Queued>) -> (usize, Poll<io:
 }
 
 enum Next {
-    Write(Writer, Batch),
+    /// The rest of a line that was begun, and lines.
+    Write(Writer, Vec<u8>, VecDeque<Queued>),
     Nothing,
     Broken(String),
     Closed,
@@ -411,6 +450,19 @@ struct WriteError {
 }
 
 impl Batch {
+    fn of(tail: Vec<u8>, lines: impl Iterator<Item = Queued>) -> Self {
+        let mut batch = Self {
+            bytes: tail,
+            begins: Vec::new(),
+            held: Vec::new(),
+        };
+        for Queued { id, line, held } in lines {
+            batch.add(id, line);
+            batch.held.extend(held);
+        }
+        batch
+    }
+
     fn add(&mut self, id: Option<u64>, line: Vec<u8>) {
         if let Some(id) = id {
             self.begins.push((self.bytes.len(), id));
