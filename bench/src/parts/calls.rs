@@ -8,6 +8,8 @@ use crate::runner::{Cores, Runner};
 
 const PART: &str = "calls";
 const REPEATS: usize = 7;
+/// On two cores much depends on who happens to sleep.
+const REPEATS_ON_TWO: usize = 31;
 
 pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     for kind in wanted.among(PART, &KINDS, |kind| kind.name) {
@@ -34,7 +36,11 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
 
 fn measure(runner: &Runner, report: &mut Report, kind: &Kind, cores: Cores) {
     let job = Job::Calls(kind.timed());
-    let samples = in_turn(runner, Client::Floor, &job, cores, REPEATS);
+    let repeats = match cores {
+        Cores::One => REPEATS,
+        Cores::Two | Cores::TwoWithOneWorker => REPEATS_ON_TWO,
+    };
+    let samples = in_turn(runner, Client::Floor, &job, cores, repeats);
     for (what, unit, figure) in [
         ("p50", Unit::Micros, "p50"),
         ("p99", Unit::Micros, "p99"),

@@ -8,7 +8,7 @@ use crate::report::{Line, Report, Samples, Target, Unit};
 use crate::runner::{Cores, Runner};
 
 const PART: &str = "crowd";
-const REPEATS: usize = 5;
+const REPEATS: usize = 11;
 const OTHERS: usize = 10;
 const KINDS: [&str; 6] = ["notifications", "stderr", "stall", "crash", "slow", "huge"];
 
