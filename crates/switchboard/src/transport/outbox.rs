@@ -1,9 +1,9 @@
 //! The lines that wait to be written to one server.
 //!
 //! A caller who is alone writes at once; when several are under way their lines are written
-//! together, a few at a time: the server works on the first while the next are made. Nobody copies,
-//! writes or frees while holding the lock, because all callers pass through here. A server that does
-//! not read stalls nobody: its lines wait here, up to a bound.
+//! together, a few at a time: the server works on the first while the next are made. That is done
+//! without the lock, for which the others would have to wait. A server that does not read stalls
+//! nobody: its lines wait here, up to a bound.
 //! Invariant: it is known of every line whether a byte of it may have reached the server.
 
 use std::collections::VecDeque;

@@ -17,8 +17,8 @@ use crate::telemetry::Redactor;
 
 /// How many lines an error message shows.
 const SHOWN_LINES: usize = 8;
-/// How much is read at a time: little, until there is more; then all that a pipe holds, so that a child
-/// that floods is not woken for each small piece that was taken.
+/// How much is read at a time. Where there is more it is all that a pipe holds, so that a child that
+/// floods is not woken for each small piece that was taken.
 const READ_BYTES: usize = 8 * 1024;
 const PIPE_BYTES: usize = 64 * 1024;
 /// How much is read at once, and for as long as the child likes, in bytes.
@@ -66,8 +66,11 @@ impl StderrTail {
                 return;
             };
             self.keep(read);
-            if count == buffer.len() {
-                buffer.resize(PIPE_BYTES, 0);
+            let is_full = count == buffer.len();
+            if is_full && count < PIPE_BYTES {
+                buffer = vec![0; PIPE_BYTES];
+            } else if count < READ_BYTES && buffer.len() > READ_BYTES {
+                buffer = vec![0; READ_BYTES];
             }
             if let Some(pause) = pace.take(count) {
                 tokio::time::sleep(pause).await;
