@@ -9,7 +9,6 @@ pub(crate) mod line;
 pub(crate) mod mirror;
 mod overlong;
 pub(crate) mod scan;
-#[allow(dead_code, reason = "the remote sessions read it")]
 pub(crate) mod sse;
 
 use std::borrow::Cow;

@@ -14,7 +14,6 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::line::{Endless, LetGo};
 use super::overlong::{Overlong, PATIENCE};
 use crate::budget::{Budget, Held};
-use crate::limits::LARGE;
 
 /// No field that means anything has a longer name.
 const LONGEST_NAME: usize = 5;
@@ -45,6 +44,7 @@ pub(crate) struct Event {
     /// None is the usual `message`. A very long one is cut.
     pub(crate) kind: Option<Box<str>>,
     /// The id that this event came with; see [`Events::last_event_id`] for the one to resume from.
+    #[allow(dead_code, reason = "tests compare it with what a simple reader finds")]
     pub(crate) id: Option<String>,
     pub(crate) data: Bytes,
     /// Its share of the budget.
@@ -217,27 +217,6 @@ impl Events {
             last_id,
             ..Self::new(self.limit, &self.budget)
         };
-    }
-
-    /// Whether the event that is coming in is a long one.
-    pub(crate) fn is_long(&self) -> bool {
-        self.event
-            .data
-            .as_ref()
-            .is_some_and(|data| data.len() > LARGE)
-    }
-
-    /// Whether the next look at what was put in takes long: what is held is about to be let go, and
-    /// is gone through in search of the request that it answers.
-    pub(crate) fn has_much_to_let_go(&self) -> bool {
-        let has = self
-            .event
-            .data
-            .as_ref()
-            .map_or(0, |data| data.bytes().len());
-        let size = has + self.input.len();
-        let held = self.event.held.as_ref();
-        has > LARGE && (size > self.limit || !self.budget.has_room(held, size))
     }
 
     /// Takes in the next part of a line: the first `length` bytes of the input.

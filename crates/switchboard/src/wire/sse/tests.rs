@@ -268,25 +268,6 @@ fn what_came_in_one_piece_on_one_line_is_not_copied() {
     assert_eq!(event.data.as_ptr(), place);
 }
 
-#[test]
-fn what_is_about_to_be_let_go_is_known_beforehand() {
-    let mut events = Events::new(2 * LARGE, &Budget::new(10 * LARGE));
-    assert!(!events.is_long());
-    let piece = Bytes::from("x".repeat(LARGE - 1));
-    for (piece, is_long, is_much) in [
-        (Bytes::from_static(b"data:"), false, false),
-        (piece.clone(), false, false),
-        (piece.clone(), true, false),
-        (piece, true, true),
-    ] {
-        events.push(piece);
-        assert_eq!(events.has_much_to_let_go(), is_much);
-        assert!(events.next().unwrap().is_none());
-        assert_eq!(events.is_long(), is_long);
-    }
-    assert!(!events.has_much_to_let_go());
-}
-
 /// A reader that is slow and simple: it has the whole stream, and no limits.
 fn slow_reading(text: &str) -> Vec<Seen> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
