@@ -141,6 +141,13 @@ impl Failure {
         self
     }
 
+    /// The same, with something more to say.
+    pub(crate) fn adding(mut self, more: &str) -> Self {
+        self.0.message.push_str("; ");
+        self.0.message.push_str(more);
+        self
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self

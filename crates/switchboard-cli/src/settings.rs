@@ -107,6 +107,9 @@ pub(crate) fn limits(settings: &Settings, defaults: Limits, typed: Option<usize>
     limits
 }
 
+/// The variable that limits a call, in milliseconds.
+pub(crate) const CALL_LIMIT: &str = "MCP_TOOL_TIMEOUT";
+
 /// The deadlines that hold. `typed`: what the environment says for this run, by key.
 pub(crate) fn deadlines(settings: &Settings, typed: impl Fn(&str) -> Option<u64>) -> Deadlines {
     let mut deadlines = Deadlines::default();
@@ -130,9 +133,14 @@ pub(crate) fn how_to_raise(bound: &str, file: &Path) -> Option<String> {
     let groups = [("limits", limits.as_slice()), ("deadlines", &deadlines)];
     groups.iter().find_map(|(group, keys)| {
         let key = keys.iter().find(is_meant)?;
+        let unit = if *group == "deadlines" {
+            " (milliseconds)"
+        } else {
+            ""
+        };
         let file = file.display();
         Some(format!(
-            r#"raise it by "{group}": {{ "{key}": … }} in {file}"#
+            r#"raise it by "{group}": {{ "{key}": … }}{unit} in {file}"#
         ))
     })
 }

@@ -154,7 +154,7 @@ pub enum CallError {
         misaddressed: bool,
     },
     /// The call may or may not have been carried out. It is never sent again by itself.
-    #[error("the outcome of {tool} is unknown: {reason}; it may or may not have been carried out")]
+    #[error("{tool} may or may not have been carried out: {reason}")]
     OutcomeUnknown {
         /// Which tool.
         tool: ToolId,

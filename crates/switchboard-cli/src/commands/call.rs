@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Map, Value};
 use switchboard::content::sanitize;
 use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Denial, Event, Host, Output};
-use switchboard_config::Scope;
+use switchboard_config::{Scope, ServerName};
 
 use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
 use crate::always::shelves;
@@ -23,7 +23,7 @@ use crate::render::progress::{Line, tell};
 use crate::render::style::Paint;
 use crate::render::{Screen, json, text};
 use crate::schema::Schema;
-use crate::settings::{self, why_closed};
+use crate::settings::{self, CALL_LIMIT, why_closed};
 use crate::signals::Signals;
 
 /// More than this is no set of arguments: the engine would not send it.
@@ -55,7 +55,7 @@ pub(crate) async fn run(
         let tool = find_tool(host, entry, &args.tool).await?;
         let arguments = fit(given, &Schema::read(&tool.definition.input_schema))?;
         let outcome = make(host, &tool, Value::Object(arguments), screen, &is_under_way).await;
-        let output = outcome.map_err(|error| explain(error, &tool, context))?;
+        let output = outcome.map_err(|error| explain(error, &tool, host, context))?;
         show(&output, context)
     })
     .await;
@@ -146,7 +146,7 @@ async fn make(
     }
 }
 
-fn explain(error: CallError, tool: &CatalogTool, context: &Context) -> Failure {
+fn explain(error: CallError, tool: &CatalogTool, host: &Host, context: &Context) -> Failure {
     let hint = match &error {
         CallError::Denied {
             denial: Denial::NobodyToAsk,
@@ -157,12 +157,34 @@ fn explain(error: CallError, tool: &CatalogTool, context: &Context) -> Failure {
         }
         error => how_to_raise(error, context),
     };
-    Failure::from(error).hint_if_known(hint)
+    let last_words = match &error {
+        CallError::TimedOut { tool, .. } => last_words(host, &tool.server),
+        _ => None,
+    };
+    let failure = Failure::from(error).hint_if_known(hint);
+    match last_words {
+        Some(words) => failure.adding(&words),
+        None => failure,
+    }
+}
+
+/// What a server that does not answer said last: often it is what it waits for.
+fn last_words(host: &Host, server: &ServerName) -> Option<String> {
+    let stderr = host.inspect(server.as_str()).ok()?.stderr?;
+    (!stderr.is_empty()).then(|| format!("its last words on stderr:\n{stderr}"))
 }
 
 /// Which setting raises the limit that stood in the way.
 fn how_to_raise(error: &CallError, context: &Context) -> Option<String> {
     let limit = error.limit()?;
+    if let CallError::TimedOut { tool, .. } = error
+        && context.variable_with_text(CALL_LIMIT).is_some()
+    {
+        let server = &tool.server;
+        return Some(format!(
+            "raise {CALL_LIMIT}, or \"timeout\" in the entry of {server} (milliseconds)"
+        ));
+    }
     let file = context.places().settings_file(Scope::User)?;
     let hint = settings::how_to_raise(limit, &file)?;
     Some(match error {

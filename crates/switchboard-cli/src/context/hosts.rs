@@ -28,6 +28,8 @@ const BYTES_PER_TOKEN: usize = 4;
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// and beyond this many bytes of them the oldest.
 const KEPT_BYTES: u64 = 1024 * 1024 * 1024;
+/// Longer than any call, in milliseconds.
+const FOR_EVER: u64 = 366 * 24 * 60 * 60 * 1000;
 
 impl Context {
     /// A host of these entries that does one thing and leaves.
@@ -144,11 +146,12 @@ impl Context {
 
     fn deadlines(&self, settings: &Settings) -> Deadlines {
         let startup = self.number("MCP_TIMEOUT");
-        let call = self.number("MCP_TOOL_TIMEOUT");
+        let call = self.number(settings::CALL_LIMIT);
         settings::deadlines(settings, |key| match key {
             "startup" => startup,
+            "call" => call,
             // Whoever names a limit means it: silence alone is not held against the server then.
-            "call" | "idle" => call,
+            "idle" => call.and(Some(FOR_EVER)),
             _ => None,
         })
     }

@@ -40,9 +40,17 @@ async fn a_tool_that_never_answers() {
     );
     assert!(
         ran.stderr
-            .contains("it may or may not have been carried out\nhint: raise it by "),
+            .contains("it may or may not have been carried out\nhint: raise MCP_TOOL_TIMEOUT, or "),
         "{ran}"
     );
+}
+
+#[tokio::test]
+async fn a_tool_that_says_on_stderr_what_it_waits_for() {
+    let ran = call_within("1000", [Step::stderr("log in at the door"), Step::Hang]).await;
+    assert_eq!(ran.code, 8);
+    let said = "; its last words on stderr:\n  log in at the door\nhint: ";
+    assert!(ran.stderr.contains(said), "{ran}");
 }
 
 #[tokio::test]
@@ -50,12 +58,12 @@ async fn a_server_that_dies_in_the_middle_of_a_call() {
     assert_snapshot!(call([Step::Abort]).await, @"
         exit 9
         --- stderr
-        error: the outcome of t of server ant is unknown: the server was killed by signal 9; it may or may not have been carried out
+        error: t of server ant may or may not have been carried out: the server was killed by signal 9
         ");
     assert_snapshot!(call([Step::bytes("{\"jsonrpc\""), Step::Exit(1)]).await, @r#"
         exit 9
         --- stderr
-        error: the outcome of t of server ant is unknown: the server stopped in the middle of a message: "{\"jsonrpc\""; it exited with code 1; it may or may not have been carried out
+        error: t of server ant may or may not have been carried out: the server stopped in the middle of a message: "{\"jsonrpc\""; it exited with code 1
         "#);
 }
 

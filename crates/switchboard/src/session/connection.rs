@@ -454,7 +454,7 @@ impl Connection {
         };
         drop(table);
         let Some(pending) = pending else {
-            if !matches!(id, AnswerId::Ours(_)) {
+            if !self.was_given(id) {
                 self.misaddressed.fetch_add(1, Ordering::Relaxed);
             }
             tracing::debug!(server = %self.peer.context.server, ?id, "answer to no request");
@@ -463,6 +463,12 @@ impl Connection {
         // A caller who has gone in this very moment takes no answer; that is fine.
         let _ = pending.reply.send(reply);
         true
+    }
+
+    /// Whether a request was made under this id, now or before.
+    fn was_given(&self, id: AnswerId) -> bool {
+        let next = self.next_id.load(Ordering::Relaxed);
+        matches!(id, AnswerId::Ours(id) if id < next)
     }
 
     fn reject(&self, id: Option<u64>, problem: Problem) -> bool {
