@@ -210,11 +210,13 @@ async fn what_was_typed_can_be_changed_before_it_is_sent() {
             ("[c]ancel", "e 1\n"),
             ("1 of 2", ""),
             ("> ", "last\n"),
-            ("1  one  last\n│    2  two  second\n", "e\n"),
+            ("1  one  last\n│    2  two  second\n", ""),
+            ("[c]ancel", "e\n"),
             ("Which one, 1 to 2? ", "3\n"),
             ("Which one, 1 to 2? ", "2\n"),
             ("> ", "\n"),
-            ("2  two  –\n", "send\n"),
+            ("2  two  –\n", ""),
+            ("[c]ancel", "send\n"),
         ],
     );
     assert!(screen.contains("ant was told yes"), "{screen}");
@@ -408,7 +410,8 @@ async fn a_question_that_the_server_withdraws_takes_no_line_from_the_next() {
             ("> ", "half"),
             ("ant no longer waits for an answer\n", ""),
             ("> ", "whole\n"),
-            ("1  word  whole\n", "s\n"),
+            ("1  word  whole\n", ""),
+            ("[c]ancel", "s\n"),
         ],
     );
     let accepted = json!({"action": "accept", "content": {"word": "whole"}});
