@@ -120,13 +120,30 @@ impl Glob {
     pub(super) fn matches(&self, name: &str) -> bool {
         match self {
             Self::Exactly(text) => **text == *name,
-            Self::Stars { head, middle, tail } => name
-                .strip_prefix(&**head)
-                .and_then(|rest| rest.strip_suffix(&**tail))
+            Self::Stars { head, middle, tail } => without_head(name, head)
+                .and_then(|rest| without_tail(rest, tail))
                 .is_some_and(|rest| holds_in_order(middle, rest)),
-            Self::Steps { head, all } => name.starts_with(&**head) && walk(all, name),
+            Self::Steps { head, all } => without_head(name, head).is_some() && walk(all, name),
         }
     }
+}
+
+/// What follows the head. An empty one is not compared: it has no memory of its own, and a comparison
+/// of no bytes at an address that is none cost more than all else that a rule is asked (200 ns where
+/// `memcmp` is made of masked loads).
+fn without_head<'a>(name: &'a str, head: &str) -> Option<&'a str> {
+    if head.is_empty() {
+        return Some(name);
+    }
+    name.strip_prefix(head)
+}
+
+/// What stands before the tail; as for the head.
+fn without_tail<'a>(name: &'a str, tail: &str) -> Option<&'a str> {
+    if tail.is_empty() {
+        return Some(name);
+    }
+    name.strip_suffix(tail)
 }
 
 fn literal(steps: &[Step]) -> Option<String> {
