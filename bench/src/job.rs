@@ -141,21 +141,26 @@ fn cpu_time() -> Duration {
         .into()
 }
 
+/// What makes calls: an agent with a handle of its own.
+pub trait Caller: Clone + Send + Sync + 'static {
+    fn call(&self) -> impl Future<Output = ()> + Send;
+}
+
 /// Keeps `in_flight` tasks calling, one call after the other each, as agents do.
-pub async fn call_from_tasks<C, F>(in_flight: usize, calls: usize, call: C) -> Vec<Duration>
-where
-    C: Fn() -> F + Clone + Send + 'static,
-    F: Future<Output = ()> + Send,
-{
+async fn call_from_tasks(
+    in_flight: usize,
+    calls: usize,
+    caller: &impl Caller,
+) -> Vec<Duration> {
     let each = calls / in_flight;
     let tasks: Vec<_> = (0..in_flight)
         .map(|_| {
-            let call = call.clone();
+            let caller = caller.clone();
             tokio::spawn(async move {
                 let mut latencies = Vec::with_capacity(each);
                 for _ in 0..each {
                     let began = Instant::now();
-                    call().await;
+                    caller.call().await;
                     latencies.push(began.elapsed());
                 }
                 latencies
@@ -167,4 +172,12 @@ where
         latencies.extend(task.await.expect("no panic"));
     }
     latencies
+}
+
+/// Calls through a session that is there, timed after the warm-up.
+pub async fn measured(caller: &impl Caller, work: &Work) -> Figures {
+    call_from_tasks(work.in_flight, work.warm_up, caller).await;
+    let stopwatch = Stopwatch::start();
+    let latencies = call_from_tasks(work.in_flight, work.calls, caller).await;
+    stopwatch.stop(latencies)
 }

@@ -2,16 +2,14 @@
 
 mod local;
 
-use std::sync::Arc;
-
-use rmcp::model::CallToolRequestParams;
-use rmcp::service::RunningService;
+use rmcp::model::{CallToolRequestParams, JsonObject};
+use rmcp::service::{Peer, RunningService};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{RoleClient, ServiceExt};
 
 use super::remote::RemoteServer;
-use crate::job::{Figures, Job, Over, Stopwatch, Work, call_from_tasks, memory_now, say_ready};
+use crate::job::{self, Caller, Figures, Job, Over, Work, memory_now, say_ready};
 
 type Running = RunningService<RoleClient, ()>;
 
@@ -64,23 +62,30 @@ async fn connect_to(remote: &RemoteServer, work: &Work, connections: Connections
     ().serve(transport).await.expect("a session")
 }
 
-/// Calls through a session that is there, timed after the warm-up.
+/// Calls through a session that is there.
 async fn measured(client: Running, work: &Work) -> Figures {
-    let client = Arc::new(client);
-    let arguments = work.arguments().as_object().cloned().expect("an object");
-    let tool = work.tool.clone();
-    let call = move || {
-        let (client, tool, arguments) = (Arc::clone(&client), tool.clone(), arguments.clone());
-        async move {
-            let params = CallToolRequestParams::new(tool).with_arguments(arguments);
-            let result = client.call_tool(params).await.expect("an answer");
-            assert!(!result.content.is_empty() || result.structured_content.is_some());
-        }
+    let agent = Agent {
+        peer: client.peer().clone(),
+        tool: work.tool.clone(),
+        arguments: work.arguments().as_object().cloned().expect("an object"),
     };
-    call_from_tasks(work.in_flight, work.warm_up, call.clone()).await;
-    let stopwatch = Stopwatch::start();
-    let latencies = call_from_tasks(work.in_flight, work.calls, call).await;
-    stopwatch.stop(latencies)
+    job::measured(&agent, work).await
+}
+
+#[derive(Clone)]
+struct Agent {
+    peer: Peer<RoleClient>,
+    tool: String,
+    arguments: JsonObject,
+}
+
+impl Caller for Agent {
+    async fn call(&self) {
+        let params = CallToolRequestParams::new(self.tool.clone());
+        let params = params.with_arguments(self.arguments.clone());
+        let result = self.peer.call_tool(params).await.expect("an answer");
+        assert!(!result.content.is_empty() || result.structured_content.is_some());
+    }
 }
 
 /// All at once, each in a task of its own.

@@ -6,14 +6,14 @@ mod crowd;
 mod local;
 
 use std::future::IntoFuture;
-use std::sync::Arc;
 
+use serde_json::Value;
 use switchboard::permission::{Action, Rule};
 use switchboard::{Host, HostBuilder, Limits, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
 use super::remote::RemoteServer;
-use crate::job::{Figures, Job, Over, Stopwatch, Work, call_from_tasks, memory_now, say_ready};
+use crate::job::{self, Caller, Figures, Job, Over, Work, memory_now, say_ready};
 
 pub async fn run(job: &Job) -> Figures {
     match job {
@@ -63,27 +63,31 @@ fn behind(remote: &RemoteServer) -> LaunchSpec {
     LaunchSpec::from_code(ServerName::new("neutral").expect("a name"), config)
 }
 
-/// Calls through a host that is there, timed after the warm-up.
+/// Calls through a host that is there.
 async fn measured(host: Host, work: &Work) -> Figures {
-    let tool = format!("mcp__neutral__{}", work.tool);
-    let call = {
-        let lent = Arc::new((host.clone(), tool, work.arguments()));
-        move || {
-            let lent = Arc::clone(&lent);
-            async move {
-                let (host, tool, arguments) = &*lent;
-                let call = host.call(tool, arguments).into_future();
-                let output = call.await.expect("an answer");
-                assert!(!output.blocks.is_empty() || output.structured.is_some());
-            }
-        }
+    let agent = Agent {
+        host: host.clone(),
+        tool: format!("mcp__neutral__{}", work.tool),
+        arguments: work.arguments(),
     };
-    call_from_tasks(work.in_flight, work.warm_up, call.clone()).await;
-    let stopwatch = Stopwatch::start();
-    let latencies = call_from_tasks(work.in_flight, work.calls, call).await;
-    let figures = stopwatch.stop(latencies);
+    let figures = job::measured(&agent, work).await;
     host.shutdown().await;
     figures
+}
+
+#[derive(Clone)]
+struct Agent {
+    host: Host,
+    tool: String,
+    arguments: Value,
+}
+
+impl Caller for Agent {
+    async fn call(&self) {
+        let call = self.host.call(&self.tool, &self.arguments).into_future();
+        let output = call.await.expect("an answer");
+        assert!(!output.blocks.is_empty() || output.structured.is_some());
+    }
 }
 
 async fn connect_all(servers: usize) -> Figures {
