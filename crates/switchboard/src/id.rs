@@ -3,18 +3,21 @@
 //! Invariant: a [`ToolId`] is the pair (server, raw tool name) and is what decisions are made on;
 //! a [`WireName`] is only how that pair is spelled for a model.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 pub use switchboard_config::ServerName;
 
 macro_rules! text_id {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident($text:ty)) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
-        pub struct $name(Arc<str>);
+        pub struct $name($text);
 
         impl $name {
             /// The text of it.
@@ -63,27 +66,94 @@ macro_rules! text_id {
 
 text_id! {
     /// A tool's name exactly as its server wrote it.
-    ToolName
+    ToolName(Arc<str>)
 }
 
 text_id! {
     /// How a model spells a tool: `mcp__server__tool`, at most 64 characters of `[A-Za-z0-9_-]`.
-    WireName
+    WireName(Arc<str>)
 }
 
 text_id! {
     /// On whose behalf a call is made. A single-user program needs only [`Principal::default`].
-    Principal
+    Principal(Text)
 }
 
 text_id! {
     /// A watch, unique within its host.
-    WatchId
+    WatchId(Arc<str>)
 }
 
 impl Default for Principal {
     fn default() -> Self {
-        Self::from("default")
+        Self(Text::Known("default"))
+    }
+}
+
+/// A text that takes no memory of its own where the program knows it: each call has a principal, and
+/// nearly always the same.
+#[derive(Clone, Eq)]
+enum Text {
+    Known(&'static str),
+    Given(Arc<str>),
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Known(text) => text,
+            Self::Given(text) => text,
+        }
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self::Given(text.into())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self::Given(text.into())
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Text {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(other)
+    }
+}
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
     }
 }
 

@@ -419,6 +419,13 @@ impl Policy {
         self.decide_on(&Asked::about(subject))
     }
 
+    /// Whether a tool of an MCP server may be called without further ado: most may, and then nobody
+    /// wants to know by which rule.
+    pub(crate) fn allows(&self, subject: &Subject<'_>) -> bool {
+        let rule = self.deciding(&Asked::about(subject));
+        rule.is_some_and(|rule| rule.action() == Action::Allow)
+    }
+
     /// Decides on a local tool, one that no MCP server offers.
     pub fn decide_local(&self, name: &str, arguments: &Map<String, Value>) -> Decision {
         let arguments = Some(arguments);
@@ -454,12 +461,16 @@ impl Policy {
     }
 
     fn decide_on(&self, subject: &Asked<'_>) -> Decision {
-        self.all().find(|rule| rule.covers(subject)).map_or(
+        self.deciding(subject).map_or(
             Decision {
                 action: Action::Ask,
                 reason: Reason::Default,
             },
             Rule::decision,
         )
+    }
+
+    fn deciding(&self, subject: &Asked<'_>) -> Option<&Rule> {
+        self.all().find(|rule| rule.covers(subject))
     }
 }
