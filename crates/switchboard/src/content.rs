@@ -243,11 +243,11 @@ pub(crate) fn present_of(
     spill: Option<&dyn Spill>,
 ) -> Output {
     let mut media_left = limits.result_media_bytes;
-    let mut blocks: Vec<Block> = result
-        .content
-        .into_iter()
-        .map(|block| present_block(block, server, &mut media_left))
-        .collect();
+    // Not collected: that would take over the memory of the larger blocks and give a part of it back,
+    // which no allocator does at hand.
+    let mut blocks = Vec::with_capacity(result.content.len());
+    let present = |block| present_block(block, server, &mut media_left);
+    blocks.extend(result.content.into_iter().map(present));
     // Once: where there is text, it is the same data in the server's own words.
     let has_text = |block: &Block| matches!(block, Block::Text { .. });
     if let (false, Some(structured)) = (blocks.iter().any(has_text), &result.structured_content) {

@@ -6,17 +6,20 @@
 //! nobody: its lines wait here, up to a bound.
 //! Invariant: it is known of every line whether a byte of it may have reached the server.
 
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+mod queue;
+
+use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
-use crate::budget::{Budget, FREE, Held};
+use crate::budget::{Budget, FREE};
 use crate::sync::lock;
+use queue::Queue;
 
 pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
@@ -24,8 +27,6 @@ pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 const BATCH_BYTES: usize = 256 * 1024;
 /// Whoever brings the line that makes it so many writes them all.
 const COMPANY: usize = 24;
-/// How many lines an empty queue is kept for.
-const KEPT_ROOM: usize = 2 * COMPANY;
 
 pub(crate) struct Outbox {
     state: Mutex<State>,
@@ -40,12 +41,9 @@ pub(crate) struct Outbox {
 }
 
 struct State {
-    queue: VecDeque<Queued>,
-    queued_bytes: usize,
+    queue: Queue,
     /// An empty queue, kept for its room.
-    spare: VecDeque<Queued>,
-    /// The end of a line whose beginning was written.
-    tail: Vec<u8>,
+    spare: Queue,
     /// All was written, but not yet flushed.
     is_unflushed: bool,
     /// Away while somebody writes; gone when the outbox is closed.
@@ -53,14 +51,6 @@ struct State {
     /// It is a caller who writes.
     is_lent: bool,
     broken: Option<String>,
-}
-
-struct Queued {
-    /// The request this is; notifications and answers have none.
-    id: Option<u64>,
-    line: Vec<u8>,
-    /// Its share of the budget.
-    held: Option<Held>,
 }
 
 /// Why a line was not taken. Not a byte of it was written.
@@ -86,10 +76,8 @@ pub(crate) struct Broken {
 impl Outbox {
     pub(crate) fn new(writer: Writer, limit: usize, budget: Budget) -> Self {
         let state = State {
-            queue: VecDeque::new(),
-            queued_bytes: 0,
-            spare: VecDeque::new(),
-            tail: Vec::new(),
+            queue: Queue::default(),
+            spare: Queue::default(),
             is_unflushed: false,
             writer: Some(writer),
             is_lent: false,
@@ -120,12 +108,12 @@ impl Outbox {
         if !state.has_room(line.len(), self.limit) {
             return Err(Refused::Full { limit: self.limit });
         }
-        if alone && state.queue.is_empty() && state.tail.is_empty() && state.writer.is_some() {
+        if alone && state.queue.is_empty() && state.writer.is_some() {
             return self.write_at_once(&mut state, id, line);
         }
         let is_first = state.queue.is_empty();
         self.queue(&mut state, id, line)?;
-        let is_light = state.tail.is_empty() && state.queued_bytes <= FREE;
+        let is_light = !state.queue.is_begun() && state.queue.bytes() <= FREE;
         if state.queue.len() >= COMPANY && is_light && state.writer.is_some() {
             self.write_queue(state);
         } else if is_first {
@@ -176,14 +164,14 @@ impl Outbox {
         state.is_lent = true;
         drop(state);
         let (written, flushed) = write_some(&mut writer, &lines);
-        let tail = let_go(&mut lines, written);
+        lines.wrote(written);
         let mut state = lock(&self.state);
         state.is_lent = false;
         // Closed in the meantime: the writer is dropped here.
         if state.broken.is_none() {
             state.writer = Some(writer);
         }
-        state.put_back(tail, lines);
+        state.put_back(lines);
         match flushed {
             Poll::Ready(Ok(())) => {}
             Poll::Pending => state.is_unflushed = true,
@@ -205,8 +193,7 @@ impl Outbox {
             let limit = self.budget.limit();
             return Err(Refused::NoRoom { limit });
         }
-        state.queued_bytes += line.len();
-        state.queue.push_back(Queued { id, line, held });
+        state.queue.push(id, line, held);
         Ok(())
     }
 
@@ -214,7 +201,7 @@ impl Outbox {
         &self,
         state: &mut State,
         id: Option<u64>,
-        mut line: Vec<u8>,
+        line: Vec<u8>,
     ) -> Result<(), Refused> {
         let Some(writer) = &mut state.writer else {
             return Ok(());
@@ -231,8 +218,9 @@ impl Outbox {
                 }
             }
             Poll::Ready(Ok(written)) => {
-                line.drain(..written);
-                state.tail = line;
+                // What was begun is finished, whatever else there is room for.
+                state.queue.push(id, line, None);
+                state.queue.wrote(written);
             }
             Poll::Pending => self.queue(state, id, line)?,
             Poll::Ready(Err(error)) => {
@@ -248,15 +236,11 @@ impl Outbox {
 
     /// Takes a request back if it was not begun, and says whether that was so.
     pub(crate) fn withdraw(&self, id: u64) -> bool {
-        let mut state = lock(&self.state);
-        let Some(place) = state.queue.iter().position(|queued| queued.id == Some(id)) else {
-            return false;
-        };
-        if let Some(queued) = state.queue.remove(place) {
-            state.queued_bytes -= queued.line.len();
+        let was_there = lock(&self.state).queue.withdraw(id);
+        if was_there {
+            self.freed.notify_waiters();
         }
-        self.freed.notify_waiters();
-        true
+        was_there
     }
 
     /// Writes what is submitted, until writing fails or the outbox is closed.
@@ -267,19 +251,15 @@ impl Outbox {
             tokio::task::yield_now().await;
             loop {
                 match self.next_batch() {
-                    Next::Write(mut writer, tail, mut lines) => {
-                        let batch = Batch::of(tail, lines.drain(..));
-                        if let Err(error) = batch.write(&mut writer).await {
-                            return Some(self.break_off(error));
+                    Next::Write(mut writer, mut lines) => {
+                        if let Err(error) = write_all(&mut writer, &mut lines).await {
+                            return Some(self.break_off(error.to_string(), &lines));
                         }
                         self.give_back(writer, lines);
                     }
                     Next::Nothing => break,
                     Next::Broken(error) => {
-                        return Some(self.break_off(WriteError {
-                            error,
-                            not_sent: Vec::new(),
-                        }));
+                        return Some(self.break_off(error, &Queue::default()));
                     }
                     Next::Closed => return None,
                 }
@@ -316,18 +296,17 @@ impl Outbox {
             return Next::Nothing;
         }
         state.is_unflushed = false;
-        let tail = std::mem::take(&mut state.tail);
-        let lines = if state.queued_bytes <= BATCH_BYTES {
+        let lines = if state.queue.bytes() <= BATCH_BYTES {
             state.take_queue()
         } else {
-            state.take_batch()
+            state.queue.take_front(BATCH_BYTES)
         };
         drop(state);
         self.freed.notify_waiters();
-        Next::Write(writer, tail, lines)
+        Next::Write(writer, lines)
     }
 
-    fn give_back(&self, writer: Writer, empty: VecDeque<Queued>) {
+    fn give_back(&self, writer: Writer, empty: Queue) {
         let mut state = lock(&self.state);
         state.keep_room(empty);
         // Closed in the meantime: the writer is dropped here.
@@ -336,164 +315,84 @@ impl Outbox {
         }
     }
 
-    fn break_off(&self, failed: WriteError) -> Broken {
+    /// What was being written when that failed is lost, what was not begun was not sent.
+    fn break_off(&self, error: String, writing: &Queue) -> Broken {
         let mut state = lock(&self.state);
-        state.broken.get_or_insert_with(|| failed.error.clone());
+        state.broken.get_or_insert_with(|| error.clone());
         state.writer = None;
-        let waiting = state.queue.drain(..).filter_map(|queued| queued.id);
-        let not_sent = failed.not_sent.into_iter().chain(waiting).collect();
+        let waiting = std::mem::take(&mut state.queue);
+        drop(state);
         self.freed.notify_waiters();
         Broken {
-            error: failed.error,
-            not_sent,
+            error,
+            not_sent: writing.not_begun().chain(waiting.not_begun()).collect(),
         }
     }
 }
 
 impl State {
     fn has_room(&self, size: usize, limit: usize) -> bool {
-        self.queued_bytes + self.tail.len() + size <= limit
+        self.queue.bytes() + size <= limit
     }
 
     fn has_work(&self) -> bool {
-        !self.queue.is_empty() || !self.tail.is_empty() || self.is_unflushed
+        !self.queue.is_empty() || self.is_unflushed
     }
 
-    fn take_queue(&mut self) -> VecDeque<Queued> {
-        self.queued_bytes = 0;
+    fn take_queue(&mut self) -> Queue {
         std::mem::replace(&mut self.queue, std::mem::take(&mut self.spare))
-    }
-
-    /// Takes the first lines, as many as are written together.
-    fn take_batch(&mut self) -> VecDeque<Queued> {
-        let mut lines = std::mem::take(&mut self.spare);
-        let mut bytes = 0;
-        while bytes < BATCH_BYTES
-            && let Some(queued) = self.queue.pop_front()
-        {
-            bytes += queued.line.len();
-            lines.push_back(queued);
-        }
-        self.queued_bytes -= bytes;
-        lines
     }
 
     /// Takes lines back that were not written. They come before those that were brought in the
     /// meantime.
-    fn put_back(&mut self, tail: Vec<u8>, mut lines: VecDeque<Queued>) {
-        self.tail = tail;
+    fn put_back(&mut self, mut lines: Queue) {
         if !lines.is_empty() {
-            self.queued_bytes += lines.iter().map(|queued| queued.line.len()).sum::<usize>();
             lines.append(&mut self.queue);
             std::mem::swap(&mut self.queue, &mut lines);
         }
         self.keep_room(lines);
     }
 
-    fn keep_room(&mut self, empty: VecDeque<Queued>) {
-        if empty.capacity() <= KEPT_ROOM {
+    fn keep_room(&mut self, empty: Queue) {
+        if empty.is_handy() {
             self.spare = empty;
         }
     }
 }
 
-/// Drops the lines of which all was written, and returns the rest of the one that was begun.
-fn let_go(lines: &mut VecDeque<Queued>, mut written: usize) -> Vec<u8> {
-    while let Some(first) = lines.front().map(|queued| queued.line.len())
-        && first <= written
-    {
-        written -= first;
-        lines.pop_front();
-    }
-    if written == 0 {
-        return Vec::new();
-    }
-    let begun = lines.pop_front().map(|queued| queued.line);
-    let rest = begun.as_deref().and_then(|line| line.get(written..));
-    rest.unwrap_or_default().to_vec()
-}
-
 /// One try to write lines and to flush, without waiting: how many bytes were taken, and whether
 /// there is more to do.
-fn write_some(writer: &mut Writer, lines: &VecDeque<Queued>) -> (usize, Poll<io::Result<()>>) {
-    let mut slices = [IoSlice::new(&[]); COMPANY];
-    for (slice, queued) in slices.iter_mut().zip(lines) {
-        *slice = IoSlice::new(&queued.line);
-    }
+fn write_some(writer: &mut Writer, lines: &Queue) -> (usize, Poll<io::Result<()>>) {
     // If it would block, the writing task registers its own waker.
     let mut context = Context::from_waker(Waker::noop());
-    match Pin::new(&mut *writer).poll_write_vectored(&mut context, &slices) {
+    let write =
+        lines.offer(|slices| Pin::new(&mut *writer).poll_write_vectored(&mut context, slices));
+    match write {
         Poll::Ready(Ok(written)) => (written, Pin::new(writer).poll_flush(&mut context)),
         Poll::Ready(Err(error)) => (0, Poll::Ready(Err(error))),
         Poll::Pending => (0, Poll::Ready(Ok(()))),
     }
 }
 
+/// Writes lines and flushes. If that fails, those that were not written are left.
+async fn write_all(writer: &mut Writer, lines: &mut Queue) -> io::Result<()> {
+    while !lines.is_empty() {
+        let write = |context: &mut Context<'_>| {
+            lines.offer(|slices| Pin::new(&mut *writer).poll_write_vectored(context, slices))
+        };
+        match poll_fn(write).await? {
+            0 => return Err(io::Error::other("nothing more can be written")),
+            written => lines.wrote(written),
+        }
+    }
+    poll_fn(|context| Pin::new(&mut *writer).poll_flush(context)).await
+}
+
 enum Next {
-    /// The rest of a line that was begun, and lines.
-    Write(Writer, Vec<u8>, VecDeque<Queued>),
+    Write(Writer, Queue),
     Nothing,
     Broken(String),
     Closed,
-}
-
-/// Lines on their way, and where each request among them begins.
-struct Batch {
-    bytes: Vec<u8>,
-    begins: Vec<(usize, u64)>,
-    held: Vec<Held>,
-}
-
-struct WriteError {
-    error: String,
-    not_sent: Vec<u64>,
-}
-
-impl Batch {
-    fn of(tail: Vec<u8>, lines: impl Iterator<Item = Queued>) -> Self {
-        let mut batch = Self {
-            bytes: tail,
-            begins: Vec::new(),
-            held: Vec::new(),
-        };
-        for Queued { id, line, held } in lines {
-            batch.add(id, line);
-            batch.held.extend(held);
-        }
-        batch
-    }
-
-    fn add(&mut self, id: Option<u64>, line: Vec<u8>) {
-        if let Some(id) = id {
-            self.begins.push((self.bytes.len(), id));
-        }
-        if self.bytes.is_empty() {
-            self.bytes = line;
-        } else {
-            self.bytes.extend_from_slice(&line);
-        }
-    }
-
-    async fn write(&self, writer: &mut Writer) -> Result<(), WriteError> {
-        let mut written = 0;
-        while let Some(rest) = self.bytes.get(written..).filter(|rest| !rest.is_empty()) {
-            match writer.write(rest).await {
-                Ok(0) => return Err(self.failed(written, "nothing more can be written")),
-                Ok(count) => written += count,
-                Err(error) => return Err(self.failed(written, &error.to_string())),
-            }
-        }
-        let flushed = writer.flush().await;
-        flushed.map_err(|error| self.failed(written, &error.to_string()))
-    }
-
-    fn failed(&self, written: usize, error: &str) -> WriteError {
-        let not_begun = self.begins.iter().filter(|(begin, _)| *begin >= written);
-        WriteError {
-            error: error.to_owned(),
-            not_sent: not_begun.map(|(_, id)| *id).collect(),
-        }
-    }
 }
 
 #[cfg(test)]

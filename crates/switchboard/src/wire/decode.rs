@@ -227,7 +227,8 @@ pub(crate) fn call_tool_result(answer: &Answer, most: usize) -> Result<CallToolR
 
 /// All blocks, if they are texts and nothing else, which is what most results are.
 fn plain_texts(content: &[u8], most: usize) -> Option<Vec<ContentBlock>> {
-    let mut texts = Vec::new();
+    // Nearly always there is one.
+    let mut texts = Vec::with_capacity(1);
     let mut blocks = scan::again(content);
     let mut are_plain = true;
     let scanned = blocks.each_element(|block| {
