@@ -13,6 +13,7 @@ mod local;
 mod logs;
 pub(crate) mod pace;
 mod peer;
+mod reading;
 pub(crate) mod remote;
 mod request;
 mod rounds;

@@ -55,37 +55,16 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
             progress: None,
             round: None,
         };
-        let mut session = session;
-        let mut redeliveries = 0;
-        let mut was_visited = false;
-        loop {
-            let delivered = match &mut call.manner {
-                Manner::Plain(_) => session.call_tool(&request).await,
-                Manner::Heard(listener) => {
-                    Box::pin(deliver(host, &session, &mut request, listener)).await
-                }
-            };
-            let error = match delivered {
-                Ok(result) => break Ok(result),
-                Err(error) => error,
-            };
-            if let RequestError::Refused(refusal) = &error
-                && !was_visited
-                && let Some(thought) =
-                    Box::pin(session.visit(refusal, host.deadlines().visit)).await
-            {
-                // It was not carried out: it goes once more, and people's time does not count.
-                was_visited = true;
-                request.patience = request.patience.without(thought);
-                continue;
+        match send(host, &session, &mut request, &mut call.manner).await {
+            Ok(result) => Ok(result),
+            Err(error) => {
+                let failed = Failed {
+                    error,
+                    session,
+                    request,
+                };
+                Box::pin(go_on(host, found, failed, &mut call.manner, began, end)).await
             }
-            let next = Box::pin(next_session(&error, &session, found, end, redeliveries)).await;
-            let Some(next) = next else {
-                break Err(Box::pin(call_error(error, found, end - began)).await);
-            };
-            still_the_same(host, found)?;
-            session = next;
-            redeliveries += 1;
         }
     }
     .await;
@@ -97,6 +76,67 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         Err(error) => error.to_string().into(),
     };
     outcome
+}
+
+/// Sends a call on its way, and waits for what becomes of it.
+async fn send(
+    host: &Shared,
+    session: &Session,
+    request: &mut ToolRequest<'_>,
+    manner: &mut Manner<'_>,
+) -> Result<CallToolResult, RequestError> {
+    match manner {
+        Manner::Plain(_) => session.call_tool(request).await,
+        Manner::Heard(listener) => Box::pin(deliver(host, session, request, listener)).await,
+    }
+}
+
+/// A call that has failed, and on which session.
+struct Failed<'a> {
+    error: RequestError,
+    session: Session,
+    request: ToolRequest<'a>,
+}
+
+/// What follows the failure of a call: it goes once more where it was certainly not carried out, and
+/// comes to its end otherwise.
+async fn go_on(
+    host: &Shared,
+    found: &Found,
+    failed: Failed<'_>,
+    manner: &mut Manner<'_>,
+    began: Instant,
+    end: Instant,
+) -> Result<CallToolResult, CallError> {
+    let Failed {
+        mut error,
+        mut session,
+        mut request,
+    } = failed;
+    let mut redeliveries = 0;
+    let mut was_visited = false;
+    loop {
+        if let RequestError::Refused(refusal) = &error
+            && !was_visited
+            && let Some(thought) = session.visit(refusal, host.deadlines().visit).await
+        {
+            // It was not carried out: it goes once more, and people's time does not count.
+            was_visited = true;
+            request.patience = request.patience.without(thought);
+        } else {
+            let next = next_session(&error, &session, found, end, redeliveries).await;
+            let Some(next) = next else {
+                return Err(call_error(error, found, end - began).await);
+            };
+            still_the_same(host, found)?;
+            session = next;
+            redeliveries += 1;
+        }
+        match send(host, &session, &mut request, manner).await {
+            Ok(result) => return Ok(result),
+            Err(again) => error = again,
+        }
+    }
 }
 
 /// Tells the beginning of a call and, however it comes about, its end.
@@ -259,7 +299,12 @@ async fn permit(
         trusts_annotations: server.profile().trusts_annotations,
         arguments: Some(arguments),
     };
-    let decision = host.policy().decide(&subject);
+    let policy = host.policy();
+    if policy.allows(&subject) {
+        return Ok(());
+    }
+    let decision = policy.decide(&subject);
+    drop(policy);
     let denied = |denial| CallError::Denied {
         tool: tool.id.clone(),
         denial,

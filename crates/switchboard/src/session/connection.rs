@@ -1,46 +1,33 @@
 //! A session over a stream of bytes: JSON text, one message a line, many requests under way.
 //!
-//! Three tasks serve it: one reads, one writes, one keeps time; callers wait for their own answers and
-//! decode them themselves. Invariant: the reading task never waits for anything but the server.
+//! Three tasks serve it: one reads (`reading.rs`), one writes, one keeps time (`timekeeper.rs`); callers
+//! wait for their own answers and decode them themselves.
 
-use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncRead;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::inquiry::Inquiry;
 use super::life::Patience;
-use super::pace::Pace;
-use super::peer::{self, Peer, Voice};
+use super::peer::{Peer, Voice};
 use super::request::Ask;
 use super::subscriptions::ListenEnd;
 use super::table::{Kind, Reply, Table};
-use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, aside};
-use crate::budget::Held;
-use crate::limits::{Deadlines, LARGE, Limits};
+use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
+use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
+use crate::wire::Answer;
 use crate::wire::encode::{self, Interests, Round, Updates};
-use crate::wire::line::{Line, Lines};
-use crate::wire::scan::place_in;
-use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How fast a long line is read, in bytes: so much at once, and so much a second from there on.
-const LONG_AT_ONCE: u32 = 1024 * 1024;
-const LONG_PER_SECOND: u32 = 32 * 1024 * 1024;
-/// After so many bytes that nobody asked for, others get their turn.
-const UNASKED_IN_A_ROW: usize = 4 * 1024;
-
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
 /// The two directions of a connection.
@@ -55,15 +42,12 @@ pub(crate) struct Connection {
     pub(super) table: Mutex<Table>,
     /// Tells the task that keeps time that it has to look earlier than it meant to.
     pub(super) sooner: Notify,
-    pub(super) next_id: AtomicU64,
-    /// How many answers named no request in a way that we name them.
-    pub(super) misaddressed: AtomicU64,
     /// The last line that was no message: what a server printed where it should have spoken.
-    noise: Mutex<Option<String>>,
+    pub(super) noise: Mutex<Option<String>>,
     /// Cancelled when a message stood behind something else on its line, and so was lost.
-    garbled: CancellationToken,
+    pub(super) garbled: CancellationToken,
     /// Cancelled when the server itself is gone.
-    gone: CancellationToken,
+    pub(super) gone: CancellationToken,
 }
 
 impl std::fmt::Debug for Connection {
@@ -90,8 +74,6 @@ impl Connection {
             ),
             table: Mutex::default(),
             sooner: Notify::new(),
-            next_id: AtomicU64::new(1),
-            misaddressed: AtomicU64::new(0),
             noise: Mutex::default(),
             garbled: CancellationToken::new(),
             peer: Peer::new(context, tasks, gone.child_token()),
@@ -288,206 +270,6 @@ impl Connection {
         // What the server did get it may still answer.
         let _ = tokio::time::timeout(LAST_WORDS, self.ended()).await;
         self.close(end);
-    }
-
-    async fn read_all(self: Arc<Self>, mut reader: Reader) {
-        let mut lines = Lines::new(
-            self.peer.context.limits.message_bytes,
-            &self.peer.context.budget,
-        );
-        let mut unasked_pace = Pace::unasked();
-        let mut long_pace = Pace::new(LONG_PER_SECOND, LONG_AT_ONCE);
-        let mut stopped = pin!(self.peer.stop.cancelled());
-        let end = loop {
-            // Reading comes first because it is cheaper to ask for. A server that always has
-            // something to say is no exception: the runtime makes it wait now and then.
-            let read = tokio::select! {
-                biased;
-                read = reader.read_buf(lines.room()) => read,
-                () = &mut stopped => break SessionEnd::Closed,
-            };
-            let count = match read {
-                Ok(0) => {
-                    let rest = lines.remainder();
-                    let half_line = rest.and_then(|rest| self.receive_last(rest));
-                    break SessionEnd::Eof { half_line };
-                }
-                Ok(count) => count,
-                Err(error) => break SessionEnd::Io(error.to_string()),
-            };
-            let unasked = match self.take_lines(&mut lines).await {
-                Ok(unasked) => unasked,
-                Err(end) => break end,
-            };
-            let long = if lines.is_long() { count } else { 0 };
-            let pause = unasked_pace.take(unasked).max(long_pace.take(long));
-            if let Some(pause) = pause {
-                self.peer
-                    .stop
-                    .run_until_cancelled(tokio::time::sleep(pause))
-                    .await;
-            } else if lines.is_behind() {
-                // Others have something to read too.
-                tokio::task::yield_now().await;
-            }
-        };
-        self.close(end);
-        // A server that is still writing when it is told to leave shall not die of a broken pipe.
-        let mut rest = lines.leftover();
-        self.gone
-            .run_until_cancelled(async {
-                while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
-                    rest.clear();
-                }
-            })
-            .await;
-    }
-
-    /// Takes what a server said last without ending the line, if it is a whole message all the same.
-    /// What it is otherwise is returned, to be shown.
-    fn receive_last(self: &Arc<Self>, line: Bytes) -> Option<String> {
-        if let Received::Message(_) = wire::read(&line, &self.peer.context.limits) {
-            self.receive(line, &mut None);
-            return None;
-        }
-        Some(self.peer.shown(&line))
-    }
-
-    /// Takes the lines that are there, and says how many bytes of them answered nothing.
-    async fn take_lines(self: &Arc<Self>, lines: &mut Lines) -> Result<usize, SessionEnd> {
-        let (mut unasked, mut in_a_row) = (0, 0);
-        loop {
-            let next = if lines.has_much_to_let_go() {
-                let mut taken = lines.take();
-                let look = move || (taken.next(), taken);
-                let (next, taken) = Box::pin(aside(look))
-                    .await
-                    .map_err(|_| SessionEnd::Closed)?;
-                *lines = taken;
-                next
-            } else {
-                lines.next()
-            };
-            match next {
-                Ok(Some(Line::Complete(line, held))) => {
-                    self.peer.tap(Direction::Received, &line);
-                    let size = line.len();
-                    let was_asked = if size > LARGE {
-                        let this = Arc::clone(self);
-                        let receive = move || this.receive(line, &mut { held });
-                        Box::pin(aside(receive)).await.unwrap_or(true)
-                    } else {
-                        self.receive(line, &mut { held })
-                    };
-                    if !was_asked {
-                        unasked += size;
-                        in_a_row += size;
-                    }
-                    if in_a_row > UNASKED_IN_A_ROW {
-                        in_a_row = 0;
-                        tokio::task::yield_now().await;
-                    }
-                }
-                Ok(Some(Line::LetGo { id, why })) => {
-                    self.reject(id, self.peer.problem(why));
-                }
-                Ok(None) => return Ok(unasked),
-                Err(wire::line::Endless) => return Err(SessionEnd::Endless),
-            }
-        }
-    }
-
-    /// Takes a line, and says whether it answers a request. The line's share of the budget goes to
-    /// whoever is answered by it.
-    fn receive(self: &Arc<Self>, mut line: Bytes, held: &mut Option<Held>) -> bool {
-        let (id, result, shape) = match wire::read(&line, &self.peer.context.limits) {
-            Received::Message(Message::Answer {
-                id,
-                outcome: Outcome::Result(result, shape),
-            }) => (id, place_in(&line, result), shape),
-            Received::Message(Message::Answer {
-                id,
-                outcome: Outcome::Error(error),
-            }) => return self.end_request(id, Reply::Error(error)),
-            Received::Message(Message::Notification { method, params }) => {
-                self.peer
-                    .notified(&method, params.unwrap_or_default(), |id, note| {
-                        lock(&self.table).progress(id, note);
-                    });
-                return false;
-            }
-            Received::Message(Message::Request { id, method, params }) => {
-                peer::asked(self, id, &method, params.unwrap_or(b"{}"));
-                return false;
-            }
-            Received::Batch(messages)
-                if self.peer.version() == Some(ProtocolVersion::V2025_03_26) =>
-            {
-                let mut was_asked = false;
-                for message in messages {
-                    was_asked |= self.receive(line.slice_ref(message), held);
-                }
-                return was_asked;
-            }
-            Received::Batch(_) | Received::Noise => {
-                self.note_noise(&line);
-                return false;
-            }
-            Received::Broken { id, problem } => return self.reject(id, problem),
-        };
-        // What is left of the line is the answer: no second handle on it is made and given back.
-        line.truncate(result.end);
-        line.advance(result.start);
-        self.end_request(id, Reply::Result(Answer::new(line, shape, held.take())))
-    }
-
-    /// Hands an answer to whoever waits for it, if somebody does.
-    fn end_request(&self, id: AnswerId, mut reply: Reply) -> bool {
-        if let Reply::Error(error) = &mut reply {
-            self.peer.context.redactor.redact_error(error);
-        }
-        let mut table = lock(&self.table);
-        let pending = match (id, &reply) {
-            (AnswerId::Ours(id), _) => table.take(id),
-            (AnswerId::Null, Reply::Error(_)) => table.take_only(),
-            (AnswerId::Null | AnswerId::Foreign, _) => None,
-        };
-        drop(table);
-        let Some(pending) = pending else {
-            if !self.was_given(id) {
-                self.misaddressed.fetch_add(1, Ordering::Relaxed);
-            }
-            tracing::debug!(server = %self.peer.context.server, ?id, "answer to no request");
-            return false;
-        };
-        // A caller who has gone in this very moment takes no answer; that is fine.
-        let _ = pending.reply.send(reply);
-        true
-    }
-
-    /// Whether a request was made under this id, now or before.
-    fn was_given(&self, id: AnswerId) -> bool {
-        let next = self.next_id.load(Ordering::Relaxed);
-        matches!(id, AnswerId::Ours(id) if id < next)
-    }
-
-    fn reject(&self, id: Option<u64>, problem: Problem) -> bool {
-        let Some(id) = id else {
-            tracing::debug!(server = %self.peer.context.server, %problem, "message ignored");
-            return false;
-        };
-        self.end_request(AnswerId::Ours(id), Reply::Unusable(problem))
-    }
-
-    fn note_noise(&self, message: &[u8]) {
-        if memchr::memmem::find(message, b"\"jsonrpc\"").is_some() {
-            self.garbled.cancel();
-        }
-        let text = self.peer.shown(message);
-        if !text.is_empty() {
-            tracing::debug!(server = %self.peer.context.server, text, "not a message");
-            *lock(&self.noise) = Some(text);
-        }
     }
 
     /// What the server printed where it should have spoken the protocol, if anything.

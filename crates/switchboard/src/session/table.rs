@@ -14,7 +14,7 @@ use super::inquiry::is_brief;
 use super::life::{Expired, Life, Look, Wait};
 use super::{Delivery, SessionEnd};
 use crate::mcp::{ErrorObject, Progress};
-use crate::wire::{Answer, Problem};
+use crate::wire::{Answer, AnswerId, Problem};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -42,11 +42,29 @@ pub(super) struct Pending {
     pub(super) reply: oneshot::Sender<Reply>,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
     /// Progress notes dropped since the last one that was taken.
-    pub(super) skipped: u64,
+    skipped: u64,
     pub(super) kind: Kind,
     pub(super) wait: Wait,
-    /// How many answers named none of our requests before it was made.
-    pub(super) misaddressed_before: u64,
+    /// How many answers named none of our requests before it was made; the table knows.
+    misaddressed_before: u64,
+}
+
+impl Pending {
+    pub(super) fn new(
+        reply: oneshot::Sender<Reply>,
+        progress: Option<mpsc::Sender<Progress>>,
+        kind: Kind,
+        wait: Wait,
+    ) -> Self {
+        Self {
+            reply,
+            progress,
+            skipped: 0,
+            kind,
+            wait,
+            misaddressed_before: 0,
+        }
+    }
 }
 
 /// What sort of request it is.
@@ -75,6 +93,10 @@ impl Kind {
 #[derive(Default)]
 pub(super) struct Table {
     pending: HashMap<u64, Pending, BuildHasherDefault<Counted>>,
+    /// The last id that was given.
+    last_id: u64,
+    /// How many answers named no request in a way that we name them.
+    misaddressed: u64,
     /// How many of them stay open as long as the session.
     standing: usize,
     /// When the timer goes off.
@@ -104,12 +126,19 @@ impl Hasher for Counted {
 }
 
 impl Table {
+    /// The id of the next request.
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
     /// Takes a request in, unless the session has ended.
-    pub(super) fn insert(&mut self, id: u64, pending: Pending) -> Result<(), SessionEnd> {
+    pub(super) fn insert(&mut self, id: u64, mut pending: Pending) -> Result<(), SessionEnd> {
         match &self.ended {
             Some(end) => Err(end.clone()),
             None => {
                 self.standing += usize::from(pending.kind == Kind::Standing);
+                pending.misaddressed_before = self.misaddressed;
                 self.pending.insert(id, pending);
                 Ok(())
             }
@@ -155,8 +184,27 @@ impl Table {
         (overdue, self.alarm)
     }
 
+    /// Takes the request that is answered by this.
+    pub(super) fn take_answered(&mut self, id: AnswerId, reply: &Reply) -> Option<Pending> {
+        let pending = match (id, reply) {
+            (AnswerId::Ours(id), _) => self.take(id),
+            (AnswerId::Null, Reply::Error(_)) => self.take_only(),
+            (AnswerId::Null | AnswerId::Foreign, _) => None,
+        };
+        let was_given = matches!(id, AnswerId::Ours(id) if (1..=self.last_id).contains(&id));
+        if pending.is_none() && !was_given {
+            self.misaddressed += 1;
+        }
+        pending
+    }
+
+    /// Whether answers that name no request of ours came since this one was made.
+    pub(super) fn was_misaddressed_since(&self, pending: &Pending) -> bool {
+        self.misaddressed > pending.misaddressed_before
+    }
+
     /// The one request that is waited for: what an error without an id can only mean.
-    pub(super) fn take_only(&mut self) -> Option<Pending> {
+    fn take_only(&mut self) -> Option<Pending> {
         let mut waiting = self
             .pending
             .iter()

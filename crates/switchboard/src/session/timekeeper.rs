@@ -5,7 +5,6 @@
 //! Invariant: it never goes off later than the time of any request in the table is up.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
@@ -40,12 +39,12 @@ impl Connection {
         for (id, Expired { after, idle }) in overdue {
             let (pending, delivery) = self.give_up(id, "timed out");
             if let Some(pending) = pending {
+                let misaddressed = lock(&self.table).was_misaddressed_since(&pending);
                 let _ = pending.reply.send(Reply::TimedOut {
                     after,
                     idle,
                     delivery,
-                    misaddressed: self.misaddressed.load(Ordering::Relaxed)
-                        > pending.misaddressed_before,
+                    misaddressed,
                 });
             }
         }

@@ -4,7 +4,6 @@
 //! All answers come on the stream, so requests wait in a [`Table`] as they do on a pipe; when the
 //! stream is over, so is the session. Invariant: nothing is posted to another origin.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -50,7 +49,6 @@ pub(crate) struct EventStream {
     endpoint: Url,
     tasks: TaskTracker,
     table: Mutex<Table>,
-    next_id: AtomicU64,
     words: Arc<Semaphore>,
     pub(super) pulse: Pulse,
 }
@@ -95,7 +93,6 @@ impl EventStream {
             endpoint,
             tasks: tasks.clone(),
             table: Mutex::default(),
-            next_id: AtomicU64::new(1),
             words: Arc::new(Semaphore::new(WORDS)),
             pulse: Pulse::new(health),
         });
@@ -175,18 +172,11 @@ impl EventStream {
         encode: impl FnOnce(u64) -> Vec<u8>,
     ) -> Result<Answer, RequestError> {
         let peer = &self.peer;
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let id = lock(&self.table).next_id();
         let line = encode(id);
         let _held = peer.room_for(&line)?;
         let (reply, answer) = oneshot::channel();
-        let pending = Pending {
-            reply,
-            progress,
-            skipped: 0,
-            kind,
-            wait: patience.start(&peer.life),
-            misaddressed_before: 0,
-        };
+        let pending = Pending::new(reply, progress, kind, patience.start(&peer.life));
         lock(&self.table)
             .insert(id, pending)
             .map_err(|end| RequestError::Lost {
