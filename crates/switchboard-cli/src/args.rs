@@ -10,6 +10,7 @@ mod offers;
 mod rules;
 mod watch;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -87,6 +88,41 @@ pub(crate) struct Cli {
     global: GlobalArgs,
     #[command(subcommand)]
     command: Command,
+}
+
+impl Cli {
+    /// Reads what was typed. A call, which is what programs type, is read without the description of
+    /// all other commands: to make that takes as long as to connect to the server.
+    pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let words: Vec<_> = words.collect();
+        let may_be_call = words.iter().any(|word| word == "call");
+        match may_be_call.then(|| OnlyCall::try_parse_from(&words)) {
+            Some(Ok(OnlyCall {
+                global,
+                command: Called::Call(call),
+            })) => Ok(Self {
+                global,
+                command: Command::Call(call),
+            }),
+            // Whatever is wrong is told by the one who knows everything.
+            Some(Err(_)) | None => Self::try_parse_from(&words),
+        }
+    }
+}
+
+/// A command line that is a call.
+#[derive(Parser)]
+#[command(name = "switchboard", disable_help_subcommand = true)]
+struct OnlyCall {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Called,
+}
+
+#[derive(Subcommand)]
+enum Called {
+    Call(With<CallArgs>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -436,6 +472,31 @@ mod tests {
     fn parse(words: &[&str]) -> (Task, GlobalArgs) {
         let words = ["switchboard"].iter().chain(words);
         Cli::try_parse_from(words).unwrap().into_task()
+    }
+
+    #[test]
+    fn a_call_is_read_as_it_is_among_all_commands() {
+        for line in [
+            "call mcp__a__b",
+            "call mcp__a__b key=value other:=[1] --yes",
+            "--mcp-config a.json call --mcp-config b.json mcp__a__b - --json -q",
+            "--deny mcp__x call mcp__a__b --deny mcp__y --timeout 5s",
+            "list call",
+            "tools call",
+            "call",
+            "call --help",
+            "--version call",
+            "call mcp__a__b --no-such-flag",
+            "--mcp-config call list",
+        ] {
+            let words: Vec<_> = std::iter::once("switchboard")
+                .chain(line.split(' '))
+                .map(OsString::from)
+                .collect();
+            let read = Cli::read(words.iter().cloned());
+            let whole = Cli::try_parse_from(&words);
+            assert_eq!(format!("{read:?}"), format!("{whole:?}"), "{line}");
+        }
     }
 
     #[test]

@@ -27,7 +27,6 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::{Cli, GlobalArgs, Task};
@@ -52,7 +51,7 @@ fn main() -> ExitCode {
     }
     // A shell asks what could be typed next, and is answered.
     completion::answer();
-    let (task, flags) = match Cli::try_parse() {
+    let (task, flags) = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli.into_task(),
         Err(error) => return refuse(error),
     };
