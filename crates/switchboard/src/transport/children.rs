@@ -92,9 +92,11 @@ enum Whose {
 
 impl Children {
     pub(crate) fn new(care: Care) -> Self {
+        let guardian = care.guardian.as_ref();
+        let spawner = guardian.map(|post| post.spawner.clone());
         Self {
             shared: Arc::new(Shared {
-                spawner: Spawner::default(),
+                spawner: spawner.unwrap_or_default(),
                 care,
                 family: Mutex::default(),
                 ledger: Mutex::default(),

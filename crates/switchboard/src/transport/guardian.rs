@@ -21,6 +21,8 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 pub use watch::keep_watch;
 
+use super::process;
+use super::spawner::Spawner;
 use super::tag::HostTag;
 use crate::sync::lock;
 
@@ -61,6 +63,7 @@ impl Guardian {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             stand: Mutex::new(Stand::Empty),
+            spawner: Spawner::default(),
         };
         Self {
             post: Arc::new(post),
@@ -71,9 +74,12 @@ impl Guardian {
     ///
     /// As long as this process has only one thread, its guardian is a copy of it (a fork) that lets
     /// go of everything and keeps watch, and no program has to be loaded: best called before a
-    /// runtime is made. Later the program is started, in the background.
+    /// runtime is made. Later the program is started, in the background. The thread that will start the
+    /// children is started as well.
     pub fn call_up(&self) {
-        if self.post.copy() {
+        let is_there = self.post.copy();
+        self.post.spawner.prepare(process::make_ready);
+        if is_there {
             return;
         }
         let post = Arc::clone(&self.post);
@@ -93,6 +99,8 @@ pub(crate) struct Post {
     program: PathBuf,
     args: Vec<OsString>,
     stand: Mutex<Stand>,
+    /// Starts those who are watched.
+    pub(super) spawner: Spawner,
 }
 
 #[derive(Debug)]

@@ -50,6 +50,15 @@ impl Spawner {
         }
     }
 
+    /// Starts the thread before there is anything to do, and does there what comes before the first
+    /// child.
+    pub(crate) fn prepare(&self, work: impl FnOnce() + Send + 'static) {
+        // Failing that, the first child is started without.
+        if let Ok(jobs) = self.thread() {
+            let _ = jobs.try_send(Box::new(work));
+        }
+    }
+
     fn thread(&self) -> io::Result<mpsc::Sender<Job>> {
         let mut jobs = lock(&self.jobs);
         if let Some(jobs) = jobs.as_ref() {
