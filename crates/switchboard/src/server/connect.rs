@@ -397,7 +397,8 @@ async fn agree(
             shake_hands(connection, opening, left, &site.deadlines).await?
         }
         Session::Streamable(streamable) => {
-            shake_hands(streamable, opening, left, &site.deadlines).await?
+            // What is remote takes more room than all else.
+            Box::pin(shake_hands(streamable, opening, left, &site.deadlines)).await?
         }
         Session::EventStream(stream) => shake_hands_on_stream(stream, left).await?,
         Session::Local(_) => return Ok(None),
@@ -464,6 +465,7 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
                 started.stderr,
                 site.context.limits.stderr_tail_bytes,
                 site.context.redactor.clone(),
+                site.context.floods.clone(),
                 &site.tasks,
                 stop.clone(),
             );
@@ -489,7 +491,7 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
             }
         },
         Endpoint::Remote(remote) => {
-            let session = open_remote(remote, way, site, stop.child_token()).await?;
+            let session = Box::pin(open_remote(remote, way, site, stop.child_token())).await?;
             return Ok(Live::without_child(session, deadlines, stop));
         }
         Endpoint::Withheld => return Err(ConnectError::Withheld),

@@ -211,8 +211,8 @@ impl Owner {
         self.publish(|state| state.phase = Phase::Starting);
         let began = Instant::now();
         let site = Arc::clone(&self.site);
-        let attempt = reach(&site);
-        tokio::pin!(attempt);
+        // Boxed, because most of the time there is none.
+        let mut attempt = Box::pin(reach(&site));
         let stop = self.site.stop.clone();
         let outcome = loop {
             tokio::select! {
