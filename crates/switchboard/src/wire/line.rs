@@ -10,7 +10,7 @@ use crate::budget::{Budget, Held};
 use crate::limits::LARGE;
 
 /// How much is asked of the stream at a time.
-const READ_AHEAD: usize = 64 * 1024;
+pub(crate) const READ_AHEAD: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(crate) enum Line {
@@ -70,6 +70,10 @@ impl Lines {
             Some(offset) => {
                 let line = self.buffer.split_to(self.searched + offset + 1).freeze();
                 self.searched = 0;
+                if line.len() > LARGE {
+                    // The memory of a long line goes with it.
+                    self.buffer = BytesMut::from(&*self.buffer);
+                }
                 Ok(Some(self.finish(line)))
             }
             None => {
@@ -152,6 +156,9 @@ impl Lines {
         }
         if let Some((overlong, _)) = &mut self.letting_go {
             overlong.feed(&self.buffer);
+            if self.buffer.len() > LARGE {
+                self.buffer = BytesMut::new();
+            }
             self.buffer.clear();
             self.searched = 0;
             if overlong.length > self.limit.saturating_mul(PATIENCE) {
@@ -221,6 +228,24 @@ mod tests {
         drop(other);
         let seen = all_of(&mut lines, &[one, two, b"\n"]);
         assert_eq!(seen, [Seen::Complete(large.clone().into())]);
+    }
+
+    #[test]
+    fn the_memory_of_a_long_line_goes_with_it() {
+        for limit in [LARGE / 2, 4 * LARGE] {
+            let mut lines = lines(limit);
+            let text = [vec![b'x'; 3 * LARGE], b"\nthe next one".to_vec()].concat();
+            for chunk in text.chunks(READ_AHEAD) {
+                lines.room().extend_from_slice(chunk);
+                while next(&mut lines).unwrap().is_some() {}
+            }
+            assert_eq!(lines.buffer, b"the next one".as_slice());
+            assert!(
+                lines.buffer.capacity() < LARGE,
+                "{}",
+                lines.buffer.capacity()
+            );
+        }
     }
 
     #[test]

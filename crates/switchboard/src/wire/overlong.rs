@@ -15,12 +15,23 @@ pub(super) struct Overlong {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    is_request: bool,
+    sort: Sort,
     /// The text of the last string or scalar on the first level, as far as it is of interest.
     token: Vec<u8>,
     /// The key whose value comes next.
     key: Vec<u8>,
     id: Option<u64>,
+}
+
+/// What sort of message it is, as far as that is known by now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sort {
+    #[default]
+    Unknown,
+    /// It has a method.
+    Request,
+    /// It has a result or an error.
+    Answer,
 }
 
 impl Overlong {
@@ -29,13 +40,14 @@ impl Overlong {
 
     /// The request that it answers, as far as that is known by now.
     pub(super) fn id(&self) -> Option<u64> {
-        self.id.filter(|_| !self.is_request)
+        self.id.filter(|_| self.sort != Sort::Request)
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         let mut rest = bytes;
-        loop {
+        // What it answers stands nearly always before what it answers with.
+        while !self.is_settled() {
             if self.in_string && !self.escaped && !self.is_of_interest() {
                 let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
                 rest = rest.get(end..).unwrap_or_default();
@@ -46,6 +58,11 @@ impl Overlong {
             self.step(*byte);
             rest = after;
         }
+    }
+
+    /// Whether nothing that is still to come can change what it answers.
+    fn is_settled(&self) -> bool {
+        self.sort == Sort::Answer && self.id.is_some()
     }
 
     fn step(&mut self, byte: u8) {
@@ -69,7 +86,13 @@ impl Overlong {
                 self.end_member();
                 self.depth = self.depth.saturating_sub(1);
             }
-            b':' if self.depth == 1 => self.key = std::mem::take(&mut self.token),
+            b':' if self.depth == 1 => {
+                self.key = std::mem::take(&mut self.token);
+                let is_outcome = matches!(self.key.as_slice(), b"\"result\"" | b"\"error\"");
+                if is_outcome && self.sort == Sort::Unknown {
+                    self.sort = Sort::Answer;
+                }
+            }
             b',' => self.end_member(),
             b' ' | b'\t' | b'\r' | b'\n' => {}
             _ => self.keep(byte),
@@ -97,7 +120,7 @@ impl Overlong {
                     self.id = Some(id);
                 }
             }
-            b"\"method\"" => self.is_request = true,
+            b"\"method\"" => self.sort = Sort::Request,
             _ => {}
         }
         self.key.clear();
