@@ -46,6 +46,7 @@ use crate::permission::{Policy, Rule};
 use crate::server::ServerHandle;
 use crate::server::state::Phase;
 use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
+use crate::session::pace::Floods;
 use crate::sync::lock;
 use crate::transport::children::Children;
 use crate::watch::Watches;
@@ -88,6 +89,7 @@ pub(crate) struct Shared {
     interaction: Arc<dyn Interaction>,
     limits: Arc<Limits>,
     budget: Budget,
+    floods: Floods,
     deadlines: Deadlines,
     events: EventSink,
     spill: Option<Arc<dyn Spill>>,

@@ -32,6 +32,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
+use self::pace::Floods;
 use crate::auth::login::LoginWanted;
 use crate::budget::Budget;
 use crate::event::EventSink;
@@ -219,6 +220,8 @@ pub(crate) struct SessionContext {
     pub(crate) limits: Arc<Limits>,
     /// Of the whole host.
     pub(crate) budget: Budget,
+    /// Of the whole host.
+    pub(crate) floods: Floods,
     /// Who we say we are.
     pub(crate) client: Implementation,
     pub(crate) interaction: Arc<dyn Interaction>,

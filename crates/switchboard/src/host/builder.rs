@@ -30,6 +30,7 @@ use crate::permission::{Policy, Rule};
 use crate::server::connect::Endpoint;
 use crate::server::memory::{ServerMemory, ShortMemory};
 use crate::server::spacing::Spacing;
+use crate::session::pace::Floods;
 use crate::sync::lock;
 use crate::telemetry::WireTap;
 use crate::transport::Dial;
@@ -342,6 +343,7 @@ impl HostBuilder {
             },
             permits: Semaphore::new(limits.calls_in_flight),
             budget: Budget::new(limits.memory_bytes),
+            floods: Floods::new(),
             watches: Watches::new(limits.watches, events.clone()),
             limits,
             deadlines: self.deadlines.within_reason(),

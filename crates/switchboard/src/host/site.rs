@@ -248,6 +248,7 @@ impl Plot {
             server: profile.name.clone(),
             limits: Arc::clone(&host.limits),
             budget: host.budget.clone(),
+            floods: host.floods.clone(),
             client: sites.client.clone(),
             interaction: Arc::clone(&host.interaction),
             turns: Arc::new(Turns::new(&host.limits)),

@@ -1,22 +1,32 @@
 //! How fast a server is listened to that talks without having been asked, or at length.
 //!
 //! A burst is taken at once. Whoever goes on is read slowly, so that the pipe holds it back: a
-//! flood costs the one who makes it, and not the other servers. Slowly means seldom: it is waking up
-//! that costs, on both sides of the pipe.
+//! flood costs the one who makes it, and not the other servers. Slowly means little at a time: what
+//! was taken is filled up again at once, and while a server writes a whole pipe full of lines, the
+//! other servers wait for its core.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::sync::lock;
+
 /// How much a server may say unasked, in bytes: at once, and each second for as long as it likes.
 const UNASKED_AT_ONCE: u32 = 1024 * 1024;
 const UNASKED_PER_SECOND: u32 = 1024 * 1024;
-/// Whoever has to wait may then go on for this part of a second.
-const STRIDE: f64 = 1.0 / 32.0;
+/// How much of a flood is read at a time: what comes in a millisecond, as finely as time is measured, but
+/// no less than a page, because for less a pipe does not wake its writer.
+const PIECES_A_SECOND: u32 = 1_000;
+const LEAST_PIECE: u32 = 4 * 1024;
+
+/// How much of all floods together is read each second, in bytes.
+const FLOODS_PER_SECOND: u32 = 4 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Pace {
     bytes_per_second: f64,
+    piece: f64,
     burst: f64,
     /// How many bytes may still come at once.
     left: f64,
@@ -27,6 +37,7 @@ impl Pace {
     pub(crate) fn new(bytes_per_second: u32, burst: u32) -> Self {
         Self {
             bytes_per_second: bytes_per_second.into(),
+            piece: (bytes_per_second / PIECES_A_SECOND).max(LEAST_PIECE).into(),
             burst: burst.into(),
             left: burst.into(),
             counted: Instant::now(),
@@ -38,19 +49,57 @@ impl Pace {
         Self::new(UNASKED_PER_SECOND, UNASKED_AT_ONCE)
     }
 
+    /// How much is read next, if this much could be: little of a flood.
+    pub(crate) fn piece(&mut self, most: usize) -> usize {
+        #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
+        if self.left >= most as f64 {
+            return most;
+        }
+        self.earn();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive, and not large"
+        )]
+        most.min(self.left.max(self.piece) as usize)
+    }
+
     /// Counts what came in, and says how long to wait before reading on.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Duration> {
         if bytes == 0 {
             return None;
         }
+        self.earn();
+        #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
+        let bytes = bytes as f64;
+        self.left -= bytes;
+        let overdrawn = -self.left / self.bytes_per_second;
+        (overdrawn > 0.0).then(|| Duration::from_secs_f64(overdrawn))
+    }
+
+    fn earn(&mut self) {
         let now = Instant::now();
         let earned = (now - self.counted).as_secs_f64() * self.bytes_per_second;
         self.counted = now;
-        #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
-        let bytes = bytes as f64;
-        self.left = (self.left + earned).min(self.burst) - bytes;
-        let overdrawn = -self.left / self.bytes_per_second;
-        (overdrawn > 0.0).then(|| Duration::from_secs_f64(overdrawn + STRIDE))
+        self.left = (self.left + earned).min(self.burst);
+    }
+}
+
+/// What the servers of a host that flood it share: one may go on at its own pace, and many have to wait
+/// for each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Floods(Arc<Mutex<Pace>>);
+
+impl Floods {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Pace::new(FLOODS_PER_SECOND, 0))))
+    }
+
+    /// Counts what came in at a server's own pace, and says how long to wait before reading on.
+    pub(crate) fn take(&self, own: &mut Pace, bytes: usize) -> Option<Duration> {
+        let pause = own.take(bytes)?;
+        let shared = lock(&self.0).take(bytes);
+        Some(shared.map_or(pause, |shared| shared.max(pause)))
     }
 }
 
@@ -60,15 +109,38 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_free_and_what_goes_on_waits() {
-        let stride = Duration::from_secs_f64(STRIDE);
-        let mut pace = Pace::new(3_200, 5_000);
-        assert_eq!(pace.take(5_000), None);
-        assert_eq!(pace.take(1_600), Some(Duration::from_millis(500) + stride));
-        tokio::time::advance(Duration::from_millis(500) + stride).await;
-        assert_eq!(pace.take(100), None, "what the stride is worth");
-        assert!(pace.take(100).is_some());
+        let mut pace = Pace::new(64 * 1024, 100_000);
+        assert_eq!(pace.piece(8_000), 8_000);
+        assert_eq!(pace.take(100_000), None);
+        assert_eq!(pace.piece(8_000), 4_096);
+        assert_eq!(pace.take(32 * 1024), Some(Duration::from_millis(500)));
+        assert_eq!(pace.take(32 * 1024), Some(Duration::from_secs(1)));
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(pace.take(5_000), None);
-        assert_eq!(pace.take(3_200), Some(Duration::from_secs(1) + stride));
+        assert_eq!(pace.piece(8_000), 8_000);
+        assert_eq!(pace.take(100_000), None);
+        assert_eq!(pace.take(64 * 1024), Some(Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_floods_alone_waits_for_nobody_and_many_wait_for_each_other() {
+        let floods = Floods::new();
+        let loud = || Pace::new(FLOODS_PER_SECOND, 1_000);
+        let (mut one, mut other, mut calm) = (loud(), loud(), loud());
+        let second = FLOODS_PER_SECOND as usize;
+        assert_eq!(floods.take(&mut one, 1_000), None);
+        assert_eq!(floods.take(&mut other, 1_000), None);
+        assert_eq!(floods.take(&mut one, second), Some(Duration::from_secs(1)));
+        assert_eq!(
+            floods.take(&mut other, second),
+            Some(Duration::from_secs(2))
+        );
+        assert_eq!(floods.take(&mut calm, 1_000), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fast_pace_has_larger_pieces() {
+        let mut pace = Pace::new(10_000_000, 1_000);
+        assert_eq!(pace.take(1_000), None);
+        assert_eq!(pace.piece(64 * 1024), 10_000);
     }
 }

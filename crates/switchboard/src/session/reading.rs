@@ -9,7 +9,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use tokio::io::AsyncReadExt;
 
 use super::connection::{Connection, Reader};
@@ -21,7 +21,7 @@ use crate::limits::LARGE;
 use crate::mcp::ProtocolVersion;
 use crate::sync::lock;
 use crate::telemetry::Direction;
-use crate::wire::line::{Line, Lines};
+use crate::wire::line::{Line, Lines, READ_AHEAD};
 use crate::wire::scan::place_in;
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Received};
 
@@ -54,11 +54,13 @@ impl Connection {
         let mut long_pace = Pace::new(LONG_PER_SECOND, LONG_AT_ONCE);
         let mut stopped = pin!(self.peer.stop.cancelled());
         let end = loop {
+            let most = long_pace.piece(unasked_pace.piece(READ_AHEAD));
+            let mut room = lines.room().limit(most);
             // Reading comes first because it is cheaper to ask for. A server that always has
             // something to say is no exception: the runtime makes it wait now and then.
             let read = tokio::select! {
                 biased;
-                read = reader.read_buf(lines.room()) => read,
+                read = reader.read_buf(&mut room) => read,
                 () = &mut stopped => break SessionEnd::Closed,
             };
             let count = match read {
@@ -75,7 +77,9 @@ impl Connection {
                 Err(end) => break end,
             };
             let long = if lines.is_long() { count } else { 0 };
-            let pause = unasked_pace.take(unasked).max(long_pace.take(long));
+            let floods = &self.peer.context.floods;
+            let pause = floods.take(&mut unasked_pace, unasked);
+            let pause = pause.max(long_pace.take(long));
             if let Some(pause) = pause {
                 self.peer
                     .stop

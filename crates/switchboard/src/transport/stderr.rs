@@ -11,17 +11,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::content::sanitize::sanitize;
-use crate::session::pace::Pace;
+use crate::session::pace::{Floods, Pace};
 use crate::sync::lock;
 use crate::telemetry::Redactor;
 
 /// How many lines an error message shows.
 const SHOWN_LINES: usize = 8;
-/// How much is read at a time. Where there is more it is all that a pipe holds, so that a child that
-/// floods is not woken for each small piece that was taken.
+/// How much is read at a time.
 const READ_BYTES: usize = 8 * 1024;
-const PIPE_BYTES: usize = 64 * 1024;
-/// How much is read at once, and for as long as the child likes, in bytes.
+/// How much is read at once, and each second for as long as the child likes, in bytes.
 const AT_ONCE: u32 = 4 * 1024 * 1024;
 const PER_SECOND: u32 = 4 * 1024 * 1024;
 
@@ -41,6 +39,7 @@ impl StderrTail {
         stream: impl AsyncRead + Send + Unpin + 'static,
         limit: usize,
         redactor: Redactor,
+        floods: Floods,
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Self {
@@ -52,27 +51,22 @@ impl StderrTail {
         };
         let task = tail.clone();
         tasks.spawn(async move {
-            stop.run_until_cancelled(task.drain(stream)).await;
+            stop.run_until_cancelled(task.drain(stream, floods)).await;
             task.drained.cancel();
         });
         tail
     }
 
-    async fn drain(&self, mut stream: impl AsyncRead + Unpin) {
+    async fn drain(&self, mut stream: impl AsyncRead + Unpin, floods: Floods) {
         let mut buffer = vec![0; READ_BYTES];
         let mut pace = Pace::new(PER_SECOND, AT_ONCE);
-        while let Ok(count) = stream.read(&mut buffer).await {
-            let Some(read) = buffer.get(..count).filter(|read| !read.is_empty()) else {
+        loop {
+            let piece = buffer.get_mut(..pace.piece(READ_BYTES)).unwrap_or_default();
+            let Ok(count @ 1..) = stream.read(piece).await else {
                 return;
             };
-            self.keep(read);
-            let is_full = count == buffer.len();
-            if is_full && count < PIPE_BYTES {
-                buffer = vec![0; PIPE_BYTES];
-            } else if count < READ_BYTES && buffer.len() > READ_BYTES {
-                buffer = vec![0; READ_BYTES];
-            }
-            if let Some(pause) = pace.take(count) {
+            self.keep(piece.get(..count).unwrap_or_default());
+            if let Some(pause) = floods.take(&mut pace, count) {
                 tokio::time::sleep(pause).await;
             }
         }
@@ -130,7 +124,8 @@ mod tests {
         let tasks = TaskTracker::new();
         let stop = CancellationToken::new();
         let stream = std::io::Cursor::new(said.into_bytes());
-        let tail = StderrTail::spawn(stream, 64 * 1024, Redactor::default(), &tasks, stop);
+        let (redactor, floods) = (Redactor::default(), Floods::new());
+        let tail = StderrTail::spawn(stream, 64 * 1024, redactor, floods, &tasks, stop);
         tail.drained().await;
         let shown = tail.last_lines();
         let lines: Vec<_> = shown.lines().collect();
