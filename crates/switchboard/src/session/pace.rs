@@ -77,6 +77,16 @@ impl Pace {
         (overdrawn > 0.0).then(|| Duration::from_secs_f64(overdrawn))
     }
 
+    /// How much is read at a time where nothing is left.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive, and not large"
+    )]
+    fn least(&self) -> usize {
+        self.piece as usize
+    }
+
     fn earn(&mut self) {
         let now = Instant::now();
         let earned = (now - self.counted).as_secs_f64() * self.bytes_per_second;
@@ -85,8 +95,9 @@ impl Pace {
     }
 }
 
-/// What the servers of a host that flood it share: one may go on at its own pace, and many have to wait
-/// for each other.
+/// What the servers of a host that flood it by their pipes share: one may go on at its own pace, and many
+/// have to wait for each other. Nobody waits for what another says at length: no more than a piece at a
+/// time is counted here.
 #[derive(Clone, Debug)]
 pub(crate) struct Floods(Arc<Mutex<Pace>>);
 
@@ -98,7 +109,7 @@ impl Floods {
     /// Counts what came in at a server's own pace, and says how long to wait before reading on.
     pub(crate) fn take(&self, own: &mut Pace, bytes: usize) -> Option<Duration> {
         let pause = own.take(bytes)?;
-        let shared = lock(&self.0).take(bytes);
+        let shared = lock(&self.0).take(bytes.min(own.least()));
         Some(shared.map_or(pause, |shared| shared.max(pause)))
     }
 }
@@ -126,15 +137,25 @@ mod tests {
         let floods = Floods::new();
         let loud = || Pace::new(FLOODS_PER_SECOND, 1_000);
         let (mut one, mut other, mut calm) = (loud(), loud(), loud());
-        let second = FLOODS_PER_SECOND as usize;
+        let piece = one.least();
+        let time = |pieces| Duration::from_secs_f64(pieces * 4_194.0 / 4_194_304.0);
+        assert_eq!(piece, 4_194);
         assert_eq!(floods.take(&mut one, 1_000), None);
         assert_eq!(floods.take(&mut other, 1_000), None);
-        assert_eq!(floods.take(&mut one, second), Some(Duration::from_secs(1)));
-        assert_eq!(
-            floods.take(&mut other, second),
-            Some(Duration::from_secs(2))
-        );
+        assert_eq!(floods.take(&mut one, piece), Some(time(1.0)));
+        assert_eq!(floods.take(&mut other, piece), Some(time(2.0)));
         assert_eq!(floods.take(&mut calm, 1_000), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_says_at_length_is_waited_for_by_nobody_else() {
+        let floods = Floods::new();
+        let (mut long, mut chatty) = (Pace::unasked(), Pace::unasked());
+        let line = 16 * 1024 * 1024;
+        assert_eq!(floods.take(&mut long, line), Some(Duration::from_secs(15)));
+        let burst = UNASKED_AT_ONCE as usize;
+        let pause = floods.take(&mut chatty, burst + 1).unwrap();
+        assert!(pause < Duration::from_millis(5), "{pause:?}");
     }
 
     #[tokio::test(start_paused = true)]
