@@ -214,14 +214,16 @@ impl Connection {
             Received::Batch(messages)
                 if self.peer.version() == Some(ProtocolVersion::V2025_03_26) =>
             {
+                let inside: usize = messages.iter().map(|message| message.len()).sum();
                 let messages = messages.into_iter();
                 let each =
                     messages.map(|message| self.receive(line.slice_ref(message), held, arrivals));
-                return each.sum();
+                return size - inside + each.sum::<usize>();
             }
             Received::Batch(_) | Received::Noise => {
+                let earlier = self.hand_over(arrivals);
                 self.note_noise(&line);
-                return size;
+                return earlier + size;
             }
             Received::Broken {
                 id: Some(id),
