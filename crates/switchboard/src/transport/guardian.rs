@@ -75,7 +75,8 @@ impl Guardian {
     /// As long as this process has only one thread, its guardian is a copy of it (a fork) that lets
     /// go of everything and keeps watch, and no program has to be loaded: best called before a
     /// runtime is made. Later the program is started, in the background. The thread that will start the
-    /// children is started as well.
+    /// children is started as well: what a program denies itself later, thread by thread (seccomp,
+    /// capabilities), it does not deny its servers.
     pub fn call_up(&self) {
         let is_there = self.post.copy();
         self.post.spawner.prepare(process::make_ready);

@@ -2,7 +2,7 @@
 //!
 //! The kernel ends a child when the *thread* that started it is gone, and the threads of a runtime
 //! come and go. So children are started on a thread of their own, which lives exactly as long as
-//! somebody holds a [`Spawner`] (the host, and every child that it started). It may also block: a
+//! somebody holds a [`Spawner`] (the host, its guardian, and every child that it started). It may also block: a
 //! program on a file system that hangs holds up other starts, and nothing else. For the same reason
 //! it is the thread that looks for processes left behind.
 
@@ -22,7 +22,8 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Hands work to the thread; the thread ends with the last clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spawner {
-    /// Made with the first child, so that a host without children has no such thread.
+    /// Made with the first child or by [`prepare`](Self::prepare), so that a host without children has no
+    /// such thread.
     jobs: Arc<Mutex<Option<mpsc::Sender<Job>>>>,
 }
 
