@@ -419,11 +419,13 @@ impl Policy {
         self.decide_on(&Asked::about(subject))
     }
 
-    /// Whether a tool of an MCP server may be called without further ado: most may, and then nobody
-    /// wants to know by which rule.
-    pub(crate) fn allows(&self, subject: &Subject<'_>) -> bool {
-        let rule = self.deciding(&Asked::about(subject));
-        rule.is_some_and(|rule| rule.action() == Action::Allow)
+    /// What stands in the way of calling a tool of an MCP server. Mostly nothing does, and then nobody
+    /// wants to know which rule allows it.
+    pub(crate) fn objection(&self, subject: &Subject<'_>) -> Option<Decision> {
+        match self.deciding(&Asked::about(subject)) {
+            Some(rule) if rule.action() == Action::Allow => None,
+            rule => Some(decision(rule)),
+        }
     }
 
     /// Decides on a local tool, one that no MCP server offers.
@@ -461,16 +463,21 @@ impl Policy {
     }
 
     fn decide_on(&self, subject: &Asked<'_>) -> Decision {
-        self.deciding(subject).map_or(
-            Decision {
-                action: Action::Ask,
-                reason: Reason::Default,
-            },
-            Rule::decision,
-        )
+        decision(self.deciding(subject))
     }
 
     fn deciding(&self, subject: &Asked<'_>) -> Option<&Rule> {
         self.all().find(|rule| rule.covers(subject))
     }
+}
+
+/// What the rule that decides says, or the lack of one.
+fn decision(rule: Option<&Rule>) -> Decision {
+    rule.map_or(
+        Decision {
+            action: Action::Ask,
+            reason: Reason::Default,
+        },
+        Rule::decision,
+    )
 }

@@ -299,20 +299,15 @@ async fn permit(
         trusts_annotations: server.profile().trusts_annotations,
         arguments: Some(arguments),
     };
-    let policy = host.policy();
-    if policy.allows(&subject) {
+    let Some(decision) = host.policy().objection(&subject) else {
         return Ok(());
-    }
-    let decision = policy.decide(&subject);
-    drop(policy);
+    };
     let denied = |denial| CallError::Denied {
         tool: tool.id.clone(),
         denial,
     };
-    match decision.action {
-        Action::Allow => return Ok(()),
-        Action::Deny => return Err(denied(Denial::Rule(decision))),
-        Action::Ask => {}
+    if decision.action == Action::Deny {
+        return Err(denied(Denial::Rule(decision)));
     }
     let given = watched.and_then(|consent| consent.given(&tool.definition));
     if let Some(outcome) = given {

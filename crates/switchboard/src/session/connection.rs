@@ -3,6 +3,7 @@
 //! Three tasks serve it: one reads (`reading.rs`), one writes, one keeps time (`timekeeper.rs`); callers
 //! wait for their own answers and decode them themselves.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use crate::wire::encode::{self, Interests, Round, Updates};
 
 /// How long answers may still come in after writing has failed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
 /// The two directions of a connection.
@@ -39,6 +41,7 @@ pub(crate) struct Streams {
 pub(crate) struct Connection {
     pub(super) peer: Peer,
     pub(super) outbox: Outbox,
+    pub(super) next_id: AtomicU64,
     pub(super) table: Mutex<Table>,
     /// Tells the task that keeps time that it has to look earlier than it meant to.
     pub(super) sooner: Notify,
@@ -72,6 +75,7 @@ impl Connection {
                 context.limits.outbox_bytes,
                 context.budget.clone(),
             ),
+            next_id: AtomicU64::new(1),
             table: Mutex::default(),
             sooner: Notify::new(),
             noise: Mutex::default(),
@@ -293,8 +297,9 @@ impl Connection {
     /// Ends the session: whatever still waits is lost, and how is said to each.
     pub(crate) fn close(&self, end: SessionEnd) {
         let waiting = lock(&self.table).end(end.clone());
+        let not_sent = self.outbox.withdraw_all();
         for (id, pending) in waiting {
-            let delivery = if self.outbox.withdraw(id) {
+            let delivery = if not_sent.contains(&id) {
                 Delivery::NotSent
             } else {
                 Delivery::Unknown

@@ -3,6 +3,8 @@
 //! Invariant: a request that is no longer waited for has left the table, and a server that may know
 //! of it has been told.
 
+use std::sync::atomic::Ordering;
+
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -127,6 +129,13 @@ impl Connection {
         ask: Ask,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> Result<Attempt<'_>, RequestError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let line = encode(id);
+        let size = line.len();
+        let limit = self.peer.context.limits.message_bytes;
+        if size > limit {
+            return Err(RequestError::TooLong { limit });
+        }
         let Ask {
             kind,
             patience,
@@ -136,15 +145,14 @@ impl Connection {
         let (reply, answer) = oneshot::channel();
         let end = wait.end(&self.peer.life);
         let pending = Pending::new(reply, progress, kind, wait);
-        let (id, alone, is_sooner) = {
+        let (alone, is_sooner) = {
             let mut table = lock(&self.table);
-            let id = table.next_id();
             let inserted = table.insert(id, pending);
             inserted.map_err(|end| RequestError::Lost {
                 delivery: Delivery::NotSent,
                 end,
             })?;
-            (id, table.is_quiet(), table.hasten(end))
+            (table.is_quiet(), table.hasten(end))
         };
         let mut open = OpenRequest {
             connection: self,
@@ -153,13 +161,6 @@ impl Connection {
         };
         if is_sooner {
             self.sooner.notify_one();
-        }
-        let line = encode(id);
-        let size = line.len();
-        let limit = self.peer.context.limits.message_bytes;
-        if size > limit {
-            open.was_not_sent();
-            return Err(RequestError::TooLong { limit });
         }
         let Err(refused) = self.submit(Some(id), line, alone) else {
             return Ok(Attempt::Sent(Sent { open, answer }));

@@ -93,12 +93,12 @@ impl Kind {
 #[derive(Default)]
 pub(super) struct Table {
     pending: HashMap<u64, Pending, BuildHasherDefault<Counted>>,
-    /// The last id that was given.
+    /// How many of them stay open as long as the session.
+    standing: usize,
+    /// The last id that was sent, or is about to be.
     last_id: u64,
     /// How many answers named no request in a way that we name them.
     misaddressed: u64,
-    /// How many of them stay open as long as the session.
-    standing: usize,
     /// When the timer goes off.
     alarm: Option<Instant>,
     ended: Option<SessionEnd>,
@@ -126,12 +126,6 @@ impl Hasher for Counted {
 }
 
 impl Table {
-    /// The id of the next request.
-    pub(super) fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
-
     /// Takes a request in, unless the session has ended.
     pub(super) fn insert(&mut self, id: u64, mut pending: Pending) -> Result<(), SessionEnd> {
         match &self.ended {
@@ -139,6 +133,7 @@ impl Table {
             None => {
                 self.standing += usize::from(pending.kind == Kind::Standing);
                 pending.misaddressed_before = self.misaddressed;
+                self.last_id = self.last_id.max(id);
                 self.pending.insert(id, pending);
                 Ok(())
             }

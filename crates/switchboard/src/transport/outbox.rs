@@ -8,6 +8,7 @@
 
 mod queue;
 
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -241,6 +242,13 @@ impl Outbox {
             self.freed.notify_waiters();
         }
         was_there
+    }
+
+    /// Takes all requests back that were not begun, and says which.
+    pub(crate) fn withdraw_all(&self) -> HashSet<u64> {
+        let waiting = std::mem::take(&mut lock(&self.state).queue);
+        self.freed.notify_waiters();
+        waiting.not_begun().collect()
     }
 
     /// Writes what is submitted, until writing fails or the outbox is closed.

@@ -46,7 +46,8 @@ impl Overlong {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         let mut rest = bytes;
-        // What it answers stands nearly always before what it answers with.
+        // What it answers stands nearly always before what it answers with. Whoever names two ids, or a
+        // method besides, is taken at the first word: it is no message that could be kept to.
         while !self.is_settled() {
             if self.in_string && !self.escaped && !self.is_of_interest() {
                 let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());

@@ -4,6 +4,7 @@
 //! All answers come on the stream, so requests wait in a [`Table`] as they do on a pipe; when the
 //! stream is over, so is the session. Invariant: nothing is posted to another origin.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ pub(crate) struct EventStream {
     endpoint: Url,
     tasks: TaskTracker,
     table: Mutex<Table>,
+    next_id: AtomicU64,
     words: Arc<Semaphore>,
     pub(super) pulse: Pulse,
 }
@@ -93,6 +95,7 @@ impl EventStream {
             endpoint,
             tasks: tasks.clone(),
             table: Mutex::default(),
+            next_id: AtomicU64::new(1),
             words: Arc::new(Semaphore::new(WORDS)),
             pulse: Pulse::new(health),
         });
@@ -172,7 +175,7 @@ impl EventStream {
         encode: impl FnOnce(u64) -> Vec<u8>,
     ) -> Result<Answer, RequestError> {
         let peer = &self.peer;
-        let id = lock(&self.table).next_id();
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = encode(id);
         let _held = peer.room_for(&line)?;
         let (reply, answer) = oneshot::channel();

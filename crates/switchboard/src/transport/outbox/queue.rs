@@ -10,10 +10,12 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use crate::budget::Held;
+use crate::budget::{FREE, Held};
 
 /// Lines up to this size, in bytes, are short.
 const SHORT: usize = 4 * 1024;
+// So short ones hold nothing of the budget.
+const _: () = assert!(SHORT <= FREE);
 /// How many lines, and how many bytes of short ones, an empty queue is kept for.
 const KEPT_LINES: usize = 64;
 const KEPT_TEXT: usize = 64 * 1024;
@@ -90,6 +92,10 @@ impl Queue {
             if queued.long.is_none() {
                 self.text.drain(begin..begin + queued.left);
             }
+        }
+        if self.is_empty() {
+            self.text.clear();
+            self.start = 0;
         }
         true
     }
