@@ -92,11 +92,9 @@ enum Whose {
 
 impl Children {
     pub(crate) fn new(care: Care) -> Self {
-        let guardian = care.guardian.as_ref();
-        let spawner = guardian.map(|post| post.spawner.clone());
         Self {
             shared: Arc::new(Shared {
-                spawner: spawner.unwrap_or_default(),
+                spawner: Spawner::default(),
                 care,
                 family: Mutex::default(),
                 ledger: Mutex::default(),

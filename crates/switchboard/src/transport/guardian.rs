@@ -21,8 +21,6 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 pub use watch::keep_watch;
 
-use super::process;
-use super::spawner::Spawner;
 use super::tag::HostTag;
 use crate::sync::lock;
 
@@ -63,7 +61,6 @@ impl Guardian {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             stand: Mutex::new(Stand::Empty),
-            spawner: Spawner::default(),
         };
         Self {
             post: Arc::new(post),
@@ -74,13 +71,9 @@ impl Guardian {
     ///
     /// As long as this process has only one thread, its guardian is a copy of it (a fork) that lets
     /// go of everything and keeps watch, and no program has to be loaded: best called before a
-    /// runtime is made. Later the program is started, in the background. The thread that will start the
-    /// children is started as well: what a program denies itself later, thread by thread (seccomp,
-    /// capabilities), it does not deny its servers.
+    /// runtime is made. Later the program is started, in the background.
     pub fn call_up(&self) {
-        let is_there = self.post.copy();
-        self.post.spawner.prepare(process::make_ready);
-        if is_there {
+        if self.post.copy() {
             return;
         }
         let post = Arc::clone(&self.post);
@@ -100,8 +93,6 @@ pub(crate) struct Post {
     program: PathBuf,
     args: Vec<OsString>,
     stand: Mutex<Stand>,
-    /// Starts those who are watched.
-    pub(super) spawner: Spawner,
 }
 
 #[derive(Debug)]

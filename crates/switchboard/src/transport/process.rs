@@ -170,11 +170,6 @@ impl Way {
     }
 }
 
-/// Finds out how children are started here, which takes one that has no program.
-pub(super) fn make_ready() {
-    Way::of_this_system();
-}
-
 /// Starts a child as the leader of a new group.
 pub(super) fn spawn(launch: &Launch) -> Result<Spawned, SpawnError> {
     spawn_by(Way::of_this_system(), launch)

@@ -2,7 +2,7 @@
 //!
 //! The kernel ends a child when the *thread* that started it is gone, and the threads of a runtime
 //! come and go. So children are started on a thread of their own, which lives exactly as long as
-//! somebody holds a [`Spawner`] (the host, its guardian, and every child that it started). It may also block: a
+//! somebody holds a [`Spawner`] (the host, and every child that it started). It may also block: a
 //! program on a file system that hangs holds up other starts, and nothing else. For the same reason
 //! it is the thread that looks for processes left behind.
 
@@ -22,8 +22,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Hands work to the thread; the thread ends with the last clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spawner {
-    /// Made with the first child or by [`prepare`](Self::prepare), so that a host without children has no
-    /// such thread.
+    /// Made with the first child, so that a host without children has no such thread.
     jobs: Arc<Mutex<Option<mpsc::Sender<Job>>>>,
 }
 
@@ -47,15 +46,6 @@ impl Spawner {
     /// Does `work` on the thread when its turn comes, unless there is no thread or too much waits.
     pub(crate) fn run_soon(&self, work: impl FnOnce() + Send + 'static) {
         if let Some(jobs) = lock(&self.jobs).as_ref() {
-            let _ = jobs.try_send(Box::new(work));
-        }
-    }
-
-    /// Starts the thread before there is anything to do, and does there what comes before the first
-    /// child.
-    pub(crate) fn prepare(&self, work: impl FnOnce() + Send + 'static) {
-        // Failing that, the first child is started without.
-        if let Ok(jobs) = self.thread() {
             let _ = jobs.try_send(Box::new(work));
         }
     }

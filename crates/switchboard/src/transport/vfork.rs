@@ -45,14 +45,9 @@ fn try_it() -> io::Result<bool> {
     let mut outcome = 0;
     // SAFETY: `try_out` is made for such a number.
     let (pid, mut child) = unsafe { beget(try_out, (&raw mut outcome).cast())? };
-    match child.wait_here() {
-        // Whoever takes leave of all orphans was quicker; by now the outcome is there all the same.
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {}
-        Err(error) => {
-            wait_by_number(pid);
-            return Err(error);
-        }
-        Ok(()) => {}
+    if let Err(error) = child.wait_here() {
+        wait_by_number(pid);
+        return Err(error);
     }
     Ok(outcome == TRIED)
 }
