@@ -221,16 +221,16 @@ impl Connection {
 
     /// Hands a line to the outbox.
     pub(super) fn send(&self, id: Option<u64>, line: Vec<u8>) -> Result<(), RequestError> {
-        let alone = lock(&self.table).is_quiet();
-        self.submit(id, line, alone)
+        let under_way = lock(&self.table).under_way();
+        self.submit(id, line, under_way)
     }
 
-    /// As [`send`](Self::send); `alone` says that nothing else is under way.
+    /// As [`send`](Self::send); `under_way` says how many requests are being waited for.
     pub(super) fn submit(
         &self,
         id: Option<u64>,
         line: Vec<u8>,
-        alone: bool,
+        under_way: usize,
     ) -> Result<(), RequestError> {
         if self.peer.context.tap.is_some() {
             // Whoever has to wait is seen when their turn has come.
@@ -241,7 +241,7 @@ impl Connection {
             self.peer.tap(Direction::Sent, &line);
         }
         self.outbox
-            .submit(id, line, alone)
+            .submit(id, line, under_way)
             .map_err(|refused| match refused {
                 Refused::Full { limit } => RequestError::Congested { limit },
                 Refused::NoRoom { limit } => RequestError::NoRoom { limit },

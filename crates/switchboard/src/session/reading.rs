@@ -31,7 +31,7 @@ const LONG_PER_SECOND: u32 = 32 * 1024 * 1024;
 /// After so many bytes that nobody asked for, others get their turn.
 const UNASKED_IN_A_ROW: usize = 4 * 1024;
 /// So many answers are handed over together at most: nobody waits long for the answers to others.
-const ANSWERS_AT_ONCE: usize = 32;
+const ANSWERS_AT_ONCE: usize = 8;
 
 /// An answer that was not handed over yet.
 struct Arrival {

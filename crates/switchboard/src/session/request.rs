@@ -145,14 +145,14 @@ impl Connection {
         let (reply, answer) = oneshot::channel();
         let end = wait.end(&self.peer.life);
         let pending = Pending::new(reply, progress, kind, wait);
-        let (alone, is_sooner) = {
+        let (under_way, is_sooner) = {
             let mut table = lock(&self.table);
             let inserted = table.insert(id, pending);
             inserted.map_err(|end| RequestError::Lost {
                 delivery: Delivery::NotSent,
                 end,
             })?;
-            (table.is_quiet(), table.hasten(end))
+            (table.under_way(), table.hasten(end))
         };
         let mut open = OpenRequest {
             connection: self,
@@ -162,7 +162,7 @@ impl Connection {
         if is_sooner {
             self.sooner.notify_one();
         }
-        let Err(refused) = self.submit(Some(id), line, alone) else {
+        let Err(refused) = self.submit(Some(id), line, under_way) else {
             return Ok(Attempt::Sent(Sent { open, answer }));
         };
         match (open.was_not_sent(), refused) {

@@ -140,9 +140,9 @@ impl Table {
         }
     }
 
-    /// Whether no more than one request is being waited for.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.pending.len() - self.standing <= 1
+    /// How many requests are being waited for.
+    pub(super) fn under_way(&self) -> usize {
+        self.pending.len() - self.standing
     }
 
     pub(super) fn take(&mut self, id: u64) -> Option<Pending> {

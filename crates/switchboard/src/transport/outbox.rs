@@ -1,8 +1,8 @@
 //! The lines that wait to be written to one server.
 //!
 //! A caller who is alone writes at once; when several are under way their lines are written
-//! together, a few at a time: the server works on the first while the next are made. That is done
-//! without the lock, for which the others would have to wait. A server that does not read stalls
+//! together, one half of them and then the other: the server works on one while the other is made.
+//! That is done without the lock, for which the others would have to wait. A server that does not read stalls
 //! nobody: its lines wait here, up to a bound.
 //! Invariant: it is known of every line whether a byte of it may have reached the server.
 
@@ -11,6 +11,7 @@ mod queue;
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::io;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -26,8 +27,9 @@ pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// How many bytes are written together at most.
 const BATCH_BYTES: usize = 256 * 1024;
-/// Whoever brings the line that makes it so many writes them all.
-const COMPANY: usize = 24;
+/// Half of the requests that are usually under way are a company, but no fewer and no more than so
+/// many. Whoever brings the line that completes it writes them all.
+const COMPANY: RangeInclusive<usize> = 16..=32;
 
 pub(crate) struct Outbox {
     state: Mutex<State>,
@@ -51,6 +53,8 @@ struct State {
     writer: Option<Writer>,
     /// It is a caller who writes.
     is_lent: bool,
+    /// How many requests were under way at most, less one for each time that lines were written since.
+    usual: usize,
     broken: Option<String>,
 }
 
@@ -82,6 +86,7 @@ impl Outbox {
             is_unflushed: false,
             writer: Some(writer),
             is_lent: false,
+            usual: 0,
             broken: None,
         };
         Self {
@@ -94,13 +99,13 @@ impl Outbox {
         }
     }
 
-    /// Takes a line. `alone` says that nothing else is under way, so that waiting for company
-    /// would only cost time.
+    /// Takes a line. `under_way` says how many requests the server has to answer, this one included:
+    /// for one that is alone, waiting for company would only cost time.
     pub(crate) fn submit(
         &self,
         id: Option<u64>,
         line: Vec<u8>,
-        alone: bool,
+        under_way: usize,
     ) -> Result<(), Refused> {
         let mut state = lock(&self.state);
         if let Some(error) = &state.broken {
@@ -109,13 +114,14 @@ impl Outbox {
         if !state.has_room(line.len(), self.limit) {
             return Err(Refused::Full { limit: self.limit });
         }
-        if alone && state.queue.is_empty() && state.writer.is_some() {
+        if under_way <= 1 && state.queue.is_empty() && state.writer.is_some() {
             return self.write_at_once(&mut state, id, line);
         }
+        state.usual = state.usual.max(under_way);
         let is_first = state.queue.is_empty();
         self.queue(&mut state, id, line)?;
         let is_light = !state.queue.is_begun() && state.queue.bytes() <= FREE;
-        if state.queue.len() >= COMPANY && is_light && state.writer.is_some() {
+        if state.queue.len() >= state.company() && is_light && state.writer.is_some() {
             self.write_queue(state);
         } else if is_first {
             // The others are written with it.
@@ -255,8 +261,7 @@ impl Outbox {
     pub(crate) async fn run(&self) -> Option<Broken> {
         loop {
             self.wake.notified().await;
-            // Whoever else is about to submit in this round joins the batch.
-            tokio::task::yield_now().await;
+            self.gather().await;
             loop {
                 match self.next_batch() {
                     Next::Write(mut writer, mut lines) => {
@@ -272,6 +277,19 @@ impl Outbox {
                     Next::Closed => return None,
                 }
             }
+        }
+    }
+
+    /// Lets those who are about to submit join the lines that wait, as long as there are some.
+    async fn gather(&self) {
+        let mut before = lock(&self.state).queue.len();
+        loop {
+            tokio::task::yield_now().await;
+            let now = lock(&self.state).queue.len();
+            if now <= before || now >= *COMPANY.end() {
+                return;
+            }
+            before = now;
         }
     }
 
@@ -347,7 +365,14 @@ impl State {
         !self.queue.is_empty() || self.is_unflushed
     }
 
+    fn company(&self) -> usize {
+        self.usual
+            .div_ceil(2)
+            .clamp(*COMPANY.start(), *COMPANY.end())
+    }
+
     fn take_queue(&mut self) -> Queue {
+        self.usual = self.usual.saturating_sub(1);
         std::mem::replace(&mut self.queue, std::mem::take(&mut self.spare))
     }
 

@@ -1,4 +1,5 @@
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,9 +15,15 @@ fn line(number: u64) -> Vec<u8> {
     format!("line {number}\n").into_bytes()
 }
 
-fn submit_in_company(outbox: &Outbox, numbers: std::ops::Range<u64>) {
+/// Submits lines, with so many under way that all of `ENOUGH` are a company.
+fn submit_in_company(outbox: &Outbox, numbers: Range<u64>) {
+    submit_with(outbox, 2 * *COMPANY.end(), numbers);
+}
+
+fn submit_with(outbox: &Outbox, under_way: usize, numbers: Range<u64>) {
     for number in numbers {
-        outbox.submit(Some(number), line(number), false).unwrap();
+        let id = Some(number);
+        outbox.submit(id, line(number), under_way).unwrap();
     }
 }
 
@@ -27,12 +34,12 @@ async fn read_some(reader: &mut DuplexStream) -> String {
     String::from_utf8(read[..count].to_vec()).unwrap()
 }
 
-fn lines(numbers: std::ops::Range<u64>) -> String {
+fn lines(numbers: Range<u64>) -> String {
     let lines: Vec<_> = numbers.map(line).collect();
     String::from_utf8(lines.concat()).unwrap()
 }
 
-const ENOUGH: u64 = COMPANY as u64;
+const ENOUGH: u64 = *COMPANY.end() as u64;
 
 #[tokio::test]
 async fn whoever_completes_the_company_writes_for_all() {
@@ -41,6 +48,17 @@ async fn whoever_completes_the_company_writes_for_all() {
     submit_in_company(&outbox, 0..ENOUGH);
     // Nobody runs the writing task.
     assert_eq!(read_some(&mut reader).await, lines(0..ENOUGH));
+}
+
+#[tokio::test]
+async fn half_of_those_under_way_are_a_company() {
+    let (writer, mut reader) = duplex(64 * 1024);
+    let outbox = outbox(writer);
+    submit_with(&outbox, 40, 0..20);
+    assert_eq!(read_some(&mut reader).await, lines(0..20));
+    // That fewer wait for an answer just then changes little.
+    submit_with(&outbox, 20, 0..20);
+    assert_eq!(read_some(&mut reader).await, lines(0..20));
 }
 
 #[tokio::test]
@@ -96,6 +114,6 @@ async fn when_the_company_meets_a_broken_pipe_none_of_it_was_sent() {
     submit_in_company(&outbox, 0..ENOUGH);
     let broken = outbox.run().await.unwrap();
     assert_eq!(broken.not_sent, (0..ENOUGH).collect::<Vec<_>>());
-    let refused = outbox.submit(Some(ENOUGH), line(ENOUGH), false);
+    let refused = outbox.submit(Some(ENOUGH), line(ENOUGH), 2);
     assert_eq!(refused, Err(Refused::Broken(broken.error)));
 }
