@@ -21,8 +21,10 @@ use crate::sync::lock;
 use naming::{NameClash, Spelled};
 
 /// A tool as the catalog offers it.
+// Every call counts a reference to it: the count has a line of the cache for itself.
 #[derive(Debug)]
 #[non_exhaustive]
+#[repr(align(64))]
 pub struct CatalogTool {
     /// Which tool of which server.
     pub id: ToolId,

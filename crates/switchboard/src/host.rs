@@ -47,7 +47,7 @@ use crate::server::ServerHandle;
 use crate::server::state::Phase;
 use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
 use crate::session::pace::Floods;
-use crate::sync::lock;
+use crate::sync::{Apart, lock};
 use crate::transport::children::Children;
 use crate::watch::Watches;
 use plan::Filed;
@@ -94,7 +94,7 @@ pub(crate) struct Shared {
     events: EventSink,
     spill: Option<Arc<dyn Spill>>,
     /// Calls under way in the whole host.
-    permits: Semaphore,
+    permits: Apart<Semaphore>,
     next_call: AtomicU64,
     sites: Sites,
     /// Held while a set of servers is being changed.

@@ -27,6 +27,7 @@ use crate::catalog::{Catalog, Publisher, Stand};
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::session::Session;
+use crate::sync::Apart;
 use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
 use connect::Site;
@@ -79,6 +80,7 @@ pub(crate) struct Beginning {
 
 /// Talks to the task that owns a server.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct ServerHandle {
     profile: Profile,
     /// The entry as it is written now.
@@ -86,9 +88,9 @@ pub(crate) struct ServerHandle {
     orders: mpsc::Sender<Control>,
     state: watch::Receiver<State>,
     /// Calls under way.
-    permits: Semaphore,
+    permits: Apart<Semaphore>,
     /// The calls that do not count in the whole host.
-    reserve: Semaphore,
+    reserve: Apart<Semaphore>,
     /// Of the last listing.
     shelf_life: Arc<ShelfLife>,
     offerings: Offerings,
@@ -129,14 +131,14 @@ impl ServerHandle {
             renewed: None,
         };
         tasks.spawn(owner.run());
-        let permits = Semaphore::new(profile.max_calls.unwrap_or(default_calls));
+        let max_calls = profile.max_calls.unwrap_or(default_calls);
         Self {
             described: ArcSwap::from_pointee(profile.described.clone()),
             profile,
             orders,
             state,
-            permits,
-            reserve: Semaphore::new(RESERVE),
+            permits: Apart(Semaphore::new(max_calls)),
+            reserve: Apart(Semaphore::new(RESERVE)),
             shelf_life,
             offerings: Offerings::default(),
             stop,

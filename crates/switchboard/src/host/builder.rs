@@ -31,7 +31,7 @@ use crate::server::connect::Endpoint;
 use crate::server::memory::{ServerMemory, ShortMemory};
 use crate::server::spacing::Spacing;
 use crate::session::pace::Floods;
-use crate::sync::lock;
+use crate::sync::{Apart, lock};
 use crate::telemetry::WireTap;
 use crate::transport::Dial;
 use crate::transport::children::{Care, Children};
@@ -341,7 +341,7 @@ impl HostBuilder {
                 Profile::Local => Arc::new(WithFolders::new(&self.folders, self.interaction)),
                 Profile::Server => Arc::new(Nobody),
             },
-            permits: Semaphore::new(limits.calls_in_flight),
+            permits: Apart(Semaphore::new(limits.calls_in_flight)),
             budget: Budget::new(limits.memory_bytes),
             floods: Floods::new(),
             watches: Watches::new(limits.watches, events.clone()),

@@ -21,7 +21,7 @@ use super::table::{Kind, Reply, Table};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
-use crate::sync::lock;
+use crate::sync::{Apart, lock};
 use crate::telemetry::Direction;
 use crate::transport::outbox::{Outbox, Refused, Writer};
 use crate::wire::Answer;
@@ -38,11 +38,12 @@ pub(crate) struct Streams {
     pub(crate) writer: Writer,
 }
 
+#[repr(align(64))]
 pub(crate) struct Connection {
     pub(super) peer: Peer,
-    pub(super) outbox: Outbox,
-    pub(super) next_id: AtomicU64,
-    pub(super) table: Mutex<Table>,
+    pub(super) outbox: Apart<Outbox>,
+    pub(super) next_id: Apart<AtomicU64>,
+    pub(super) table: Apart<Mutex<Table>>,
     /// Tells the task that keeps time that it has to look earlier than it meant to.
     pub(super) sooner: Notify,
     /// The last line that was no message: what a server printed where it should have spoken.
@@ -70,13 +71,13 @@ impl Connection {
         gone: CancellationToken,
     ) -> Arc<Self> {
         let connection = Arc::new(Self {
-            outbox: Outbox::new(
+            outbox: Apart(Outbox::new(
                 streams.writer,
                 context.limits.outbox_bytes,
                 context.budget.clone(),
-            ),
-            next_id: AtomicU64::new(1),
-            table: Mutex::default(),
+            )),
+            next_id: Apart(AtomicU64::new(1)),
+            table: Apart::default(),
             sooner: Notify::new(),
             noise: Mutex::default(),
             garbled: CancellationToken::new(),
