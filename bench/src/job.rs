@@ -147,11 +147,7 @@ pub trait Caller: Clone + Send + Sync + 'static {
 }
 
 /// Keeps `in_flight` tasks calling, one call after the other each, as agents do.
-async fn call_from_tasks(
-    in_flight: usize,
-    calls: usize,
-    caller: &impl Caller,
-) -> Vec<Duration> {
+async fn call_from_tasks(in_flight: usize, calls: usize, caller: &impl Caller) -> Vec<Duration> {
     let each = calls / in_flight;
     let tasks: Vec<_> = (0..in_flight)
         .map(|_| {
