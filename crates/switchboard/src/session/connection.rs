@@ -3,7 +3,6 @@
 //! Three tasks serve it: one reads (`reading.rs`), one writes, one keeps time (`timekeeper.rs`); callers
 //! wait for their own answers and decode them themselves.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use super::life::Patience;
 use super::peer::{Peer, Voice};
 use super::request::Ask;
 use super::subscriptions::ListenEnd;
-use super::table::{Kind, Reply, Table};
+use super::table::{Kind, Reply, Requests};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
@@ -42,8 +41,7 @@ pub(crate) struct Streams {
 pub(crate) struct Connection {
     pub(super) peer: Peer,
     pub(super) outbox: Apart<Outbox>,
-    pub(super) next_id: Apart<AtomicU64>,
-    pub(super) table: Apart<Mutex<Table>>,
+    pub(super) requests: Apart<Requests>,
     /// Tells the task that keeps time that it has to look earlier than it meant to.
     pub(super) sooner: Notify,
     /// The last line that was no message: what a server printed where it should have spoken.
@@ -76,8 +74,7 @@ impl Connection {
                 context.limits.outbox_bytes,
                 context.budget.clone(),
             )),
-            next_id: Apart(AtomicU64::new(1)),
-            table: Apart::default(),
+            requests: Apart::default(),
             sooner: Notify::new(),
             noise: Mutex::default(),
             garbled: CancellationToken::new(),
@@ -222,7 +219,7 @@ impl Connection {
 
     /// Hands a line to the outbox.
     pub(super) fn send(&self, id: Option<u64>, line: Vec<u8>) -> Result<(), RequestError> {
-        let under_way = lock(&self.table).under_way();
+        let under_way = lock(&self.requests.table).under_way();
         self.submit(id, line, under_way)
     }
 
@@ -263,7 +260,7 @@ impl Connection {
         let Some(broken) = broken else { return };
         let end = SessionEnd::Io(broken.error);
         for id in broken.not_sent {
-            let pending = lock(&self.table).take(id);
+            let pending = lock(&self.requests.table).take(id);
             if let Some(pending) = pending {
                 let delivery = Delivery::NotSent;
                 let _ = pending.reply.send(Reply::Lost {
@@ -297,7 +294,7 @@ impl Connection {
 
     /// Ends the session: whatever still waits is lost, and how is said to each.
     pub(crate) fn close(&self, end: SessionEnd) {
-        let waiting = lock(&self.table).end(end.clone());
+        let waiting = lock(&self.requests.table).end(end.clone());
         let not_sent = self.outbox.withdraw_all();
         for (id, pending) in waiting {
             let delivery = if not_sent.contains(&id) {

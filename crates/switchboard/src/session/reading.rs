@@ -202,7 +202,7 @@ impl Connection {
                 let earlier = self.hand_over(arrivals);
                 self.peer
                     .notified(&method, params.unwrap_or_default(), |id, note| {
-                        lock(&self.table).progress(id, note);
+                        lock(&self.requests.table).progress(id, note);
                     });
                 return earlier + size;
             }
@@ -269,7 +269,7 @@ impl Connection {
         if arrivals.is_empty() {
             return 0;
         }
-        let mut table = lock(&self.table);
+        let mut table = lock(&self.requests.table);
         for arrival in &mut *arrivals {
             arrival.answers = table.take_answered(arrival.id, &arrival.reply);
         }

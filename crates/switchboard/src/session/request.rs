@@ -3,8 +3,6 @@
 //! Invariant: a request that is no longer waited for has left the table, and a server that may know
 //! of it has been told.
 
-use std::sync::atomic::Ordering;
-
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -44,7 +42,7 @@ impl OpenRequest<'_> {
     /// The outbox did not take it: the server never hears of it.
     fn was_not_sent(&mut self) -> Option<Pending> {
         self.is_open = false;
-        lock(&self.connection.table).take(self.id)
+        lock(&self.connection.requests.table).take(self.id)
     }
 }
 
@@ -60,7 +58,7 @@ impl Connection {
     /// Takes a request out of the table, tells the server if it may know of it, and says what is
     /// known.
     pub(super) fn give_up(&self, id: u64, reason: &str) -> (Option<Pending>, Delivery) {
-        let pending = lock(&self.table).take(id);
+        let pending = lock(&self.requests.table).take(id);
         if self.outbox.withdraw(id) {
             return (pending, Delivery::NotSent);
         }
@@ -129,7 +127,7 @@ impl Connection {
         ask: Ask,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> Result<Attempt<'_>, RequestError> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let id = self.requests.next_id();
         let line = encode(id);
         let size = line.len();
         let limit = self.peer.context.limits.message_bytes;
@@ -146,7 +144,7 @@ impl Connection {
         let end = wait.end(&self.peer.life);
         let pending = Pending::new(reply, progress, kind, wait);
         let (under_way, is_sooner) = {
-            let mut table = lock(&self.table);
+            let mut table = lock(&self.requests.table);
             let inserted = table.insert(id, pending);
             inserted.map_err(|end| RequestError::Lost {
                 delivery: Delivery::NotSent,

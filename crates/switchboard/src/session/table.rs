@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -87,6 +89,20 @@ impl Kind {
         } else {
             Self::Ordinary
         }
+    }
+}
+
+/// The requests of a connection.
+#[derive(Default)]
+pub(super) struct Requests {
+    last_id: AtomicU64,
+    pub(super) table: Mutex<Table>,
+}
+
+impl Requests {
+    /// An id that none had before.
+    pub(super) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 

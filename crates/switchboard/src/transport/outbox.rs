@@ -261,7 +261,9 @@ impl Outbox {
     pub(crate) async fn run(&self) -> Option<Broken> {
         loop {
             self.wake.notified().await;
-            self.gather().await;
+            if !self.gather().await {
+                continue;
+            }
             loop {
                 match self.next_batch() {
                     Next::Write(mut writer, mut lines) => {
@@ -280,17 +282,23 @@ impl Outbox {
         }
     }
 
-    /// Lets those who are about to submit join the lines that wait, as long as there are some.
-    async fn gather(&self) {
+    /// Lets those who are about to submit join the lines that wait. False: somebody else has written
+    /// them, and of what came since then one is told by itself.
+    async fn gather(&self) -> bool {
         let mut before = lock(&self.state).queue.len();
-        loop {
+        for turn in 1.. {
             tokio::task::yield_now().await;
-            let now = lock(&self.state).queue.len();
-            if now <= before || now >= *COMPANY.end() {
-                return;
+            let state = lock(&self.state);
+            let now = state.queue.len();
+            if now < before {
+                return false;
+            }
+            if (now == before && turn >= state.patience()) || now >= *COMPANY.end() {
+                break;
             }
             before = now;
         }
+        true
     }
 
     /// Drops the writer, so that the server sees the end of its input.
@@ -369,6 +377,15 @@ impl State {
         self.usual
             .div_ceil(2)
             .clamp(*COMPANY.start(), *COMPANY.end())
+    }
+
+    /// How many turns a company is waited for although nobody joins: as many as it has members, where
+    /// two of them are usually under way.
+    fn patience(&self) -> usize {
+        if self.usual < 2 * *COMPANY.start() {
+            return 0;
+        }
+        self.company()
     }
 
     fn take_queue(&mut self) -> Queue {
