@@ -52,6 +52,9 @@ pub fn cut<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Cut 
                 Ok(Some(Line::Complete(line, _))) => {
                     cut.lines.push(CutLine::Complete(line.to_vec()))
                 }
+                Ok(Some(Line::Long(line, _))) => {
+                    cut.lines.push(CutLine::Complete(line.join().to_vec()))
+                }
                 Ok(Some(Line::LetGo { id, .. })) => cut.lines.push(CutLine::TooLong(id)),
                 Ok(None) => break,
                 Err(Endless) => {
@@ -60,9 +63,8 @@ pub fn cut<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Cut 
                 }
             }
         }
-        let room = reader.room();
-        cut.most_held = cut.most_held.max(room.len());
-        cut.most_room = cut.most_room.max(room.capacity());
+        cut.most_held = cut.most_held.max(reader.size());
+        cut.most_room = cut.most_room.max(reader.room().capacity());
     }
     cut
 }

@@ -20,8 +20,10 @@ const UNASKED_PER_SECOND: u32 = 1024 * 1024;
 const PIECES_A_SECOND: u32 = 1_000;
 const LEAST_PIECE: u32 = 4 * 1024;
 
-/// How much of all floods together is read each second, in bytes.
-const FLOODS_PER_SECOND: u32 = 4 * 1024 * 1024;
+/// How much is read each second of those who flood, in bytes, where they are several.
+const FLOODS_PER_SECOND: u32 = 1024 * 1024;
+/// For so long one who flooded counts among them.
+const REMEMBERED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -31,6 +33,8 @@ pub(crate) struct Pace {
     /// How many bytes may still come at once.
     left: f64,
     counted: Instant,
+    /// In which time it was last counted among those who flood.
+    flooded: u64,
 }
 
 impl Pace {
@@ -41,6 +45,7 @@ impl Pace {
             burst: burst.into(),
             left: burst.into(),
             counted: Instant::now(),
+            flooded: 0,
         }
     }
 
@@ -77,6 +82,11 @@ impl Pace {
         (overdrawn > 0.0).then(|| Duration::from_secs_f64(overdrawn))
     }
 
+    /// Nothing is earned in this time.
+    fn wait(&mut self, pause: Duration) {
+        self.left = -pause.as_secs_f64() * self.bytes_per_second;
+    }
+
     /// How much is read at a time where nothing is left.
     #[expect(
         clippy::cast_possible_truncation,
@@ -95,22 +105,65 @@ impl Pace {
     }
 }
 
-/// What the servers of a host that flood it by their pipes share: one may go on at its own pace, and many
-/// have to wait for each other. Nobody waits for what another says at length: no more than a piece at a
-/// time is counted here.
+/// What the servers of a host that flood it by their pipes share: one may go on at its own pace, and
+/// several get less together than one alone, because whatever is taken of them they write again, on the
+/// cores of everybody else. Nobody waits for what another says at length: no more than a piece at a time
+/// is counted here.
 #[derive(Clone, Debug)]
-pub(crate) struct Floods(Arc<Mutex<Pace>>);
+pub(crate) struct Floods(Arc<Mutex<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    pace: Pace,
+    /// Which time it is, and when it began.
+    time: u64,
+    began: Instant,
+    /// How many flood in this time, and how many did in the last.
+    now: usize,
+    before: usize,
+}
 
 impl Floods {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Pace::new(FLOODS_PER_SECOND, 0))))
+        Self(Arc::new(Mutex::new(Shared {
+            pace: Pace::new(FLOODS_PER_SECOND, 0),
+            time: 1,
+            began: Instant::now(),
+            now: 0,
+            before: 0,
+        })))
     }
 
     /// Counts what came in at a server's own pace, and says how long to wait before reading on.
     pub(crate) fn take(&self, own: &mut Pace, bytes: usize) -> Option<Duration> {
         let pause = own.take(bytes)?;
-        let shared = lock(&self.0).take(bytes.min(own.least()));
-        Some(shared.map_or(pause, |shared| shared.max(pause)))
+        let mut shared = lock(&self.0);
+        shared.count(own);
+        let is_alone = shared.now.max(shared.before) <= 1;
+        if is_alone {
+            return Some(pause);
+        }
+        let of_all = shared.pace.take(bytes.min(own.least()));
+        let pause = of_all.map_or(pause, |of_all| of_all.max(pause));
+        own.wait(pause);
+        Some(pause)
+    }
+}
+
+impl Shared {
+    fn count(&mut self, own: &mut Pace) {
+        let passed = self.began.elapsed();
+        if passed >= REMEMBERED {
+            let is_next = passed < 2 * REMEMBERED;
+            self.before = if is_next { self.now } else { 0 };
+            self.now = 0;
+            self.time += 1;
+            self.began = Instant::now();
+        }
+        if own.flooded != self.time {
+            own.flooded = self.time;
+            self.now += 1;
+        }
     }
 }
 
@@ -135,16 +188,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_floods_alone_waits_for_nobody_and_many_wait_for_each_other() {
         let floods = Floods::new();
-        let loud = || Pace::new(FLOODS_PER_SECOND, 1_000);
+        let loud = || Pace::new(4 * FLOODS_PER_SECOND, 1_000);
         let (mut one, mut other, mut calm) = (loud(), loud(), loud());
         let piece = one.least();
-        let time = |pieces| Duration::from_secs_f64(pieces * 4_194.0 / 4_194_304.0);
+        let time =
+            |pieces| Duration::from_secs_f64(pieces * 4_194.0 / f64::from(FLOODS_PER_SECOND));
         assert_eq!(piece, 4_194);
         assert_eq!(floods.take(&mut one, 1_000), None);
         assert_eq!(floods.take(&mut other, 1_000), None);
-        assert_eq!(floods.take(&mut one, piece), Some(time(1.0)));
-        assert_eq!(floods.take(&mut other, piece), Some(time(2.0)));
+        assert_eq!(floods.take(&mut one, piece), Some(time(0.25)));
+        assert_eq!(floods.take(&mut other, piece), Some(time(1.0)));
+        assert_eq!(floods.take(&mut one, piece), Some(time(2.0)));
         assert_eq!(floods.take(&mut calm, 1_000), None);
+        tokio::time::advance(2 * REMEMBERED).await;
+        assert_eq!(floods.take(&mut one, 1_000), None);
+        assert_eq!(floods.take(&mut one, piece), Some(time(0.25)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,7 +17,6 @@ use super::pace::Pace;
 use super::table::{Pending, Reply};
 use super::{SessionEnd, aside, peer};
 use crate::budget::Held;
-use crate::limits::LARGE;
 use crate::mcp::ProtocolVersion;
 use crate::sync::lock;
 use crate::telemetry::Direction;
@@ -133,11 +132,14 @@ impl Connection {
                 lines.next()
             };
             let more = match next {
-                Ok(Some(Line::Complete(line, held))) if line.len() > LARGE => {
-                    self.peer.tap(Direction::Received, &line);
+                Ok(Some(Line::Long(line, held))) => {
                     let earlier = self.hand_over(arrivals);
                     let this = Arc::clone(self);
-                    let receive = move || this.receive_alone(line, held);
+                    let receive = move || {
+                        let line = line.join();
+                        this.peer.tap(Direction::Received, &line);
+                        this.receive_alone(line, held)
+                    };
                     earlier + Box::pin(aside(receive)).await.unwrap_or(0)
                 }
                 Ok(Some(Line::Complete(line, held))) => {

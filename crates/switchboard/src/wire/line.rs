@@ -1,7 +1,8 @@
 //! Lines out of a stream of bytes, each of bounded length.
 //!
-//! It does no reading itself: bytes are put in, lines are taken out. A line that is too long is
-//! let go as it comes in, and all that is kept of it is the id of the request it answers.
+//! It does no reading itself: bytes are put in, lines are taken out. A long line is kept in pieces, which
+//! whoever wants it joins where that holds up nobody. A line that is too long is let go as it comes in,
+//! and all that is kept of it is the id of the request it answers.
 
 use bytes::{Bytes, BytesMut};
 
@@ -16,6 +17,8 @@ pub(crate) const READ_AHEAD: usize = 64 * 1024;
 pub(crate) enum Line {
     /// A line, and its share of the budget.
     Complete(Bytes, Option<Held>),
+    /// The same, of a long one.
+    Long(Pieces, Option<Held>),
     /// A line that was let go; `id` is the request that it answers, where it says so.
     LetGo { id: Option<u64>, why: LetGo },
 }
@@ -33,8 +36,39 @@ pub(crate) enum LetGo {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Endless;
 
+/// A long line, or the beginning of one.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    pieces: Vec<BytesMut>,
+    length: usize,
+}
+
+impl Pieces {
+    fn push(&mut self, piece: BytesMut) {
+        self.length += piece.len();
+        self.pieces.push(piece);
+    }
+
+    fn feed(self, overlong: &mut Overlong) {
+        for piece in self.pieces {
+            overlong.feed(&piece);
+        }
+    }
+
+    /// Makes one of them. The memory of each is given back as soon as it is copied.
+    pub(crate) fn join(self) -> Bytes {
+        let mut whole = Vec::with_capacity(self.length);
+        for piece in self.pieces {
+            whole.extend_from_slice(&piece);
+        }
+        whole.into()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Lines {
+    /// The line that is coming in, as far as it does not fit into the buffer.
+    before: Pieces,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no line end.
     searched: usize,
@@ -48,6 +82,7 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new(limit: usize, budget: &Budget) -> Self {
         Self {
+            before: Pieces::default(),
             buffer: BytesMut::new(),
             searched: 0,
             limit,
@@ -68,9 +103,9 @@ impl Lines {
         let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
         match memchr::memchr(b'\n', unsearched) {
             Some(offset) => {
-                let line = self.buffer.split_to(self.searched + offset + 1).freeze();
+                let line = self.buffer.split_to(self.searched + offset + 1);
                 self.searched = 0;
-                if line.len() > LARGE {
+                if self.before.length + line.len() > LARGE {
                     // The memory of a long line goes with it.
                     self.buffer = BytesMut::from(&*self.buffer);
                 }
@@ -79,9 +114,19 @@ impl Lines {
             None => {
                 self.searched = self.buffer.len();
                 self.let_go_of_too_much()?;
+                if self.buffer.len() + READ_AHEAD > LARGE {
+                    let piece = std::mem::replace(&mut self.buffer, BytesMut::with_capacity(LARGE));
+                    self.before.push(piece);
+                    self.searched = 0;
+                }
                 Ok(None)
             }
         }
+    }
+
+    /// How much there is of the line that is coming in, and of those after it.
+    pub(crate) fn size(&self) -> usize {
+        self.before.length + self.buffer.len()
     }
 
     /// Whether so much came at once that there may be more.
@@ -91,13 +136,13 @@ impl Lines {
 
     /// Whether the line that is coming in is a long one.
     pub(crate) fn is_long(&self) -> bool {
-        self.letting_go.is_some() || self.buffer.len() > LARGE
+        self.letting_go.is_some() || self.size() > LARGE
     }
 
     /// Whether the next look at the buffer takes long: what is in it is about to be let go, and is
     /// gone through in search of the request that it answers.
     pub(crate) fn has_much_to_let_go(&self) -> bool {
-        let size = self.buffer.len();
+        let size = self.size();
         let is_large = size > LARGE && self.letting_go.is_none();
         is_large && (size > self.limit || !self.budget.has_room(self.held.as_ref(), size))
     }
@@ -110,7 +155,9 @@ impl Lines {
 
     /// What stands after the last line end, when the stream has ended.
     pub(crate) fn remainder(&mut self) -> Option<Bytes> {
-        let rest = self.buffer.split().freeze();
+        let mut rest = std::mem::take(&mut self.before);
+        rest.push(self.buffer.split());
+        let rest = rest.join();
         (self.letting_go.take().is_none() && !rest.trim_ascii().is_empty()).then_some(rest)
     }
 
@@ -122,20 +169,25 @@ impl Lines {
         room
     }
 
-    fn finish(&mut self, mut line: Bytes) -> Line {
+    fn finish(&mut self, mut line: BytesMut) -> Line {
         let mut held = self.held.take();
+        let mut before = std::mem::take(&mut self.before);
+        let length = before.length + line.len();
         let (mut overlong, why) = match self.letting_go.take() {
             Some(begun) => begun,
-            None if line.len() > self.limit + 1 => (Overlong::default(), LetGo::TooLong),
-            None if !self.budget.grow(&mut held, line.len()) => {
-                (Overlong::default(), LetGo::NoRoom)
-            }
+            None if length > self.limit + 1 => (Overlong::default(), LetGo::TooLong),
+            None if !self.budget.grow(&mut held, length) => (Overlong::default(), LetGo::NoRoom),
             None => {
                 line.truncate(line.len() - 1);
-                return Line::Complete(line, held);
+                if length <= LARGE {
+                    return Line::Complete(line.freeze(), held);
+                }
+                before.push(line);
+                return Line::Long(before, held);
             }
         };
-        overlong.feed(&line);
+        before.push(line);
+        before.feed(&mut overlong);
         Line::LetGo {
             id: overlong.id(),
             why,
@@ -144,9 +196,10 @@ impl Lines {
 
     fn let_go_of_too_much(&mut self) -> Result<(), Endless> {
         if self.letting_go.is_none() {
-            let why = if self.buffer.len() > self.limit {
+            let size = self.size();
+            let why = if size > self.limit {
                 LetGo::TooLong
-            } else if !self.budget.grow(&mut self.held, self.buffer.len()) {
+            } else if !self.budget.grow(&mut self.held, size) {
                 LetGo::NoRoom
             } else {
                 return Ok(());
@@ -155,6 +208,7 @@ impl Lines {
             self.letting_go = Some((Overlong::default(), why));
         }
         if let Some((overlong, _)) = &mut self.letting_go {
+            std::mem::take(&mut self.before).feed(overlong);
             overlong.feed(&self.buffer);
             if self.buffer.len() > LARGE {
                 self.buffer = BytesMut::new();
@@ -188,6 +242,7 @@ mod tests {
         let line = lines.next()?;
         Ok(line.map(|line| match line {
             Line::Complete(line, _) => Seen::Complete(line),
+            Line::Long(line, _) => Seen::Complete(line.join()),
             Line::LetGo { id, why } => Seen::LetGo(id, why),
         }))
     }
@@ -246,6 +301,22 @@ mod tests {
                 lines.buffer.capacity()
             );
         }
+    }
+
+    #[test]
+    fn a_long_line_comes_out_whole_and_so_does_the_next() {
+        let long: Vec<u8> = (0..5 * LARGE / 2)
+            .map(|place| b'0' + (place / 1000 % 10) as u8)
+            .collect();
+        let text = [&long, b"\nnext\n".as_slice(), &long].concat();
+        let mut lines = Lines::new(3 * LARGE, &Budget::new(8 * LARGE));
+        let chunks: Vec<_> = text.chunks(READ_AHEAD - 1).collect();
+        let seen = all_of(&mut lines, &chunks);
+        assert_eq!(
+            seen,
+            [Seen::Complete(long.clone().into()), complete("next")]
+        );
+        assert_eq!(lines.remainder(), Some(long.into()));
     }
 
     #[test]

@@ -221,6 +221,7 @@ impl Pump {
                 Ok(text) => self.take(text.trim(), owed),
                 Err(_) => tracing::debug!("a line of a server in this process is not UTF-8"),
             },
+            Line::Long(line, held) => self.receive(Line::Complete(line.join(), held), owed),
             Line::LetGo { id: Some(id), why } => {
                 let why = match why {
                     LetGo::TooLong => "the answer is longer than a message may be: ask for less",
