@@ -46,6 +46,7 @@ use crate::permission::{Policy, Rule};
 use crate::server::ServerHandle;
 use crate::server::state::Phase;
 use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
+use crate::session::neighbours::Neighbours;
 use crate::session::pace::Floods;
 use crate::sync::{Apart, lock};
 use crate::transport::children::Children;
@@ -90,6 +91,7 @@ pub(crate) struct Shared {
     limits: Arc<Limits>,
     budget: Budget,
     floods: Floods,
+    neighbours: Neighbours,
     deadlines: Deadlines,
     events: EventSink,
     spill: Option<Arc<dyn Spill>>,

@@ -11,6 +11,7 @@ mod life;
 pub(crate) mod listed;
 mod local;
 mod logs;
+pub(crate) mod neighbours;
 pub(crate) mod pace;
 mod peer;
 mod reading;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
+use self::neighbours::Neighbour;
 use self::pace::Floods;
 use crate::auth::login::LoginWanted;
 use crate::budget::Budget;
@@ -222,6 +224,7 @@ pub(crate) struct SessionContext {
     pub(crate) budget: Budget,
     /// Of the whole host.
     pub(crate) floods: Floods,
+    pub(crate) neighbour: Neighbour,
     /// Who we say we are.
     pub(crate) client: Implementation,
     pub(crate) interaction: Arc<dyn Interaction>,

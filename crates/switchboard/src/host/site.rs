@@ -249,6 +249,7 @@ impl Plot {
             limits: Arc::clone(&host.limits),
             budget: host.budget.clone(),
             floods: host.floods.clone(),
+            neighbour: host.neighbours.server(profile.place),
             client: sites.client.clone(),
             interaction: Arc::clone(&host.interaction),
             turns: Arc::new(Turns::new(&host.limits)),

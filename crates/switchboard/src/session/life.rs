@@ -144,6 +144,11 @@ impl Patience {
         self
     }
 
+    /// From when on it waits.
+    pub(crate) fn began(self) -> Instant {
+        self.began
+    }
+
     /// How much of it is left, if nobody takes their time.
     pub(crate) fn left(self) -> Duration {
         (self.began + self.total).saturating_duration_since(Instant::now())

@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use super::connection::{Connection, Reader};
 use super::pace::Pace;
 use super::table::{Pending, Reply};
-use super::{SessionEnd, aside, peer};
+use super::{SessionContext, SessionEnd, aside, peer};
 use crate::budget::Held;
 use crate::mcp::ProtocolVersion;
 use crate::sync::lock;
@@ -24,9 +24,10 @@ use crate::wire::line::{Line, Lines, READ_AHEAD};
 use crate::wire::scan::place_in;
 use crate::wire::{self, Answer, AnswerId, Message, Outcome, Received};
 
-/// How fast a long line is read, in bytes: so much at once, and so much a second from there on.
+/// How fast a long line is read while other servers are being asked something, in bytes: so much at once,
+/// and so much a second from there on.
 const LONG_AT_ONCE: u32 = 1024 * 1024;
-const LONG_PER_SECOND: u32 = 32 * 1024 * 1024;
+const LONG_PER_SECOND: u32 = 8 * 1024 * 1024;
 /// After so many bytes that nobody asked for, others get their turn.
 const UNASKED_IN_A_ROW: usize = 4 * 1024;
 /// So many answers are handed over together at most: nobody waits long for the answers to others.
@@ -75,10 +76,13 @@ impl Connection {
                 Ok(unasked) => unasked,
                 Err(end) => break end,
             };
-            let long = if lines.is_long() { count } else { 0 };
-            let floods = &self.peer.context.floods;
-            let pause = floods.take(&mut unasked_pace, unasked);
-            let pause = pause.max(long_pace.take(long));
+            let SessionContext {
+                floods, neighbour, ..
+            } = &self.peer.context;
+            let mut pause = floods.take(&mut unasked_pace, unasked);
+            if lines.is_long() && neighbour.others_are_asked() {
+                pause = pause.max(long_pace.take(count));
+            }
             if let Some(pause) = pause {
                 self.peer
                     .stop

@@ -139,6 +139,7 @@ impl Connection {
             patience,
             progress,
         } = ask;
+        self.peer.context.neighbour.is_asked(patience.began());
         let wait = patience.start(&self.peer.life);
         let (reply, answer) = oneshot::channel();
         let end = wait.end(&self.peer.life);
