@@ -114,9 +114,9 @@ impl Lines {
             None => {
                 self.searched = self.buffer.len();
                 self.let_go_of_too_much()?;
-                if self.buffer.len() + READ_AHEAD > LARGE {
-                    let piece = std::mem::replace(&mut self.buffer, BytesMut::with_capacity(LARGE));
-                    self.before.push(piece);
+                if self.buffer.len() > LARGE {
+                    let next = BytesMut::with_capacity(LARGE + READ_AHEAD);
+                    self.before.push(std::mem::replace(&mut self.buffer, next));
                     self.searched = 0;
                 }
                 Ok(None)
@@ -179,7 +179,7 @@ impl Lines {
             None if !self.budget.grow(&mut held, length) => (Overlong::default(), LetGo::NoRoom),
             None => {
                 line.truncate(line.len() - 1);
-                if length <= LARGE {
+                if before.pieces.is_empty() && length <= LARGE {
                     return Line::Complete(line.freeze(), held);
                 }
                 before.push(line);
@@ -305,7 +305,21 @@ mod tests {
 
     #[test]
     fn a_long_line_comes_out_whole_and_so_does_the_next() {
-        let long = "0123456789".repeat(LARGE / 4).into_bytes();
+        for length in [
+            LARGE - READ_AHEAD - 1,
+            LARGE - 1,
+            LARGE,
+            LARGE + 1,
+            LARGE + READ_AHEAD,
+            5 * LARGE / 2,
+        ] {
+            comes_out_whole(length);
+        }
+    }
+
+    fn comes_out_whole(length: usize) {
+        let digits = b"0123456789".iter().copied().cycle();
+        let long: Vec<u8> = digits.take(length).collect();
         let text = [&long, b"\nnext\n".as_slice(), &long].concat();
         let mut lines = Lines::new(3 * LARGE, &Budget::new(8 * LARGE));
         let chunks: Vec<_> = text.chunks(READ_AHEAD - 1).collect();
