@@ -213,6 +213,7 @@ impl Outbox {
         let Some(writer) = &mut state.writer else {
             return Ok(());
         };
+        state.usual = state.usual.saturating_sub(1);
         // One try without waiting. If it would block, the writing task registers its own waker.
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut *writer).poll_write(&mut context, &line) {
@@ -245,6 +246,8 @@ impl Outbox {
     pub(crate) fn withdraw(&self, id: u64) -> bool {
         let was_there = lock(&self.state).queue.withdraw(id);
         if was_there {
+            // Whoever gathers takes it for written, and what is left is to be written all the same.
+            self.wake.notify_one();
             self.freed.notify_waiters();
         }
         was_there

@@ -210,7 +210,7 @@ impl Lines {
         if let Some((overlong, _)) = &mut self.letting_go {
             std::mem::take(&mut self.before).feed(overlong);
             overlong.feed(&self.buffer);
-            if self.buffer.len() > LARGE {
+            if self.buffer.capacity() > LARGE {
                 self.buffer = BytesMut::new();
             }
             self.buffer.clear();

@@ -91,6 +91,23 @@ async fn a_line_that_was_not_begun_can_still_be_taken_back() {
     assert!(outbox.withdraw(2) && outbox.withdraw(ENOUGH - 1));
 }
 
+#[tokio::test]
+async fn what_is_left_is_written_when_one_is_taken_back_meanwhile() {
+    let (writer, mut reader) = duplex(64 * 1024);
+    let outbox = outbox(writer);
+    submit_with(&outbox, 3, 0..3);
+    tokio::select! {
+        biased;
+        broken = outbox.run() => panic!("{broken:?}"),
+        // While the task that writes waits for others to join.
+        () = async {
+            assert!(outbox.withdraw(1));
+            let left = [line(0), line(2)].concat();
+            assert_eq!(read_some(&mut reader).await.as_bytes(), left);
+        } => {}
+    }
+}
+
 /// Takes nothing.
 struct Gone;
 
