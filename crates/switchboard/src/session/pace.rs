@@ -106,9 +106,9 @@ impl Pace {
 }
 
 /// What the servers of a host that flood it by their pipes share: one may go on at its own pace, and
-/// several get together no more than the slower of them alone, because whatever is taken of them they write again, on the
-/// cores of everybody else. Nobody waits for what another says at length: no more than a piece at a time
-/// is counted here.
+/// several get together no more than the slower of them alone, because whatever is taken of them they
+/// write again, on the cores of everybody else. Nobody waits for what another says at length: no more than
+/// a piece at a time is counted here.
 #[derive(Clone, Debug)]
 pub(crate) struct Floods(Arc<Mutex<Shared>>);
 

@@ -2,8 +2,8 @@
 //!
 //! A caller who is alone writes at once; when several are under way their lines are written
 //! together, one half of them and then the other: the server works on one while the other is made.
-//! That is done without the lock, for which the others would have to wait. A server that does not read stalls
-//! nobody: its lines wait here, up to a bound.
+//! That is done without the lock, for which the others would have to wait. A server that does not
+//! read stalls nobody: its lines wait here, up to a bound.
 //! Invariant: it is known of every line whether a byte of it may have reached the server.
 
 mod queue;
