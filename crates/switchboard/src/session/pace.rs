@@ -15,20 +15,17 @@ use crate::sync::lock;
 /// How much a server may say unasked, in bytes: at once, and each second for as long as it likes.
 const UNASKED_AT_ONCE: u32 = 1024 * 1024;
 const UNASKED_PER_SECOND: u32 = 1024 * 1024;
-/// How much of a flood is read at a time: what comes in a millisecond, as finely as time is measured, but
-/// no less than a page, because for less a pipe does not wake its writer.
-const PIECES_A_SECOND: u32 = 1_000;
-const LEAST_PIECE: u32 = 4 * 1024;
+/// How much of a flood is read at a time: a page, because for less a pipe does not wake its writer.
+const PIECE: usize = 4 * 1024;
 
 /// How much is read each second of those who flood, in bytes, where they are several.
-const FLOODS_PER_SECOND: u32 = 1024 * 1024;
+const FLOODS_PER_SECOND: u32 = 256 * 1024;
 /// For so long one who flooded counts among them.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Pace {
     bytes_per_second: f64,
-    piece: f64,
     burst: f64,
     /// How many bytes may still come at once.
     left: f64,
@@ -41,7 +38,6 @@ impl Pace {
     pub(crate) fn new(bytes_per_second: u32, burst: u32) -> Self {
         Self {
             bytes_per_second: bytes_per_second.into(),
-            piece: (bytes_per_second / PIECES_A_SECOND).max(LEAST_PIECE).into(),
             burst: burst.into(),
             left: burst.into(),
             counted: Instant::now(),
@@ -66,7 +62,7 @@ impl Pace {
             clippy::cast_sign_loss,
             reason = "positive, and not large"
         )]
-        most.min(self.left.max(self.piece) as usize)
+        most.min(PIECE.max(self.left as usize))
     }
 
     /// Counts what came in, and says how long to wait before reading on.
@@ -85,16 +81,6 @@ impl Pace {
     /// Nothing is earned in this time.
     fn wait(&mut self, pause: Duration) {
         self.left = -pause.as_secs_f64() * self.bytes_per_second;
-    }
-
-    /// How much is read at a time where nothing is left.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "positive, and not large"
-    )]
-    fn least(&self) -> usize {
-        self.piece as usize
     }
 
     fn earn(&mut self) {
@@ -143,7 +129,7 @@ impl Floods {
         if is_alone {
             return Some(pause);
         }
-        let of_all = shared.pace.take(bytes.min(own.least()));
+        let of_all = shared.pace.take(bytes.min(PIECE));
         let pause = of_all.map_or(pause, |of_all| of_all.max(pause));
         own.wait(pause);
         Some(pause)
@@ -190,19 +176,17 @@ mod tests {
         let floods = Floods::new();
         let loud = || Pace::new(4 * FLOODS_PER_SECOND, 1_000);
         let (mut one, mut other, mut calm) = (loud(), loud(), loud());
-        let piece = one.least();
         let time =
-            |pieces| Duration::from_secs_f64(pieces * 4_194.0 / f64::from(FLOODS_PER_SECOND));
-        assert_eq!(piece, 4_194);
+            |pieces| Duration::from_secs_f64(pieces * 4_096.0 / f64::from(FLOODS_PER_SECOND));
         assert_eq!(floods.take(&mut one, 1_000), None);
         assert_eq!(floods.take(&mut other, 1_000), None);
-        assert_eq!(floods.take(&mut one, piece), Some(time(0.25)));
-        assert_eq!(floods.take(&mut other, piece), Some(time(1.0)));
-        assert_eq!(floods.take(&mut one, piece), Some(time(2.0)));
+        assert_eq!(floods.take(&mut one, PIECE), Some(time(0.25)));
+        assert_eq!(floods.take(&mut other, PIECE), Some(time(1.0)));
+        assert_eq!(floods.take(&mut one, PIECE), Some(time(2.0)));
         assert_eq!(floods.take(&mut calm, 1_000), None);
         tokio::time::advance(2 * REMEMBERED).await;
         assert_eq!(floods.take(&mut one, 1_000), None);
-        assert_eq!(floods.take(&mut one, piece), Some(time(0.25)));
+        assert_eq!(floods.take(&mut one, PIECE), Some(time(0.25)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -213,13 +197,6 @@ mod tests {
         assert_eq!(floods.take(&mut long, line), Some(Duration::from_secs(15)));
         let burst = UNASKED_AT_ONCE as usize;
         let pause = floods.take(&mut chatty, burst + 1).unwrap();
-        assert!(pause < Duration::from_millis(5), "{pause:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_fast_pace_has_larger_pieces() {
-        let mut pace = Pace::new(10_000_000, 1_000);
-        assert_eq!(pace.take(1_000), None);
-        assert_eq!(pace.piece(64 * 1024), 10_000);
+        assert!(pause < Duration::from_millis(20), "{pause:?}");
     }
 }

@@ -27,7 +27,7 @@ use crate::wire::{self, Answer, AnswerId, Message, Outcome, Received};
 /// How fast a long line is read while other servers are being asked something, in bytes: so much at once,
 /// and so much a second from there on.
 const LONG_AT_ONCE: u32 = 1024 * 1024;
-const LONG_PER_SECOND: u32 = 8 * 1024 * 1024;
+const LONG_PER_SECOND: u32 = 4 * 1024 * 1024;
 /// After so many bytes that nobody asked for, others get their turn.
 const UNASKED_IN_A_ROW: usize = 4 * 1024;
 /// So many answers are handed over together at most: nobody waits long for the answers to others.
@@ -54,7 +54,7 @@ impl Connection {
         let mut long_pace = Pace::new(LONG_PER_SECOND, LONG_AT_ONCE);
         let mut stopped = pin!(self.peer.stop.cancelled());
         let end = loop {
-            let most = long_pace.piece(unasked_pace.piece(READ_AHEAD));
+            let most = unasked_pace.piece(READ_AHEAD);
             let mut room = lines.room().limit(most);
             // Reading comes first because it is cheaper to ask for. A server that always has
             // something to say is no exception: the runtime makes it wait now and then.
