@@ -10,7 +10,9 @@ use crate::report::{Line, Report, Samples, Target, Unit};
 use crate::runner::Runner;
 
 const PART: &str = "shell";
-const REPEATS: usize = 21;
+/// So many copies, each run so often.
+const COPIES: usize = 7;
+const RUNS: usize = 5;
 const ANSWER: &str = "hello from a shell";
 
 pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
@@ -34,13 +36,13 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     let wall =
         |command: &mut Command| Figures::default().with("wall", runner.wall(command, ANSWER));
     let bare = clients::server().with_file_name("rmcp-call");
-    for _ in 0..REPEATS {
+    for _ in 0..COPIES {
         let (bare, program) = (
             installed(&bare, home.path()),
             installed(&program, home.path()),
         );
         // Once without looking: what is new is read for the first time.
-        for turn in 0..2 {
+        for turn in 0..=RUNS {
             let rmcp = wall(&mut rmcp_call(&bare, home.path()));
             let ours = wall(&mut switchboard_call(&program, home.path(), &config));
             if turn > 0 {
