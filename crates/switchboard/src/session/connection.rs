@@ -16,7 +16,7 @@ use super::life::Patience;
 use super::peer::{Peer, Voice};
 use super::request::Ask;
 use super::subscriptions::ListenEnd;
-use super::table::{Kind, Reply, Requests};
+use super::table::{Kind, Reply, Table};
 use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
@@ -41,7 +41,7 @@ pub(crate) struct Streams {
 pub(crate) struct Connection {
     pub(super) peer: Peer,
     pub(super) outbox: Apart<Outbox>,
-    pub(super) requests: Apart<Requests>,
+    pub(super) requests: Apart<Mutex<Table>>,
     /// Tells the task that keeps time that it has to look earlier than it meant to.
     pub(super) sooner: Notify,
     /// The last line that was no message: what a server printed where it should have spoken.
@@ -219,7 +219,7 @@ impl Connection {
 
     /// Hands a line to the outbox.
     pub(super) fn send(&self, id: Option<u64>, line: Vec<u8>) -> Result<(), RequestError> {
-        let under_way = lock(&self.requests.table).under_way();
+        let under_way = lock(&self.requests).under_way();
         self.submit(id, line, under_way)
     }
 
@@ -260,7 +260,7 @@ impl Connection {
         let Some(broken) = broken else { return };
         let end = SessionEnd::Io(broken.error);
         for id in broken.not_sent {
-            let pending = lock(&self.requests.table).take(id);
+            let pending = lock(&self.requests).take(id);
             if let Some(pending) = pending {
                 let delivery = Delivery::NotSent;
                 let _ = pending.reply.send(Reply::Lost {
@@ -294,7 +294,7 @@ impl Connection {
 
     /// Ends the session: whatever still waits is lost, and how is said to each.
     pub(crate) fn close(&self, end: SessionEnd) {
-        let waiting = lock(&self.requests.table).end(end.clone());
+        let waiting = lock(&self.requests).end(end.clone());
         let not_sent = self.outbox.withdraw_all();
         for (id, pending) in waiting {
             let delivery = if not_sent.contains(&id) {

@@ -208,7 +208,7 @@ impl Connection {
                 let earlier = self.hand_over(arrivals);
                 self.peer
                     .notified(&method, params.unwrap_or_default(), |id, note| {
-                        lock(&self.requests.table).progress(id, note);
+                        lock(&self.requests).progress(id, note);
                     });
                 return earlier + size;
             }
@@ -275,7 +275,7 @@ impl Connection {
         if arrivals.is_empty() {
             return 0;
         }
-        let mut table = lock(&self.requests.table);
+        let mut table = lock(&self.requests);
         for arrival in &mut *arrivals {
             arrival.answers = table.take_answered(arrival.id, &arrival.reply);
         }

@@ -42,7 +42,7 @@ impl OpenRequest<'_> {
     /// The outbox did not take it: the server never hears of it.
     fn was_not_sent(&mut self) -> Option<Pending> {
         self.is_open = false;
-        lock(&self.connection.requests.table).take(self.id)
+        lock(&self.connection.requests).take(self.id)
     }
 }
 
@@ -58,7 +58,7 @@ impl Connection {
     /// Takes a request out of the table, tells the server if it may know of it, and says what is
     /// known.
     pub(super) fn give_up(&self, id: u64, reason: &str) -> (Option<Pending>, Delivery) {
-        let pending = lock(&self.requests.table).take(id);
+        let pending = lock(&self.requests).take(id);
         if self.outbox.withdraw(id) {
             return (pending, Delivery::NotSent);
         }
@@ -127,13 +127,6 @@ impl Connection {
         ask: Ask,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> Result<Attempt<'_>, RequestError> {
-        let id = self.requests.next_id();
-        let line = encode(id);
-        let size = line.len();
-        let limit = self.peer.context.limits.message_bytes;
-        if size > limit {
-            return Err(RequestError::TooLong { limit });
-        }
         let Ask {
             kind,
             patience,
@@ -144,14 +137,14 @@ impl Connection {
         let (reply, answer) = oneshot::channel();
         let end = wait.end(&self.peer.life);
         let pending = Pending::new(reply, progress, kind, wait);
-        let (under_way, is_sooner) = {
-            let mut table = lock(&self.requests.table);
-            let inserted = table.insert(id, pending);
-            inserted.map_err(|end| RequestError::Lost {
+        let (id, under_way, is_sooner) = {
+            let mut table = lock(&self.requests);
+            let inserted = table.insert(pending);
+            let id = inserted.map_err(|end| RequestError::Lost {
                 delivery: Delivery::NotSent,
                 end,
             })?;
-            (table.under_way(), table.hasten(end))
+            (id, table.under_way(), table.hasten(end))
         };
         let mut open = OpenRequest {
             connection: self,
@@ -160,6 +153,13 @@ impl Connection {
         };
         if is_sooner {
             self.sooner.notify_one();
+        }
+        let line = encode(id);
+        let size = line.len();
+        let limit = self.peer.context.limits.message_bytes;
+        if size > limit {
+            open.was_not_sent();
+            return Err(RequestError::TooLong { limit });
         }
         let Err(refused) = self.submit(Some(id), line, under_way) else {
             return Ok(Attempt::Sent(Sent { open, answer }));

@@ -5,8 +5,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -94,24 +92,11 @@ impl Kind {
 
 /// The requests of a connection.
 #[derive(Default)]
-pub(super) struct Requests {
-    last_id: AtomicU64,
-    pub(super) table: Mutex<Table>,
-}
-
-impl Requests {
-    /// An id that none had before.
-    pub(super) fn next_id(&self) -> u64 {
-        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
-    }
-}
-
-#[derive(Default)]
 pub(super) struct Table {
     pending: HashMap<u64, Pending, BuildHasherDefault<Counted>>,
     /// How many of them stay open as long as the session.
     standing: usize,
-    /// The last id that was sent, or is about to be.
+    /// The last id that was given.
     last_id: u64,
     /// How many answers named no request in a way that we name them.
     misaddressed: u64,
@@ -142,18 +127,16 @@ impl Hasher for Counted {
 }
 
 impl Table {
-    /// Takes a request in, unless the session has ended.
-    pub(super) fn insert(&mut self, id: u64, mut pending: Pending) -> Result<(), SessionEnd> {
-        match &self.ended {
-            Some(end) => Err(end.clone()),
-            None => {
-                self.standing += usize::from(pending.kind == Kind::Standing);
-                pending.misaddressed_before = self.misaddressed;
-                self.last_id = self.last_id.max(id);
-                self.pending.insert(id, pending);
-                Ok(())
-            }
+    /// Takes a request in, unless the session has ended, and gives it an id that none had before.
+    pub(super) fn insert(&mut self, mut pending: Pending) -> Result<u64, SessionEnd> {
+        if let Some(end) = &self.ended {
+            return Err(end.clone());
         }
+        self.standing += usize::from(pending.kind == Kind::Standing);
+        pending.misaddressed_before = self.misaddressed;
+        self.last_id += 1;
+        self.pending.insert(self.last_id, pending);
+        Ok(self.last_id)
     }
 
     /// How many requests are being waited for.

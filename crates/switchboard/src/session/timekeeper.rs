@@ -35,11 +35,11 @@ impl Connection {
 
     /// Ends those whose time is up, and says when to look again.
     fn end_overdue(&self) -> Option<Instant> {
-        let (overdue, next) = lock(&self.requests.table).look(&self.peer.life, Instant::now());
+        let (overdue, next) = lock(&self.requests).look(&self.peer.life, Instant::now());
         for (id, Expired { after, idle }) in overdue {
             let (pending, delivery) = self.give_up(id, "timed out");
             if let Some(pending) = pending {
-                let misaddressed = lock(&self.requests.table).was_misaddressed_since(&pending);
+                let misaddressed = lock(&self.requests).was_misaddressed_since(&pending);
                 let _ = pending.reply.send(Reply::TimedOut {
                     after,
                     idle,

@@ -4,7 +4,6 @@
 //! All answers come on the stream, so requests wait in a [`Table`] as they do on a pipe; when the
 //! stream is over, so is the session. Invariant: nothing is posted to another origin.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -50,7 +49,6 @@ pub(crate) struct EventStream {
     endpoint: Url,
     tasks: TaskTracker,
     table: Mutex<Table>,
-    next_id: AtomicU64,
     words: Arc<Semaphore>,
     pub(super) pulse: Pulse,
 }
@@ -95,7 +93,6 @@ impl EventStream {
             endpoint,
             tasks: tasks.clone(),
             table: Mutex::default(),
-            next_id: AtomicU64::new(1),
             words: Arc::new(Semaphore::new(WORDS)),
             pulse: Pulse::new(health),
         });
@@ -175,17 +172,13 @@ impl EventStream {
         encode: impl FnOnce(u64) -> Vec<u8>,
     ) -> Result<Answer, RequestError> {
         let peer = &self.peer;
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let line = encode(id);
-        let _held = peer.room_for(&line)?;
         let (reply, answer) = oneshot::channel();
         let pending = Pending::new(reply, progress, kind, patience.start(&peer.life));
-        lock(&self.table)
-            .insert(id, pending)
-            .map_err(|end| RequestError::Lost {
-                delivery: Delivery::NotSent,
-                end,
-            })?;
+        let inserted = lock(&self.table).insert(pending);
+        let id = inserted.map_err(|end| RequestError::Lost {
+            delivery: Delivery::NotSent,
+            end,
+        })?;
         if kind == Kind::Ordinary {
             self.pulse.begin();
         }
@@ -193,8 +186,11 @@ impl EventStream {
             session: self,
             id,
             kind,
-            is_waiting: true,
+            is_waiting: false,
         };
+        let line = encode(id);
+        let _held = peer.room_for(&line)?;
+        open.is_waiting = true;
         let wait = patience.start(&peer.life);
         let outcome = tokio::select! {
             biased;
