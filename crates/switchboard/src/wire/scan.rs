@@ -64,21 +64,26 @@ pub(crate) struct Scanner<'a> {
 pub(crate) struct Shape {
     /// It is valid JSON, if it is UTF-8.
     pub(crate) is_exact: bool,
+    /// How many members were noted, or `UNKNOWN`.
+    count: u8,
+    /// How long the keys are. Apart from where they are, because it takes less room: an answer changes
+    /// hands several times.
+    key_lengths: [u8; Self::MOST],
     members: [Member; Self::MOST],
-    /// How many members there are; more than `MOST` are counted, but not kept.
-    count: usize,
 }
 
 /// Where a member is, counted from the beginning of its object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Member {
-    key: (u32, u32),
+    key: u32,
     value: (u32, u32),
 }
 
 impl Shape {
     /// The results of the protocol have no more than this, unless a server adds its own.
     const MOST: usize = 6;
+    /// There are more, or one of them cannot be noted: whoever wants them has to look again.
+    const UNKNOWN: u8 = u8::MAX;
 
     /// Of an object of which nothing but this is known.
     pub(crate) fn unseen(is_exact: bool) -> Self {
@@ -89,13 +94,18 @@ impl Shape {
     }
 
     fn note(&mut self, object: &[u8], key: &[u8], value: &[u8]) {
-        let member = span(object, key).zip(span(object, value));
-        match (member, self.members.get_mut(self.count)) {
-            (Some((key, value)), Some(slot)) => {
-                *slot = Member { key, value };
+        let at = usize::from(self.count);
+        let slot = self.key_lengths.get_mut(at).zip(self.members.get_mut(at));
+        let found = u8::try_from(key.len())
+            .ok()
+            .zip(span(object, key).zip(span(object, value)));
+        match (slot, found) {
+            (Some((key_length, member)), Some((length, ((key, _), value)))) => {
+                *key_length = length;
+                *member = Member { key, value };
                 self.count += 1;
             }
-            _ => self.count = usize::MAX,
+            _ => self.count = Self::UNKNOWN,
         }
     }
 
@@ -105,16 +115,14 @@ impl Shape {
         object: &'a [u8],
         mut visit: impl FnMut(Cow<'a, [u8]>, &'a [u8]),
     ) -> Result<(), NotJson> {
-        let Some(noted) = self
-            .members
-            .get(..self.count)
-            .filter(|noted| !noted.is_empty())
-        else {
+        let noted = self.members.get(..self.count.into());
+        let Some(noted) = noted.filter(|noted| !noted.is_empty()) else {
             return members(object, visit);
         };
-        let part = |(start, end): (u32, u32)| object.get(start as usize..end as usize);
-        for member in noted {
-            if let (Some(key), Some(value)) = (part(member.key), part(member.value)) {
+        let part = |start: u32, end: u32| object.get(start as usize..end as usize);
+        for (member, length) in noted.iter().zip(self.key_lengths) {
+            let key = part(member.key, member.key + u32::from(length));
+            if let (Some(key), Some(value)) = (key, part(member.value.0, member.value.1)) {
                 visit(Cow::Borrowed(key), value);
             }
         }
