@@ -10,18 +10,19 @@
 mod common;
 
 use std::future::IntoFuture;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{InMemory, host_with, permissive};
 use serde_json::{Value, json};
 use switchboard::permission::{Action, Rule};
 use switchboard::{
-    BoxFuture, CallContext, CallError, Deadlines, Delivery, Host, Interaction, Limits,
-    PermissionAnswer, PermissionQuestion, Readiness,
+    BoxFuture, CallContext, CallError, Deadlines, Delivery, Direction, Host, Interaction, Limits,
+    PermissionAnswer, PermissionQuestion, Readiness, WireTap,
 };
+use switchboard_config::ServerName;
 use switchboard_testkit::{MemoryServer, Script, Step};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 fn polite() -> Script {
     Script::legacy().tool("echo").tool("add")
@@ -54,6 +55,31 @@ async fn arguments_can_be_given_or_lent() {
     );
     let none = host.call("mcp__s__echo", &Value::Null).await.unwrap_err();
     assert!(matches!(none, CallError::InvalidArguments { .. }), "{none}");
+}
+
+struct Clumsy;
+
+impl WireTap for Clumsy {
+    fn line(&self, _: &ServerName, direction: Direction, line: &str) {
+        panic!("{direction:?} {} bytes", line.len());
+    }
+}
+
+#[tokio::test]
+async fn a_tap_that_panics_costs_no_line() {
+    let server = MemoryServer::new(polite());
+    let host = permissive()
+        .stream_server("s", InMemory(server))
+        .wire_tap(Arc::new(Clumsy))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    for size in [1, 2 * 1024 * 1024] {
+        let message = json!({"message": "x".repeat(size)});
+        let call = host.call("mcp__s__echo", message).into_future();
+        let output = timeout(Duration::from_secs(60), call).await.unwrap();
+        assert!(!output.unwrap().is_error);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 //! Here it is known what the server said of itself, what it tells unasked is taken, and the end of
 //! the session is announced. Invariant: a session ends once, and the first reason is kept.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
@@ -153,7 +154,11 @@ impl Peer {
         if let Some(tap) = &self.context.tap {
             let text = String::from_utf8_lossy(line);
             let text = self.context.redactor.redact(text.trim_end());
-            tap.line(&self.context.server, direction, &text);
+            let server = &self.context.server;
+            let heard = catch_unwind(AssertUnwindSafe(|| tap.line(server, direction, &text)));
+            if heard.is_err() {
+                tracing::error!(%server, "the tap on the wire panicked");
+            }
         }
     }
 

@@ -144,7 +144,8 @@ impl Connection {
                         this.peer.tap(Direction::Received, &line);
                         this.receive_alone(line, held)
                     };
-                    earlier + Box::pin(aside(receive)).await.unwrap_or(0)
+                    let received = Box::pin(aside(receive)).await;
+                    earlier + received.map_err(|_| SessionEnd::Closed)?
                 }
                 Ok(Some(Line::Complete(line, held))) => {
                     self.peer.tap(Direction::Received, &line);

@@ -77,7 +77,8 @@ impl Connection {
         ask: Ask,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> impl Future<Output = Result<Answer, RequestError>> {
-        let mut sent = self.send_request(ask, &encode);
+        let now = ask.patience.began();
+        let mut sent = self.send_request(ask, now, &encode);
         // By reference, because what is moved inside a future takes its room twice.
         async move {
             match &mut sent {
@@ -106,10 +107,11 @@ impl Connection {
                 turn = self.outbox.room_for(size) => turn,
             };
             // Those whose time is up make room, too, in the very moment in which it is up for others.
-            if let Look::Over(expired) = wait.look(&self.peer.life, Instant::now()) {
+            let now = Instant::now();
+            if let Look::Over(expired) = wait.look(&self.peer.life, now) {
                 return Err(never_sent(expired));
             }
-            let attempt = self.send_request(ask, &encode)?;
+            let attempt = self.send_request(ask, now, &encode)?;
             drop(turn);
             match attempt {
                 Attempt::Sent(mut sent) => return sent.answer().await,
@@ -125,6 +127,7 @@ impl Connection {
     fn send_request(
         &self,
         ask: Ask,
+        now: Instant,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> Result<Attempt<'_>, RequestError> {
         let Ask {
@@ -132,7 +135,7 @@ impl Connection {
             patience,
             progress,
         } = ask;
-        self.peer.context.neighbour.is_asked(patience.began());
+        self.peer.context.neighbour.is_asked(now);
         let wait = patience.start(&self.peer.life);
         let (reply, answer) = oneshot::channel();
         let end = wait.end(&self.peer.life);

@@ -42,6 +42,42 @@ fn an_answer_names_its_request_and_carries_its_result() {
 }
 
 #[test]
+fn the_members_of_a_result_are_found_however_many_and_long_they_are() {
+    let keys = |lengths: &[usize]| -> Vec<_> {
+        let letters = 'a'..='z';
+        let key = |(letter, length): (char, &usize)| letter.to_string().repeat(*length);
+        letters.zip(lengths).map(key).collect()
+    };
+    for keys in [
+        keys(&[1]),
+        keys(&[1, 255, 2]),
+        keys(&[1, 256, 2]),
+        keys(&[1; 6]),
+        keys(&[1; 7]),
+        keys(&[0, 1]),
+        vec!["a".to_owned(), "\\n".to_owned()],
+    ] {
+        let members: Vec<_> = keys.iter().map(|key| format!(r#""{key}":[0]"#)).collect();
+        let result = format!("{{{}}}", members.join(" , "));
+        let line = format!(r#"{{"id":3,"result":{result}}}"#);
+        let Message::Answer {
+            outcome: Outcome::Result(text, shape),
+            ..
+        } = message(line.as_bytes())
+        else {
+            panic!("{line}");
+        };
+        let answer = Answer::new(Bytes::copy_from_slice(text), shape, None);
+        let mut found = Vec::new();
+        let visit = |key: &[u8], value: &[u8]| found.push((key.to_vec(), value.to_vec()));
+        answer.members(visit).unwrap();
+        let expected = keys.iter().map(|key| key.replace("\\n", "\n"));
+        let expected = expected.map(|key| (key.into_bytes(), b"[0]".to_vec()));
+        assert_eq!(found, expected.collect::<Vec<_>>(), "{line}");
+    }
+}
+
+#[test]
 fn a_result_that_is_not_quite_json_is_known_not_to_be() {
     for result in [
         "{\"a\":01}",
