@@ -76,7 +76,35 @@ pub(crate) struct Lines {
     budget: Budget,
     /// What the line that is coming in has of it.
     held: Option<Held>,
-    letting_go: Option<(Overlong, LetGo)>,
+    letting_go: Option<LettingGo>,
+}
+
+/// A line that is being let go.
+#[derive(Debug)]
+struct LettingGo {
+    overlong: Overlong,
+    why: LetGo,
+    /// Whoever waits for it knows.
+    is_told: bool,
+}
+
+impl LettingGo {
+    fn new(why: LetGo) -> Self {
+        Self {
+            overlong: Overlong::default(),
+            why,
+            is_told: false,
+        }
+    }
+
+    /// What is told of it, once.
+    fn tell(&mut self) -> Option<Line> {
+        let line = Line::LetGo {
+            id: self.overlong.id(),
+            why: self.why,
+        };
+        (!std::mem::replace(&mut self.is_told, true)).then_some(line)
+    }
 }
 
 impl Lines {
@@ -98,30 +126,35 @@ impl Lines {
         &mut self.buffer
     }
 
-    /// The next line, if it is all there.
+    /// The next line, if it is all there, or is known to be let go and what it answers.
     pub(crate) fn next(&mut self) -> Result<Option<Line>, Endless> {
-        let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
-        match memchr::memchr(b'\n', unsearched) {
-            Some(offset) => {
-                let line = self.buffer.split_to(self.searched + offset + 1);
-                self.searched = 0;
-                if self.before.length + line.len() > LARGE {
-                    // The memory of a long line goes with it.
-                    self.buffer = BytesMut::from(&*self.buffer);
-                }
-                Ok(Some(self.finish(line)))
+        loop {
+            let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
+            let Some(offset) = memchr::memchr(b'\n', unsearched) else {
+                return self.go_on();
+            };
+            let line = self.buffer.split_to(self.searched + offset + 1);
+            self.searched = 0;
+            if self.before.length + line.len() > LARGE {
+                // The memory of a long line goes with it.
+                self.buffer = BytesMut::from(&*self.buffer);
             }
-            None => {
-                self.searched = self.buffer.len();
-                self.let_go_of_too_much()?;
-                if self.buffer.len() > LARGE {
-                    let next = BytesMut::with_capacity(LARGE + READ_AHEAD);
-                    self.before.push(std::mem::replace(&mut self.buffer, next));
-                    self.searched = 0;
-                }
-                Ok(None)
+            if let Some(line) = self.finish(line) {
+                return Ok(Some(line));
             }
         }
+    }
+
+    /// There is no line end yet.
+    fn go_on(&mut self) -> Result<Option<Line>, Endless> {
+        self.searched = self.buffer.len();
+        let told = self.let_go_of_too_much()?;
+        if self.buffer.len() > LARGE {
+            let next = BytesMut::with_capacity(LARGE + READ_AHEAD);
+            self.before.push(std::mem::replace(&mut self.buffer, next));
+            self.searched = 0;
+        }
+        Ok(told)
     }
 
     /// How much there is of the line that is coming in, and of those after it.
@@ -169,32 +202,31 @@ impl Lines {
         room
     }
 
-    fn finish(&mut self, mut line: BytesMut) -> Line {
+    /// What becomes of a line, unless it was told before.
+    fn finish(&mut self, mut line: BytesMut) -> Option<Line> {
         let mut held = self.held.take();
         let mut before = std::mem::take(&mut self.before);
         let length = before.length + line.len();
-        let (mut overlong, why) = match self.letting_go.take() {
+        let mut letting_go = match self.letting_go.take() {
             Some(begun) => begun,
-            None if length > self.limit + 1 => (Overlong::default(), LetGo::TooLong),
-            None if !self.budget.grow(&mut held, length) => (Overlong::default(), LetGo::NoRoom),
+            None if length > self.limit + 1 => LettingGo::new(LetGo::TooLong),
+            None if !self.budget.grow(&mut held, length) => LettingGo::new(LetGo::NoRoom),
             None => {
                 line.truncate(line.len() - 1);
                 if before.pieces.is_empty() && length <= LARGE {
-                    return Line::Complete(line.freeze(), held);
+                    return Some(Line::Complete(line.freeze(), held));
                 }
                 before.push(line);
-                return Line::Long(before, held);
+                return Some(Line::Long(before, held));
             }
         };
         before.push(line);
-        before.feed(&mut overlong);
-        Line::LetGo {
-            id: overlong.id(),
-            why,
-        }
+        before.feed(&mut letting_go.overlong);
+        letting_go.tell()
     }
 
-    fn let_go_of_too_much(&mut self) -> Result<(), Endless> {
+    /// Lets go of a line that is too much, and tells it as soon as it is known what it answers.
+    fn let_go_of_too_much(&mut self) -> Result<Option<Line>, Endless> {
         if self.letting_go.is_none() {
             let size = self.size();
             let why = if size > self.limit {
@@ -202,24 +234,27 @@ impl Lines {
             } else if !self.budget.grow(&mut self.held, size) {
                 LetGo::NoRoom
             } else {
-                return Ok(());
+                return Ok(None);
             };
             self.held = None;
-            self.letting_go = Some((Overlong::default(), why));
+            self.letting_go = Some(LettingGo::new(why));
         }
-        if let Some((overlong, _)) = &mut self.letting_go {
-            std::mem::take(&mut self.before).feed(overlong);
-            overlong.feed(&self.buffer);
-            if self.buffer.capacity() > LARGE {
-                self.buffer = BytesMut::new();
-            }
-            self.buffer.clear();
-            self.searched = 0;
-            if overlong.length > self.limit.saturating_mul(PATIENCE) {
-                return Err(Endless);
-            }
+        let Some(letting_go) = &mut self.letting_go else {
+            return Ok(None);
+        };
+        let overlong = &mut letting_go.overlong;
+        std::mem::take(&mut self.before).feed(overlong);
+        overlong.feed(&self.buffer);
+        if self.buffer.capacity() > LARGE {
+            self.buffer = BytesMut::new();
         }
-        Ok(())
+        self.buffer.clear();
+        self.searched = 0;
+        if overlong.length > self.limit.saturating_mul(PATIENCE) {
+            return Err(Endless);
+        }
+        let is_known = overlong.is_settled();
+        Ok(is_known.then(|| letting_go.tell()).flatten())
     }
 }
 
@@ -283,6 +318,22 @@ mod tests {
         drop(other);
         let seen = all_of(&mut lines, &[one, two, b"\n"]);
         assert_eq!(seen, [Seen::Complete(large.clone().into())]);
+    }
+
+    #[test]
+    fn a_line_that_is_let_go_is_told_once_and_as_soon_as_it_is_known_what_it_answers() {
+        let mut lines = lines(10);
+        let known = br#"{"id":7,"result":"xxxx"#;
+        assert_eq!(all_of(&mut lines, &[known]), [too_long(Some(7))]);
+        assert_eq!(all_of(&mut lines, &[b"xxxx", b"\"}"]), []);
+        assert_eq!(all_of(&mut lines, &[b"\nok\n"]), [complete("ok")]);
+        let unknown = br#"{"result":"xxxxxxx"#;
+        assert_eq!(all_of(&mut lines, &[unknown]), []);
+        let rest: [&[u8]; 2] = [b"\",\"id\":8}\n", b"ok\n"];
+        assert_eq!(
+            all_of(&mut lines, &rest),
+            [too_long(Some(8)), complete("ok")]
+        );
     }
 
     #[test]

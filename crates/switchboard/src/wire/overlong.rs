@@ -62,7 +62,7 @@ impl Overlong {
     }
 
     /// Whether nothing that is still to come can change what it answers.
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.sort == Sort::Answer && self.id.is_some()
     }
 
