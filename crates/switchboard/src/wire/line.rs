@@ -250,11 +250,12 @@ impl Lines {
         }
         self.buffer.clear();
         self.searched = 0;
-        if overlong.length > self.limit.saturating_mul(PATIENCE) {
-            return Err(Endless);
-        }
+        let is_endless = overlong.length > self.limit.saturating_mul(PATIENCE);
         let is_known = overlong.is_settled();
-        Ok(is_known.then(|| letting_go.tell()).flatten())
+        match is_known.then(|| letting_go.tell()).flatten() {
+            None if is_endless => Err(Endless),
+            told => Ok(told),
+        }
     }
 }
 
