@@ -11,6 +11,16 @@ fn message(line: &[u8]) -> Message<'_> {
     }
 }
 
+fn result_of(line: &str) -> (&[u8], Shape) {
+    match message(line.as_bytes()) {
+        Message::Answer {
+            outcome: Outcome::Result(text, shape),
+            ..
+        } => (text, shape),
+        other => panic!("{other:?} from {line}"),
+    }
+}
+
 fn broken(line: &[u8]) -> (Option<u64>, String) {
     match read(line, &Limits::default()) {
         Received::Broken { id, problem } => (id, problem.to_string()),
@@ -60,13 +70,7 @@ fn the_members_of_a_result_are_found_however_many_and_long_they_are() {
         let members: Vec<_> = keys.iter().map(|key| format!(r#""{key}":[0]"#)).collect();
         let result = format!("{{{}}}", members.join(" , "));
         let line = format!(r#"{{"id":3,"result":{result}}}"#);
-        let Message::Answer {
-            outcome: Outcome::Result(text, shape),
-            ..
-        } = message(line.as_bytes())
-        else {
-            panic!("{line}");
-        };
+        let (text, shape) = result_of(&line);
         let answer = Answer::new(Bytes::copy_from_slice(text), shape, None);
         let mut found = Vec::new();
         let visit = |key: &[u8], value: &[u8]| found.push((key.to_vec(), value.to_vec()));
@@ -88,13 +92,7 @@ fn a_result_that_is_not_quite_json_is_known_not_to_be() {
         "[\"\\x\"]",
     ] {
         let line = format!(r#"{{"id":3,"result":{result}}}"#);
-        let Message::Answer {
-            outcome: Outcome::Result(text, shape),
-            ..
-        } = message(line.as_bytes())
-        else {
-            panic!("{line}");
-        };
+        let (text, shape) = result_of(&line);
         assert_eq!((text, shape.is_exact), (result.as_bytes(), false));
     }
 }
