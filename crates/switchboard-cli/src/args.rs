@@ -15,7 +15,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-use crate::completion;
+use crate::completion_candidates;
+use crate::process_env::ConfigSelection;
 
 pub(crate) use edit::{
     AddArgs, AddJsonArgs, OwnScope, RemoveArgs, Target, Transport, with_command_apart,
@@ -293,7 +294,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// The server's name
-    #[arg(value_name = "NAME", add = completion::server_names())]
+    #[arg(value_name = "NAME", add = completion_candidates::server_names())]
     pub(crate) name: String,
 }
 
@@ -323,35 +324,35 @@ pub(crate) struct TrustArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     /// Part of a name, or a glob such as `mcp__files__*`
-    #[arg(value_name = "PATTERN", add = completion::tool_names())]
+    #[arg(value_name = "PATTERN", add = completion_candidates::tool_names())]
     pub(crate) pattern: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
     /// The tool's name: `mcp__server__tool`
-    #[arg(value_name = "TOOL", add = completion::tool_names())]
+    #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Look at this server only
-    #[arg(value_name = "NAME", add = completion::server_names())]
+    #[arg(value_name = "NAME", add = completion_candidates::server_names())]
     pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
     /// The tool's name: `mcp__server__tool`
-    #[arg(value_name = "TOOL", add = completion::tool_names())]
+    #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyTestArgs {
     /// The tool's name: `mcp__server__tool`
-    #[arg(value_name = "TOOL", add = completion::tool_names())]
+    #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
     /// key=value, key:=json, one JSON object, or - for stdin
     #[arg(value_name = "ARGS", allow_negative_numbers = true)]
@@ -361,7 +362,7 @@ pub(crate) struct PolicyTestArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
     /// The tool's name: `mcp__server__tool`
-    #[arg(value_name = "TOOL", add = completion::tool_names())]
+    #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
     /// key=value, key:=json, one JSON object, or - for stdin
     #[arg(value_name = "ARGS", allow_negative_numbers = true)]
@@ -408,6 +409,13 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
+    pub(crate) fn config_selection(&self) -> ConfigSelection {
+        ConfigSelection {
+            mcp_config: self.mcp_config.clone(),
+            strict: self.strict_mcp_config,
+        }
+    }
+
     /// Both places together; what stands later wins where only one can hold.
     fn and(mut self, later: Self) -> Self {
         self.mcp_config.extend(later.mcp_config);

@@ -13,10 +13,9 @@ use switchboard::permission::RuleScope;
 use switchboard::{PermissionAnswer, PermissionQuestion};
 
 use crate::always::{Shelf, pattern};
-use crate::keyboard::{Keyboard, Typed};
 use crate::render::Screen;
-use crate::render::floor::Floor;
 use crate::render::style::{Paint, Style};
+use crate::terminal::{LineInput, Terminal, Typed};
 
 /// Who answers.
 #[derive(Clone, Debug)]
@@ -31,7 +30,7 @@ enum Answers {
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     answers: Answers,
-    floor: Floor,
+    terminal: Terminal,
     /// Where *always* can be written to.
     shelves: Vec<Shelf>,
 }
@@ -46,7 +45,7 @@ impl Ask {
         };
         Self {
             answers,
-            floor: screen.floor.clone(),
+            terminal: screen.terminal.clone(),
             shelves,
         }
     }
@@ -62,7 +61,7 @@ impl Ask {
 
     async fn ask(&self, question: &PermissionQuestion<'_>, style: Style) -> PermissionAnswer {
         let form = self.form(question, style);
-        let mut turn = self.floor.take().await;
+        let mut turn = self.terminal.acquire().await;
         let answer = form.fill_in(&mut turn).await;
         answer.unwrap_or(PermissionAnswer::Deny)
     }
@@ -91,7 +90,7 @@ struct Form {
 }
 
 impl Form {
-    async fn fill_in(&self, keyboard: &mut Keyboard) -> io::Result<PermissionAnswer> {
+    async fn fill_in(&self, input: &mut LineInput) -> io::Result<PermissionAnswer> {
         let choices = if self.shelves.is_empty() {
             "[y/N]"
         } else {
@@ -101,13 +100,13 @@ impl Form {
         let question = format!("Call it? {choices} ");
         io::stderr().write_all(format!("{}\n", self.text).as_bytes())?;
         loop {
-            let Typed::Line(answer) = keyboard.ask(&question).await? else {
+            let Typed::Line(answer) = input.ask(&question).await? else {
                 return Ok(PermissionAnswer::Deny);
             };
             match reply(&answer) {
                 Some(Reply::Once) => return Ok(PermissionAnswer::Allow),
                 Some(Reply::Always) if !self.shelves.is_empty() => {
-                    return self.always(keyboard).await;
+                    return self.always(input).await;
                 }
                 Some(Reply::No) => return Ok(PermissionAnswer::Deny),
                 Some(Reply::Always) | None => {}
@@ -115,8 +114,8 @@ impl Form {
         }
     }
 
-    async fn always(&self, keyboard: &mut Keyboard) -> io::Result<PermissionAnswer> {
-        let Some(shelf) = self.choose_shelf(keyboard).await? else {
+    async fn always(&self, input: &mut LineInput) -> io::Result<PermissionAnswer> {
+        let Some(shelf) = self.choose_shelf(input).await? else {
             return Ok(PermissionAnswer::Deny);
         };
         let told = match shelf.allow(&self.pattern) {
@@ -134,11 +133,11 @@ impl Form {
     }
 
     /// Where the rule is to stand; `None`: nowhere, and then it is a no.
-    async fn choose_shelf(&self, keyboard: &mut Keyboard) -> io::Result<Option<&Shelf>> {
+    async fn choose_shelf(&self, input: &mut LineInput) -> io::Result<Option<&Shelf>> {
         let [only] = self.shelves.as_slice() else {
             let choices = self.style.paint(Paint::Dim, "[L]ocal, [u]ser");
             let question = "Always in this project, or everywhere? ";
-            let typed = keyboard.ask(&format!("{question}{choices} ")).await?;
+            let typed = input.ask(&format!("{question}{choices} ")).await?;
             // The end of the input is no answer; an empty line is.
             let Typed::Line(answer) = typed else {
                 return Ok(None);

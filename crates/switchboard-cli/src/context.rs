@@ -10,28 +10,28 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
-use etcetera::BaseStrategy as _;
-use switchboard::content::{SpillHandle, for_terminal};
+use switchboard::content::SpillHandle;
 use switchboard::mcp::Tool;
 use switchboard::permission::{Policy, Rule};
 use switchboard::{ServerMemory as _, memory_key};
 use switchboard_config::import::{Platform, Whereabouts};
 use switchboard_config::{
     Admission, Approvals, ApprovalsFile, Diagnostic, Folders, Loaded, Places, ProjectRules,
-    Reading, Scope, ServerEntry, ServerName, Settings, Severity, Source, Sources, Targets, Trust,
-    Watcher, load, load_names, load_settings, managed_folder,
+    Reading, Scope, ServerEntry, ServerName, Settings, Severity, Targets, Trust, Watcher, load,
+    load_settings,
 };
 
 use crate::args::{GlobalArgs, RuleArg};
 use crate::custody::Custody;
 use crate::failure::{Failure, Kind};
 use crate::memory::FileMemory;
+use crate::process_env::{ProcessEnv, find_folders, sources};
 use crate::programs;
-use crate::render::floor::Floor;
 use crate::render::style::Style;
 use crate::render::text::shell_word;
 use crate::render::{Format, Screen, Talk};
 use crate::settings;
+use crate::terminal::Terminal;
 use crate::trace::{TraceFile, create_private};
 
 /// What surrounds one run.
@@ -39,8 +39,8 @@ use crate::trace::{TraceFile, create_private};
 pub(crate) struct Context {
     pub(crate) screen: Screen,
     flags: GlobalArgs,
-    /// The words after the program's name.
-    typed: Vec<String>,
+    /// The arguments after the program's name.
+    argv: Vec<String>,
     variables: BTreeMap<String, String>,
     directory: PathBuf,
     folders: Folders,
@@ -61,7 +61,7 @@ pub(crate) struct Servers {
 }
 
 impl Context {
-    pub(crate) fn new(flags: GlobalArgs, surroundings: Surroundings) -> Result<Self, Failure> {
+    pub(crate) fn new(flags: GlobalArgs, env: ProcessEnv, screen: Screen) -> Result<Self, Failure> {
         let rules = flags.rules.0.iter().map(|rule| {
             let RuleArg { action, pattern } = rule;
             if !pattern.starts_with("mcp__") && !pattern.contains(['*', '?', '[']) {
@@ -76,18 +76,18 @@ impl Context {
             let trace = create_private(path)?;
             Ok(Arc::new(TraceFile::new(trace)))
         });
-        let (folders, cache) = find_folders(&surroundings.variables)?;
+        let (folders, cache) = find_folders(&env.variables)?;
         Ok(Self {
             trace: trace.transpose()?,
             custody: Custody::begin(folders.state.join("hosts")),
-            screen: surroundings.screen(&flags),
+            screen,
             directory: std::env::current_dir().map_err(|error| {
                 Failure::new(Kind::Config, format!("the current folder is gone: {error}"))
             })?,
             folders,
             cache,
-            typed: surroundings.typed,
-            variables: surroundings.variables,
+            argv: env.argv,
+            variables: env.variables,
             rules,
             flags,
             tidied: Once::new(),
@@ -142,7 +142,7 @@ impl Context {
         tell: impl FnMut(Reading) + Send + 'static,
     ) -> Result<Watcher, Failure> {
         let (directory, folders) = (self.directory.clone(), self.folders.clone());
-        let flags = self.flags.clone();
+        let selection = self.flags.config_selection();
         let targets = move || {
             // Looked for each time: what is no project yet may become one.
             let places = Places::find(&directory, folders.clone());
@@ -155,7 +155,7 @@ impl Context {
                     .chain(places.enclosing_settings_files())
                     .chain([places.approvals_file()])
                     .collect(),
-                sources: sources(&flags, &places),
+                sources: sources(&selection, &places),
             }
         };
         Ok(Watcher::spawn(targets, self.environment(), tell)?)
@@ -263,7 +263,7 @@ impl Context {
 
     /// The command as it was typed.
     pub(crate) fn again(&self) -> String {
-        let words = self.typed.iter().map(|word| shell_word(word));
+        let words = self.argv.iter().map(|word| shell_word(word));
         let words: Vec<_> = std::iter::once("switchboard".to_owned())
             .chain(words)
             .collect();
@@ -272,7 +272,7 @@ impl Context {
 
     /// The command as it was typed, with one more flag.
     pub(crate) fn again_with(&self, flag: &str) -> String {
-        let words = self.typed.iter().map(|word| shell_word(word));
+        let words = self.argv.iter().map(|word| shell_word(word));
         let words: Vec<_> = ["switchboard".to_owned(), flag.to_owned()]
             .into_iter()
             .chain(words)
@@ -289,7 +289,7 @@ impl Context {
 /// What is configured for whoever has these flags.
 fn load_all(flags: &GlobalArgs, variables: &BTreeMap<String, String>, places: &Places) -> Loaded {
     let environment: HashMap<_, _> = variables.clone().into_iter().collect();
-    load(&sources(flags, places), &environment)
+    load(&sources(&flags.config_selection(), places), &environment)
 }
 
 impl Servers {
@@ -359,141 +359,42 @@ impl Servers {
     }
 }
 
-fn sources(flags: &GlobalArgs, places: &Places) -> Sources {
-    let named = flags.mcp_config.iter();
-    Sources {
-        command_line: named.map(|text| Source::from_argument(text)).collect(),
-        strict: flags.strict_mcp_config,
-        ..places.sources()
-    }
-}
-
 /// The columns and rows of the terminal that results go to, if they go to one.
 pub(crate) fn screen_size() -> Option<(usize, usize)> {
     let (columns, rows) = terminal_size::terminal_size_of(io::stdout())?;
     Some((usize::from(columns.0), usize::from(rows.0)))
 }
 
-/// Where things are kept, and where what can be made again is.
-fn find_folders(variables: &BTreeMap<String, String>) -> Result<(Folders, PathBuf), Failure> {
-    let base = etcetera::base_strategy::choose_native_strategy()
-        .map_err(|_| Failure::new(Kind::Config, "the home folder is not known").hint("set HOME"))?;
-    // Relative to wherever one happens to be: then a file that came with a project would be the user's own.
-    if !base.home_dir().is_absolute() {
-        let message = format!(
-            "the home folder {} is not absolute",
-            for_terminal(&base.home_dir().to_string_lossy())
-        );
-        return Err(
-            Failure::new(Kind::Config, message).hint("set HOME to a path that begins with /")
-        );
-    }
-    let state = base.state_dir().unwrap_or_else(|| base.data_dir());
-    let folders = Folders {
-        home: base.home_dir().to_owned(),
-        config: base.config_dir().join("switchboard"),
-        state: state.join("switchboard"),
-        managed: managed(variables),
+/// Decides from the environment, the flags and the terminal how output looks.
+pub(crate) fn screen(env: &ProcessEnv, flags: &GlobalArgs) -> Screen {
+    let is_dumb = env.nonempty_variable("TERM") == Some("dumb");
+    let is_plain = env.nonempty_variable("NO_COLOR").is_some() || is_dumb;
+    let style = |is_terminal: bool| {
+        if is_terminal && !is_plain {
+            Style::Coloured
+        } else {
+            Style::Plain
+        }
     };
-    Ok((folders, base.cache_dir().join("switchboard")))
-}
-
-/// The administrator's folder. Whoever could name another would be free of what is said there, so only
-/// a build for tests lets them.
-fn managed(variables: &BTreeMap<String, String>) -> PathBuf {
-    let other = variables.get("SWITCHBOARD_TEST_MANAGED");
-    match other.filter(|_| cfg!(debug_assertions)) {
-        Some(path) => PathBuf::from(path),
-        None => managed_folder(),
-    }
-}
-
-/// What is there before anything is decided.
-#[derive(Debug)]
-pub(crate) struct Surroundings {
-    /// Variables that are not text are left out: neither we nor config files can name them.
-    variables: BTreeMap<String, String>,
-    typed: Vec<String>,
-    /// There is one terminal, whoever writes to it.
-    floor: Floor,
-}
-
-impl Surroundings {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the front reads the environment, here and nowhere else"
-    )]
-    pub(crate) fn read() -> Self {
-        let variables = std::env::vars_os();
-        let as_text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        Self {
-            variables: variables.filter_map(as_text).collect(),
-            typed: std::env::args_os()
-                .skip(1)
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
-            floor: Floor::default(),
-        }
-    }
-
-    /// What is configured, what is remembered of it, and the folder one is in; nothing is said and
-    /// nothing is begun.
-    pub(crate) fn peek(&self, flags: &GlobalArgs) -> Option<(Loaded, FileMemory, PathBuf)> {
-        let (folders, _) = find_folders(&self.variables).ok()?;
-        let memory = FileMemory::new(folders.state.join("servers"));
-        let directory = std::env::current_dir().ok()?;
-        let places = Places::find(&directory, folders);
-        let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
-        let loaded = load_names(&sources(flags, &places), &environment);
-        Some((loaded, memory, directory))
-    }
-
-    /// The words after the program's name.
-    pub(crate) fn typed(&self) -> &[String] {
-        &self.typed
-    }
-
-    /// Where output goes and how it looks there.
-    pub(crate) fn screen(&self, flags: &GlobalArgs) -> Screen {
-        let is_set = |name| {
-            self.variables
-                .get(name)
-                .is_some_and(|text| !text.is_empty())
-        };
-        let is_dumb = self
-            .variables
-            .get("TERM")
-            .is_some_and(|term| term == "dumb");
-        let is_plain = is_set("NO_COLOR") || is_dumb;
-        let style = |is_terminal: bool| {
-            if is_terminal && !is_plain {
-                Style::Coloured
-            } else {
-                Style::Plain
-            }
-        };
-        let stderr_is_terminal = io::stderr().is_terminal();
-        let columns = |(columns, _): (terminal_size::Width, _)| usize::from(columns.0);
-        Screen {
-            format: if flags.json {
-                Format::Json
-            } else {
-                Format::Text
-            },
-            talk: match flags {
-                GlobalArgs { quiet: true, .. } => Talk::Quiet,
-                GlobalArgs { verbose: 1.., .. } => Talk::Verbose,
-                _ => Talk::Normal,
-            },
-            style: style(io::stdout().is_terminal()),
-            side_style: style(stderr_is_terminal),
-            columns: screen_size().map(|(columns, _)| columns),
-            side_columns: terminal_size::terminal_size_of(io::stderr()).map(columns),
-            is_watched: stderr_is_terminal && !is_dumb,
-            can_ask: stderr_is_terminal && io::stdin().is_terminal(),
-            floor: self.floor.clone(),
-        }
+    let stderr_is_terminal = io::stderr().is_terminal();
+    let columns = |(columns, _): (terminal_size::Width, _)| usize::from(columns.0);
+    Screen {
+        format: if flags.json {
+            Format::Json
+        } else {
+            Format::Text
+        },
+        talk: match flags {
+            GlobalArgs { quiet: true, .. } => Talk::Quiet,
+            GlobalArgs { verbose: 1.., .. } => Talk::Verbose,
+            _ => Talk::Normal,
+        },
+        style: style(io::stdout().is_terminal()),
+        side_style: style(stderr_is_terminal),
+        columns: screen_size().map(|(columns, _)| columns),
+        side_columns: terminal_size::terminal_size_of(io::stderr()).map(columns),
+        is_watched: stderr_is_terminal && !is_dumb,
+        can_ask: stderr_is_terminal && io::stdin().is_terminal(),
+        terminal: Terminal::default(),
     }
 }

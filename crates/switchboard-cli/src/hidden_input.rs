@@ -7,8 +7,8 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::failure::Failure;
-use crate::keyboard::take_away_stopping;
 use crate::signals::Signals;
+use crate::terminal::disable_stop_keys;
 
 /// More than any value, and little enough to be read by mistake.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -70,7 +70,7 @@ impl Hidden {
         let mut hiding = before.clone();
         hiding.local_modes.remove(LocalModes::ECHO);
         hiding.local_modes.insert(LocalModes::ECHONL);
-        take_away_stopping(&mut hiding);
+        disable_stop_keys(&mut hiding);
         tcsetattr(io::stdin(), OptionalActions::Flush, &hiding).map_err(failed)?;
         Ok(Self { before })
     }

@@ -16,12 +16,11 @@ use rustix::process::{Signal, getpid, kill_process};
 use switchboard::content::for_terminal;
 use switchboard::{ElicitAnswer, ElicitMode, Elicitation};
 
-use crate::keyboard::{Echo, Modes, Typed};
 use crate::opener::Opener;
-use crate::render::floor::{Floor, Turn};
 use crate::render::style::{Paint, Style};
 use crate::render::text::{quote, wrap};
 use crate::render::{Screen, Talk};
+use crate::terminal::{Echo, Terminal, TerminalGuard, TerminalModes, Typed};
 
 /// Of a terminal that does not say how wide it is.
 const USUAL_COLUMNS: usize = 80;
@@ -34,7 +33,7 @@ const IN_A_ROW: Duration = Duration::from_secs(5);
 /// Asks the person what servers want to know.
 #[derive(Debug)]
 pub(crate) struct Interviewer {
-    floor: Floor,
+    terminal: Terminal,
     style: Style,
     columns: usize,
     /// What opens addresses, where there is something.
@@ -48,7 +47,7 @@ impl Interviewer {
     pub(crate) fn new(screen: &Screen, opener: Option<Opener>) -> Option<Self> {
         let is_willing = screen.can_ask && screen.talk != Talk::Quiet;
         is_willing.then(|| Self {
-            floor: screen.floor.clone(),
+            terminal: screen.terminal.clone(),
             style: screen.side_style,
             columns: screen
                 .side_columns
@@ -61,7 +60,7 @@ impl Interviewer {
 
     /// Puts a server's question to the person, as soon as no other is open.
     pub(crate) async fn ask(&self, question: &Elicitation<'_>) -> ElicitAnswer {
-        let turn = self.floor.take().await;
+        let turn = self.terminal.acquire().await;
         let server = for_terminal(question.server.as_str()).into_owned();
         // A terminal that cannot be spoken to is one at which nobody said anything.
         let Ok(mut talk) = Conversation::begin(turn, server, self) else {
@@ -122,14 +121,14 @@ struct Conversation {
     was_answered: bool,
     has_ended: bool,
     // In this order: the terminal is as before when the next question comes.
-    modes: Modes,
-    turn: Turn,
+    modes: TerminalModes,
+    turn: TerminalGuard,
 }
 
 impl Conversation {
-    fn begin(turn: Turn, server: String, interviewer: &Interviewer) -> io::Result<Self> {
+    fn begin(turn: TerminalGuard, server: String, interviewer: &Interviewer) -> io::Result<Self> {
         Ok(Self {
-            modes: Modes::begin()?,
+            modes: TerminalModes::begin()?,
             turn,
             server,
             style: interviewer.style,
@@ -189,7 +188,7 @@ impl Conversation {
                 self.was_answered = true;
                 Ok(line.trim().to_owned())
             }
-            Typed::Stop => {
+            Typed::Cancelled => {
                 // What stopped it ended no line.
                 self.show("")?;
                 Err(Closed)
@@ -209,7 +208,7 @@ impl Conversation {
     async fn is_agreed(&mut self, question: &str) -> Result<bool, Closed> {
         let choices = self.dim("[y/N]");
         loop {
-            self.turn.forget();
+            self.turn.discard_input();
             let answer = self.ask(&format!("{question} {choices} ")).await?;
             match answer.to_ascii_lowercase().as_str() {
                 "y" | "yes" => return Ok(true),

@@ -47,9 +47,9 @@ pub(crate) fn start(verbosity: u8, file: Option<&Path>, screen: &Screen) -> Resu
     if on_stderr == LevelFilter::OFF && file.is_none() {
         return Ok(());
     }
-    let floor = screen.floor.clone();
+    let terminal = screen.terminal.clone();
     let stderr = fmt::layer()
-        .with_writer(move || floor.aside())
+        .with_writer(move || terminal.stderr())
         .with_ansi(screen.side_style == Style::Coloured && std::io::stderr().is_terminal())
         .with_target(false)
         .without_time()

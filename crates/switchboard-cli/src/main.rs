@@ -7,22 +7,24 @@ mod ask;
 mod chain;
 mod commands;
 mod completion;
+mod completion_candidates;
 mod context;
 mod custody;
 mod failure;
 mod front;
 mod hidden_input;
 mod interview;
-mod keyboard;
 mod logging;
 mod memory;
 mod network;
 mod opener;
+mod process_env;
 mod programs;
 mod render;
 mod schema;
 mod settings;
 mod signals;
+mod terminal;
 mod trace;
 
 use std::process::ExitCode;
@@ -30,8 +32,10 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::{Cli, GlobalArgs, Task};
-use context::{Context, Surroundings};
+use context::Context;
 use failure::{Exit, Failure};
+use process_env::ProcessEnv;
+use render::Screen;
 use signals::Signals;
 
 fn main() -> ExitCode {
@@ -49,8 +53,7 @@ fn main() -> ExitCode {
     {
         return opener::start_apart(std::env::args_os().skip(2));
     }
-    // A shell asks what could be typed next, and is answered.
-    completion::answer();
+    completion::handle_completion_request();
     let (task, flags) = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli.into_task(),
         Err(error) => return refuse(error),
@@ -58,11 +61,11 @@ fn main() -> ExitCode {
     if matches!(task, Task::DemoServer) {
         return commands::demo_server::run();
     }
-    let surroundings = Surroundings::read();
-    let screen = surroundings.screen(&flags);
+    let env = ProcessEnv::read();
+    let screen = context::screen(&env, &flags);
     let outcome = match task {
         Task::Page(page) => commands::page::run(&page, &screen),
-        task => run(task, flags, surroundings),
+        task => run(task, flags, env, screen.clone()),
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -95,10 +98,9 @@ fn refuse(mut error: clap::Error) -> ExitCode {
     error.exit()
 }
 
-fn run(task: Task, flags: GlobalArgs, surroundings: Surroundings) -> Result<Exit, Failure> {
-    let screen = surroundings.screen(&flags);
+fn run(task: Task, flags: GlobalArgs, env: ProcessEnv, screen: Screen) -> Result<Exit, Failure> {
     logging::start(flags.verbose, flags.log_file.as_deref(), &screen)?;
-    let context = Context::new(flags, surroundings)?;
+    let context = Context::new(flags, env, screen)?;
     // One thread: what is to be done is mostly waiting, and a change of threads takes longer than any
     // step of it. Whatever blocks for long has a thread of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -4,7 +4,6 @@
 //! cleaned before a terminal sees it, and a reader who hangs up is told by the exit code alone.
 
 pub(crate) mod finding;
-pub(crate) mod floor;
 pub(crate) mod json;
 pub(crate) mod live;
 pub(crate) mod progress;
@@ -18,8 +17,8 @@ use std::time::{Duration, SystemTime};
 use switchboard_config::{Diagnostic, Severity};
 
 use crate::failure::{Failure, Kind};
+use crate::terminal::Terminal;
 use crate::trace::utc;
-use floor::Floor;
 use style::{Paint, Style};
 
 /// Lines of prose are not made longer than this, however wide the terminal.
@@ -59,7 +58,7 @@ pub(crate) struct Screen {
     /// Whether a person can be asked.
     pub(crate) can_ask: bool,
     /// The terminal that questions are asked at.
-    pub(crate) floor: Floor,
+    pub(crate) terminal: Terminal,
 }
 
 impl Screen {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::completion;
+use crate::completion_candidates;
 
 pub(super) const READ_EXAMPLES: &str = "\
 A text is printed as it is, made safe if it goes to a terminal. Bytes never go to a terminal: they are
@@ -26,7 +26,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ResourcesArgs {
     /// The server's name; all of them if none is given
-    #[arg(value_name = "SERVER", add = completion::server_names())]
+    #[arg(value_name = "SERVER", add = completion_candidates::server_names())]
     pub(crate) server: Option<String>,
     /// List templates of addresses, which have something to fill in
     #[arg(long)]
@@ -36,7 +36,7 @@ pub(crate) struct ResourcesArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
     /// The server's name, or both in one: `@server:uri`
-    #[arg(value_name = "SERVER", add = completion::server_names())]
+    #[arg(value_name = "SERVER", add = completion_candidates::server_names())]
     pub(crate) server: String,
     /// The address, or a template and key=value for each of its variables
     #[arg(value_name = "URI")]
@@ -55,7 +55,7 @@ pub(crate) struct ReadArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PromptsArgs {
     /// The server's name; all of them if none is given
-    #[arg(value_name = "SERVER", add = completion::server_names())]
+    #[arg(value_name = "SERVER", add = completion_candidates::server_names())]
     pub(crate) server: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::completion;
+use crate::completion_candidates;
 
 pub(super) const EXAMPLES: &str = "\
 A change is told with what changed, until Ctrl-C. A server that says when a resource changes is
@@ -19,7 +19,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// The server's name
-    #[arg(value_name = "SERVER", add = completion::server_names())]
+    #[arg(value_name = "SERVER", add = completion_candidates::server_names())]
     pub(crate) server: String,
     /// The address of a resource; with --tool its arguments: key=value, key:=json, one JSON object, or -
     #[arg(value_name = "URI|ARGS", allow_negative_numbers = true)]

@@ -108,7 +108,7 @@ async fn decide(talk: &mut Conversation, fields: usize) -> Result<Decision, Clos
     let question = format!("[s]end, [e]dit, [d]ecline, [c]ancel {more}");
     loop {
         // What was pasted into the fields is no answer to what comes after them.
-        talk.turn.forget();
+        talk.turn.discard_input();
         let answer = talk.ask(&question).await?;
         match decision(&answer, fields) {
             Some(decision) => return Ok(decision),

@@ -45,7 +45,7 @@ impl Line {
         let bar = is_shown.then(|| {
             let spinner = spinner(screen.side_style);
             let bar = ProgressBar::new_spinner().with_style(style(&format!("{spinner} {{msg}}")));
-            screen.floor.admit(&bar);
+            screen.terminal.register(&bar);
             bar.enable_steady_tick(TICK);
             bar
         });

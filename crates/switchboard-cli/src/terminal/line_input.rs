@@ -2,7 +2,7 @@
 //!
 //! Reading blocks, so a thread does it. Whoever stops waiting for a line leaves that thread behind,
 //! and the next one who asks waits for it. Invariant: a line answers the question that was open when
-//! it came and no other, and the terminal is afterwards as it was before.
+//! it read_at and no other, and the terminal is afterwards as it was before.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
@@ -21,7 +21,7 @@ const NO_KEY: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
 
 /// The keyboard of the person at the terminal.
 #[derive(Debug, Default)]
-pub(crate) struct Keyboard {
+pub(crate) struct LineInput {
     /// A thread that waits for a line.
     reading: Option<JoinHandle<io::Result<Read>>>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Keyboard {
 #[derive(Debug)]
 struct Read {
     bytes: Vec<u8>,
-    came: Instant,
+    read_at: Instant,
 }
 
 /// What was typed.
@@ -39,7 +39,7 @@ pub(crate) enum Typed {
     /// A line, without its end.
     Line(String),
     /// Ctrl-C, Ctrl-D, or there is no terminal any more.
-    Stop,
+    Cancelled,
 }
 
 /// Whether the terminal shows what is typed.
@@ -49,10 +49,10 @@ pub(crate) enum Echo {
     Hidden,
 }
 
-impl Keyboard {
+impl LineInput {
     /// Forgets what the terminal has: it was not typed for a question that nobody had seen.
     #[expect(clippy::unused_self, reason = "only whoever has the keyboard may")]
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn discard_input(&mut self) {
         // What is no terminal keeps nothing that could be meant for another question.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     }
@@ -68,9 +68,9 @@ impl Keyboard {
                 .get_or_insert_with(|| tokio::task::spawn_blocking(read));
             let read = reading.await;
             self.reading = None;
-            let Read { bytes, came } = read.map_err(io::Error::other)??;
+            let Read { bytes, read_at } = read.map_err(io::Error::other)??;
             // A thread that was left behind may have a line from before the question.
-            if came >= asked {
+            if read_at >= asked {
                 return Ok(Typed::from(bytes));
             }
         }
@@ -86,16 +86,16 @@ fn read() -> io::Result<Read> {
             bytes => break bytes?.to_vec(),
         }
     };
-    let came = Instant::now();
+    let read_at = Instant::now();
     stdin.consume(bytes.len());
-    Ok(Read { bytes, came })
+    Ok(Read { bytes, read_at })
 }
 
 impl From<Vec<u8>> for Typed {
     fn from(bytes: Vec<u8>) -> Self {
         match bytes.strip_suffix(b"\n") {
             Some(line) => Self::Line(String::from_utf8_lossy(line).into_owned()),
-            None => Self::Stop,
+            None => Self::Cancelled,
         }
     }
 }
@@ -103,19 +103,19 @@ impl From<Vec<u8>> for Typed {
 /// Ctrl-C is a key like any other, for as long as this lives: it ends the line. Ctrl-Z and Ctrl-\ do
 /// nothing: whoever is stopped or ended by them leaves the terminal as it is in the middle of a question.
 #[derive(Debug)]
-pub(crate) struct Modes {
+pub(crate) struct TerminalModes {
     before: Termios,
     asking: Termios,
 }
 
-impl Modes {
+impl TerminalModes {
     /// Whatever was typed before is forgotten: it was not meant for a question that nobody had seen.
     pub(crate) fn begin() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut asking = before.clone();
         asking.special_codes[SpecialCodeIndex::VINTR] = NO_KEY;
         asking.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
-        take_away_stopping(&mut asking);
+        disable_stop_keys(&mut asking);
         tcsetattr(io::stdin(), OptionalActions::Flush, &asking)?;
         Ok(Self { before, asking })
     }
@@ -133,12 +133,12 @@ impl Modes {
 
 /// No key stops the program or ends it on the spot: neither would leave it time to put back what it
 /// changed, such as that nothing typed is shown.
-pub(crate) fn take_away_stopping(modes: &mut Termios) {
+pub(crate) fn disable_stop_keys(modes: &mut Termios) {
     modes.special_codes[SpecialCodeIndex::VSUSP] = NO_KEY;
     modes.special_codes[SpecialCodeIndex::VQUIT] = NO_KEY;
 }
 
-impl Drop for Modes {
+impl Drop for TerminalModes {
     fn drop(&mut self) {
         // There is nobody to tell who could do more about it.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(typed("a b\n"), Typed::Line("a b".to_owned()));
         assert_eq!(typed("\n"), Typed::Line(String::new()));
         for stopped in ["", "\u{3}", "a\u{3}", "half"] {
-            assert_eq!(typed(stopped), Typed::Stop, "{stopped:?}");
+            assert_eq!(typed(stopped), Typed::Cancelled, "{stopped:?}");
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Who has the terminal: lines that move, or one question.
 //!
-//! Whoever asks takes the floor, and with it the keyboard. Invariant: there is one question at a time,
-//! no line moves and nothing is said aside while it is open, and nothing answers it that was typed
+//! Whoever asks takes the terminal, and with it the input. Invariant: there is one question at a time,
+//! no line moves and nothing is said stderr while it is open, and nothing answers it that was typed
 //! before.
+
+mod line_input;
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -13,72 +15,71 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use indicatif::{ProgressBar, ProgressDrawTarget, WeakProgressBar};
 use tokio::sync::OwnedMutexGuard;
 
-use super::count;
-use crate::keyboard::Keyboard;
+pub(crate) use line_input::{Echo, LineInput, TerminalModes, Typed, disable_stop_keys};
 
-/// How much of what is said aside waits for the end of a question. A person may think for long, and
-/// servers may have much to say meanwhile; the first of it says what began to go wrong.
-const HELD_BYTES: usize = 64 * 1024;
+/// How much of what is said stderr waits for the end of a question. A person may think for long, and
+/// servers may have much to write meanwhile; the first of it says what began to go wrong.
+const MAX_DEFERRED_BYTES: usize = 64 * 1024;
 
 /// The terminal, as everybody in this program shares it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Floor {
-    keyboard: Arc<tokio::sync::Mutex<Keyboard>>,
-    lines: Arc<Mutex<Lines>>,
+pub(crate) struct Terminal {
+    input: Arc<tokio::sync::Mutex<LineInput>>,
+    lines: Arc<Mutex<ProgressLines>>,
 }
 
 #[derive(Default)]
-struct Lines {
+struct ProgressLines {
     /// A question is open.
     are_hidden: bool,
     /// Those that have not ended yet, and some that have.
     bars: Vec<WeakProgressBar>,
-    held: Held,
+    deferred: DeferredOutput,
 }
 
-/// What was said aside while a question is open.
+/// What was said stderr while a question is open.
 #[derive(Default)]
-struct Held {
+struct DeferredOutput {
     text: Vec<u8>,
     /// What there was no room for.
-    left_out: usize,
+    dropped: usize,
 }
 
 /// Where everything is written that is neither a question nor a result, such as logs. Each write is
 /// whole lines.
 #[derive(Debug)]
-pub(crate) struct Aside {
-    lines: Arc<Mutex<Lines>>,
+pub(crate) struct StderrWriter {
+    lines: Arc<Mutex<ProgressLines>>,
 }
 
-/// The right to ask. Lines move again when it is gone.
+/// The right to ask. ProgressLines move again when it is gone.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    keyboard: OwnedMutexGuard<Keyboard>,
-    lines: Arc<Mutex<Lines>>,
+pub(crate) struct TerminalGuard {
+    input: OwnedMutexGuard<LineInput>,
+    lines: Arc<Mutex<ProgressLines>>,
 }
 
-impl Floor {
-    /// Waits until no other question is open, and takes the floor.
-    pub(crate) async fn take(&self) -> Turn {
-        let mut keyboard = Arc::clone(&self.keyboard).lock_owned().await;
-        keyboard.forget();
+impl Terminal {
+    /// Waits until no other question is open, and takes the terminal.
+    pub(crate) async fn acquire(&self) -> TerminalGuard {
+        let mut input = Arc::clone(&self.input).lock_owned().await;
+        input.discard_input();
         lock(&self.lines).hide();
-        Turn {
-            keyboard,
+        TerminalGuard {
+            input,
             lines: Arc::clone(&self.lines),
         }
     }
 
-    /// Where to say something that is no part of a question.
-    pub(crate) fn aside(&self) -> Aside {
-        Aside {
+    /// Where to write something that is no part of a question.
+    pub(crate) fn stderr(&self) -> StderrWriter {
+        StderrWriter {
             lines: Arc::clone(&self.lines),
         }
     }
 
     /// A line begins to move, or will when no question is open.
-    pub(crate) fn admit(&self, bar: &ProgressBar) {
+    pub(crate) fn register(&self, bar: &ProgressBar) {
         let mut lines = lock(&self.lines);
         lines.bars.retain(|bar| bar.upgrade().is_some());
         lines.bars.push(bar.downgrade());
@@ -88,7 +89,7 @@ impl Floor {
     }
 }
 
-impl Lines {
+impl ProgressLines {
     fn hide(&mut self) {
         self.are_hidden = true;
         let bars: Vec<_> = self
@@ -108,17 +109,17 @@ impl Lines {
     fn show(&mut self) {
         self.are_hidden = false;
         // Without a stderr there is no place to complain about that.
-        let _ = io::stderr().write_all(&mem::take(&mut self.held).into_text());
+        let _ = io::stderr().write_all(&mem::take(&mut self.deferred).into_text());
         for bar in self.bars.iter().filter_map(WeakProgressBar::upgrade) {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 }
 
-impl Lines {
-    fn say(&mut self, text: &[u8]) -> io::Result<()> {
+impl ProgressLines {
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
         if self.are_hidden {
-            self.held.keep(text);
+            self.deferred.keep(text);
             return Ok(());
         }
         let mut bars = self.bars.iter().filter_map(WeakProgressBar::upgrade);
@@ -130,11 +131,11 @@ impl Lines {
     }
 }
 
-impl Held {
+impl DeferredOutput {
     fn keep(&mut self, text: &[u8]) {
         // In one piece: after the first that had no room, none has.
-        if self.left_out > 0 || self.text.len() + text.len() > HELD_BYTES {
-            self.left_out += 1;
+        if self.dropped > 0 || self.text.len() + text.len() > MAX_DEFERRED_BYTES {
+            self.dropped += 1;
             return;
         }
         self.text.extend_from_slice(text);
@@ -142,18 +143,21 @@ impl Held {
 
     fn into_text(self) -> Vec<u8> {
         let mut text = self.text;
-        if self.left_out > 0 {
-            let what = count(self.left_out, "message");
-            let told = format!("left out while the question was open: {what}\n");
+        if self.dropped > 0 {
+            let ending = if self.dropped == 1 { "" } else { "s" };
+            let told = format!(
+                "left out while the question was open: {} message{ending}\n",
+                self.dropped
+            );
             text.extend_from_slice(told.as_bytes());
         }
         text
     }
 }
 
-impl io::Write for Aside {
+impl io::Write for StderrWriter {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        lock(&self.lines).say(text)?;
+        lock(&self.lines).write(text)?;
         Ok(text.len())
     }
 
@@ -162,29 +166,29 @@ impl io::Write for Aside {
     }
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for ProgressLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines")
+        f.debug_struct("ProgressLines")
             .field("are_hidden", &self.are_hidden)
             .finish_non_exhaustive()
     }
 }
 
-impl Deref for Turn {
-    type Target = Keyboard;
+impl Deref for TerminalGuard {
+    type Target = LineInput;
 
-    fn deref(&self) -> &Keyboard {
-        &self.keyboard
+    fn deref(&self) -> &LineInput {
+        &self.input
     }
 }
 
-impl DerefMut for Turn {
-    fn deref_mut(&mut self) -> &mut Keyboard {
-        &mut self.keyboard
+impl DerefMut for TerminalGuard {
+    fn deref_mut(&mut self) -> &mut LineInput {
+        &mut self.input
     }
 }
 
-impl Drop for Turn {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         lock(&self.lines).show();
     }
@@ -200,9 +204,9 @@ mod tests {
 
     #[tokio::test]
     async fn there_is_one_question_at_a_time() {
-        let floor = Floor::default();
-        let first = floor.take().await;
-        let second = floor.take();
+        let terminal = Terminal::default();
+        let first = terminal.acquire().await;
+        let second = terminal.acquire();
         tokio::pin!(second);
         assert!(futures_util::poll!(&mut second).is_pending());
         drop(first);
@@ -211,27 +215,27 @@ mod tests {
 
     #[tokio::test]
     async fn no_line_moves_while_a_question_is_open() {
-        let floor = Floor::default();
+        let terminal = Terminal::default();
         let early = ProgressBar::no_length();
-        floor.admit(&early);
-        let turn = floor.take().await;
+        terminal.register(&early);
+        let guard = terminal.acquire().await;
         let late = ProgressBar::no_length();
-        floor.admit(&late);
+        terminal.register(&late);
         assert!(early.is_hidden() && late.is_hidden());
-        assert!(lock(&floor.lines).are_hidden);
-        drop(turn);
-        assert!(!lock(&floor.lines).are_hidden);
+        assert!(lock(&terminal.lines).are_hidden);
+        drop(guard);
+        assert!(!lock(&terminal.lines).are_hidden);
     }
 
     #[test]
     fn what_waits_for_the_end_of_a_question_is_bounded_and_the_rest_counted() {
-        let mut held = Held::default();
-        let long = vec![b'x'; HELD_BYTES - 1];
+        let mut deferred = DeferredOutput::default();
+        let long = vec![b'x'; MAX_DEFERRED_BYTES - 1];
         for text in [&b"first\n"[..], &long, b"c", b"d"] {
-            held.keep(text);
+            deferred.keep(text);
         }
         let told = "first\nleft out while the question was open: 3 messages\n";
-        assert_eq!(String::from_utf8_lossy(&held.into_text()), told);
-        assert!(Held::default().into_text().is_empty());
+        assert_eq!(String::from_utf8_lossy(&deferred.into_text()), told);
+        assert!(DeferredOutput::default().into_text().is_empty());
     }
 }

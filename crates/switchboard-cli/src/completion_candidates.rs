@@ -1,0 +1,136 @@
+//! Server and tool names that a shell offers as completions.
+//!
+//! Reads the config and the cached tool listings; starts no server and prints nothing. Invariant: a
+//! candidate contains only characters that no shell interprets, because names come from untrusted
+//! files and are inserted into a command line.
+
+use std::path::{Path, PathBuf};
+
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use switchboard::id::ToolName;
+use switchboard::mcp::Tool;
+use switchboard::{ServerMemory as _, memory_key, naming};
+use switchboard_config::{Admission, ServerEntry, Trust};
+
+use crate::memory::FileMemory;
+use crate::process_env::{ConfigSelection, ProcessEnv};
+
+/// Completes an argument that is the name of a server.
+pub(crate) fn server_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let names = |known: KnownServers| {
+            let names = known.entries.iter().map(|entry| entry.name().to_string());
+            names.collect::<Vec<_>>()
+        };
+        candidates(known_servers().map(names).unwrap_or_default())
+    })
+}
+
+/// Completes an argument that is the name of a tool.
+pub(crate) fn tool_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let names = |known: KnownServers| {
+            let names = known
+                .entries
+                .iter()
+                .flat_map(|entry| cached_tools(entry, &known.cache, &known.directory));
+            names.collect::<Vec<_>>()
+        };
+        candidates(known_servers().map(names).unwrap_or_default())
+    })
+}
+
+/// The configured servers and what completion needs to find their cached tools.
+struct KnownServers {
+    entries: Vec<ServerEntry>,
+    cache: FileMemory,
+    directory: PathBuf,
+}
+
+fn known_servers() -> Option<KnownServers> {
+    let env = ProcessEnv::read();
+    let (loaded, cache, directory) = env.load_for_completion(&partial_flags(&env.argv))?;
+    Some(KnownServers {
+        entries: loaded.config.servers,
+        cache,
+        directory,
+    })
+}
+
+/// Finds the options that decide which servers exist in a command line that is still being typed.
+fn partial_flags(argv: &[String]) -> ConfigSelection {
+    let mut selection = ConfigSelection::default();
+    let mut words = argv.iter();
+    while let Some(word) = words.next() {
+        match word.split_once('=') {
+            Some(("--mcp-config", value)) => selection.mcp_config.push(value.to_owned()),
+            _ if word == "--mcp-config" => selection.mcp_config.extend(words.next().cloned()),
+            _ => selection.strict |= word == "--strict-mcp-config",
+        }
+    }
+    selection
+}
+
+/// The tools that the server listed when it was last connected.
+fn cached_tools(entry: &ServerEntry, cache: &FileMemory, directory: &Path) -> Vec<String> {
+    // The launch spec is only needed for the cache key; no server is launched.
+    let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
+        return Vec::new();
+    };
+    let tools = memory_key(&spec, Some(directory)).and_then(|key| cache.tools(&key));
+    let name = |tool: &Tool| {
+        naming::wire_name(entry.name(), &ToolName::from(tool.name.as_str())).to_string()
+    };
+    tools.iter().flatten().map(name).collect()
+}
+
+fn candidates(names: Vec<String>) -> Vec<CompletionCandidate> {
+    let plain = names.into_iter().filter(|name| is_plain(name));
+    plain.map(CompletionCandidate::new).collect()
+}
+
+fn is_plain(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    !name.starts_with('-') && name.bytes().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_shell_safe_words_are_offered() {
+        for name in ["files", "my-server.v2", "mcp__a__b"] {
+            assert!(is_plain(name), "{name}");
+        }
+        for name in [
+            "$(reboot)",
+            "a;b",
+            "a b",
+            "a'b",
+            "--yes",
+            "~",
+            "a\u{1b}b",
+            "a*",
+        ] {
+            assert!(!is_plain(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn unfinished_line_selects_config() {
+        let words = [
+            "--",
+            "switchboard",
+            "--mcp-config",
+            "a",
+            "--mcp-config=b",
+            "get",
+            "--strict-mcp-config",
+            "--mcp-config",
+        ];
+        let selection = partial_flags(&words.map(str::to_owned));
+        assert_eq!(selection.mcp_config, ["a", "b"]);
+        assert!(selection.strict);
+    }
+}

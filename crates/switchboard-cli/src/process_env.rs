@@ -1,0 +1,119 @@
+//! Environment variables, arguments and directories of this process.
+//!
+//! Reads each of them once and does not interpret command-line options: [`ConfigSelection`] carries
+//! the two options that decide which config files are read. Invariant: only this module reads the
+//! environment.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy as _;
+use switchboard::content::for_terminal;
+use switchboard_config::{Folders, Loaded, Places, Source, Sources, load_names, managed_folder};
+
+use crate::failure::{Failure, Kind};
+use crate::memory::FileMemory;
+
+/// Environment variables and command-line arguments.
+#[derive(Debug)]
+pub(crate) struct ProcessEnv {
+    /// Without variables that are not UTF-8: neither this program nor a config file can name them.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// The arguments after the program's name.
+    pub(crate) argv: Vec<String>,
+}
+
+/// The options that decide which config files are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConfigSelection {
+    /// Values of `--mcp-config`: paths or JSON text.
+    pub(crate) mcp_config: Vec<String>,
+    /// Whether `--strict-mcp-config` excludes every other source.
+    pub(crate) strict: bool,
+}
+
+impl ProcessEnv {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the only place in the CLI that reads the environment"
+    )]
+    pub(crate) fn read() -> Self {
+        let as_text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self {
+            variables: std::env::vars_os().filter_map(as_text).collect(),
+            argv: std::env::args_os()
+                .skip(1)
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+        }
+    }
+
+    /// Loads the configured servers, their cache and the current directory. Prints nothing and starts
+    /// nothing.
+    pub(crate) fn load_for_completion(
+        &self,
+        selection: &ConfigSelection,
+    ) -> Option<(Loaded, FileMemory, PathBuf)> {
+        let (folders, _) = find_folders(&self.variables).ok()?;
+        let cache = FileMemory::new(folders.state.join("servers"));
+        let directory = std::env::current_dir().ok()?;
+        let places = Places::find(&directory, folders);
+        let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
+        let loaded = load_names(&sources(selection, &places), &environment);
+        Some((loaded, cache, directory))
+    }
+
+    /// The value of a variable; `None` if it is unset or empty.
+    pub(crate) fn nonempty_variable(&self, name: &str) -> Option<&str> {
+        let text = self.variables.get(name)?;
+        Some(text.as_str()).filter(|text| !text.is_empty())
+    }
+}
+
+/// The config sources in effect: those of every scope, and those of `--mcp-config`.
+pub(crate) fn sources(selection: &ConfigSelection, places: &Places) -> Sources {
+    let named = selection.mcp_config.iter();
+    Sources {
+        command_line: named.map(|text| Source::from_argument(text)).collect(),
+        strict: selection.strict,
+        ..places.sources()
+    }
+}
+
+/// The directories for config and state, and the cache directory.
+pub(crate) fn find_folders(
+    variables: &BTreeMap<String, String>,
+) -> Result<(Folders, PathBuf), Failure> {
+    let base = etcetera::base_strategy::choose_native_strategy()
+        .map_err(|_| Failure::new(Kind::Config, "the home folder is not known").hint("set HOME"))?;
+    // A relative HOME would resolve inside the project, whose files would then count as the user's.
+    if !base.home_dir().is_absolute() {
+        let message = format!(
+            "the home folder {} is not absolute",
+            for_terminal(&base.home_dir().to_string_lossy())
+        );
+        return Err(
+            Failure::new(Kind::Config, message).hint("set HOME to a path that begins with /")
+        );
+    }
+    let state = base.state_dir().unwrap_or_else(|| base.data_dir());
+    let folders = Folders {
+        home: base.home_dir().to_owned(),
+        config: base.config_dir().join("switchboard"),
+        state: state.join("switchboard"),
+        managed: managed(variables),
+    };
+    Ok((folders, base.cache_dir().join("switchboard")))
+}
+
+/// The administrator's directory. A user who could override it could escape the administrator's
+/// rules, so only debug builds read the variable that the tests set.
+fn managed(variables: &BTreeMap<String, String>) -> PathBuf {
+    let test_path = variables.get("SWITCHBOARD_TEST_MANAGED");
+    match test_path.filter(|_| cfg!(debug_assertions)) {
+        Some(path) => PathBuf::from(path),
+        None => managed_folder(),
+    }
+}
