@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::server::ServerName;
+use crate::server_name::ServerName;
+use crate::text::replace_control_chars;
 
 /// Whether something had to be left out, or merely looks wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -73,7 +74,7 @@ fn serialize_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Resul
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
-            Some(file) => f.write_str(&printable(&file.to_string_lossy()))?,
+            Some(file) => f.write_str(&replace_control_chars(&file.to_string_lossy()))?,
             None => f.write_str("<inline>")?,
         }
         if self.line > 0 {
@@ -156,37 +157,4 @@ fn write_snippet(
     write!(f, "\n{:gutter$} |", "")?;
     write!(f, "\n{line:gutter$} | {}", snippet.line_text)?;
     write!(f, "\n{:gutter$} | {:before$}{marks}", "", "")
-}
-
-/// `text` with everything that could act on a terminal, or hide in one, replaced by blanks, one for one.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if is_printable(c) { c } else { ' ' })
-        .collect()
-}
-
-/// `text` without what a person would not see, or take for a blank: none of it belongs into a name.
-pub(crate) fn visible(text: &str) -> String {
-    let blank = |c: char| if is_visible(c) { c } else { ' ' };
-    text.chars()
-        .map(blank)
-        .collect::<String>()
-        .trim()
-        .to_owned()
-}
-
-/// False for what a font shows as nothing or as a blank, except for the blank itself.
-fn is_visible(c: char) -> bool {
-    let is_blank = c.is_whitespace() && c != ' ';
-    let is_empty = matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{1d159}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
-    is_printable(c) && !is_blank && !is_empty
-}
-
-/// False for control characters, and for the invisible ones that reorder or join what is around them.
-fn is_printable(c: char) -> bool {
-    !(c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
 }

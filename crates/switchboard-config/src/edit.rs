@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::diagnostic::{Diagnostic, Origin, printable};
+use crate::diagnostic::{Diagnostic, Origin};
 use crate::raw::ReadError;
+use crate::text::replace_control_chars;
 use document::{Document, Missing};
 use store::Stored;
 pub(crate) use store::{follow_links, try_lock};
@@ -100,7 +101,7 @@ impl EditError {
 
 /// A folder may be called anything, and what it is called is not to act on a terminal.
 fn shown(path: &Path) -> String {
-    printable(&path.to_string_lossy())
+    replace_control_chars(&path.to_string_lossy())
 }
 
 fn at(diagnostic: &Diagnostic) -> String {

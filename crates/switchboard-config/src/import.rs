@@ -28,7 +28,7 @@ use crate::expand::Environment;
 use crate::keys::nearest;
 use crate::layer::Scope;
 use crate::raw::{RawKind, RawValue, Whole};
-use crate::server::ServerName;
+use crate::server_name::ServerName;
 use crate::validate::EntryProblem;
 use crate::written::WrittenEntry;
 

@@ -43,8 +43,11 @@ mod policy;
 mod raw;
 pub mod reference;
 mod secret;
+mod secret_detection;
 mod server;
+mod server_name;
 mod settings;
+mod text;
 mod trust;
 mod validate;
 mod watch;
@@ -60,11 +63,13 @@ pub use load::{load, load_names, project_entry};
 pub use merge::{HostConfig, Loaded};
 pub use places::{Folders, Places, managed_folder};
 pub use policy::{Ban, Profile, ServerMatch, ServerPolicy};
-pub use secret::{Secret, secrets_in_arguments, secrets_in_variable};
+pub use secret::Secret;
+pub use secret_detection::{secrets_in_arguments, secrets_in_variable};
 pub use server::{
-    InheritEnv, InvalidServerName, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig,
-    ServerName, StdioConfig, TlsFiles, TransportConfig,
+    InheritEnv, ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig, StdioConfig, TlsFiles,
+    TransportConfig,
 };
+pub use server_name::{InvalidServerName, ServerName};
 pub use settings::{
     ClosedBy, DEADLINE_KEYS, DisabledServer, LIMIT_KEYS, ProjectRules, RuleAction, RuleGrammar,
     RuleHint, RuleSetting, Settings, load_settings,

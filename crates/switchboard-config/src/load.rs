@@ -9,7 +9,7 @@ use crate::expand::Environment;
 use crate::layer::{Layer, Scope, Source, Sources};
 use crate::merge::{Loaded, merge};
 use crate::raw::{FileContent, Finding, RawDocument, RawMember, RawValue};
-use crate::server::ServerName;
+use crate::server_name::ServerName;
 use crate::trust::{Content, Digests, ServerEntry};
 use crate::validate::{EntryContext, validate};
 use crate::written::WrittenEntry;

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use crate::diagnostic::Diagnostic;
 use crate::layer::Layer;
-use crate::server::ServerName;
+use crate::server_name::ServerName;
 use crate::trust::ServerEntry;
 
 /// All configured servers, each name once.

@@ -8,7 +8,8 @@ mod address;
 use thiserror::Error;
 
 use crate::layer::Scope;
-use crate::server::{ServerConfig, ServerName, TransportConfig};
+use crate::server::{ServerConfig, TransportConfig};
+use crate::server_name::ServerName;
 use address::{Address, Pattern};
 
 /// The administrator's word on servers. The default says nothing: everything may be used.

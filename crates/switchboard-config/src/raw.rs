@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, Origin, Severity};
 use crate::layer::Scope;
-use crate::server::ServerName;
+use crate::server_name::ServerName;
 
 pub(crate) use file::{ReadError, read as read_file};
 pub(crate) use parse::{decode_file, parse_text, span_of};

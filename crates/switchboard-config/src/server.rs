@@ -3,96 +3,12 @@
 //! Nothing here knows files or variables: values are expanded and checked before they become these
 //! types. Invariant: values of environment variables and headers are [`Secret`]s.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
-use thiserror::Error;
-
-use crate::diagnostic::visible;
 use crate::secret::Secret;
-
-/// The longest name a server may have, in characters.
-pub(crate) const MAX_NAME_CHARS: usize = 256;
-
-/// The name under which a server is configured.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct ServerName(Arc<str>);
-
-/// Why a text is not the name of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum InvalidServerName {
-    /// There is nothing to call it by.
-    #[error("a server's name must not be empty")]
-    Empty,
-    /// It would not fit anywhere.
-    #[error("a server's name must not be longer than {MAX_NAME_CHARS} characters")]
-    TooLong,
-    /// It could not be shown without harm.
-    #[error("a server's name must not hold control or invisible characters")]
-    Unprintable,
-    /// Nobody could tell it from the same name without them.
-    #[error("a server's name must not begin or end with a blank")]
-    BlankAtEnd,
-}
-
-impl ServerName {
-    /// Checks `name`: not empty, at most 256 characters, none of them a control character or one
-    /// that cannot be seen, and no blank at either end.
-    pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidServerName> {
-        let name = name.as_ref();
-        if name.is_empty() {
-            Err(InvalidServerName::Empty)
-        } else if name.chars().count() > MAX_NAME_CHARS {
-            Err(InvalidServerName::TooLong)
-        } else if name.starts_with(' ') || name.ends_with(' ') {
-            Err(InvalidServerName::BlankAtEnd)
-        } else if visible(name) != name {
-            Err(InvalidServerName::Unprintable)
-        } else {
-            Ok(Self(Arc::from(name)))
-        }
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for ServerName {
-    type Err = InvalidServerName;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::new(name)
-    }
-}
-
-impl fmt::Display for ServerName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl AsRef<str> for ServerName {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for ServerName {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
 
 /// One server, ready to be used: how to reach it and how to treat it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,8 @@ use thiserror::Error;
 use crate::diagnostic::Origin;
 use crate::layer::Scope;
 use crate::policy::{Ban, Profile, ServerPolicy};
-use crate::server::{ServerConfig, ServerName};
+use crate::server::ServerConfig;
+use crate::server_name::ServerName;
 use crate::validate::EntryProblem;
 use crate::written::WrittenEntry;
 

@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::diagnostic::printable;
 use crate::expand::Environment;
 use crate::keys;
 use crate::layer::Scope;
 use crate::raw::{Finding, RawKind, RawMember, RawValue};
 use crate::reference;
 use crate::server::{
-    ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig, ServerName, StdioConfig, TlsFiles,
-    TransportConfig,
+    ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig, StdioConfig, TlsFiles, TransportConfig,
 };
+use crate::server_name::ServerName;
+use crate::text::replace_control_chars;
 use fields::{Fields, Located};
 
 /// Why an entry cannot be used.
@@ -360,7 +360,7 @@ fn warn_of_unknown_keys(
     suggest: impl Fn(&str) -> Option<&'static str>,
 ) {
     for member in members.iter().filter(|member| !is_known(&member.key)) {
-        let key = printable(&member.key);
+        let key = replace_control_chars(&member.key);
         let message = match suggest(&member.key) {
             Some(known) => format!("unknown key `{key}`; did you mean `{known}`?"),
             None => format!("unknown key `{key}`"),

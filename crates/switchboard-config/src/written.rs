@@ -10,7 +10,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::expand::is_only_references;
 use crate::keys;
 use crate::raw::{RawKind, RawValue};
-use crate::secret::{MASK, looks};
+use crate::secret::Secret;
+use crate::secret_detection;
 use crate::server::{InheritEnv, RemoteConfig, ServerConfig, StdioConfig, TransportConfig};
 use crate::validate::TLS_KEYS;
 
@@ -155,21 +156,24 @@ fn to_masked_json(value: &RawValue) -> Json {
     map_leaves(value, &|leaf| match &leaf.kind {
         RawKind::Null => Json::Null,
         RawKind::Text(text) if is_only_references(text) => json!(text),
-        _ => json!(MASK),
+        _ => json!(Secret::MASK),
     })
 }
 
 /// A value with what looks like a secret in it masked. A flag tells what the item behind it is.
 fn without_secrets(value: Json) -> Json {
     match value {
-        Json::String(text) => json!(looks::masked(&text, &looks::in_text(&text))),
+        Json::String(text) => json!(secret_detection::mask_ranges(
+            &text,
+            &secret_detection::find_in_text(&text)
+        )),
         Json::Array(items) => {
             let words = items.iter().map(|item| item.as_str().unwrap_or_default());
-            let parts = looks::in_arguments(&words.collect::<Vec<_>>());
+            let parts = secret_detection::find_in_arguments(&words.collect::<Vec<_>>());
             let items = items.into_iter().zip(parts);
             items
                 .map(|(item, parts)| match item {
-                    Json::String(text) => json!(looks::masked(&text, &parts)),
+                    Json::String(text) => json!(secret_detection::mask_ranges(&text, &parts)),
                     other => without_secrets(other),
                 })
                 .collect()

@@ -277,7 +277,7 @@ fn documents_of_the_wrong_shape_are_told() {
         ),
         (
             "{ \"mcpServers\": { \"\": { \"command\": \"x\" } } }",
-            Some((warning, "a server's name must not be empty", (1, 19))),
+            Some((warning, "server name must not be empty", (1, 19))),
         ),
         (
             deep.as_str(),

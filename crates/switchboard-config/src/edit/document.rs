@@ -9,8 +9,9 @@ use serde_json::{Map, Value as Json, json};
 use super::EditError;
 use super::format::{self, Layout};
 use super::splice::{self, Change, Container};
-use crate::diagnostic::{Diagnostic, Origin, Severity, printable};
+use crate::diagnostic::{Diagnostic, Origin, Severity};
 use crate::raw::{self, SourceText, Span};
+use crate::text::replace_control_chars;
 
 /// What some editors put before the text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -145,7 +146,7 @@ impl Document {
         let mut rest = path;
         loop {
             let Kind::Object(members) = &at.kind else {
-                let message = format!("`{}` must be an object", printable(before));
+                let message = format!("`{}` must be an object", replace_control_chars(before));
                 let hint = Some("make it an object, or remove it");
                 return Err(Missing::Wrong(self.diagnostic(at.span, message, hint)));
             };
@@ -163,7 +164,7 @@ impl Document {
                 return Err(Missing::Key { object, rest });
             };
             if let Some((_, again)) = named.next() {
-                let message = format!("the key `{}` is written twice", printable(key));
+                let message = format!("the key `{}` is written twice", replace_control_chars(key));
                 let hint = Some("remove one of the two");
                 let wrong = self.diagnostic(again.key_span, message, hint);
                 return Err(Missing::Wrong(wrong));
@@ -219,7 +220,10 @@ impl Found<'_> {
         let document = self.object.document;
         let list = &self.member.value;
         if !matches!(list.kind, Kind::List(_)) {
-            let message = format!("`{}` must be a list", printable(&self.member.key));
+            let message = format!(
+                "`{}` must be a list",
+                replace_control_chars(&self.member.key)
+            );
             let hint = Some("make it a list, or remove it");
             return Err(document.diagnostic(list.span, message, hint));
         }

@@ -2,8 +2,8 @@
 
 use super::Whereabouts;
 use super::dialect::{Base, Dialect, File, Key, Notation, RULES, Remote, Section, Unit, names};
-use crate::diagnostic::printable;
 use crate::raw::{RawValue, Syntax};
+use crate::text::replace_control_chars;
 
 pub(super) static CODEX: Dialect = Dialect {
     files: &[
@@ -112,7 +112,10 @@ fn gemini_sections<'a>(
     let keys = servers.value.members().iter().map(|server| &server.key);
     let disabled: Vec<String> = keys.filter(|name| is_off(name)).cloned().collect();
     if !disabled.is_empty() {
-        let listed: Vec<_> = disabled.iter().map(|name| printable(name)).collect();
+        let listed: Vec<_> = disabled
+            .iter()
+            .map(|name| replace_control_chars(name))
+            .collect();
         notes.push(format!(
             "switched off there by `mcp.allowed` or `mcp.excluded`, and so here: {}",
             listed.join(", ")

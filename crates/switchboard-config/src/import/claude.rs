@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::dialect::{Base, Dialect, File, Key, Notation, Remote, Section, Unit, names};
 use super::{Whereabouts, is_same_place};
-use crate::diagnostic::printable;
 use crate::raw::{RawMember, RawValue, Syntax};
+use crate::text::replace_control_chars;
 
 /// Its `.mcp.json` needs no translation: it is read as it is.
 pub(super) static CODE: Dialect = Dialect {
@@ -88,7 +88,7 @@ fn code_sections<'a>(
                 1 => "another project".to_owned(),
                 number => format!("{number} other projects"),
             },
-            printable(first)
+            replace_control_chars(first)
         ));
     }
 }

@@ -11,11 +11,11 @@ use serde_json::{Map, Value as Json, json};
 use super::dialect::{Key, Remote, Unit};
 use super::variables::{Place, Speller, Workspace};
 use super::{Client, Whereabouts};
-use crate::diagnostic::printable;
 use crate::expand::{Piece, pieces};
 use crate::layer::Scope;
 use crate::raw::{RawKind, RawMember, RawValue};
-use crate::server::ServerName;
+use crate::server_name::ServerName;
+use crate::text::replace_control_chars;
 use crate::validate::{EntryProblem, parse_server};
 use crate::written::to_json;
 
@@ -188,7 +188,7 @@ impl<'a> Draft<'a> {
     }
 
     fn lose(&mut self, key: &str, instead: &str) {
-        let key = printable(key);
+        let key = replace_control_chars(key);
         self.speller.note(format!("`{key}` is left out: {instead}"));
     }
 
@@ -317,7 +317,7 @@ impl<'a> Draft<'a> {
             self.more.insert(ours.to_owned(), to_json(&member.value));
             return;
         };
-        let key = printable(&member.key);
+        let key = replace_control_chars(&member.key);
         let millis = match unit {
             Unit::Milliseconds => written,
             Unit::SecondsOfLate if written > MAX_SECONDS => {
@@ -361,7 +361,7 @@ impl<'a> Draft<'a> {
         if !left_out.is_empty() {
             let keys: Vec<_> = left_out
                 .iter()
-                .map(|key| format!("`{}`", printable(key)))
+                .map(|key| format!("`{}`", replace_control_chars(key)))
                 .collect();
             self.speller.note(format!(
                 "left out, for nothing here corresponds to it: {}",

@@ -1,8 +1,8 @@
 //! What a server of another program is called here.
 
 use super::{Client, Found};
-use crate::diagnostic::visible;
-use crate::server::ServerName;
+use crate::server_name::ServerName;
+use crate::text::sanitize_name;
 
 /// The longest name that is made up.
 const MAX_CHARS: usize = 64;
@@ -18,7 +18,7 @@ pub(super) fn choose(
     if let Some(name) = ServerName::new(written).ok().filter(is_free) {
         return Some((name, None));
     }
-    let clean: String = visible(written).chars().take(MAX_CHARS).collect();
+    let clean: String = sanitize_name(written).chars().take(MAX_CHARS).collect();
     let clean = match clean.trim() {
         "" => client.as_str(),
         clean => clean,

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use super::dialect::Notation;
 use super::{Platform, Whereabouts};
-use crate::diagnostic::printable;
 use crate::raw::{RawKind, RawValue};
+use crate::text::replace_control_chars;
 
 /// The longest reference that is looked for. Without an end to the search, a text of nothing but
 /// openings would take for ever.
@@ -218,7 +218,7 @@ impl Speller<'_> {
                 let client = self.client;
                 self.note(format!(
                     "{client} asks for {}; here {name} may say something else than the default",
-                    printable(&words)
+                    replace_control_chars(&words)
                 ));
                 format!("${{{name}:-{default}}}")
             }
@@ -231,7 +231,7 @@ impl Speller<'_> {
         let client = self.client;
         self.note(format!(
             "{client} puts in {}; here set the variable {name} to it",
-            printable(words)
+            replace_control_chars(words)
         ));
         format!("${{{name}}}")
     }

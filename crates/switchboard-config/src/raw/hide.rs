@@ -7,7 +7,7 @@ use super::text::{SourceText, Span};
 use super::{RawKind, RawMember, RawValue};
 use crate::expand::pieces;
 use crate::keys;
-use crate::secret::looks;
+use crate::secret_detection;
 
 /// The secrets in the entries of a document that was understood.
 pub(super) fn in_entries(text: &SourceText, servers: &[RawMember]) -> Vec<Span> {
@@ -25,7 +25,7 @@ pub(super) fn in_entries(text: &SourceText, servers: &[RawMember]) -> Vec<Span> 
 /// Hides texts that hold what looks like a secret. `before` is the text before in a list.
 fn hide_lookalikes(value: &RawValue, before: Option<&str>, spans: &mut Vec<Span>) {
     match &value.kind {
-        RawKind::Text(text) if !looks::in_argument(text, before).is_empty() => {
+        RawKind::Text(text) if !secret_detection::find_in_argument(text, before).is_empty() => {
             spans.push(Span {
                 start: value.span.start + 1,
                 end: value.span.end.saturating_sub(1),
@@ -100,7 +100,9 @@ pub(super) fn by_looks(text: &str) -> Vec<Span> {
                 if before_colon && !is_value && looks_like_key(word) {
                     key = Some(!keys::holds_secrets(word));
                     place = Place::Elsewhere;
-                } else if !place.is_shown() || !looks::in_argument(word, before).is_empty() {
+                } else if !place.is_shown()
+                    || !secret_detection::find_in_argument(word, before).is_empty()
+                {
                     spans.push(span);
                 }
                 before = Some(word);

@@ -10,9 +10,10 @@ use jsonc_parser::{CollectOptions, ParseOptions, ParseResult, ParseStringErrorKi
 
 use super::text::{SourceText, Span};
 use super::{Finding, RawDocument, RawKind, RawMember, RawValue, hide};
-use crate::diagnostic::{Diagnostic, Severity, printable};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::keys;
-use crate::server::ServerName;
+use crate::server_name::ServerName;
+use crate::text::replace_control_chars;
 
 /// How deep values may nest inside `mcpServers`.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -355,7 +356,7 @@ impl Reader {
             .or_else(|| keys().find(|key| keys::nearest(key, &[SERVERS]).is_some()));
         if let Some(key) = lookalike {
             let span = root.get(key).map(|prop| span_of(prop.name.range()));
-            let hint = format!("rename `{}` to `{SERVERS}`", printable(key));
+            let hint = format!("rename `{}` to `{SERVERS}`", replace_control_chars(key));
             self.warn(
                 "no servers are read: `mcpServers` is missing",
                 Some(&hint),
@@ -382,7 +383,7 @@ impl Reader {
         let mut letters = kind.chars();
         let first = letters.next().map(|c| c.to_ascii_lowercase());
         let kind: String = first.into_iter().chain(letters).collect();
-        let message = format!("not valid JSON: {}", printable(&kind));
+        let message = format!("not valid JSON: {}", replace_control_chars(&kind));
         self.fail(message, hint_for(error.kind()), span_of(error.range()));
     }
 
@@ -391,7 +392,7 @@ impl Reader {
             severity: self.twice,
             message: format!(
                 "the key `{}` is written twice; the last one counts",
-                printable(key)
+                replace_control_chars(key)
             ),
             hint: Some("remove one of the two".to_owned()),
             span: Some(span),

@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::{Origin, Snippet, printable};
+use crate::diagnostic::{Origin, Snippet};
+use crate::text::replace_control_chars;
 
 /// How much of a long line is shown, in characters.
 const SHOWN_CHARS: usize = 160;
@@ -159,7 +160,7 @@ impl SourceText {
                 }
             })
             .collect();
-        printable(&starred)
+        replace_control_chars(&starred)
     }
 
     /// The number of the line that `offset` lies in, counted from 1, and where it begins.

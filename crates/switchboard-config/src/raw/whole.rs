@@ -13,8 +13,9 @@ use toml::de::{DeTable, DeValue};
 use super::parse::{self, MAX_DEPTH, Members, OPTIONS, span_of};
 use super::text::{SourceText, Span};
 use super::{Finding, RawDocument, RawKind, RawMember, RawValue, file, hide};
-use crate::diagnostic::{Diagnostic, Origin, Severity, printable};
+use crate::diagnostic::{Diagnostic, Origin, Severity};
 use crate::layer::Scope;
+use crate::text::replace_control_chars;
 
 /// The largest file of another program that is read. Some keep whole histories beside their servers.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -129,7 +130,7 @@ fn secrets_of(text: &str, syntax: Syntax) -> Vec<Span> {
 fn broken_toml(path: &Path, text: &str, error: &toml::de::Error) -> RawDocument {
     let finding = Finding {
         severity: Severity::Warning,
-        message: format!("not valid TOML: {}", printable(error.message())),
+        message: format!("not valid TOML: {}", replace_control_chars(error.message())),
         hint: None,
         span: error.span().map(|range| Span {
             start: range.start,

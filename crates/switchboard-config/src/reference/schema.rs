@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value as Json, json};
 
 use super::{ATTEMPTS, BOUND, COUNT, ENTRY_KEYS, Key, MILLIS, SETTINGS_KEYS, Shape};
-use crate::server::MAX_NAME_CHARS;
+use crate::server_name::ServerName;
 use crate::settings::{DEADLINE_KEYS, LIMIT_KEYS};
 use crate::validate::{TLS_KEYS, type_names};
 
@@ -19,7 +19,7 @@ const ADDRESS: &str =
 const VARIABLE_NAME: &str = "^[^=\\u0000]+$";
 const HEADER_NAME: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
 const HEADER_VALUE: &str = "^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f-\\u009f]*$";
-/// Nothing that acts on a terminal or hides in one; see `diagnostic::printable`.
+/// Nothing that acts on a terminal or hides in one; see `text::replace_control_chars`.
 const SERVER_NAME: &str =
     "^[^\\u0000-\\u001f\\u007f-\\u009f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]*$";
 
@@ -33,7 +33,7 @@ pub fn servers_schema() -> Json {
                 "type": "object",
                 "propertyNames": {
                     "minLength": 1,
-                    "maxLength": MAX_NAME_CHARS,
+                    "maxLength": ServerName::MAX_CHARS,
                     "pattern": SERVER_NAME,
                 },
                 "additionalProperties": { "$ref": "#/$defs/server" },

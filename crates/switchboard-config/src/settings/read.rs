@@ -8,12 +8,13 @@ use std::ops::RangeInclusive;
 
 use super::keys::{self, DEADLINE_KEYS, LIMIT_KEYS};
 use super::{Bound, DisabledServer, RuleAction, RuleGrammar, RuleHint, RuleSetting};
-use crate::diagnostic::{Severity, printable};
+use crate::diagnostic::Severity;
 use crate::keys::nearest;
 use crate::layer::Scope;
 use crate::policy::{Profile, ServerMatch, ServerPolicy};
 use crate::raw::{Finding, RawKind, RawMember, RawValue, SourceText, Span};
 use crate::reference::{BOUND, MILLIS};
+use crate::text::replace_control_chars;
 
 /// More rules than this are nobody's.
 const MOST_RULES: usize = 10_000;
@@ -156,7 +157,7 @@ impl<'a> Reader<'a> {
         if let Err(message) = &outcome {
             self.findings.push(Finding {
                 severity: Severity::Error,
-                message: printable(message),
+                message: replace_control_chars(message),
                 hint: None,
                 span: Some(span),
                 server: None,
@@ -360,7 +361,7 @@ fn wrong_type(key: &str, expected: &str, found: &RawValue) -> String {
 
 fn unknown_key(key: &str, known: &[&str]) -> String {
     let nearest = nearest(key, known);
-    let key = printable(key);
+    let key = replace_control_chars(key);
     match nearest {
         Some(known) => format!("unknown key `{key}`; did you mean `{known}`?"),
         None => format!("unknown key `{key}`"),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::ServerEntry;
 use super::hash::ContentHash;
 use super::shown::Shown;
-use crate::server::ServerName;
+use crate::server_name::ServerName;
 
 /// What the user said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

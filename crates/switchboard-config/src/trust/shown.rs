@@ -13,7 +13,8 @@ use super::content::{WEIGHTS, Weight, kind_name};
 use super::program::{Place, Program};
 use crate::expand::{Environment, Piece, pieces};
 use crate::raw::{RawKind, RawValue};
-use crate::secret::{MASK, is_named_like_a_secret, looks};
+use crate::secret::Secret;
+use crate::secret_detection::{self, has_secret_ending};
 use crate::server::ServerConfig;
 use crate::written::{WrittenEntry, to_json};
 
@@ -160,7 +161,7 @@ fn filled_in(value: &RawValue, environment: &dyn Environment, masks: Masks) -> J
         RawKind::Text(text) => {
             let filled: String = pieces(text).map(fill_in).collect();
             match masks {
-                Masks::On => json!(looks::without_tokens(&filled)),
+                Masks::On => json!(secret_detection::mask_known_tokens(&filled)),
                 Masks::Off => json!(filled),
             }
         }
@@ -181,12 +182,12 @@ fn is_harmless(name: &str) -> bool {
 /// about may well be in a value, `LD_PRELOAD` for one.
 fn named_values(value: &RawValue, masks: Masks) -> Json {
     let shown = value.members().iter().map(|member| {
-        let is_secret = masks == Masks::On && is_named_like_a_secret(&member.key);
+        let is_secret = masks == Masks::On && has_secret_ending(&member.key);
         let text = match &member.value.kind {
             RawKind::Text(text) if is_secret => pieces(text).map(|piece| masked(&piece)).collect(),
             RawKind::Text(text) if masks == Masks::Off => text.clone(),
-            RawKind::Text(text) => looks::without_tokens(text),
-            _ if is_secret => MASK.to_owned(),
+            RawKind::Text(text) => secret_detection::mask_known_tokens(text),
+            _ if is_secret => Secret::MASK.to_owned(),
             RawKind::Number(digits) => digits.clone(),
             RawKind::Bool(flag) => flag.to_string(),
             _ => String::new(),
@@ -202,9 +203,9 @@ fn masked(piece: &Piece<'_>) -> String {
             name,
             default: Some(default),
             ..
-        } if !default.is_empty() => format!("${{{name}:-{MASK}}}"),
+        } if !default.is_empty() => format!("${{{name}:-{}}}", Secret::MASK),
         Piece::Reference { written, .. } => (*written).to_owned(),
-        Piece::Literal(_) => MASK.to_owned(),
+        Piece::Literal(_) => Secret::MASK.to_owned(),
     }
 }
 

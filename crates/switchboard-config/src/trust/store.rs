@@ -17,7 +17,7 @@ use super::approvals::{Approval, Approvals, Verdict, is_about};
 use super::shown::Shown;
 use crate::diagnostic::{Diagnostic, Origin, Severity};
 use crate::edit::{follow_links, try_lock};
-use crate::server::ServerName;
+use crate::server_name::ServerName;
 
 /// The layout that is read and written.
 const VERSION: u32 = 1;

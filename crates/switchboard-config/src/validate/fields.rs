@@ -9,12 +9,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{EntryContext, EntryProblem};
-use crate::diagnostic::{Severity, printable};
+use crate::diagnostic::Severity;
 use crate::expand::{ExpandError, MAX_EXPANDED, expand};
 use crate::raw::{Finding, RawKind, RawMember, RawValue, Span};
 use crate::reference;
 use crate::secret::Secret;
 use crate::server::InheritEnv;
+use crate::text::replace_control_chars;
 
 /// A problem and its place.
 pub(super) struct Located {
@@ -28,7 +29,7 @@ impl Located {
     }
 
     pub(super) fn wrong_type(member: &RawMember, expected: &str) -> Self {
-        let key = printable(&member.key);
+        let key = replace_control_chars(&member.key);
         let found = member.value.kind_name();
         let message = format!("`{key}` must be {expected}, not {found}");
         Self::at(member.value.span, EntryProblem::new(message))
@@ -132,7 +133,10 @@ impl<'a> Fields<'a> {
                 continue;
             };
             if let Some(problem) = check(&member.key, &value) {
-                let message = format!("`{}` in `{key}` {problem}", printable(&member.key));
+                let message = format!(
+                    "`{}` in `{key}` {problem}",
+                    replace_control_chars(&member.key)
+                );
                 self.fail_at(member.key_span, EntryProblem::new(message));
             }
             secrets.insert(member.key.clone(), Secret::new(value));
@@ -207,7 +211,10 @@ impl<'a> Fields<'a> {
         };
         let number = digits.parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
-            let message = format!("`{}` must be {expected}", printable(&member.key));
+            let message = format!(
+                "`{}` must be {expected}",
+                replace_control_chars(&member.key)
+            );
             self.fail(member, EntryProblem::new(message));
         }
         number.and_then(|number| T::try_from(number).ok())

@@ -3,9 +3,9 @@
 //! Warned about, not refused: the entry works. The value itself is never part of the warning.
 
 use super::fields::Fields;
-use crate::diagnostic::printable;
 use crate::raw::{RawKind, RawMember, RawValue, Span};
-use crate::secret::looks;
+use crate::secret_detection;
+use crate::text::replace_control_chars;
 
 pub(super) fn warn_of_secrets(fields: &mut Fields<'_>) {
     let raw = fields.raw;
@@ -15,9 +15,9 @@ pub(super) fn warn_of_secrets(fields: &mut Fields<'_>) {
             .map_or(&[][..], |member| member.value.members())
         {
             if let RawKind::Text(value) = &member.value.kind
-                && looks::is_secret_value(&member.key, value)
+                && secret_detection::is_secret_value(&member.key, value)
             {
-                let name = printable(&member.key);
+                let name = replace_control_chars(&member.key);
                 let message = format!("`{name}` in `{key}` looks like a secret, and {READABLE}");
                 let reference = reference(fields, key, member, value);
                 let instead = format!("\"{reference}\" instead");
@@ -47,7 +47,7 @@ fn warn(fields: &mut Fields<'_>, span: Span, message: String, instead: &str) {
 /// What to write instead of the value.
 fn reference(fields: &Fields<'_>, key: &str, member: &RawMember, value: &str) -> String {
     if key == "env" {
-        return format!("${{{}}}", printable(&member.key));
+        return format!("${{{}}}", replace_control_chars(&member.key));
     }
     let scheme = ["Bearer ", "Basic "]
         .into_iter()
@@ -72,13 +72,13 @@ fn variable_of(fields: &Fields<'_>) -> String {
 /// The places of the texts that hold what looks like a secret.
 fn spans(value: &RawValue) -> Vec<Span> {
     match &value.kind {
-        RawKind::Text(text) if !looks::in_text(text).is_empty() => vec![value.span],
+        RawKind::Text(text) if !secret_detection::find_in_text(text).is_empty() => vec![value.span],
         RawKind::List(items) => {
             let words = items.iter().map(|item| match &item.kind {
                 RawKind::Text(text) => text.as_str(),
                 _ => "",
             });
-            let parts = looks::in_arguments(&words.collect::<Vec<_>>());
+            let parts = secret_detection::find_in_arguments(&words.collect::<Vec<_>>());
             let found = items
                 .iter()
                 .zip(parts)

@@ -146,7 +146,7 @@ async fn what_does_not_go_together_is_told_with_what_does() {
     $ add  -- x
     exit 2
     --- stderr
-    error: a server's name must not be empty
+    error: server name must not be empty
     hint: choose another name
     "#);
 }

@@ -1,15 +1,15 @@
-//! What looks like a secret, by its own looks or by the name before it.
+//! Finds text that looks like a secret, by its form or by the name in front of it.
 //!
-//! Values of `env` and `headers` are hidden whatever they look like. This is for the places where most
-//! values may be seen, arguments and addresses, and for the warning about secrets in a project's file.
-//! A value that consists of references such as `${TOKEN}` is never taken for one.
+//! Literal values of `env` and `headers` are always masked and need no detection. Detection is for arguments and URLs,
+//! most of which may be shown, and for the warning about secrets in a project's file. A value made only of references
+//! such as `${TOKEN}` is never a secret.
 
 use std::ops::Range;
 
-use super::MASK;
 use crate::expand::is_only_references;
+use crate::secret::Secret;
 
-/// How the tokens of well-known services begin, and how long one is at least.
+/// Prefixes of tokens of well-known services, each with the minimum length of such a token.
 const PREFIXES: [(&str, usize); 38] = [
     ("sk-", 20),
     ("sk_live_", 20),
@@ -51,8 +51,8 @@ const PREFIXES: [(&str, usize); 38] = [
     ("ATATT", 30),
 ];
 
-/// Words in a name that make its value a secret.
-const TELLING: [&str; 18] = [
+/// Words that mark the value of a name as a secret.
+const SECRET_WORDS: [&str; 18] = [
     "token",
     "secret",
     "password",
@@ -73,44 +73,113 @@ const TELLING: [&str; 18] = [
     "jwt",
 ];
 
-/// Endings of words that were written together.
-const TELLING_ENDS: [&str; 5] = ["token", "secret", "password", "passwd", "apikey"];
+/// Endings of compound words, such as `accesstoken`, that mark a value as a secret.
+const SECRET_SUFFIXES: [&str; 5] = ["token", "secret", "password", "passwd", "apikey"];
 
-/// The last word of names that only tell something about a secret.
-const HARMLESS_ENDS: [&str; 20] = [
+/// Last words of names that describe a secret but do not hold one, such as `token_file`.
+const HARMLESS_LAST_WORDS: [&str; 20] = [
     "file", "path", "dir", "folder", "url", "uri", "id", "name", "endpoint", "host", "type", "ttl",
     "limit", "count", "size", "length", "header", "prefix", "format", "store",
 ];
 
-/// What may stand before a secret in a header.
+/// Authentication schemes that precede the secret in a header value.
 const SCHEMES: [&str; 3] = ["bearer ", "basic ", "token "];
 
-/// The parts of each argument that look like secrets: on their own, or because of the flag before.
-pub(crate) fn in_arguments(arguments: &[&str]) -> Vec<Vec<Range<usize>>> {
+/// Endings that mark the value of a variable or header as a secret.
+const SECRET_ENDINGS: [&str; 13] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "key",
+    "pat",
+    "credentials",
+    "authorization",
+    "cookie",
+    "auth",
+    "dsn",
+    "bearer",
+];
+
+/// Returns true if the name of a variable or header ends like the name of a secret.
+///
+/// Wider than [`names_a_secret`]: it decides what is masked, where a false positive costs little.
+pub(crate) fn has_secret_ending(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_ENDINGS.iter().any(|ending| {
+        let before = name.strip_suffix(ending);
+        before.is_some_and(|before| {
+            !matches!(before.chars().last(), Some('a'..='z')) || is_compound_word(before, ending)
+        })
+    })
+}
+
+/// Recognizes compound words such as `apikey` and `accesstoken`.
+fn is_compound_word(before: &str, ending: &str) -> bool {
+    match ending {
+        "key" => ["api", "access", "private", "auth"]
+            .iter()
+            .any(|word| before.ends_with(word)),
+        "token" | "secret" | "password" => true,
+        _ => false,
+    }
+}
+
+/// Returns the secrets in an environment variable, so that they can be masked when a server repeats them.
+///
+/// The whole value is a secret if its name or its form says so. Detected parts are returned as well, because a server
+/// may repeat only a part.
+pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
+    // Not passwords: these two variables hold directories.
+    let is_directory = matches!(name, "PWD" | "OLDPWD");
+    let is_secret = has_secret_ending(name) || names_a_secret(name);
+    if is_directory || is_harmless_value(value) {
+        return Vec::new();
+    }
+    let parts = find_in_text(value);
+    let whole = (is_secret || !parts.is_empty()).then_some(value);
+    let parts = parts.into_iter().filter_map(|part| value.get(part));
+    whole.into_iter().chain(parts).map(Secret::from).collect()
+}
+
+/// Returns the parts of a server's arguments that look like secrets.
+pub fn secrets_in_arguments(arguments: &[String]) -> Vec<Secret> {
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let parts = find_in_arguments(&words);
+    let texts = words.iter().zip(parts).flat_map(|(word, parts)| {
+        let texts = parts.into_iter().filter_map(|part| word.get(part));
+        texts.map(Secret::from).collect::<Vec<_>>()
+    });
+    texts.collect()
+}
+
+/// Returns the secret ranges of each argument. The argument in front may be a flag that names a secret.
+pub(crate) fn find_in_arguments(arguments: &[&str]) -> Vec<Vec<Range<usize>>> {
     let before = std::iter::once(None).chain(arguments.iter().copied().map(Some));
     arguments
         .iter()
         .zip(before)
-        .map(|(argument, before)| in_argument(argument, before))
+        .map(|(argument, before)| find_in_argument(argument, before))
         .collect()
 }
 
-/// The parts of an argument that look like secrets, where `before` is the argument before it.
-pub(crate) fn in_argument(argument: &str, before: Option<&str>) -> Vec<Range<usize>> {
+/// Returns the secret ranges of one argument. `before` is the argument in front of it.
+pub(crate) fn find_in_argument(argument: &str, before: Option<&str>) -> Vec<Range<usize>> {
     let named = before
         .filter(|flag| flag.starts_with('-') && !flag.contains('='))
-        .is_some_and(is_telling);
-    if named && !argument.starts_with('-') && !is_harmless(argument) {
+        .is_some_and(names_a_secret);
+    if named && !argument.starts_with('-') && !is_harmless_value(argument) {
         return std::iter::once(0..argument.len()).collect();
     }
-    in_text(argument)
+    find_in_text(argument)
 }
 
-/// The parts of a text that look like secrets, in order and without overlap.
-pub(crate) fn in_text(text: &str) -> Vec<Range<usize>> {
+/// Returns the secret ranges of a text, in order and without overlap.
+pub(crate) fn find_in_text(text: &str) -> Vec<Range<usize>> {
     let mut found = known_tokens(text);
     found.extend(named_values(text));
-    found.extend(password_of_address(text));
+    found.extend(password_in_url(text));
     found.sort_by_key(|range| range.start);
     let mut parts: Vec<Range<usize>> = Vec::new();
     for range in found {
@@ -122,64 +191,66 @@ pub(crate) fn in_text(text: &str) -> Vec<Range<usize>> {
     parts
 }
 
-/// The text with only those parts masked that are tokens beyond doubt and could be nothing else, no
-/// command for one: for those who are asked whether it may run.
-pub(crate) fn without_tokens(text: &str) -> String {
+/// Masks only tokens of well-known services, and only those without shell characters.
+///
+/// Used for the text a user reviews before approving a command: no part of a command may be hidden there.
+pub(crate) fn mask_known_tokens(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut parts = known_tokens(text);
     parts.retain(|part| {
         let token = text.get(part.clone());
         token.is_some_and(|token| token.chars().all(is_part))
     });
-    masked(text, &parts)
+    mask_ranges(text, &parts)
 }
 
-/// The text with `parts` of it masked.
-pub(crate) fn masked(text: &str, parts: &[Range<usize>]) -> String {
+/// Replaces the given ranges of `text` with [`Secret::MASK`]. The ranges must be sorted and must not overlap.
+pub(crate) fn mask_ranges(text: &str, parts: &[Range<usize>]) -> String {
     let mut masked = String::new();
     let mut at = 0;
     for part in parts {
         masked.push_str(text.get(at..part.start).unwrap_or_default());
-        masked.push_str(MASK);
+        masked.push_str(Secret::MASK);
         at = part.end;
     }
     masked.push_str(text.get(at..).unwrap_or_default());
     masked
 }
 
-/// Whether the value of a variable or a header looks like a secret that somebody wrote down.
+/// Returns true if `value`, the literal value of the variable or header `name`, looks like a secret.
 pub(crate) fn is_secret_value(name: &str, value: &str) -> bool {
-    if is_harmless(value) {
+    if is_harmless_value(value) {
         return false;
     }
-    let words = words_of(name);
+    let words = split_words(name);
     let is = |word: &str| words.iter().any(|other| other == word);
-    let speaks_for_itself = is("authorization") || is("cookie") || is_password(&words);
-    !in_text(value).is_empty()
-        || (is_telling(name) && (speaks_for_itself || looks_random(without_scheme(value))))
+    let name_is_sufficient = is("authorization") || is("cookie") || is_password(&words);
+    !find_in_text(value).is_empty()
+        || (names_a_secret(name) && (name_is_sufficient || looks_generated(without_scheme(value))))
 }
 
 fn is_password(words: &[String]) -> bool {
-    let begins = ["password", "passwd", "passphrase", "pwd"];
+    let endings = ["password", "passwd", "passphrase", "pwd"];
     words
         .iter()
-        .any(|word| begins.iter().any(|end| word.ends_with(end)))
+        .any(|word| endings.iter().any(|ending| word.ends_with(ending)))
 }
 
-/// Whether what goes by this name is a secret.
-pub(super) fn is_telling(name: &str) -> bool {
-    let words = words_of(name);
-    let tells = |word: &String| {
-        TELLING.contains(&word.as_str()) || TELLING_ENDS.iter().any(|end| word.ends_with(end))
+/// Returns true if a value with this name is a secret. Splits the name into words and looks at each.
+fn names_a_secret(name: &str) -> bool {
+    let words = split_words(name);
+    let is_secret_word = |word: &String| {
+        SECRET_WORDS.contains(&word.as_str())
+            || SECRET_SUFFIXES.iter().any(|end| word.ends_with(end))
     };
     let last = words.last().map(String::as_str).unwrap_or_default();
-    words.iter().any(tells)
-        && !HARMLESS_ENDS.contains(&last)
+    words.iter().any(is_secret_word)
+        && !HARMLESS_LAST_WORDS.contains(&last)
         && !words.iter().any(|word| word == "public" || word == "max")
 }
 
-/// `apiKey`, `API_KEY` and `--api-key` are the same words.
-fn words_of(name: &str) -> Vec<String> {
+/// Splits a name into lower-case words: `apiKey`, `API_KEY` and `--api-key` give the same words.
+fn split_words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
     for letter in name.chars() {
@@ -195,8 +266,9 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a value is plainly none, whatever it is called.
-pub(super) fn is_harmless(value: &str) -> bool {
+/// Returns true if a value cannot be a secret, whatever its name: a switch, a short number, a path, a placeholder
+/// or only references.
+fn is_harmless_value(value: &str) -> bool {
     let value = without_scheme(value).trim();
     let is_switch = ["true", "false", "yes", "no", "on", "off", "none", "null"]
         .iter()
@@ -222,8 +294,8 @@ fn without_scheme(value: &str) -> &str {
     scheme.map_or(value, |scheme| value.get(scheme.len()..).unwrap_or(value))
 }
 
-/// Letters and digits as nobody would choose them.
-fn looks_random(value: &str) -> bool {
+/// Returns true for a single word that looks machine-generated: mixed character classes or high entropy.
+fn looks_generated(value: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| value.bytes().any(|byte| kind(&byte));
     let is_word = !value.contains(char::is_whitespace);
     let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
@@ -231,7 +303,7 @@ fn looks_random(value: &str) -> bool {
     is_word && (value.len() >= 8 && is_mixed || value.len() >= 20 && entropy(value) >= 3.5)
 }
 
-/// How many bits each byte of the text says, judged by how often it occurs.
+/// Shannon entropy of the text in bits per byte.
 #[expect(clippy::cast_precision_loss, reason = "lengths of values are small")]
 fn entropy(text: &str) -> f64 {
     let mut counts = std::collections::BTreeMap::<u8, usize>::new();
@@ -243,7 +315,7 @@ fn entropy(text: &str) -> f64 {
     shares.map(|share| -share * share.log2()).sum()
 }
 
-/// Tokens that say what they are.
+/// Finds private keys and tokens with a well-known prefix.
 fn known_tokens(text: &str) -> Vec<Range<usize>> {
     if let Some(start) = text
         .find("-----BEGIN")
@@ -259,7 +331,7 @@ fn known_tokens(text: &str) -> Vec<Range<usize>> {
         let rest = text.get(start..).unwrap_or_default();
         let end = start + rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let word = text.get(start..end).unwrap_or_default();
-        // `${NAME:-sk-…}` holds one too.
+        // The default in `${NAME:-sk-…}` is a token too.
         let token = word.trim_start_matches('-');
         if is_known_token(token) {
             found.push(end - token.len()..end);
@@ -273,45 +345,47 @@ fn known_tokens(text: &str) -> Vec<Range<usize>> {
 }
 
 fn is_known_token(word: &str) -> bool {
-    let is_web_token = word.starts_with("eyJ") && word.len() >= 30 && word.contains('.');
+    let is_jwt = word.starts_with("eyJ") && word.len() >= 30 && word.contains('.');
     let known = PREFIXES.iter().find(|(prefix, _)| word.starts_with(prefix));
     let is_known = known.is_some_and(|(prefix, length)| {
         let rest = word.get(prefix.len()..).unwrap_or_default();
         let is_random = rest.contains(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase());
         word.len() >= *length && is_random
     });
-    is_web_token || is_known
+    is_jwt || is_known
 }
 
-/// `--token=…`, `TOKEN=…`, `?token=…&` and `Authorization: …`.
+/// Finds the values in `--token=…`, `TOKEN=…`, `?token=…&` and `Authorization: …`.
 fn named_values(text: &str) -> Vec<Range<usize>> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut found = Vec::new();
-    // Where the last value ends: what is inside of it was looked at.
-    let mut seen = 0;
+    // End of the last value: do not search inside of it, so that the scan stays linear.
+    let mut searched = 0;
     for (at, mark) in text.match_indices(['=', ':']) {
-        if at < seen {
+        if at < searched {
             continue;
         }
         let before = text.get(..at).unwrap_or_default();
         let name = before.trim_end_matches(is_part).len();
-        // What stands alone is a value to its end, however many blanks it holds.
-        let is_alone = name == 0;
-        if (mark == ":" && !is_alone) || !is_telling(before.get(name..).unwrap_or_default()) {
+        // If the text starts with the name, the value extends to the end of the text, spaces included.
+        let is_whole_text = name == 0;
+        if (mark == ":" && !is_whole_text)
+            || !names_a_secret(before.get(name..).unwrap_or_default())
+        {
             continue;
         }
-        let behind = text.get(at + 1..).unwrap_or_default();
-        let value = behind.trim_start();
+        let after = text.get(at + 1..).unwrap_or_default();
+        let value = after.trim_start();
         let ends = |c: char| c.is_whitespace() || matches!(c, '&' | ';' | '#' | '"' | '\'');
-        let length = if is_alone {
+        let length = if is_whole_text {
             value.len()
         } else {
             value.find(ends).unwrap_or(value.len())
         };
-        let start = at + 1 + (behind.len() - value.len());
+        let start = at + 1 + (after.len() - value.len());
         let value = value.get(..length).unwrap_or_default();
-        seen = start + length;
-        if !is_harmless(value) {
+        searched = start + length;
+        if !is_harmless_value(value) {
             let scheme = value.len() - without_scheme(value).len();
             found.push(start + scheme..start + length);
         }
@@ -319,29 +393,31 @@ fn named_values(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// `https://user:password@host`
-fn password_of_address(text: &str) -> Option<Range<usize>> {
+/// Finds the password in `https://user:password@host`.
+fn password_in_url(text: &str) -> Option<Range<usize>> {
     let start = text.find("://")? + "://".len();
     let rest = text.get(start..)?;
     let authority = rest.get(..rest.find(['/', '?', '#']).unwrap_or(rest.len()))?;
     let (user, _) = authority.rsplit_once('@')?;
     let (name, password) = user.split_once(':')?;
     let range = start + name.len() + 1..start + user.len();
-    (!is_harmless(password)).then_some(range)
+    (!is_harmless_value(password)).then_some(range)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(arguments: &[&str]) -> Vec<String> {
-        let parts = in_arguments(arguments);
+    fn mask(arguments: &[&str]) -> Vec<String> {
+        let parts = find_in_arguments(arguments);
         let pairs = arguments.iter().zip(parts);
-        pairs.map(|(text, parts)| masked(text, &parts)).collect()
+        pairs
+            .map(|(text, parts)| mask_ranges(text, &parts))
+            .collect()
     }
 
     #[test]
-    fn arguments_that_look_like_secrets_are_masked() {
+    fn secrets_in_arguments_are_masked() {
         let cases: [(&[&str], &[&str]); 15] = [
             (&["--token", "hush"], &["--token", "***"]),
             (&["--api-key=abc def"], &["--api-key=***"]),
@@ -372,19 +448,19 @@ mod tests {
             ),
         ];
         for (arguments, expected) in cases {
-            assert_eq!(shown(arguments), expected);
+            assert_eq!(mask(arguments), expected);
         }
     }
 
     #[test]
-    fn long_texts_are_read_about_once() {
+    fn scan_of_long_text_is_linear() {
         for text in ["-eyJ", "-sk-", "key=/", "a=", "://:@", "token: "] {
-            in_text(&text.repeat(50_000));
+            find_in_text(&text.repeat(50_000));
         }
     }
 
     #[test]
-    fn values_are_judged_by_name_and_looks() {
+    fn name_and_form_decide_about_values() {
         let secrets = [
             ("API_KEY", "a1b2c3d4e5"),
             ("DB_PASSWORD", "correct horse"),
@@ -409,6 +485,33 @@ mod tests {
         ];
         for (name, value) in others {
             assert!(!is_secret_value(name, value), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn secret_variables_are_found_by_name_or_form() {
+        let hidden = |name, value| {
+            let secrets = secrets_in_variable(name, value);
+            secrets.iter().any(|secret| secret.expose() == value)
+        };
+        for (name, value) in [
+            ("AWS_SECRET_ACCESS_KEY", "correct-horse-battery"),
+            ("npm_config__authToken", "correct-horse-battery"),
+            ("SENTRY_DSN", "correct-horse-battery"),
+            ("WHATEVER", "ghp_0123456789abcdefghij"),
+            ("https_proxy", "http://me:correct-horse@proxy:8080"),
+        ] {
+            assert!(hidden(name, value), "{name}");
+        }
+        for (name, value) in [
+            ("PATH", "/usr/local/bin:/usr/bin"),
+            ("HOME", "/home/somebody"),
+            ("PWD", "/workspace"),
+            ("LANG", "en_GB.UTF-8"),
+            ("SSH_AUTH_SOCK", "/run/user/1000/keyring/ssh"),
+            ("npm_config_registry", "https://registry.npmjs.org/"),
+        ] {
+            assert!(!hidden(name, value), "{name}");
         }
     }
 }
