@@ -4,9 +4,9 @@
 //! clap's own global arguments a list given in one place would silently replace the other, and with
 //! it a `--deny`.
 
-mod edit;
+mod add;
 mod import;
-mod offers;
+mod resources;
 mod rules;
 mod watch;
 
@@ -18,11 +18,11 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use crate::completion_candidates;
 use crate::process_env::ConfigSelection;
 
-pub(crate) use edit::{
-    AddArgs, AddJsonArgs, OwnScope, RemoveArgs, Target, Transport, with_command_apart,
+pub(crate) use add::{
+    AddArgs, AddJsonArgs, EntryTarget, RemoveArgs, Transport, WritableScope, suggest_double_dash,
 };
 pub(crate) use import::ImportArgs;
-pub(crate) use offers::{PromptArgs, PromptsArgs, ReadArgs, ResourcesArgs};
+pub(crate) use resources::{PromptArgs, PromptsArgs, ReadArgs, ResourcesArgs};
 pub(crate) use rules::{RuleArg, RuleArgs};
 pub(crate) use watch::WatchArgs;
 
@@ -97,10 +97,10 @@ impl Cli {
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let words: Vec<_> = words.collect();
         let may_be_call = words.iter().any(|word| word == "call");
-        match may_be_call.then(|| OnlyCall::try_parse_from(&words)) {
-            Some(Ok(OnlyCall {
+        match may_be_call.then(|| CallOnlyCli::try_parse_from(&words)) {
+            Some(Ok(CallOnlyCli {
                 global,
-                command: Called::Call(call),
+                command: CallOnlyCommand::Call(call),
             })) => Ok(Self {
                 global,
                 command: Command::Call(call),
@@ -114,71 +114,71 @@ impl Cli {
 /// A command line that is a call.
 #[derive(Parser)]
 #[command(name = "switchboard", disable_help_subcommand = true)]
-struct OnlyCall {
+struct CallOnlyCli {
     #[command(flatten)]
     global: GlobalArgs,
     #[command(subcommand)]
-    command: Called,
+    command: CallOnlyCommand,
 }
 
 #[derive(Subcommand)]
-enum Called {
-    Call(With<CallArgs>),
+enum CallOnlyCommand {
+    Call(WithGlobals<CallArgs>),
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the servers with their live status
-    List(With<ListArgs>),
+    List(WithGlobals<ListArgs>),
     /// Show one server in detail
-    Get(With<GetArgs>),
+    Get(WithGlobals<GetArgs>),
     /// Look at this project's servers and approve them
     #[command(after_help = TRUST_EXAMPLES)]
-    Trust(With<TrustArgs>),
+    Trust(WithGlobals<TrustArgs>),
     /// List the tools of all servers
-    Tools(With<ToolsArgs>),
+    Tools(WithGlobals<ToolsArgs>),
     /// Show one tool and its arguments
-    Describe(With<DescribeArgs>),
+    Describe(WithGlobals<DescribeArgs>),
     /// Call a tool
     #[command(after_help = CALL_EXAMPLES)]
-    Call(With<CallArgs>),
+    Call(WithGlobals<CallArgs>),
     /// List the resources of all servers
-    Resources(With<ResourcesArgs>),
+    Resources(WithGlobals<ResourcesArgs>),
     /// Read a resource
-    #[command(after_help = offers::READ_EXAMPLES)]
-    Read(With<ReadArgs>),
+    #[command(after_help = resources::READ_EXAMPLES)]
+    Read(WithGlobals<ReadArgs>),
     /// List the prompts of all servers
-    Prompts(With<PromptsArgs>),
+    Prompts(WithGlobals<PromptsArgs>),
     /// Fill in a prompt
-    #[command(after_help = offers::PROMPT_EXAMPLES)]
-    Prompt(With<PromptArgs>),
+    #[command(after_help = resources::PROMPT_EXAMPLES)]
+    Prompt(WithGlobals<PromptArgs>),
     /// Tell what changes of a resource, or of what a tool answers
     #[command(after_help = watch::EXAMPLES)]
-    Watch(With<WatchArgs>),
+    Watch(WithGlobals<WatchArgs>),
     /// Find out what is wrong with the servers, and how to mend it
-    Doctor(With<DoctorArgs>),
+    Doctor(WithGlobals<DoctorArgs>),
     /// Show why a tool can be called, or why it cannot
-    Why(With<WhyArgs>),
+    Why(WithGlobals<WhyArgs>),
     /// Add a server to the config
-    #[command(after_help = edit::ADD_EXAMPLES, override_usage = edit::ADD_USAGE)]
-    Add(With<AddArgs>),
+    #[command(after_help = add::ADD_EXAMPLES, override_usage = add::ADD_USAGE)]
+    Add(WithGlobals<AddArgs>),
     /// Add a server whose entry is given as JSON
-    #[command(after_help = edit::ADD_JSON_EXAMPLES)]
-    AddJson(With<AddJsonArgs>),
+    #[command(after_help = add::ADD_JSON_EXAMPLES)]
+    AddJson(WithGlobals<AddJsonArgs>),
     /// Remove a server from the config
-    Remove(With<RemoveArgs>),
+    Remove(WithGlobals<RemoveArgs>),
     /// Switch a server on in this project
-    Enable(With<GetArgs>),
+    Enable(WithGlobals<GetArgs>),
     /// Switch a server off in this project
-    Disable(With<GetArgs>),
+    Disable(WithGlobals<GetArgs>),
     /// Look into what may be called
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Take over the servers of other programs
     #[command(after_help = import::EXAMPLES)]
-    Import(With<ImportArgs>),
+    Import(WithGlobals<ImportArgs>),
     /// See it work: two servers, a few calls, a crash and a recovery
-    Demo(With<NoArgs>),
+    Demo(WithGlobals<NoArgs>),
     /// Print a script that teaches a shell to complete
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -208,7 +208,7 @@ enum Command {
 enum PolicyCommand {
     /// Show which rule decides on a call, and why; the call is not made
     #[command(after_help = CALL_EXAMPLES)]
-    Test(With<PolicyTestArgs>),
+    Test(WithGlobals<PolicyTestArgs>),
 }
 
 /// The shells that can be taught.
@@ -232,7 +232,7 @@ pub(crate) enum SchemaFile {
 
 /// What is printed as it is, and needs no servers.
 #[derive(Debug)]
-pub(crate) enum Page {
+pub(crate) enum StaticOutput {
     Completions(Shell),
     Manual(Option<String>),
     Schema(SchemaFile),
@@ -243,16 +243,16 @@ pub(crate) const DEMO_SERVER: &str = "__demo-server";
 
 /// A command's own arguments, and the global ones typed after it.
 #[derive(Debug, Args)]
-struct With<A: Args> {
+struct WithGlobals<A: Args> {
     #[command(flatten)]
-    own: A,
+    args: A,
     #[command(flatten)]
     global: GlobalArgs,
 }
 
 /// What is to be done.
 #[derive(Debug)]
-pub(crate) enum Task {
+pub(crate) enum Invocation {
     List(ListArgs),
     Get(GetArgs),
     Trust(TrustArgs),
@@ -275,7 +275,7 @@ pub(crate) enum Task {
     Import(ImportArgs),
     Demo,
     DemoServer,
-    Page(Page),
+    StaticOutput(StaticOutput),
 }
 
 #[derive(Debug, Args)]
@@ -416,57 +416,66 @@ impl GlobalArgs {
         }
     }
 
-    /// Both places together; what stands later wins where only one can hold.
-    fn and(mut self, later: Self) -> Self {
-        self.mcp_config.extend(later.mcp_config);
-        self.rules.0.extend(later.rules.0);
+    /// Both places together; what stands after_command wins where only one can hold.
+    fn merge(mut self, after_command: Self) -> Self {
+        self.mcp_config.extend(after_command.mcp_config);
+        self.rules.0.extend(after_command.rules.0);
         Self {
             mcp_config: self.mcp_config,
             rules: self.rules,
-            strict_mcp_config: self.strict_mcp_config || later.strict_mcp_config,
-            trust_project: self.trust_project || later.trust_project,
-            json: self.json || later.json,
-            quiet: self.quiet || later.quiet,
-            verbose: self.verbose.saturating_add(later.verbose),
-            log_file: later.log_file.or(self.log_file),
-            trace: later.trace.or(self.trace),
+            strict_mcp_config: self.strict_mcp_config || after_command.strict_mcp_config,
+            trust_project: self.trust_project || after_command.trust_project,
+            json: self.json || after_command.json,
+            quiet: self.quiet || after_command.quiet,
+            verbose: self.verbose.saturating_add(after_command.verbose),
+            log_file: after_command.log_file.or(self.log_file),
+            trace: after_command.trace.or(self.trace),
         }
     }
 }
 
 impl Cli {
     /// What is to be done, and the flags from both places.
-    pub(crate) fn into_task(self) -> (Task, GlobalArgs) {
-        let (task, later) = match self.command {
-            Command::List(with) => (Task::List(with.own), with.global),
-            Command::Get(with) => (Task::Get(with.own), with.global),
-            Command::Trust(with) => (Task::Trust(with.own), with.global),
-            Command::Tools(with) => (Task::Tools(with.own), with.global),
-            Command::Describe(with) => (Task::Describe(with.own), with.global),
-            Command::Call(with) => (Task::Call(with.own), with.global),
-            Command::Resources(with) => (Task::Resources(with.own), with.global),
-            Command::Read(with) => (Task::Read(with.own), with.global),
-            Command::Prompts(with) => (Task::Prompts(with.own), with.global),
-            Command::Prompt(with) => (Task::Prompt(with.own), with.global),
-            Command::Watch(with) => (Task::Watch(with.own), with.global),
-            Command::Doctor(with) => (Task::Doctor(with.own), with.global),
-            Command::Why(with) => (Task::Why(with.own), with.global),
-            Command::Add(with) => (Task::Add(with.own), with.global),
-            Command::AddJson(with) => (Task::AddJson(with.own), with.global),
-            Command::Remove(with) => (Task::Remove(with.own), with.global),
-            Command::Enable(with) => (Task::Enable(with.own), with.global),
-            Command::Disable(with) => (Task::Disable(with.own), with.global),
-            Command::Policy(PolicyCommand::Test(with)) => (Task::PolicyTest(with.own), with.global),
-            Command::Import(with) => (Task::Import(with.own), with.global),
-            Command::Demo(with) => (Task::Demo, with.global),
-            Command::DemoServer => (Task::DemoServer, GlobalArgs::default()),
-            Command::Completions { shell } => {
-                (Task::Page(Page::Completions(shell)), GlobalArgs::default())
+    pub(crate) fn into_invocation(self) -> (Invocation, GlobalArgs) {
+        let (invocation, after_command) = match self.command {
+            Command::List(with) => (Invocation::List(with.args), with.global),
+            Command::Get(with) => (Invocation::Get(with.args), with.global),
+            Command::Trust(with) => (Invocation::Trust(with.args), with.global),
+            Command::Tools(with) => (Invocation::Tools(with.args), with.global),
+            Command::Describe(with) => (Invocation::Describe(with.args), with.global),
+            Command::Call(with) => (Invocation::Call(with.args), with.global),
+            Command::Resources(with) => (Invocation::Resources(with.args), with.global),
+            Command::Read(with) => (Invocation::Read(with.args), with.global),
+            Command::Prompts(with) => (Invocation::Prompts(with.args), with.global),
+            Command::Prompt(with) => (Invocation::Prompt(with.args), with.global),
+            Command::Watch(with) => (Invocation::Watch(with.args), with.global),
+            Command::Doctor(with) => (Invocation::Doctor(with.args), with.global),
+            Command::Why(with) => (Invocation::Why(with.args), with.global),
+            Command::Add(with) => (Invocation::Add(with.args), with.global),
+            Command::AddJson(with) => (Invocation::AddJson(with.args), with.global),
+            Command::Remove(with) => (Invocation::Remove(with.args), with.global),
+            Command::Enable(with) => (Invocation::Enable(with.args), with.global),
+            Command::Disable(with) => (Invocation::Disable(with.args), with.global),
+            Command::Policy(PolicyCommand::Test(with)) => {
+                (Invocation::PolicyTest(with.args), with.global)
             }
-            Command::Man { command } => (Task::Page(Page::Manual(command)), GlobalArgs::default()),
-            Command::Schema { file } => (Task::Page(Page::Schema(file)), GlobalArgs::default()),
+            Command::Import(with) => (Invocation::Import(with.args), with.global),
+            Command::Demo(with) => (Invocation::Demo, with.global),
+            Command::DemoServer => (Invocation::DemoServer, GlobalArgs::default()),
+            Command::Completions { shell } => (
+                Invocation::StaticOutput(StaticOutput::Completions(shell)),
+                GlobalArgs::default(),
+            ),
+            Command::Man { command } => (
+                Invocation::StaticOutput(StaticOutput::Manual(command)),
+                GlobalArgs::default(),
+            ),
+            Command::Schema { file } => (
+                Invocation::StaticOutput(StaticOutput::Schema(file)),
+                GlobalArgs::default(),
+            ),
         };
-        (task, self.global.and(later))
+        (invocation, self.global.merge(after_command))
     }
 }
 
@@ -477,9 +486,9 @@ mod tests {
 
     use super::*;
 
-    fn parse(words: &[&str]) -> (Task, GlobalArgs) {
+    fn parse(words: &[&str]) -> (Invocation, GlobalArgs) {
         let words = ["switchboard"].iter().chain(words);
-        Cli::try_parse_from(words).unwrap().into_task()
+        Cli::try_parse_from(words).unwrap().into_invocation()
     }
 
     #[test]
@@ -557,8 +566,10 @@ mod tests {
 
     #[test]
     fn a_dash_and_flags_after_the_arguments_are_understood() {
-        let (task, flags) = parse(&["call", "t", "-", "--yes", "--json"]);
-        let Task::Call(call) = task else { panic!() };
+        let (invocation, flags) = parse(&["call", "t", "-", "--yes", "--json"]);
+        let Invocation::Call(call) = invocation else {
+            panic!()
+        };
         assert_eq!((call.arguments, call.yes), (vec!["-".to_owned()], true));
         assert!(flags.json);
     }

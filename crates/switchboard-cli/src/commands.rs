@@ -36,43 +36,43 @@ use switchboard::{
 };
 use switchboard_config::{Admission, ServerEntry, Waiting, nearest};
 
-use crate::args::Task;
-use crate::context::{Context, Servers};
+use crate::args::Invocation;
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
-use crate::render::progress::Line;
+use crate::render::progress::ProgressLine;
 use crate::render::text::shell_word;
-use crate::render::{Screen, count};
+use crate::render::{Console, count};
 use crate::signals::Signals;
 
 pub(crate) async fn run(
-    task: Task,
+    task: Invocation,
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     match task {
-        Task::List(args) => list::run(&args, context, signals).await,
-        Task::Get(args) => get::run(&args, context, signals).await,
-        Task::Trust(args) => trust::run(&args, context, signals).await,
-        Task::Tools(args) => tools::run(&args, context, signals).await,
-        Task::Describe(args) => describe::run(&args, context, signals).await,
-        Task::Call(args) => call::run(args, context, signals).await,
-        Task::Resources(args) => resources::run(&args, context, signals).await,
-        Task::Read(args) => read::run(&args, context, signals).await,
-        Task::Prompts(args) => prompts::run(&args, context, signals).await,
-        Task::Prompt(args) => prompt::run(&args, context, signals).await,
-        Task::Watch(args) => watch::run(&args, context, signals).await,
-        Task::Doctor(args) => doctor::run(&args, context, signals).await,
-        Task::Why(args) => why::run(&args, context, signals).await,
-        Task::Add(args) => add::run(&args, context, signals).await,
-        Task::AddJson(args) => add::run_json(&args, context, signals).await,
-        Task::Remove(args) => remove::run(&args, context),
-        Task::Enable(args) => switch::enable(&args, context),
-        Task::Disable(args) => switch::disable(&args, context),
-        Task::PolicyTest(args) => policy::test(args, context, signals).await,
-        Task::Import(args) => import::run(&args, context, signals).await,
-        Task::Demo => demo::run(context, signals).await,
-        Task::DemoServer => Ok(Exit::Ok),
-        Task::Page(page) => page::run(&page, &context.screen),
+        Invocation::List(args) => list::run(&args, context, signals).await,
+        Invocation::Get(args) => get::run(&args, context, signals).await,
+        Invocation::Trust(args) => trust::run(&args, context, signals).await,
+        Invocation::Tools(args) => tools::run(&args, context, signals).await,
+        Invocation::Describe(args) => describe::run(&args, context, signals).await,
+        Invocation::Call(args) => call::run(args, context, signals).await,
+        Invocation::Resources(args) => resources::run(&args, context, signals).await,
+        Invocation::Read(args) => read::run(&args, context, signals).await,
+        Invocation::Prompts(args) => prompts::run(&args, context, signals).await,
+        Invocation::Prompt(args) => prompt::run(&args, context, signals).await,
+        Invocation::Watch(args) => watch::run(&args, context, signals).await,
+        Invocation::Doctor(args) => doctor::run(&args, context, signals).await,
+        Invocation::Why(args) => why::run(&args, context, signals).await,
+        Invocation::Add(args) => add::run(&args, context, signals).await,
+        Invocation::AddJson(args) => add::run_json(&args, context, signals).await,
+        Invocation::Remove(args) => remove::run(&args, context),
+        Invocation::Enable(args) => switch::enable(&args, context),
+        Invocation::Disable(args) => switch::disable(&args, context),
+        Invocation::PolicyTest(args) => policy::test(args, context, signals).await,
+        Invocation::Import(args) => import::run(&args, context, signals).await,
+        Invocation::Demo => demo::run(context, signals).await,
+        Invocation::DemoServer => Ok(Exit::Ok),
+        Invocation::StaticOutput(page) => page::run(&page, &context.console),
     }
 }
 
@@ -89,32 +89,32 @@ async fn on_host<T>(
         tokio::select! {
             biased;
             outcome = work(&host) => outcome,
-            never = tell_of_limits(host.events(), &context.screen) => match never {},
+            never = tell_of_limits(host.events(), &context.console) => match never {},
         }
     };
-    let outcome = signals.interrupting(work).await;
+    let outcome = signals.until_signal(work).await;
     let was_interrupted =
         matches!(&outcome, Err(failure) if failure.parts().kind == Kind::Interrupted);
     let _line = was_interrupted.then(|| {
         let text = "ending the servers; Ctrl-C ends them at once";
-        Line::start(&context.screen, text)
+        ProgressLine::start(&context.console, text)
     });
     tokio::select! {
         biased;
         () = signals.next() => {}
-        () = host.shutdown() => context.hosts_have_ended(),
+        () = host.shutdown() => context.on_hosts_shut_down(),
     }
     outcome
 }
 
 /// Says which servers ask more often than anybody is asked.
-async fn tell_of_limits(mut events: Events, screen: &Screen) -> Infallible {
+async fn tell_of_limits(mut events: Events, console: &Console) -> Infallible {
     while let Some(event) = events.next().await {
         if let Event::RequestsLimited {
             server, per_minute, ..
         } = event
         {
-            screen.say(&format!(
+            console.note(&format!(
                 "server {server} asks more than {per_minute} times a minute: what it asks beyond that is \
                  closed without asking you (limit `questionsPerMinute`)"
             ));
@@ -124,13 +124,13 @@ async fn tell_of_limits(mut events: Events, screen: &Screen) -> Infallible {
 }
 
 /// Waits until no server is starting any more, and says meanwhile which ones are.
-async fn settle(host: &Host, screen: &Screen) {
+async fn settle(host: &Host, console: &Console) {
     let mut events = host.events();
-    let line = Line::start(screen, "");
+    let line = ProgressLine::start(console, "");
     let settled = host.wait_for(Readiness::All);
     tokio::pin!(settled);
     loop {
-        line.say(&waiting_for(host));
+        line.set_text(&waiting_for(host));
         tokio::select! {
             biased;
             () = &mut settled => return,
@@ -164,35 +164,35 @@ fn waiting_for(host: &Host) -> String {
 
 /// As [`settle`], and servers that wait for their first call are started too if nobody knows what
 /// they offer.
-async fn settle_tools(host: &Host, screen: &Screen) {
-    settle(host, screen).await;
+async fn settle_tools(host: &Host, console: &Console) {
+    settle(host, console).await;
     let servers = host.status();
     let is_unknown = |server: &&ServerStatus| {
         let inspected = host.inspect(server.name.as_str());
         server.tools.is_empty() && inspected.is_ok_and(|server| server.phase == "dormant")
     };
     let unknown: Vec<_> = servers.iter().filter(is_unknown).collect();
-    let _line = (!unknown.is_empty()).then(|| Line::start(screen, "starting"));
+    let _line = (!unknown.is_empty()).then(|| ProgressLine::start(console, "starting"));
     // What comes of it is in the status.
     join_all(unknown.iter().map(|server| host.wake(server.name.as_str()))).await;
 }
 
 /// As [`settle`], and every server that waits for its first call is started too.
-async fn settle_all(host: &Host, screen: &Screen) {
-    settle(host, screen).await;
+async fn settle_all(host: &Host, console: &Console) {
+    settle(host, console).await;
     let servers = host.status();
     let is_dormant = |server: &&ServerStatus| {
         let inspected = host.inspect(server.name.as_str());
         inspected.is_ok_and(|server| server.phase == "dormant")
     };
     let dormant: Vec<_> = servers.iter().filter(is_dormant).collect();
-    let _line = (!dormant.is_empty()).then(|| Line::start(screen, "starting"));
+    let _line = (!dormant.is_empty()).then(|| ProgressLine::start(console, "starting"));
     // What comes of it is in the status.
     join_all(dormant.iter().map(|server| host.wake(server.name.as_str()))).await;
 }
 
 /// The server with this name.
-fn server_named<'a>(servers: &'a Servers, name: &str) -> Result<&'a ServerEntry, Failure> {
+fn server_named<'a>(servers: &'a LoadedServers, name: &str) -> Result<&'a ServerEntry, Failure> {
     let config = &servers.loaded.config;
     config.server(name).ok_or_else(|| {
         let names: Vec<_> = config
@@ -210,7 +210,7 @@ fn server_named<'a>(servers: &'a Servers, name: &str) -> Result<&'a ServerEntry,
 }
 
 /// The server that a tool's name can only belong to.
-fn server_of_tool<'a>(servers: &'a Servers, tool: &str) -> Result<&'a ServerEntry, Failure> {
+fn server_of_tool<'a>(servers: &'a LoadedServers, tool: &str) -> Result<&'a ServerEntry, Failure> {
     let entries = &servers.loaded.config.servers;
     let Some((part, rest)) = naming::split_wire_name(tool) else {
         let message =
@@ -248,21 +248,25 @@ fn server_of_tool<'a>(servers: &'a Servers, tool: &str) -> Result<&'a ServerEntr
 
 /// Finds the one server that a command is about, and tells what is wrong with it.
 fn choose<'a>(
-    servers: &'a Servers,
-    screen: &Screen,
-    find: impl FnOnce(&'a Servers) -> Result<&'a ServerEntry, Failure>,
+    servers: &'a LoadedServers,
+    console: &Console,
+    find: impl FnOnce(&'a LoadedServers) -> Result<&'a ServerEntry, Failure>,
 ) -> Result<&'a ServerEntry, Failure> {
     let found = find(servers);
     match &found {
-        Ok(entry) => servers.diagnose_one(entry, screen),
+        Ok(entry) => servers.diagnose_one(entry, console),
         // The reason may be any of them.
-        Err(_) => servers.diagnose(screen),
+        Err(_) => servers.diagnose(console),
     }
     found
 }
 
 /// Checks that a server may be started at all.
-fn check_usable(entry: &ServerEntry, servers: &Servers, context: &Context) -> Result<(), Failure> {
+fn check_usable(
+    entry: &ServerEntry,
+    servers: &LoadedServers,
+    context: &Context,
+) -> Result<(), Failure> {
     check_enabled(entry)?;
     let name = entry.name();
     match entry.admit(&servers.trust) {
@@ -274,7 +278,7 @@ fn check_usable(entry: &ServerEntry, servers: &Servers, context: &Context) -> Re
                 entry.origin()
             ),
         )
-        .hint_if_known(problem.hint)),
+        .maybe_hint(problem.hint)),
         Admission::AwaitingApproval { waiting, hint } => {
             let what = match waiting {
                 Waiting::New => "is not approved",
@@ -286,7 +290,7 @@ fn check_usable(entry: &ServerEntry, servers: &Servers, context: &Context) -> Re
             )
             .hint(format!(
                 "{hint}\nfor this run only: {}",
-                context.again_with("--trust-project")
+                context.rerun_with("--trust-project")
             )))
         }
         Admission::Refused(refusal) => Err(Failure::new(
@@ -369,5 +373,5 @@ fn unavailable(status: &ServerStatus) -> Failure {
         status.name,
         reason.unwrap_or_default()
     );
-    Failure::new(kind, message).hint_if_known(status.detail.clone())
+    Failure::new(kind, message).maybe_hint(status.detail.clone())
 }

@@ -12,8 +12,8 @@ use switchboard::mcp::Tool;
 use switchboard::{ServerMemory as _, memory_key, naming};
 use switchboard_config::{Admission, ServerEntry, Trust};
 
-use crate::memory::FileMemory;
 use crate::process_env::{ConfigSelection, ProcessEnv};
+use crate::server_cache::FileServerCache;
 
 /// Completes an argument that is the name of a server.
 pub(crate) fn server_names() -> ArgValueCandidates {
@@ -43,7 +43,7 @@ pub(crate) fn tool_names() -> ArgValueCandidates {
 /// The configured servers and what completion needs to find their cached tools.
 struct KnownServers {
     entries: Vec<ServerEntry>,
-    cache: FileMemory,
+    cache: FileServerCache,
     directory: PathBuf,
 }
 
@@ -72,7 +72,7 @@ fn partial_flags(argv: &[String]) -> ConfigSelection {
 }
 
 /// The tools that the server listed when it was last connected.
-fn cached_tools(entry: &ServerEntry, cache: &FileMemory, directory: &Path) -> Vec<String> {
+fn cached_tools(entry: &ServerEntry, cache: &FileServerCache, directory: &Path) -> Vec<String> {
     // The launch spec is only needed for the cache key; no server is launched.
     let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
         return Vec::new();

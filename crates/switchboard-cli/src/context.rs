@@ -3,7 +3,7 @@
 //! The only place that does. The engine gets what it may know from here. Invariant: a strange
 //! environment is told about and never fatal, unless something was asked for by name.
 
-mod hosts;
+mod host_builder;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};
@@ -22,22 +22,23 @@ use switchboard_config::{
 };
 
 use crate::args::{GlobalArgs, RuleArg};
-use crate::custody::Custody;
+use crate::engine_settings;
 use crate::failure::{Failure, Kind};
-use crate::memory::FileMemory;
+use crate::find_program;
+use crate::private_file::create_private;
 use crate::process_env::{ProcessEnv, find_folders, sources};
-use crate::programs;
+use crate::process_guard::ProcessGuard;
 use crate::render::style::Style;
 use crate::render::text::shell_word;
-use crate::render::{Format, Screen, Talk};
-use crate::settings;
+use crate::render::{Console, Format, Verbosity};
+use crate::server_cache::FileServerCache;
 use crate::terminal::Terminal;
-use crate::trace::{TraceFile, create_private};
+use crate::trace::TraceFile;
 
 /// What surrounds one run.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) screen: Screen,
+    pub(crate) console: Console,
     flags: GlobalArgs,
     /// The arguments after the program's name.
     argv: Vec<String>,
@@ -47,21 +48,25 @@ pub(crate) struct Context {
     cache: PathBuf,
     rules: Vec<Rule>,
     trace: Option<Arc<TraceFile>>,
-    custody: Custody,
+    process_guard: ProcessGuard,
     /// Whether somebody looks after the results that were kept, which is once a run.
-    tidied: Once,
+    cleanup_started: Once,
 }
 
 /// The configured servers, and what of them may run.
 #[derive(Debug)]
-pub(crate) struct Servers {
+pub(crate) struct LoadedServers {
     pub(crate) loaded: Loaded,
     pub(crate) trust: Trust,
     pub(crate) settings: Settings,
 }
 
 impl Context {
-    pub(crate) fn new(flags: GlobalArgs, env: ProcessEnv, screen: Screen) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        flags: GlobalArgs,
+        env: ProcessEnv,
+        console: Console,
+    ) -> Result<Self, Failure> {
         let rules = flags.rules.0.iter().map(|rule| {
             let RuleArg { action, pattern } = rule;
             if !pattern.starts_with("mcp__") && !pattern.contains(['*', '?', '[']) {
@@ -79,8 +84,8 @@ impl Context {
         let (folders, cache) = find_folders(&env.variables)?;
         Ok(Self {
             trace: trace.transpose()?,
-            custody: Custody::begin(folders.state.join("hosts")),
-            screen,
+            process_guard: ProcessGuard::begin(folders.state.join("hosts")),
+            console,
             directory: std::env::current_dir().map_err(|error| {
                 Failure::new(Kind::Config, format!("the current folder is gone: {error}"))
             })?,
@@ -90,12 +95,12 @@ impl Context {
             variables: env.variables,
             rules,
             flags,
-            tidied: Once::new(),
+            cleanup_started: Once::new(),
         })
     }
 
     /// A variable of the environment, unless it is empty.
-    pub(crate) fn variable_with_text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn nonempty_variable(&self, name: &str) -> Option<&str> {
         let text = self.variables.get(name)?;
         Some(text.as_str()).filter(|text| !text.is_empty())
     }
@@ -103,27 +108,27 @@ impl Context {
     /// The file that would be started for a command.
     pub(crate) fn program(&self, command: &str, directory: Option<&Path>) -> Option<PathBuf> {
         let directory = self.directory.join(directory.unwrap_or(Path::new("")));
-        programs::find(command, self.variable_with_text("PATH"), &directory)
+        find_program::find(command, self.nonempty_variable("PATH"), &directory)
     }
 
     /// What may be called without asking, and what may not.
-    pub(crate) fn policy(&self, servers: &Servers) -> Policy {
+    pub(crate) fn policy(&self, servers: &LoadedServers) -> Policy {
         Policy::new(self.rules(servers))
     }
 
     /// What a server listed the last time.
-    pub(crate) fn remembered_tools(&self, entry: &ServerEntry) -> Vec<Tool> {
+    pub(crate) fn cached_tools(&self, entry: &ServerEntry) -> Vec<Tool> {
         // Nothing is launched: that it could be says under which key it is remembered.
         let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
             return Vec::new();
         };
-        let tools =
-            memory_key(&spec, Some(&self.directory)).and_then(|key| self.memory().tools(&key));
+        let tools = memory_key(&spec, Some(&self.directory))
+            .and_then(|key| self.server_cache().tools(&key));
         tools.unwrap_or_default()
     }
 
-    fn memory(&self) -> FileMemory {
-        FileMemory::new(self.folders.state.join("servers"))
+    fn server_cache(&self) -> FileServerCache {
+        FileServerCache::new(self.folders.state.join("servers"))
     }
 
     /// Where the files of each scope lie.
@@ -137,9 +142,9 @@ impl Context {
     }
 
     /// Watches the files that servers, rules and consent are read from.
-    pub(crate) fn watch(
+    pub(crate) fn watch_config(
         &self,
-        tell: impl FnMut(Reading) + Send + 'static,
+        on_change: impl FnMut(Reading) + Send + 'static,
     ) -> Result<Watcher, Failure> {
         let (directory, folders) = (self.directory.clone(), self.folders.clone());
         let selection = self.flags.config_selection();
@@ -158,7 +163,7 @@ impl Context {
                 sources: sources(&selection, &places),
             }
         };
-        Ok(Watcher::spawn(targets, self.environment(), tell)?)
+        Ok(Watcher::spawn(targets, self.environment(), on_change)?)
     }
 
     fn environment(&self) -> HashMap<String, String> {
@@ -166,7 +171,7 @@ impl Context {
     }
 
     /// Looks at the files of other programs. `scope`: the one that everything is wanted in.
-    pub(crate) fn with_whereabouts<T>(
+    pub(crate) fn with_import_context<T>(
         &self,
         scope: Option<Scope>,
         look: impl FnOnce(&Whereabouts<'_>) -> T,
@@ -192,8 +197,8 @@ impl Context {
     }
 
     /// Reads the config. What is wrong with it is told at once only if nothing is left of it.
-    pub(crate) fn load_servers(&self) -> Result<Servers, Failure> {
-        let loaded = load_all(&self.flags, &self.variables, &self.places());
+    pub(crate) fn load_servers(&self) -> Result<LoadedServers, Failure> {
+        let loaded = load_config(&self.flags, &self.variables, &self.places());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
             diagnostic.severity == Severity::Error && diagnostic.server.is_none()
         });
@@ -205,14 +210,14 @@ impl Context {
             None
         };
         if let Some(problem) = problem {
-            self.screen.diagnose(&loaded.diagnostics);
+            self.console.diagnose(&loaded.diagnostics);
             return Err(Failure::new(Kind::Config, problem).diagnostics(loaded.diagnostics));
         }
         Ok(self.with_trust(loaded))
     }
 
     /// These servers, and what of them may run as things stand.
-    pub(crate) fn with_trust(&self, mut loaded: Loaded) -> Servers {
+    pub(crate) fn with_trust(&self, mut loaded: Loaded) -> LoadedServers {
         let trust = if self.flags.trust_project {
             Trust::project_for_this_run()
         } else {
@@ -223,17 +228,17 @@ impl Context {
         let trust = trust
             .with_approvals(self.approvals_for(&mut loaded))
             .with_policy(settings.policy.clone());
-        Servers::new(loaded, trust, settings)
+        LoadedServers::new(loaded, trust, settings)
     }
 
     /// Reads the settings of all scopes.
     pub(crate) fn load_settings(&self) -> Settings {
-        load_settings(&self.places(), &settings::GRAMMAR)
+        load_settings(&self.places(), &engine_settings::GRAMMAR)
     }
 
     /// The rules of the command line and of the settings.
-    pub(crate) fn rules(&self, servers: &Servers) -> Vec<Rule> {
-        let settled = settings::rules(&servers.settings, &servers.projects_own());
+    pub(crate) fn rules(&self, servers: &LoadedServers) -> Vec<Rule> {
+        let settled = engine_settings::rules(&servers.settings, &servers.trusted_project_servers());
         self.rules.iter().cloned().chain(settled).collect()
     }
 
@@ -257,12 +262,12 @@ impl Context {
     }
 
     /// Every host was shut down: there is nothing left of any.
-    pub(crate) fn hosts_have_ended(&self) {
-        self.custody.end();
+    pub(crate) fn on_hosts_shut_down(&self) {
+        self.process_guard.release();
     }
 
     /// The command as it was typed.
-    pub(crate) fn again(&self) -> String {
+    pub(crate) fn rerun_command(&self) -> String {
         let words = self.argv.iter().map(|word| shell_word(word));
         let words: Vec<_> = std::iter::once("switchboard".to_owned())
             .chain(words)
@@ -271,7 +276,7 @@ impl Context {
     }
 
     /// The command as it was typed, with one more flag.
-    pub(crate) fn again_with(&self, flag: &str) -> String {
+    pub(crate) fn rerun_with(&self, flag: &str) -> String {
         let words = self.argv.iter().map(|word| shell_word(word));
         let words: Vec<_> = ["switchboard".to_owned(), flag.to_owned()]
             .into_iter()
@@ -281,18 +286,22 @@ impl Context {
     }
 
     /// Where the whole of a result lies that was cut.
-    pub(crate) fn kept_result(&self, handle: &SpillHandle) -> PathBuf {
-        self.spill().path(handle)
+    pub(crate) fn stored_result_path(&self, handle: &SpillHandle) -> PathBuf {
+        self.result_store().path(handle)
     }
 }
 
 /// What is configured for whoever has these flags.
-fn load_all(flags: &GlobalArgs, variables: &BTreeMap<String, String>, places: &Places) -> Loaded {
+fn load_config(
+    flags: &GlobalArgs,
+    variables: &BTreeMap<String, String>,
+    places: &Places,
+) -> Loaded {
     let environment: HashMap<_, _> = variables.clone().into_iter().collect();
     load(&sources(&flags.config_selection(), places), &environment)
 }
 
-impl Servers {
+impl LoadedServers {
     /// What the settings switch off is switched off.
     fn new(mut loaded: Loaded, trust: Trust, settings: Settings) -> Self {
         for entry in &mut loaded.config.servers {
@@ -310,19 +319,19 @@ impl Servers {
 
     /// The servers that the project's allow rules count for: those that its own file settles and that
     /// may run, by approval or by `--trust-project`.
-    fn projects_own(&self) -> Vec<ServerName> {
+    fn trusted_project_servers(&self) -> Vec<ServerName> {
         let entries = self.loaded.config.servers.iter();
-        let own = entries.filter(|entry| self.is_projects_own(entry));
+        let own = entries.filter(|entry| self.is_trusted_project_server(entry));
         own.map(|entry| entry.name().clone()).collect()
     }
 
-    fn is_projects_own(&self, entry: &ServerEntry) -> bool {
+    fn is_trusted_project_server(&self, entry: &ServerEntry) -> bool {
         entry.scope() == Scope::Project && matches!(entry.admit(&self.trust), Admission::Launch(_))
     }
 
     /// How many rules of the project would grant something, and do not for this server.
-    pub(crate) fn project_allows_left_out(&self, entry: &ServerEntry) -> usize {
-        if self.is_projects_own(entry) {
+    pub(crate) fn ignored_project_allows(&self, entry: &ServerEntry) -> usize {
+        if self.is_trusted_project_server(entry) {
             return 0;
         }
         let all = self.settings.rules(ProjectRules::All).count();
@@ -330,11 +339,11 @@ impl Servers {
     }
 
     /// Tells everything that is wrong with the config.
-    pub(crate) fn diagnose(&self, screen: &Screen) {
-        screen.diagnose(&self.loaded.diagnostics);
-        screen.diagnose(&self.settings.diagnostics);
+    pub(crate) fn diagnose(&self, console: &Console) {
+        console.diagnose(&self.loaded.diagnostics);
+        console.diagnose(&self.settings.diagnostics);
         if !self.settings.closed.is_empty() {
-            screen.say("until the settings are mended, nothing can be called");
+            console.note("until the settings are mended, nothing can be called");
         }
     }
 
@@ -345,28 +354,28 @@ impl Servers {
     }
 
     /// Tells what is wrong with the files and with this entry; others are not asked about.
-    pub(crate) fn diagnose_one(&self, entry: &ServerEntry, screen: &Screen) {
+    pub(crate) fn diagnose_one(&self, entry: &ServerEntry, console: &Console) {
         for diagnostic in &self.loaded.diagnostics {
             if diagnostic
                 .server
                 .as_ref()
                 .is_none_or(|server| server == entry.name())
             {
-                screen.diagnose(std::slice::from_ref(diagnostic));
+                console.diagnose(std::slice::from_ref(diagnostic));
             }
         }
-        screen.diagnose(&self.settings.diagnostics);
+        console.diagnose(&self.settings.diagnostics);
     }
 }
 
 /// The columns and rows of the terminal that results go to, if they go to one.
-pub(crate) fn screen_size() -> Option<(usize, usize)> {
+pub(crate) fn stdout_size() -> Option<(usize, usize)> {
     let (columns, rows) = terminal_size::terminal_size_of(io::stdout())?;
     Some((usize::from(columns.0), usize::from(rows.0)))
 }
 
 /// Decides from the environment, the flags and the terminal how output looks.
-pub(crate) fn screen(env: &ProcessEnv, flags: &GlobalArgs) -> Screen {
+pub(crate) fn console_for(env: &ProcessEnv, flags: &GlobalArgs) -> Console {
     let is_dumb = env.nonempty_variable("TERM") == Some("dumb");
     let is_plain = env.nonempty_variable("NO_COLOR").is_some() || is_dumb;
     let style = |is_terminal: bool| {
@@ -378,22 +387,22 @@ pub(crate) fn screen(env: &ProcessEnv, flags: &GlobalArgs) -> Screen {
     };
     let stderr_is_terminal = io::stderr().is_terminal();
     let columns = |(columns, _): (terminal_size::Width, _)| usize::from(columns.0);
-    Screen {
+    Console {
         format: if flags.json {
             Format::Json
         } else {
             Format::Text
         },
-        talk: match flags {
-            GlobalArgs { quiet: true, .. } => Talk::Quiet,
-            GlobalArgs { verbose: 1.., .. } => Talk::Verbose,
-            _ => Talk::Normal,
+        verbosity: match flags {
+            GlobalArgs { quiet: true, .. } => Verbosity::Quiet,
+            GlobalArgs { verbose: 1.., .. } => Verbosity::Verbose,
+            _ => Verbosity::Normal,
         },
         style: style(io::stdout().is_terminal()),
-        side_style: style(stderr_is_terminal),
-        columns: screen_size().map(|(columns, _)| columns),
-        side_columns: terminal_size::terminal_size_of(io::stderr()).map(columns),
-        is_watched: stderr_is_terminal && !is_dumb,
+        stderr_style: style(stderr_is_terminal),
+        columns: stdout_size().map(|(columns, _)| columns),
+        stderr_columns: terminal_size::terminal_size_of(io::stderr()).map(columns),
+        shows_progress: stderr_is_terminal && !is_dumb,
         can_ask: stderr_is_terminal && io::stdin().is_terminal(),
         terminal: Terminal::default(),
     }

@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     OutcomeUnknown = 9,
     Interrupted = 130,
     /// What a shell shows of a program that a closed pipe ended.
-    Unread = 141,
+    OutputClosed = 141,
 }
 
 impl From<Exit> for ExitCode {
@@ -63,7 +63,7 @@ pub(crate) enum Kind {
     NotSent,
     Interrupted,
     /// Whoever should read the result has gone.
-    Unread,
+    OutputClosed,
 }
 
 impl Kind {
@@ -84,7 +84,7 @@ impl Kind {
             Self::TimedOut => Exit::TimedOut,
             Self::OutcomeUnknown => Exit::OutcomeUnknown,
             Self::Interrupted => Exit::Interrupted,
-            Self::Unread => Exit::Unread,
+            Self::OutputClosed => Exit::OutputClosed,
         }
     }
 }
@@ -103,7 +103,7 @@ pub(crate) struct Parts {
     /// What is wrong with the config, where that is the cause.
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// It ends a stream of lines, and is one itself.
-    pub(crate) is_last_line: bool,
+    pub(crate) is_json_line: bool,
 }
 
 impl Failure {
@@ -114,7 +114,7 @@ impl Failure {
             hint: None,
             delivery: None,
             diagnostics: Vec::new(),
-            is_last_line: false,
+            is_json_line: false,
         }))
     }
 
@@ -131,7 +131,7 @@ impl Failure {
     }
 
     /// An interruption that came when the call was on its way.
-    pub(crate) fn in_mid_call(mut self) -> Self {
+    pub(crate) fn during_call(mut self) -> Self {
         if self.0.kind == Kind::Interrupted {
             self.0
                 .message
@@ -142,7 +142,7 @@ impl Failure {
     }
 
     /// The same, with something more to say.
-    pub(crate) fn adding(mut self, more: &str) -> Self {
+    pub(crate) fn append(mut self, more: &str) -> Self {
         self.0.message.push_str("; ");
         self.0.message.push_str(more);
         self
@@ -153,7 +153,7 @@ impl Failure {
         self
     }
 
-    pub(crate) fn hint_if_known(mut self, hint: Option<String>) -> Self {
+    pub(crate) fn maybe_hint(mut self, hint: Option<String>) -> Self {
         self.0.hint = hint.or(self.0.hint);
         self
     }
@@ -164,8 +164,8 @@ impl Failure {
     }
 
     /// The last word of a command that prints one line of data after the other.
-    pub(crate) fn on_one_line(mut self) -> Self {
-        self.0.is_last_line = true;
+    pub(crate) fn as_json_line(mut self) -> Self {
+        self.0.is_json_line = true;
         self
     }
 
@@ -192,7 +192,7 @@ impl From<CallError> for Failure {
             CallError::ShuttingDown => Kind::Interrupted,
             _ => Kind::Internal,
         };
-        let mut failure = Self::new(kind, error.to_string()).hint_if_known(error.hint());
+        let mut failure = Self::new(kind, error.to_string()).maybe_hint(error.hint());
         failure.0.delivery = Some(error.delivery());
         failure
     }
@@ -225,7 +225,7 @@ impl From<AskError> for Failure {
             AskError::TimedOut { .. } | AskError::Lost { .. } => Some("try it again".to_owned()),
             _ => None,
         };
-        Self::new(kind, error.to_string()).hint_if_known(hint)
+        Self::new(kind, error.to_string()).maybe_hint(hint)
     }
 }
 
@@ -253,7 +253,7 @@ impl From<EditError> for Failure {
     fn from(error: EditError) -> Self {
         let diagnostics = error.diagnostic().into_iter().cloned().collect();
         Self::new(Kind::Config, error.to_string())
-            .hint_if_known(error.hint())
+            .maybe_hint(error.hint())
             .diagnostics(diagnostics)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) async fn read_values(
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let hidden = io::stdin().is_terminal().then(Hidden::begin).transpose()?;
+    let hidden = io::stdin().is_terminal().then(EchoOff::begin).transpose()?;
     let asks = hidden.is_some();
     let read = async {
         // Reading blocks; a thread may, and is left behind if somebody interrupts.
@@ -36,7 +36,7 @@ pub(crate) async fn read_values(
         read.await
             .map_err(|error| Failure::internal(error.to_string()))?
     };
-    let values = signals.interrupting(read).await;
+    let values = signals.until_signal(read).await;
     drop(hidden);
     values
 }
@@ -55,15 +55,15 @@ pub(crate) async fn read_all(signals: &mut Signals) -> Result<String, Failure> {
         read.await
             .map_err(|error| Failure::internal(error.to_string()))?
     };
-    signals.interrupting(read).await
+    signals.until_signal(read).await
 }
 
 /// Lines of stdin as long as the terminal hides them.
-struct Hidden {
+struct EchoOff {
     before: Termios,
 }
 
-impl Hidden {
+impl EchoOff {
     fn begin() -> Result<Self, Failure> {
         let failed = |error| Failure::internal(format!("cannot hide what is typed: {error}"));
         let before = tcgetattr(io::stdin()).map_err(failed)?;
@@ -76,7 +76,7 @@ impl Hidden {
     }
 }
 
-impl Drop for Hidden {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         // There is nobody to tell who could do more about it.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);

@@ -11,17 +11,17 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, fmt};
 
 use crate::failure::Failure;
-use crate::render::Screen;
+use crate::private_file::create_private;
+use crate::render::Console;
 use crate::render::style::Style;
-use crate::trace::create_private;
 
 /// A file has at least this.
-const IN_FILE: LevelFilter = LevelFilter::DEBUG;
+const FILE_LEVEL: LevelFilter = LevelFilter::DEBUG;
 
 /// What servers are asked to log: as much of it as anybody is going to see.
-pub(crate) fn of_servers(verbosity: u8, file: Option<&Path>) -> Option<LogLevel> {
+pub(crate) fn server_log_level(verbosity: u8, file: Option<&Path>) -> Option<LogLevel> {
     let seen = match file {
-        Some(_) => on_stderr(verbosity).max(IN_FILE),
+        Some(_) => on_stderr(verbosity).max(FILE_LEVEL),
         None => on_stderr(verbosity),
     };
     match seen {
@@ -41,21 +41,21 @@ fn on_stderr(verbosity: u8) -> LevelFilter {
 }
 
 /// Begins to log. `verbosity` is how often `-v` was given.
-pub(crate) fn start(verbosity: u8, file: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn start(verbosity: u8, file: Option<&Path>, console: &Console) -> Result<(), Failure> {
     let on_stderr = on_stderr(verbosity);
     // Nobody wants to know: then nothing is set up, which is a part of every start.
     if on_stderr == LevelFilter::OFF && file.is_none() {
         return Ok(());
     }
-    let terminal = screen.terminal.clone();
+    let terminal = console.terminal.clone();
     let stderr = fmt::layer()
         .with_writer(move || terminal.stderr())
-        .with_ansi(screen.side_style == Style::Coloured && std::io::stderr().is_terminal())
+        .with_ansi(console.stderr_style == Style::Coloured && std::io::stderr().is_terminal())
         .with_target(false)
         .without_time()
         .with_filter(on_stderr);
     let file = file.map(create_private).transpose()?.map(|file| {
-        let level = on_stderr.max(IN_FILE);
+        let level = on_stderr.max(FILE_LEVEL);
         fmt::layer()
             .with_writer(Mutex::new(file))
             .with_ansi(false)

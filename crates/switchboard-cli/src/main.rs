@@ -1,76 +1,77 @@
 //! The `switchboard` command: set up, inspect, debug and call MCP servers.
 
-mod always;
+mod always_allow;
 mod args;
-mod arguments;
-mod ask;
-mod chain;
+mod browser;
 mod commands;
 mod completion;
 mod completion_candidates;
 mod context;
-mod custody;
+mod diagnosis;
+mod elicit;
+mod engine_settings;
 mod failure;
-mod front;
+mod find_program;
 mod hidden_input;
-mod interview;
+mod interaction;
 mod logging;
-mod memory;
 mod network;
-mod opener;
+mod permission_prompt;
+mod private_file;
 mod process_env;
-mod programs;
+mod process_guard;
 mod render;
-mod schema;
-mod settings;
+mod server_cache;
 mod signals;
 mod terminal;
+mod tool_arguments;
+mod tool_schema;
 mod trace;
 
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use args::{Cli, GlobalArgs, Task};
+use args::{Cli, GlobalArgs, Invocation};
 use context::Context;
 use failure::{Exit, Failure};
 use process_env::ProcessEnv;
-use render::Screen;
+use render::Console;
 use signals::Signals;
 
 fn main() -> ExitCode {
     // First of all: a guardian is small, and reads nothing but its pipe.
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|word| word == custody::GUARDIAN)
+        .is_some_and(|word| word == process_guard::GUARDIAN)
     {
         switchboard::process::keep_watch();
         return ExitCode::SUCCESS;
     }
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|word| word == opener::START_APART)
+        .is_some_and(|word| word == browser::SPAWN_DETACHED)
     {
-        return opener::start_apart(std::env::args_os().skip(2));
+        return browser::spawn_detached(std::env::args_os().skip(2));
     }
     completion::handle_completion_request();
-    let (task, flags) = match Cli::read(std::env::args_os()) {
-        Ok(cli) => cli.into_task(),
+    let (invocation, flags) = match Cli::read(std::env::args_os()) {
+        Ok(cli) => cli.into_invocation(),
         Err(error) => return refuse(error),
     };
-    if matches!(task, Task::DemoServer) {
+    if matches!(invocation, Invocation::DemoServer) {
         return commands::demo_server::run();
     }
     let env = ProcessEnv::read();
-    let screen = context::screen(&env, &flags);
-    let outcome = match task {
-        Task::Page(page) => commands::page::run(&page, &screen),
-        task => run(task, flags, env, screen.clone()),
+    let console = context::console_for(&env, &flags);
+    let outcome = match invocation {
+        Invocation::StaticOutput(page) => commands::page::run(&page, &console),
+        invocation => run(invocation, flags, env, console.clone()),
     };
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            screen.fail(&failure);
+            console.fail(&failure);
             failure.parts().kind.exit().into()
         }
     }
@@ -84,7 +85,7 @@ fn refuse(mut error: clap::Error) -> ExitCode {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     if error.kind() == ErrorKind::UnknownArgument
-        && let Some(line) = args::with_command_apart(&words)
+        && let Some(line) = args::suggest_double_dash(&words)
     {
         // The usual advice, to put -- before the one word, makes no command of them.
         let tip = format!("a command stands behind --: {line}").into();
@@ -98,9 +99,14 @@ fn refuse(mut error: clap::Error) -> ExitCode {
     error.exit()
 }
 
-fn run(task: Task, flags: GlobalArgs, env: ProcessEnv, screen: Screen) -> Result<Exit, Failure> {
-    logging::start(flags.verbose, flags.log_file.as_deref(), &screen)?;
-    let context = Context::new(flags, env, screen)?;
+fn run(
+    invocation: Invocation,
+    flags: GlobalArgs,
+    env: ProcessEnv,
+    console: Console,
+) -> Result<Exit, Failure> {
+    logging::start(flags.verbose, flags.log_file.as_deref(), &console)?;
+    let context = Context::new(flags, env, console)?;
     // One thread: what is to be done is mostly waiting, and a change of threads takes longer than any
     // step of it. Whatever blocks for long has a thread of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -108,7 +114,7 @@ fn run(task: Task, flags: GlobalArgs, env: ProcessEnv, screen: Screen) -> Result
         .build()?;
     let outcome = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        commands::run(task, &context, &mut signals).await
+        commands::run(invocation, &context, &mut signals).await
     });
     // A thread may still wait for a person or for stdin; nothing waits for it.
     runtime.shutdown_background();

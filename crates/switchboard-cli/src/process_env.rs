@@ -12,7 +12,7 @@ use switchboard::content::for_terminal;
 use switchboard_config::{Folders, Loaded, Places, Source, Sources, load_names, managed_folder};
 
 use crate::failure::{Failure, Kind};
-use crate::memory::FileMemory;
+use crate::server_cache::FileServerCache;
 
 /// Environment variables and command-line arguments.
 #[derive(Debug)]
@@ -55,9 +55,9 @@ impl ProcessEnv {
     pub(crate) fn load_for_completion(
         &self,
         selection: &ConfigSelection,
-    ) -> Option<(Loaded, FileMemory, PathBuf)> {
+    ) -> Option<(Loaded, FileServerCache, PathBuf)> {
         let (folders, _) = find_folders(&self.variables).ok()?;
-        let cache = FileMemory::new(folders.state.join("servers"));
+        let cache = FileServerCache::new(folders.state.join("servers"));
         let directory = std::env::current_dir().ok()?;
         let places = Places::find(&directory, folders);
         let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();

@@ -38,7 +38,7 @@ impl Signals {
     }
 
     /// Does the work until a signal comes; the work is dropped then.
-    pub(crate) async fn interrupting<T>(
+    pub(crate) async fn until_signal<T>(
         &mut self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {

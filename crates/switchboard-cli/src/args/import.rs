@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 use switchboard_config::import::Client;
 
-use super::OwnScope;
+use super::WritableScope;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct ImportArgs {
         hide_possible_values = true,
         value_name = "local|project|user"
     )]
-    pub(crate) scope: Option<OwnScope>,
+    pub(crate) scope: Option<WritableScope>,
     /// Take them without asking
     #[arg(long, short)]
     pub(crate) yes: bool,

@@ -14,7 +14,7 @@ use switchboard_config::{
 };
 
 use super::scopes::{self, Held};
-use crate::args::{AddArgs, AddJsonArgs, Target};
+use crate::args::{AddArgs, AddJsonArgs, EntryTarget};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::hidden_input;
@@ -94,7 +94,7 @@ fn written_down(name: &str) -> EntryProblem {
 fn write(
     name: &ServerName,
     entry: &Value,
-    target: Target,
+    target: EntryTarget,
     warnings: &[EntryProblem],
     context: &Context,
 ) -> Result<Exit, Failure> {
@@ -148,7 +148,7 @@ fn check(
     let checked = check_server(name, entry, scope, &lenient);
     if let Err(problem) = checked.config {
         let message = format!("server {name} was not added: {}", problem.message);
-        return Err(Failure::new(Kind::Config, message).hint_if_known(problem.hint));
+        return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint));
     }
     // Whatever is wrong only now is a variable that is not set and has no default.
     let strict = check_server(name, entry, scope, &environment).config.err();
@@ -215,9 +215,9 @@ fn problems<S: serde::Serializer>(
 }
 
 fn tell(added: &Added<'_>, context: &Context) -> Result<(), Failure> {
-    let screen = &context.screen;
+    let console = &context.console;
     for EntryProblem { message, hint, .. } in added.warnings {
-        screen.warn(message, hint.as_deref());
+        console.warn(message, hint.as_deref());
     }
     if let Some(held) = added.wins {
         let message = format!(
@@ -231,16 +231,16 @@ fn tell(added: &Added<'_>, context: &Context) -> Result<(), Failure> {
             text::shell_word(added.name.as_str()),
             held.scope
         );
-        screen.warn(&message, held.is_own().then_some(&*hint));
+        console.warn(&message, held.is_own().then_some(&*hint));
     }
-    if screen.is_json() {
-        return screen.print(&json::pretty(added));
+    if console.is_json() {
+        return console.print(&json::pretty(added));
     }
-    screen.print(&wording(added, context))
+    console.print(&wording(added, context))
 }
 
 fn wording(added: &Added<'_>, context: &Context) -> String {
-    let style = context.screen.style;
+    let style = context.console.style;
     let (verb, at) = if added.replaced {
         ("Replaced", "in")
     } else {

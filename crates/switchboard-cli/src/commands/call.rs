@@ -13,18 +13,18 @@ use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Denial, Event
 use switchboard_config::{Scope, ServerName};
 
 use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
-use crate::always::shelves;
+use crate::always_allow::rule_files;
 use crate::args::CallArgs;
-use crate::arguments::{Given, coerce, parse, parse_object};
-use crate::ask::Ask;
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
+use crate::engine_settings::{self, CALL_TIMEOUT_VAR, settings_error};
 use crate::failure::{Exit, Failure, Kind};
-use crate::render::progress::{Line, tell};
+use crate::permission_prompt::PermissionPrompt;
+use crate::render::progress::{ProgressLine, log_progress};
 use crate::render::style::Paint;
-use crate::render::{Screen, json, text};
-use crate::schema::Schema;
-use crate::settings::{self, CALL_LIMIT, why_closed};
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
+use crate::tool_arguments::{ArgumentInput, coerce, parse, parse_object};
+use crate::tool_schema::ToolSchema;
 
 /// More than this is no set of arguments: the engine would not send it.
 const STDIN_BYTES: u64 = 16 * 1024 * 1024;
@@ -36,32 +36,39 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let given = parse(&args.arguments)?;
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.screen, |servers| {
+    let entry = choose(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
     check_usable(entry, &servers, context)?;
     check_open(&servers)?;
     let given = match given {
-        Given::OnStdin => Given::Object(signals.interrupting(read_stdin()).await?),
+        ArgumentInput::Stdin => ArgumentInput::Object(signals.until_signal(read_stdin()).await?),
         given => given,
     };
-    let screen = &context.screen;
-    let ask = Ask::new(screen, args.yes, shelves(&context.places()));
+    let console = &context.console;
+    let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.places()));
     let entries = vec![entry.clone()];
-    let host = context.host_with(&servers, entries.clone(), ask);
+    let host = context.one_shot_host_with_prompt(&servers, entries.clone(), ask);
     let is_under_way = AtomicBool::new(false);
     let outcome = on_host(host, signals, context, async |host| {
-        settle_tools(host, screen).await;
+        settle_tools(host, console).await;
         let tool = find_tool(host, entry, &args.tool).await?;
-        let arguments = fit(given, &Schema::read(&tool.definition.input_schema))?;
-        let outcome = make(host, &tool, Value::Object(arguments), screen, &is_under_way).await;
+        let arguments = fit(given, &ToolSchema::parse(&tool.definition.input_schema))?;
+        let outcome = make(
+            host,
+            &tool,
+            Value::Object(arguments),
+            console,
+            &is_under_way,
+        )
+        .await;
         let output = outcome.map_err(|error| explain(error, &tool, host, context))?;
         show(&output, context)
     })
     .await;
     outcome.map_err(|failure| {
         if is_under_way.load(Ordering::Relaxed) {
-            failure.in_mid_call()
+            failure.during_call()
         } else {
             failure
         }
@@ -69,11 +76,11 @@ pub(crate) async fn run(
 }
 
 /// Where the settings cannot be used nothing may be called, and then nothing need be started.
-pub(super) fn check_open(servers: &Servers) -> Result<(), Failure> {
+pub(super) fn check_open(servers: &LoadedServers) -> Result<(), Failure> {
     let Some(closed) = servers.settings.closed.first() else {
         return Ok(());
     };
-    let why = why_closed(closed);
+    let why = settings_error(closed);
     let origin = closed.problem.origin.as_ref();
     let place = origin.map(|origin| format!(" ({origin})"));
     let message = format!("nothing can be called: {why}{}", place.unwrap_or_default());
@@ -104,11 +111,14 @@ pub(super) async fn read_stdin() -> Result<Map<String, Value>, Failure> {
 }
 
 /// Makes of what was given what the tool's schema wants.
-pub(super) fn fit(given: Given, schema: &Schema) -> Result<Map<String, Value>, Failure> {
+pub(super) fn fit(
+    given: ArgumentInput,
+    schema: &ToolSchema,
+) -> Result<Map<String, Value>, Failure> {
     match given {
-        Given::Object(arguments) => Ok(arguments),
-        Given::Pairs(pairs) => coerce(pairs, schema),
-        Given::OnStdin => Ok(Map::new()),
+        ArgumentInput::Object(arguments) => Ok(arguments),
+        ArgumentInput::Pairs(pairs) => coerce(pairs, schema),
+        ArgumentInput::Stdin => Ok(Map::new()),
     }
 }
 
@@ -117,20 +127,20 @@ async fn make(
     host: &Host,
     tool: &CatalogTool,
     arguments: Value,
-    screen: &Screen,
+    console: &Console,
     is_under_way: &AtomicBool,
 ) -> Result<Output, CallError> {
     let mut events = host.events();
     // Both the call and this loop touch it, one after the other; the engine wants it shareable.
     let line = Mutex::new(None);
     let line = || line.lock().unwrap_or_else(PoisonError::into_inner);
-    let begin = || Line::start(screen, tool.definition.display_name());
+    let begin = || ProgressLine::start(console, tool.definition.display_name());
     let call = host
         .call(tool.wire_name.as_str(), arguments)
         .context(CallContext::default().origin(CallOrigin::Person))
         .on_progress(|note| {
-            tell(screen, &note);
-            line().get_or_insert_with(begin).show(&note);
+            log_progress(console, &note);
+            line().get_or_insert_with(begin).set_progress(&note);
         })
         .into_future();
     tokio::pin!(call);
@@ -155,15 +165,15 @@ fn explain(error: CallError, tool: &CatalogTool, host: &Host, context: &Context)
         CallError::InvalidArguments { .. } => {
             Some(format!("switchboard describe {}", tool.wire_name))
         }
-        error => how_to_raise(error, context),
+        error => raise_hint(error, context),
     };
     let last_words = match &error {
         CallError::TimedOut { tool, .. } => last_words(host, &tool.server),
         _ => None,
     };
-    let failure = Failure::from(error).hint_if_known(hint);
+    let failure = Failure::from(error).maybe_hint(hint);
     match last_words {
-        Some(words) => failure.adding(&words),
+        Some(words) => failure.append(&words),
         None => failure,
     }
 }
@@ -175,18 +185,18 @@ fn last_words(host: &Host, server: &ServerName) -> Option<String> {
 }
 
 /// Which setting raises the limit that stood in the way.
-fn how_to_raise(error: &CallError, context: &Context) -> Option<String> {
+fn raise_hint(error: &CallError, context: &Context) -> Option<String> {
     let limit = error.limit()?;
     if let CallError::TimedOut { tool, .. } = error
-        && context.variable_with_text(CALL_LIMIT).is_some()
+        && context.nonempty_variable(CALL_TIMEOUT_VAR).is_some()
     {
         let server = &tool.server;
         return Some(format!(
-            "raise {CALL_LIMIT}, or \"timeout\" in the entry of {server} (milliseconds)"
+            "raise {CALL_TIMEOUT_VAR}, or \"timeout\" in the entry of {server} (milliseconds)"
         ));
     }
     let file = context.places().settings_file(Scope::User)?;
-    let hint = settings::how_to_raise(limit, &file)?;
+    let hint = engine_settings::raise_hint(limit, &file)?;
     Some(match error {
         CallError::TimedOut { tool, .. } => {
             format!("{hint}, or by \"timeout\" in the entry of {}", tool.server)
@@ -196,24 +206,24 @@ fn how_to_raise(error: &CallError, context: &Context) -> Option<String> {
 }
 
 fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {
-    let screen = &context.screen;
+    let console = &context.console;
     let whole = output
         .whole
         .as_ref()
-        .map(|handle| context.kept_result(handle));
-    if screen.is_json() {
-        screen.print(&json::pretty(&json::Answer::new(output, whole)))?;
+        .map(|handle| context.stored_result_path(handle));
+    if console.is_json() {
+        console.print(&json::pretty(&json::CallResultJson::new(output, whole)))?;
     } else {
         let text = output.to_text();
-        screen.print(&text)?;
+        console.print(&text)?;
         if text.is_empty() {
-            screen.say("note: the result is empty");
+            console.note("note: the result is empty");
         }
         for note in &output.notes {
-            screen.say(&format!("note: {}", sanitize(note)));
+            console.note(&format!("note: {}", sanitize(note)));
         }
         if let Some(whole) = whole {
-            screen.say(&format!(
+            console.note(&format!(
                 "note: the whole result is in {}",
                 text::path(&whole)
             ));
@@ -222,9 +232,9 @@ fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {
     if !output.is_error {
         return Ok(Exit::Ok);
     }
-    screen.say(
-        &screen
-            .side_style
+    console.note(
+        &console
+            .stderr_style
             .paint(Paint::Red, "the tool reports an error"),
     );
     Ok(Exit::AnsweredWithError)

@@ -18,7 +18,7 @@ use super::on_host;
 use crate::args::DEMO_SERVER;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
-use crate::render::{Screen, count, text, time};
+use crate::render::{Console, count, format_duration, text};
 use crate::signals::Signals;
 use calculator::calculator;
 use story::{Mark, Story};
@@ -29,11 +29,11 @@ const CHILD: &str = "greeter";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
-    let screen = &context.screen;
+    let console = &context.console;
     let host = describe_host(context)?;
-    let mut story = Story::begin(screen)?;
+    let mut story = Story::begin(console)?;
     let seen = on_host(host, signals, context, async |host| {
-        play(host, &mut story, screen).await
+        play(host, &mut story, console).await
     })
     .await?;
     story.step("shut down", "Shut down")?;
@@ -59,7 +59,7 @@ fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     })?;
     let name = ServerName::new(CHILD).map_err(|error| Failure::internal(error.to_string()))?;
     let mut host = context
-        .bare_host()
+        .host_without_config()
         .local_server("calculator", calculator())
         .server(LaunchSpec::from_code(name, child));
     for (action, pattern) in [
@@ -74,9 +74,9 @@ fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
 }
 
 /// The steps between start and shutdown. Returns the processes that were seen.
-async fn play(host: &Host, story: &mut Story<'_>, screen: &Screen) -> Result<Vec<Pid>, Failure> {
+async fn play(host: &Host, story: &mut Story<'_>, console: &Console) -> Result<Vec<Pid>, Failure> {
     start(host, story).await?;
-    discover(host, story, screen)?;
+    discover(host, story, console)?;
     story.step("call in process", "Call a tool in this process")?;
     call(
         host,
@@ -101,7 +101,7 @@ async fn start(host: &Host, story: &mut Story<'_>) -> Result<(), Failure> {
             "stdio" => "a child process, over stdio",
             _ => "in this process",
         };
-        let took = server.connect_time.map(time).unwrap_or_default();
+        let took = server.connect_time.map(format_duration).unwrap_or_default();
         let mark = match status.status {
             ConnectionStatus::Connected => Mark::Good,
             _ => Mark::Bad,
@@ -115,7 +115,7 @@ async fn start(host: &Host, story: &mut Story<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn discover(host: &Host, story: &mut Story<'_>, screen: &Screen) -> Result<(), Failure> {
+fn discover(host: &Host, story: &mut Story<'_>, console: &Console) -> Result<(), Failure> {
     let tools = host.tools();
     story.step("discover", "Discover their tools")?;
     for tool in &tools {
@@ -125,10 +125,10 @@ fn discover(host: &Host, story: &mut Story<'_>, screen: &Screen) -> Result<(), F
             tool.wire_name.as_str(),
             text::first_line(description)
         );
-        let room = screen
+        let room = console
             .columns
             .map_or(usize::MAX, |columns| columns.saturating_sub(5));
-        story.detail(&text::cut(&line, room))?;
+        story.detail(&text::truncate(&line, room))?;
     }
     story.note(Mark::Good, &count(tools.len(), "tool"));
     Ok(())
@@ -210,12 +210,15 @@ async fn kill_and_wait(host: &Host, story: &mut Story<'_>) -> Result<Vec<Pid>, F
     };
     match tokio::time::timeout(PATIENCE, back).await {
         Ok(told) => told?,
-        Err(_) => story.outcome(Mark::Bad, &format!("not back after {}", time(PATIENCE)))?,
+        Err(_) => story.outcome(
+            Mark::Bad,
+            &format!("not back after {}", format_duration(PATIENCE)),
+        )?,
     }
     let second = ask_pid(host).await?;
     let back = format!(
         "back after {} as process {}",
-        time(began.elapsed()),
+        format_duration(began.elapsed()),
         second.as_raw_nonzero()
     );
     story.outcome(

@@ -5,14 +5,14 @@ use switchboard::content::for_terminal;
 
 use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
 use crate::args::DescribeArgs;
-use crate::ask::hints;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
+use crate::permission_prompt::annotation_labels;
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, json, text};
-use crate::schema::{Parameter, Schema};
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
+use crate::tool_schema::{Parameter, ToolSchema};
 
 /// Below this, explanations stand below the names and not beside them.
 const NARROW: usize = 60;
@@ -23,37 +23,37 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.screen, |servers| {
+    let entry = choose(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
     check_usable(entry, &servers, context)?;
     let entries = vec![entry.clone()];
-    let host = context.host_of(&servers, entries.clone());
+    let host = context.one_shot_host(&servers, entries.clone());
     on_host(host, signals, context, async |host| {
-        settle_tools(host, &context.screen).await;
+        settle_tools(host, &context.console).await;
         let tool = find_tool(host, entry, &args.tool).await?;
-        context.screen.print(&render(&tool, &context.screen))?;
+        context.console.print(&render(&tool, &context.console))?;
         Ok(Exit::Ok)
     })
     .await
 }
 
-fn render(tool: &CatalogTool, screen: &Screen) -> String {
-    if screen.is_json() {
-        return json::pretty(&json::Tool::from(tool));
+fn render(tool: &CatalogTool, console: &Console) -> String {
+    if console.is_json() {
+        return json::pretty(&json::ToolJson::from(tool));
     }
-    let style = screen.style;
-    let schema = Schema::read(&tool.definition.input_schema);
+    let style = console.style;
+    let schema = ToolSchema::parse(&tool.definition.input_schema);
     let parameters = schema.parameters();
     let description = tool.definition.description.as_deref().unwrap_or_default();
     let sections = [
         format!(
             "{}\n{}",
             style.paint(Paint::Bold, tool.wire_name.as_str()),
-            identity(tool, screen).trim_end()
+            identity(tool, console).trim_end()
         ),
-        text::block(description.trim(), 2, screen.prose_columns()),
-        arguments(&parameters, screen),
+        text::block(description.trim(), 2, console.prose_columns()),
+        arguments(&parameters, console),
         format!(
             "{}\n  {}",
             style.paint(Paint::Dim, "Usage"),
@@ -67,36 +67,36 @@ fn render(tool: &CatalogTool, screen: &Screen) -> String {
     sections.join("\n\n")
 }
 
-fn identity(tool: &CatalogTool, screen: &Screen) -> String {
+fn identity(tool: &CatalogTool, console: &Console) -> String {
     let definition = &tool.definition;
     let title = definition
         .title
         .as_ref()
         .or(definition.annotations.title.as_ref());
-    let claims = hints(&definition.annotations).join(", ");
+    let claims = annotation_labels(&definition.annotations).join(", ");
     let fields = [
         ("server", tool.id.server.as_str()),
         ("tool", tool.id.tool.as_str()),
         ("title", title.map(String::as_str).unwrap_or_default()),
         ("claims", &claims),
     ];
-    let mut table = Table::new(1, GiveWay::Cut).indent(2);
+    let mut table = Table::new(1, Overflow::Truncate).indent(2);
     for (label, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
         table.row(vec![
             Cell::new(label).paint(Paint::Dim),
             Cell::new(for_terminal(value)),
         ]);
     }
-    table.render(screen.columns, screen.style)
+    table.render(console.columns, console.style)
 }
 
-fn arguments(parameters: &[Parameter<'_>], screen: &Screen) -> String {
-    let heading = screen.style.paint(Paint::Dim, "Arguments");
+fn arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
+    let heading = console.style.paint(Paint::Dim, "Arguments");
     if parameters.is_empty() {
         return format!("{heading}\n  none");
     }
-    let is_narrow = screen.columns.is_some_and(|columns| columns < NARROW);
-    let mut table = Table::new(3, GiveWay::Wrap).indent(2);
+    let is_narrow = console.columns.is_some_and(|columns| columns < NARROW);
+    let mut table = Table::new(3, Overflow::Wrap).indent(2);
     for parameter in parameters {
         let required = if parameter.required { "required" } else { "" };
         let mut cells = vec![
@@ -107,7 +107,7 @@ fn arguments(parameters: &[Parameter<'_>], screen: &Screen) -> String {
         let explanation = explanation(parameter);
         if is_narrow {
             table.row(cells);
-            table.text(text::block(&explanation, 6, screen.columns));
+            table.text(text::block(&explanation, 6, console.columns));
         } else {
             cells.push(Cell::new(explanation));
             table.row(cells);
@@ -115,7 +115,7 @@ fn arguments(parameters: &[Parameter<'_>], screen: &Screen) -> String {
     }
     format!(
         "{heading}\n{}",
-        table.render(screen.columns, screen.style).trim_end()
+        table.render(console.columns, console.style).trim_end()
     )
 }
 

@@ -13,11 +13,11 @@ use switchboard_config::{Diagnostic, ServerEntry, ServerName};
 
 use super::{on_host, settle};
 use crate::args::DoctorArgs;
-use crate::chain::{Chain, Outcome, Step};
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
+use crate::diagnosis::{Diagnosis, Outcome, Step};
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::{Screen, count, json, text};
+use crate::render::{Console, count, json, text};
 use crate::signals::Signals;
 use surroundings::Finding;
 
@@ -27,7 +27,7 @@ use surroundings::Finding;
 struct Examined {
     name: ServerName,
     ok: bool,
-    chain: Chain,
+    chain: Diagnosis,
     /// What to type, or to change.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -52,10 +52,10 @@ pub(crate) async fn run(
         Some(name) => vec![super::server_named(&servers, name)?.clone()],
         None => servers.loaded.config.servers.clone(),
     };
-    servers.diagnose(&context.screen);
-    let host = context.host_of(&servers, entries.clone());
+    servers.diagnose(&context.console);
+    let host = context.one_shot_host(&servers, entries.clone());
     on_host(host, signals, context, async |host| {
-        settle(host, &context.screen).await;
+        settle(host, &context.console).await;
         // Whether a server works is known when it was started.
         join_all(entries.iter().map(|entry| wake(host, entry))).await;
         let catalog = host.catalog();
@@ -69,8 +69,8 @@ pub(crate) async fn run(
             diagnostics: servers.diagnostics(),
         };
         context
-            .screen
-            .print(&render(&examination, &context.screen))?;
+            .console
+            .print(&render(&examination, &context.console))?;
         Ok(examination.exit())
     })
     .await
@@ -86,14 +86,14 @@ async fn wake(host: &Host, entry: &ServerEntry) {
 fn examine(
     host: &Host,
     entry: &ServerEntry,
-    servers: &Servers,
+    servers: &LoadedServers,
     catalog: &Catalog,
     context: &Context,
 ) -> Option<Examined> {
     let server = host.inspect(entry.name().as_str()).ok()?;
-    let mut chain = Chain::of_server(entry, &server, servers, context);
+    let mut chain = Diagnosis::for_server(entry, &server, servers, context);
     let (outcome, words) = exposure(entry, &server, catalog, servers, context);
-    chain.link(Step::Exposed, outcome, words);
+    chain.push(Step::Exposed, outcome, words);
     let is_disabled = server.status.status == ConnectionStatus::Disabled;
     Some(Examined {
         name: entry.name().clone(),
@@ -109,7 +109,7 @@ fn exposure(
     entry: &ServerEntry,
     server: &Inspection,
     catalog: &Catalog,
-    servers: &Servers,
+    servers: &LoadedServers,
     context: &Context,
 ) -> (Outcome, String) {
     let tools: Vec<_> = catalog.of_server(entry.name()).collect();
@@ -170,15 +170,15 @@ impl Examination<'_> {
     }
 }
 
-fn render(examination: &Examination<'_>, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render(examination: &Examination<'_>, console: &Console) -> String {
+    if console.is_json() {
         return json::pretty(examination);
     }
     let servers = examination
         .servers
         .iter()
-        .map(|server| render_server(server, screen));
-    let around = surroundings::render(&examination.surroundings, screen);
+        .map(|server| render_server(server, console));
+    let around = surroundings::render(&examination.surroundings, console);
     let sections: Vec<_> = servers
         .chain([around, summary(examination)])
         .filter(|section| !section.is_empty())
@@ -186,21 +186,21 @@ fn render(examination: &Examination<'_>, screen: &Screen) -> String {
     sections.join("\n")
 }
 
-fn render_server(server: &Examined, screen: &Screen) -> String {
-    let mut page = screen.style.paint(Paint::Bold, server.name.as_str());
+fn render_server(server: &Examined, console: &Console) -> String {
+    let mut page = console.style.paint(Paint::Bold, server.name.as_str());
     page.push('\n');
-    page.push_str(&server.chain.render(screen));
+    page.push_str(&server.chain.render(console));
     if let Some(hint) = &server.hint {
         let hint = format!("hint: {}", for_terminal(hint));
         page.push_str(
-            &screen
+            &console
                 .style
                 .paint(Paint::Cyan, &text::block(&hint, 2, None)),
         );
         page.push('\n');
     }
     if let Some(stderr) = &server.stderr {
-        let heading = screen.style.paint(Paint::Dim, "  stderr");
+        let heading = console.style.paint(Paint::Dim, "  stderr");
         page.extend([&heading, "\n", &text::block(stderr, 4, None), "\n"]);
     }
     page

@@ -11,7 +11,7 @@ use crate::args::GetArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::{Screen, json, text, time};
+use crate::render::{Console, format_duration, json, text};
 use crate::signals::Signals;
 
 /// How far values stand in.
@@ -23,20 +23,20 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.screen, |servers| {
+    let entry = choose(&servers, &context.console, |servers| {
         server_named(servers, &args.name)
     })?;
-    let host = context.host_of(&servers, vec![entry.clone()]);
+    let host = context.one_shot_host(&servers, vec![entry.clone()]);
     on_host(host, signals, context, async |host| {
-        settle(host, &context.screen).await;
+        settle(host, &context.console).await;
         // Whoever looks into a server wants to see it alive; what comes of it is in the status.
         let _ = host.wake(entry.name().as_str()).await;
         let server = host
             .inspect(entry.name().as_str())
             .map_err(|error| Failure::internal(error.to_string()))?;
         context
-            .screen
-            .print(&render(entry, &server, &context.screen))?;
+            .console
+            .print(&render(entry, &server, &context.console))?;
         Ok(exit(entry, server.status.status))
     })
     .await
@@ -51,13 +51,13 @@ fn exit(entry: &ServerEntry, status: ConnectionStatus) -> Exit {
     }
 }
 
-fn render(entry: &ServerEntry, server: &Inspection, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render(entry: &ServerEntry, server: &Inspection, console: &Console) -> String {
+    if console.is_json() {
         let origin = entry.origin();
         let inspection = server;
-        return json::pretty(&json::Server { inspection, origin });
+        return json::pretty(&json::ServerJson { inspection, origin });
     }
-    let mut page = Page::new(screen);
+    let mut page = StaticOutput::new(console);
     page.heading(server.status.name.as_str());
     describe_status(&mut page, server);
     describe_entry(&mut page, entry);
@@ -68,14 +68,14 @@ fn render(entry: &ServerEntry, server: &Inspection, screen: &Screen) -> String {
     page.text
 }
 
-fn describe_status(page: &mut Page<'_>, server: &Inspection) {
+fn describe_status(page: &mut StaticOutput<'_>, server: &Inspection) {
     let status = server.status.status;
     let (symbol, paint) = symbol(status);
     let took = server
         .connect_time
         .filter(|_| status == ConnectionStatus::Connected);
     let took = took
-        .map(|took| format!(" in {}", time(took)))
+        .map(|took| format!(" in {}", format_duration(took)))
         .unwrap_or_default();
     page.painted("status", &format!("{symbol} {status}{took}"), paint);
     page.field("reason", server.status.error.as_deref().unwrap_or_default());
@@ -83,7 +83,7 @@ fn describe_status(page: &mut Page<'_>, server: &Inspection) {
     page.painted("", hint.unwrap_or_default(), Paint::Cyan);
 }
 
-fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {
+fn describe_entry(page: &mut StaticOutput<'_>, entry: &ServerEntry) {
     page.field("scope", entry.scope().as_str());
     page.field("origin", &entry.origin().to_string());
     let written = entry.written();
@@ -111,7 +111,7 @@ pub(super) fn members(written: &WrittenEntry, key: &str) -> String {
     members.collect::<Vec<_>>().join("\n")
 }
 
-fn describe_hello(page: &mut Page<'_>, server: &Inspection) {
+fn describe_hello(page: &mut StaticOutput<'_>, server: &Inspection) {
     let Some(hello) = &server.hello else { return };
     let version = hello.version;
     page.field("protocol", &format!("{version} ({} era)", version.era()));
@@ -143,7 +143,7 @@ fn describe_hello(page: &mut Page<'_>, server: &Inspection) {
     );
 }
 
-fn describe_tools(page: &mut Page<'_>, server: &Inspection) {
+fn describe_tools(page: &mut StaticOutput<'_>, server: &Inspection) {
     if server.status.status == ConnectionStatus::Connected {
         let part = naming::server_part(&server.status.name);
         let tools = server.status.tools.len();
@@ -155,20 +155,20 @@ fn describe_tools(page: &mut Page<'_>, server: &Inspection) {
 }
 
 /// Labels on the left, values on the right.
-struct Page<'a> {
-    screen: &'a Screen,
+struct StaticOutput<'a> {
+    console: &'a Console,
     text: String,
 }
 
-impl<'a> Page<'a> {
-    fn new(screen: &'a Screen) -> Self {
+impl<'a> StaticOutput<'a> {
+    fn new(console: &'a Console) -> Self {
         let text = String::new();
-        Self { screen, text }
+        Self { console, text }
     }
 
     fn heading(&mut self, name: &str) {
         self.text
-            .push_str(&self.screen.style.paint(Paint::Bold, name));
+            .push_str(&self.console.style.paint(Paint::Bold, name));
         self.text.push('\n');
     }
 
@@ -178,11 +178,11 @@ impl<'a> Page<'a> {
 
     /// Nothing is shown of an empty value.
     fn painted(&mut self, label: &str, value: &str, paint: Paint) {
-        let block = text::block(value, INDENT, self.screen.prose_columns());
+        let block = text::block(value, INDENT, self.console.prose_columns());
         let Some(value) = block.get(INDENT..).filter(|value| !value.is_empty()) else {
             return;
         };
-        let style = self.screen.style;
+        let style = self.console.style;
         let room = INDENT - 2;
         let label = style.paint(Paint::Dim, &format!("{label:room$}"));
         let value = style.paint(paint, value);

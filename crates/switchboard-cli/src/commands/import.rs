@@ -15,9 +15,9 @@ use switchboard_config::{EntryProblem, Scope, check_server};
 
 use super::scopes;
 use crate::args::ImportArgs;
-use crate::ask::read_answer;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
+use crate::permission_prompt::prompt_line;
 use crate::render::count;
 use crate::render::style::Paint;
 use crate::render::text::shell_word;
@@ -35,26 +35,26 @@ pub(crate) async fn run(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let screen = &context.screen;
+    let console = &context.console;
     let imported = read(args, context)?;
-    screen.diagnose(&imported.diagnostics);
+    console.diagnose(&imported.diagnostics);
     let existing = Existing::read(&context.places().sources());
     let planned = plan(&imported, &existing);
-    if !screen.is_json() {
-        screen.print(&page::render(&imported, &planned, screen))?;
+    if !console.is_json() {
+        console.print(&page::render(&imported, &planned, console))?;
     }
     for planned in &planned {
         for problem in warnings(planned) {
             let message = format!("{}: {}", planned.found.name, problem.message);
-            screen.warn(&message, problem.hint.as_deref());
+            console.warn(&message, problem.hint.as_deref());
         }
     }
     let wanted = decide(&planned, args, context, signals).await?;
     let added = write(&wanted, context)?;
-    if screen.is_json() {
-        screen.print(&page::as_data(&imported, &planned, &added))?;
+    if console.is_json() {
+        console.print(&page::as_data(&imported, &planned, &added))?;
     } else if !added.is_empty() {
-        screen.print(&page::outcome(&added, screen))?;
+        console.print(&page::outcome(&added, console))?;
     }
     Ok(Exit::Ok)
 }
@@ -63,7 +63,7 @@ fn read(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
     let scope = args.scope.map(Scope::from);
     let Some(file) = &args.file else {
         let clients = args.client.map_or(Client::ALL.to_vec(), |one| vec![one]);
-        return Ok(context.with_whereabouts(scope, |whereabouts| import(&clients, whereabouts)));
+        return Ok(context.with_import_context(scope, |whereabouts| import(&clients, whereabouts)));
     };
     let file = context.absolute(file);
     let client = args.client.or_else(|| Client::of_file(&file));
@@ -73,7 +73,7 @@ fn read(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
         Failure::usage(message).hint(format!("say whose it is, one of {names}"))
     })?;
     let read =
-        context.with_whereabouts(scope, |whereabouts| import_file(client, &file, whereabouts));
+        context.with_import_context(scope, |whereabouts| import_file(client, &file, whereabouts));
     let imported = read.ok_or_else(|| {
         let message = format!("there is no file {}", file.display());
         Failure::new(Kind::Config, message).hint("give the path of a file")
@@ -81,7 +81,7 @@ fn read(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
     if imported.diagnostics.is_empty() {
         return Ok(imported);
     }
-    context.screen.diagnose(&imported.diagnostics);
+    context.console.diagnose(&imported.diagnostics);
     let message = format!("{} cannot be used", file.display());
     Err(Failure::new(Kind::Config, message).diagnostics(imported.diagnostics))
 }
@@ -93,7 +93,7 @@ async fn decide<'a, 'p>(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Vec<&'a Planned<'p>>, Failure> {
-    let screen = &context.screen;
+    let console = &context.console;
     let new: Vec<_> = planned
         .iter()
         .filter(|planned| matches!(planned.verdict, Verdict::Add { .. }))
@@ -106,7 +106,7 @@ async fn decide<'a, 'p>(
     }
     if args.yes {
         if with_project > 0 && !trusts {
-            screen.say(&format!(
+            console.note(&format!(
                 "{} with this project and {} not added\nto add what comes with it too: {}",
                 comes(with_project),
                 if with_project == 1 { "was" } else { "were" },
@@ -116,14 +116,14 @@ async fn decide<'a, 'p>(
         let is_wanted = |planned: &&Planned<'_>| trusts || !needs_trust(planned);
         return Ok(new.into_iter().filter(is_wanted).collect());
     }
-    if screen.is_json() || !screen.can_ask {
+    if console.is_json() || !console.can_ask {
         let needs_more = with_project > 0 && args.file.is_none();
         if !needs_more || with_project < new.len() {
-            screen.say(&format!("to add what is new: {}", again(args, "--yes")));
+            console.note(&format!("to add what is new: {}", again(args, "--yes")));
         }
         if needs_more {
             let too = if with_project < new.len() { " too" } else { "" };
-            screen.say(&format!(
+            console.note(&format!(
                 "to add what comes with this project{too}: {}",
                 again(args, "--trust-project --yes")
             ));
@@ -140,14 +140,14 @@ async fn decide<'a, 'p>(
     let question = format!(
         "{warning}Add {}? {} ",
         count(new.len(), "server"),
-        screen.side_style.paint(Paint::Dim, "[y/N]")
+        console.stderr_style.paint(Paint::Dim, "[y/N]")
     );
     let answer = async {
         // Reading a line blocks; a thread may, and is left behind if somebody interrupts.
-        let answer = tokio::task::spawn_blocking(move || read_answer(&question)).await;
+        let answer = tokio::task::spawn_blocking(move || prompt_line(&question)).await;
         Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
     };
-    let answer = signals.interrupting(answer).await?;
+    let answer = signals.until_signal(answer).await?;
     let is_yes = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
     Ok(if is_yes { new } else { Vec::new() })
 }

@@ -8,11 +8,11 @@ use switchboard_config::{Admission, ServerEntry, Waiting};
 
 use super::{on_host, settle};
 use crate::args::ListArgs;
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, json, text, time};
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::{Console, format_duration, json, text};
 use crate::signals::Signals;
 
 /// How far the lines below a server stand in: under its name.
@@ -51,14 +51,14 @@ pub(crate) async fn run(
         return watch::run(context, signals).await;
     }
     let servers = context.load_servers()?;
-    servers.diagnose(&context.screen);
+    servers.diagnose(&context.console);
     let entries = servers.loaded.config.servers.clone();
-    let host = context.host_of(&servers, entries);
+    let host = context.one_shot_host(&servers, entries);
     on_host(host, signals, context, async |host| {
-        settle(host, &context.screen).await;
+        settle(host, &context.console).await;
         let inspected = inspect_all(host, &servers);
-        let result = render(&inspected, &servers, &context.screen);
-        context.screen.print(&result)?;
+        let result = render(&inspected, &servers, &context.console);
+        context.console.print(&result)?;
         if !args.exit_status {
             return Ok(Exit::Ok);
         }
@@ -86,7 +86,7 @@ fn has_failed(server: &ServerStatus) -> bool {
 
 fn inspect_all<'a>(
     host: &switchboard::Host,
-    servers: &'a Servers,
+    servers: &'a LoadedServers,
 ) -> Vec<(&'a ServerEntry, Inspection)> {
     let entries = servers.loaded.config.servers.iter();
     let inspected = entries.filter_map(|entry| {
@@ -96,15 +96,19 @@ fn inspect_all<'a>(
     inspected.collect()
 }
 
-fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render(
+    inspected: &[(&ServerEntry, Inspection)],
+    servers: &LoadedServers,
+    console: &Console,
+) -> String {
+    if console.is_json() {
         return json::pretty(&data(inspected, servers));
     }
     if inspected.is_empty() {
         return NOTHING.to_owned();
     }
     // In a narrow terminal the name and the status are left; `get` has the rest.
-    let mut table = Table::new(1, GiveWay::Cut).dispensable(&[3, 2, 5, 4]);
+    let mut table = Table::new(1, Overflow::Truncate).droppable(&[3, 2, 5, 4]);
     let heading = ["  STATUS", "SERVER", "SCOPE", "TRANSPORT", "TOOLS", "TIME"];
     table.row(
         heading
@@ -118,9 +122,9 @@ fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &
     );
     for (entry, server) in inspected {
         table.row(row(server));
-        table.text(reasons(entry, server, servers, screen));
+        table.text(reasons(entry, server, servers, console));
     }
-    let rows = table.render(screen.columns, screen.style);
+    let rows = table.render(console.columns, console.style);
     match how_to_approve(inspected, servers) {
         Some(hint) => format!("{rows}\n{hint}"),
         None => rows,
@@ -129,20 +133,23 @@ fn render(inspected: &[(&ServerEntry, Inspection)], servers: &Servers, screen: &
 
 fn data<'a>(
     inspected: &'a [(&ServerEntry, Inspection)],
-    servers: &'a Servers,
-) -> json::Servers<'a> {
-    let server = |(entry, inspection): &'a (&ServerEntry, Inspection)| json::Server {
+    servers: &'a LoadedServers,
+) -> json::ServersJson<'a> {
+    let server = |(entry, inspection): &'a (&ServerEntry, Inspection)| json::ServerJson {
         inspection,
         origin: entry.origin(),
     };
-    json::Servers {
+    json::ServersJson {
         servers: inspected.iter().map(server).collect(),
         diagnostics: servers.diagnostics(),
     }
 }
 
 /// What to type so that the project's servers may run.
-fn how_to_approve(inspected: &[(&ServerEntry, Inspection)], servers: &Servers) -> Option<String> {
+fn how_to_approve(
+    inspected: &[(&ServerEntry, Inspection)],
+    servers: &LoadedServers,
+) -> Option<String> {
     let entries = inspected.iter().map(|(entry, _)| *entry);
     let what = match entries
         .filter(|entry| is_unapproved(entry, servers))
@@ -162,7 +169,10 @@ fn row(server: &Inspection) -> Vec<Cell> {
     let (symbol, paint) = symbol(status);
     let is_connected = status == ConnectionStatus::Connected;
     let tools = is_connected.then(|| server.status.tools.len().to_string());
-    let took = server.connect_time.filter(|_| is_connected).map(time);
+    let took = server
+        .connect_time
+        .filter(|_| is_connected)
+        .map(format_duration);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     vec![
         Cell::new(format!("{symbol} {status}")).paint(paint),
@@ -201,7 +211,12 @@ pub(super) fn symbol(status: ConnectionStatus) -> (&'static str, Paint) {
 }
 
 /// What is to be said of a server besides its row.
-fn reasons(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: &Screen) -> String {
+fn reasons(
+    entry: &ServerEntry,
+    server: &Inspection,
+    servers: &LoadedServers,
+    console: &Console,
+) -> String {
     let status = &server.status;
     let mut lines: Vec<(Paint, String)> = Vec::new();
     lines.extend(
@@ -222,14 +237,18 @@ fn reasons(entry: &ServerEntry, server: &Inspection, servers: &Servers, screen: 
         ));
     }
     let painted = lines.into_iter().map(|(paint, line)| {
-        let block = text::block(&sanitize(&line), INDENT, screen.prose_columns());
-        screen.style.paint(paint, &block)
+        let block = text::block(&sanitize(&line), INDENT, console.prose_columns());
+        console.style.paint(paint, &block)
     });
     painted.collect::<Vec<_>>().join("\n")
 }
 
 /// What to do about a server that is not connected, or why it is not.
-fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<(Paint, String)> {
+fn hint(
+    entry: &ServerEntry,
+    server: &Inspection,
+    servers: &LoadedServers,
+) -> Option<(Paint, String)> {
     if let Admission::AwaitingApproval { waiting, .. } = entry.admit(&servers.trust) {
         let why = match waiting {
             Waiting::New => "not approved",
@@ -246,7 +265,7 @@ fn hint(entry: &ServerEntry, server: &Inspection, servers: &Servers) -> Option<(
     })
 }
 
-fn is_unapproved(entry: &ServerEntry, servers: &Servers) -> bool {
+fn is_unapproved(entry: &ServerEntry, servers: &LoadedServers) -> bool {
     matches!(
         entry.admit(&servers.trust),
         Admission::AwaitingApproval { .. }

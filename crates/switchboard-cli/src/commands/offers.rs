@@ -8,14 +8,14 @@ use switchboard::{AskError, Completing, ConnectionStatus, Host, Offer};
 use switchboard_config::ServerEntry;
 
 use super::{check_usable, choose, on_host, server_named, settle, settle_all, unavailable};
-use crate::always::shelves;
-use crate::arguments::texts;
-use crate::ask::Ask;
-use crate::context::{Context, Servers};
+use crate::always_allow::rule_files;
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
-use crate::render::progress::Line;
-use crate::render::{Screen, json, text};
+use crate::permission_prompt::PermissionPrompt;
+use crate::render::progress::ProgressLine;
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
+use crate::tool_arguments::parse_text_pairs;
 
 /// Lists what one server has, or all of them, and prints it.
 pub(super) async fn list<T>(
@@ -24,24 +24,24 @@ pub(super) async fn list<T>(
     context: &Context,
     signals: &mut Signals,
     ask: impl AsyncFnOnce(&Host, Option<&str>) -> Result<Offer<T>, AskError>,
-    render: impl FnOnce(&Offer<T>, &Screen) -> String,
+    render: impl FnOnce(&Offer<T>, &Console) -> String,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let screen = &context.screen;
+    let console = &context.console;
     let entries = match server {
         Some(name) => {
-            let entry = choose(&servers, screen, |servers| server_named(servers, name))?;
+            let entry = choose(&servers, console, |servers| server_named(servers, name))?;
             check_usable(entry, &servers, context)?;
             vec![entry.clone()]
         }
         None => {
-            servers.diagnose(screen);
+            servers.diagnose(console);
             servers.loaded.config.servers.clone()
         }
     };
-    let host = context.host_of(&servers, entries);
+    let host = context.one_shot_host(&servers, entries);
     on_host(host, signals, context, async |host| {
-        settle_all(host, screen).await;
+        settle_all(host, console).await;
         let offer = match server {
             Some(name) => {
                 check_connected(host, name)?;
@@ -49,17 +49,17 @@ pub(super) async fn list<T>(
             }
             None => ask(host, None).await?,
         };
-        screen.print(&render(&offer, screen))?;
+        console.print(&render(&offer, console))?;
         for problem in &offer.problems {
-            screen.say(&text::one_line(&problem.to_string()));
+            console.note(&text::one_line(&problem.to_string()));
         }
         if server.is_none() {
-            tell_missing(host, &servers, screen);
+            tell_missing(host, &servers, console);
         }
         if offer.items.is_empty() {
             let who = server.map_or("no server".to_owned(), |name| format!("server {name}"));
             let has = if server.is_some() { "has no" } else { "has" };
-            screen.say(&format!("{who} {has} {what}"));
+            console.note(&format!("{who} {has} {what}"));
         }
         Ok(exit(host, &offer))
     })
@@ -81,7 +81,7 @@ fn exit<T>(host: &Host, offer: &Offer<T>) -> Exit {
     }
 }
 
-fn tell_missing(host: &Host, servers: &Servers, screen: &Screen) {
+fn tell_missing(host: &Host, servers: &LoadedServers, console: &Console) {
     for entry in &servers.loaded.config.servers {
         let Ok(status) = host.server_status(entry.name().as_str()) else {
             continue;
@@ -90,32 +90,32 @@ fn tell_missing(host: &Host, servers: &Servers, screen: &Screen) {
             ConnectionStatus::Connected | ConnectionStatus::Disabled => {}
             _ => {
                 let failure = unavailable(&status);
-                screen.say(&text::one_line(&failure.parts().message));
+                console.note(&text::one_line(&failure.parts().message));
                 if let Some(hint) = &failure.parts().hint {
-                    screen.say(&format!("hint: {}", text::one_line(hint)));
+                    console.note(&format!("hint: {}", text::one_line(hint)));
                 }
             }
         }
     }
     if servers.loaded.config.servers.is_empty() {
-        screen.say("no servers are configured: switchboard list says what to do");
+        console.note("no servers are configured: switchboard list says what to do");
     }
 }
 
 /// Does something with a host in which there is one server only, and somebody to ask.
 pub(super) async fn with_server<T>(
     entry: &ServerEntry,
-    servers: &Servers,
+    servers: &LoadedServers,
     context: &Context,
     signals: &mut Signals,
     work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     check_usable(entry, servers, context)?;
-    let screen = &context.screen;
-    let ask = Ask::new(screen, false, shelves(&context.places()));
-    let host = context.host_with(servers, vec![entry.clone()], ask);
+    let console = &context.console;
+    let ask = PermissionPrompt::new(console, false, rule_files(&context.places()));
+    let host = context.one_shot_host_with_prompt(servers, vec![entry.clone()], ask);
     on_host(host, signals, context, async |host| {
-        settle(host, screen).await;
+        settle(host, console).await;
         let name = entry.name().as_str();
         // What comes of it is in the status.
         let _ = host.wake(name).await;
@@ -142,7 +142,7 @@ pub(super) fn beginning(word: &str) -> Result<(String, String), Failure> {
     } else {
         format!("{word}=")
     };
-    let mut pairs = texts(&[word])?;
+    let mut pairs = parse_text_pairs(&[word])?;
     pairs
         .pop()
         .ok_or_else(|| Failure::usage("--complete wants key=beginning"))
@@ -155,23 +155,23 @@ pub(super) async fn complete(
     of: Completing<'_>,
     argument: (&str, &str),
     known: &BTreeMap<String, String>,
-    screen: &Screen,
+    console: &Console,
 ) -> Result<Exit, Failure> {
-    let line = Line::start(screen, server);
+    let line = ProgressLine::start(console, server);
     let (argument, value) = argument;
     let completion = host.complete(server, of, argument, value, known).await?;
     drop(line);
-    screen.print(&render_completion(&completion, screen))?;
+    console.print(&render_completion(&completion, console))?;
     if completion.values.is_empty() {
-        screen.say("the server proposes nothing");
+        console.note("the server proposes nothing");
     } else if completion.has_more {
-        screen.say("note: there are more");
+        console.note("note: there are more");
     }
     Ok(Exit::Ok)
 }
 
-fn render_completion(completion: &Completion, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render_completion(completion: &Completion, console: &Console) -> String {
+    if console.is_json() {
         return json::pretty(completion);
     }
     let values = completion.values.iter();

@@ -4,19 +4,19 @@ use clap::CommandFactory as _;
 use clap_mangen::Man;
 use switchboard_config::{nearest, reference};
 
-use crate::args::{Cli, Page, SchemaFile};
+use crate::args::{Cli, SchemaFile, StaticOutput};
 use crate::completion;
 use crate::failure::{Exit, Failure};
-use crate::render::Screen;
+use crate::render::Console;
 
-pub(crate) fn run(page: &Page, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) fn run(page: &StaticOutput, console: &Console) -> Result<Exit, Failure> {
     let text = match page {
-        Page::Completions(shell) => completion::script(*shell)?,
-        Page::Manual(command) => manual(command.as_deref())?,
-        Page::Schema(SchemaFile::Mcp) => format!("{:#}", reference::servers_schema()),
-        Page::Schema(SchemaFile::Settings) => format!("{:#}", reference::settings_schema()),
+        StaticOutput::Completions(shell) => completion::script(*shell)?,
+        StaticOutput::Manual(command) => manual(command.as_deref())?,
+        StaticOutput::Schema(SchemaFile::Mcp) => format!("{:#}", reference::servers_schema()),
+        StaticOutput::Schema(SchemaFile::Settings) => format!("{:#}", reference::settings_schema()),
     };
-    screen.print(&text)?;
+    console.print(&text)?;
     Ok(Exit::Ok)
 }
 

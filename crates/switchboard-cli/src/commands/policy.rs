@@ -17,14 +17,14 @@ use switchboard_config::{Admission, Scope, ServerEntry};
 use super::call::{fit, read_stdin};
 use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
 use crate::args::PolicyTestArgs;
-use crate::arguments::{Given, parse};
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, count, json};
-use crate::schema::Schema;
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::{Console, count, json};
 use crate::signals::Signals;
+use crate::tool_arguments::{ArgumentInput, parse};
+use crate::tool_schema::ToolSchema;
 
 /// The whole answer.
 #[derive(Serialize)]
@@ -60,27 +60,27 @@ pub(crate) async fn test(
 ) -> Result<Exit, Failure> {
     let given = parse(&args.arguments)?;
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.screen, |servers| {
+    let entry = choose(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
     let given = match given {
-        Given::OnStdin => Given::Object(signals.interrupting(read_stdin()).await?),
+        ArgumentInput::Stdin => ArgumentInput::Object(signals.until_signal(read_stdin()).await?),
         given => given,
     };
     let known = match remembered(&args.tool, entry, context) {
         Some(known) => known,
         None => ask_server(&args.tool, entry, &servers, context, signals).await?,
     };
-    let schema = known.schema.as_ref().map(Schema::read);
+    let schema = known.schema.as_ref().map(ToolSchema::parse);
     let arguments = fit(given, &schema.unwrap_or_default())?;
     let answer = decide(known, arguments, entry, &servers, context);
-    context.screen.print(&render(&answer, &context.screen))?;
+    context.console.print(&render(&answer, &context.console))?;
     Ok(Exit::Ok)
 }
 
 /// The tool as its server listed it the last time.
 fn remembered(name: &str, entry: &ServerEntry, context: &Context) -> Option<Known> {
-    let tools = context.remembered_tools(entry);
+    let tools = context.cached_tools(entry);
     let id = |tool: &Tool| ToolId::new(entry.name().clone(), tool.name.as_str());
     let is_named = |tool: &&Tool| {
         let id = id(tool);
@@ -98,16 +98,16 @@ fn remembered(name: &str, entry: &ServerEntry, context: &Context) -> Option<Know
 async fn ask_server(
     name: &str,
     entry: &ServerEntry,
-    servers: &Servers,
+    servers: &LoadedServers,
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Known, Failure> {
     if let Err(failure) = check_usable(entry, servers, context) {
         return Ok(by_name(name, entry, &failure));
     }
-    let host = context.host_of(servers, vec![entry.clone()]);
+    let host = context.one_shot_host(servers, vec![entry.clone()]);
     on_host(host, signals, context, async |host| {
-        settle_tools(host, &context.screen).await;
+        settle_tools(host, &context.console).await;
         let tool = find_tool(host, entry, name).await?;
         Ok(Known {
             tool: tool.id.clone(),
@@ -137,7 +137,7 @@ fn decide(
     known: Known,
     arguments: Map<String, Value>,
     entry: &ServerEntry,
-    servers: &Servers,
+    servers: &LoadedServers,
     context: &Context,
 ) -> Answer {
     let wire = naming::wire_name(&known.tool.server, &known.tool.tool);
@@ -155,7 +155,7 @@ fn decide(
     let decision = policy.decide(&subject);
     let fitting = policy.fitting(&subject);
     let mut notes: Vec<String> = known.note.into_iter().collect();
-    let left_out = servers.project_allows_left_out(entry);
+    let left_out = servers.ignored_project_allows(entry);
     if left_out > 0 {
         let rules = count(left_out, "allow rule");
         let why = match entry.scope() {
@@ -189,11 +189,11 @@ fn why(decision: &Decision) -> &'static str {
     }
 }
 
-fn render(answer: &Answer, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render(answer: &Answer, console: &Console) -> String {
+    if console.is_json() {
         return json::pretty(answer);
     }
-    let style = screen.style;
+    let style = console.style;
     let (symbol, word, paint) = match answer.action {
         Action::Allow => ("✓", "allowed", Paint::Green),
         Action::Ask => ("?", "asked about", Paint::Yellow),
@@ -209,7 +209,7 @@ fn render(answer: &Answer, screen: &Screen) -> String {
     );
     if !answer.fitting.is_empty() {
         page.push_str("\nrules that fit, in reading order:\n");
-        page.push_str(&table(answer).render(screen.columns, style));
+        page.push_str(&table(answer).render(console.columns, style));
     }
     if !page.ends_with('\n') {
         page.push('\n');
@@ -222,7 +222,7 @@ fn render(answer: &Answer, screen: &Screen) -> String {
 }
 
 fn table(answer: &Answer) -> Table {
-    let mut table = Table::new(2, GiveWay::Cut).indent(2);
+    let mut table = Table::new(2, Overflow::Truncate).indent(2);
     for rule in &answer.fitting {
         let decides = answer.rule.as_ref().is_some_and(|it| Arc::ptr_eq(it, rule));
         let (mark, paint) = if decides {

@@ -15,14 +15,14 @@ use super::call::check_open;
 use super::offers::{beginning, complete, with_server};
 use super::{choose, prompts, server_named};
 use crate::args::PromptArgs;
-use crate::arguments::texts;
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
-use crate::render::progress::Line;
+use crate::render::progress::ProgressLine;
 use crate::render::style::Paint;
 use crate::render::text::shell_word;
-use crate::render::{Screen, json, text};
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
+use crate::tool_arguments::parse_text_pairs;
 
 pub(crate) async fn run(
     args: &PromptArgs,
@@ -30,10 +30,10 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let screen = &context.screen;
+    let console = &context.console;
     let named = Named::read(args);
-    let entry = choose(&servers, screen, |servers| named.server(servers))?;
-    let arguments = by_name(texts(named.arguments)?)?;
+    let entry = choose(&servers, console, |servers| named.server(servers))?;
+    let arguments = by_name(parse_text_pairs(named.arguments)?)?;
     let completed = args.complete.as_deref().map(beginning).transpose()?;
     check_open(&servers)?;
     with_server(entry, &servers, context, signals, async |host| {
@@ -43,11 +43,11 @@ pub(crate) async fn run(
         if let Some((key, start)) = &completed {
             check_known(&prompt, [key])?;
             let of = Completing::Prompt(name);
-            return complete(host, server, of, (key, start), &arguments, screen).await;
+            return complete(host, server, of, (key, start), &arguments, console).await;
         }
         check_known(&prompt, arguments.keys())?;
         check_complete(&prompt, &arguments)?;
-        let line = Line::start(screen, name);
+        let line = ProgressLine::start(console, name);
         let filled_in = host.fill_in(server, name, &arguments).await?;
         drop(line);
         show(&filled_in, context)?;
@@ -97,7 +97,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    fn server<'s>(&self, servers: &'s Servers) -> Result<&'s ServerEntry, Failure> {
+    fn server<'s>(&self, servers: &'s LoadedServers) -> Result<&'s ServerEntry, Failure> {
         match self.kind {
             NamedAs::Pair { server, .. } => server_named(servers, server),
             NamedAs::Wire(name) => {
@@ -245,30 +245,30 @@ struct Written<'a> {
 }
 
 fn show(prompt: &PresentedPrompt, context: &Context) -> Result<(), Failure> {
-    let screen = &context.screen;
-    let whole = (prompt.whole.as_ref()).map(|handle| context.kept_result(handle));
-    if screen.is_json() {
-        return screen.print(&json::pretty(&Written {
+    let console = &context.console;
+    let whole = (prompt.whole.as_ref()).map(|handle| context.stored_result_path(handle));
+    if console.is_json() {
+        return console.print(&json::pretty(&Written {
             description: prompt.description.as_deref(),
             messages: &prompt.messages,
             notes: &prompt.notes,
             whole,
         }));
     }
-    screen.print(&render(prompt, screen))?;
+    console.print(&render(prompt, console))?;
     if prompt.messages.is_empty() {
-        screen.say("note: the prompt has no messages");
+        console.note("note: the prompt has no messages");
     }
     for note in &prompt.notes {
-        screen.say(&format!("note: {}", sanitize(note)));
+        console.note(&format!("note: {}", sanitize(note)));
     }
     if let Some(whole) = whole {
-        screen.say(&format!("note: the whole is in {}", text::path(&whole)));
+        console.note(&format!("note: the whole is in {}", text::path(&whole)));
     }
     Ok(())
 }
 
-fn render(prompt: &PresentedPrompt, screen: &Screen) -> String {
+fn render(prompt: &PresentedPrompt, console: &Console) -> String {
     let messages = prompt.messages.iter().map(|message| {
         let role = match message.role {
             Role::Assistant => "assistant",
@@ -277,7 +277,7 @@ fn render(prompt: &PresentedPrompt, screen: &Screen) -> String {
         let said = Output::blocks(vec![message.content.clone()]).to_text();
         format!(
             "{}\n{said}",
-            screen.style.paint(Paint::Dim, &format!("{role}:"))
+            console.style.paint(Paint::Dim, &format!("{role}:"))
         )
     });
     messages.collect::<Vec<_>>().join("\n\n")

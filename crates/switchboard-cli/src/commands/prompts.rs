@@ -11,8 +11,8 @@ use crate::args::PromptsArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, json, text};
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
 
 pub(crate) async fn run(
@@ -34,9 +34,9 @@ struct Written<'a> {
     prompt: &'a Offered<Prompt>,
 }
 
-fn render(offer: &Offer<Prompt>, screen: &Screen) -> String {
+fn render(offer: &Offer<Prompt>, console: &Console) -> String {
     let prompts = offer.items.iter();
-    if screen.is_json() {
+    if console.is_json() {
         let written = prompts.map(|prompt| Written {
             command: prompt.wire_name(),
             prompt,
@@ -46,7 +46,7 @@ fn render(offer: &Offer<Prompt>, screen: &Screen) -> String {
     if offer.items.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(2, GiveWay::Cut);
+    let mut table = Table::new(2, Overflow::Truncate);
     let heading = ["PROMPT", "ARGUMENTS", "DESCRIPTION"];
     table.row(
         (heading.into_iter())
@@ -64,7 +64,7 @@ fn render(offer: &Offer<Prompt>, screen: &Screen) -> String {
             )),
         ]);
     }
-    table.render(screen.columns, screen.style)
+    table.render(console.columns, console.style)
 }
 
 /// How the arguments are typed: what is required, and the rest in brackets.

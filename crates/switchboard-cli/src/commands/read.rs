@@ -18,13 +18,13 @@ use super::call::check_open;
 use super::offers::{beginning, complete, with_server};
 use super::{choose, server_named};
 use crate::args::ReadArgs;
-use crate::arguments::texts;
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
-use crate::render::progress::Line;
+use crate::render::progress::ProgressLine;
 use crate::render::text::shell_word;
 use crate::render::{json, text};
 use crate::signals::Signals;
+use crate::tool_arguments::parse_text_pairs;
 
 pub(crate) async fn run(
     args: &ReadArgs,
@@ -32,12 +32,12 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let screen = &context.screen;
+    let console = &context.console;
     let wanted = Wanted::read(args, &servers)?;
-    let entry = choose(&servers, screen, |servers| {
+    let entry = choose(&servers, console, |servers| {
         server_named(servers, wanted.server)
     })?;
-    let values = by_name(texts(wanted.values)?);
+    let values = by_name(parse_text_pairs(wanted.values)?);
     let completed = args.complete.as_deref().map(beginning).transpose()?;
     let uri = match &completed {
         Some((key, _)) => {
@@ -59,9 +59,9 @@ pub(crate) async fn run(
                 .iter()
                 .map(|(key, items)| (key.clone(), items.join(",")));
             let of = Completing::Template(wanted.uri);
-            return complete(host, server, of, (key, start), &known.collect(), screen).await;
+            return complete(host, server, of, (key, start), &known.collect(), console).await;
         }
-        let line = Line::start(screen, &text::one_line(&uri));
+        let line = ProgressLine::start(console, &text::one_line(&uri));
         let result = host.read_resource(server, &uri).await;
         drop(line);
         let result = result.map_err(|error| explain(error, server))?;
@@ -70,7 +70,7 @@ pub(crate) async fn run(
                 let bytes = bytes_of(part)?;
                 let (mime_type, lie) = judged(part, &bytes);
                 if let Some(lie) = &lie {
-                    screen.say(&format!("note: {lie}"));
+                    console.note(&format!("note: {lie}"));
                 }
                 match target {
                     Some(path) => {
@@ -97,7 +97,7 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn read(args: &'a ReadArgs, servers: &Servers) -> Result<Self, Failure> {
+    fn read(args: &'a ReadArgs, servers: &LoadedServers) -> Result<Self, Failure> {
         let is_server = servers.loaded.config.server(&args.server).is_some();
         let joined = args.server.strip_prefix('@').filter(|_| !is_server);
         if let Some(joined) = joined {
@@ -192,12 +192,12 @@ fn explain(error: AskError, server: &str) -> Failure {
             shell_word(server)
         )
     });
-    Failure::from(error).hint_if_known(hint)
+    Failure::from(error).maybe_hint(hint)
 }
 
 /// Whether what is printed goes to a program, which wants it as it is.
 fn is_for_pipe(context: &Context) -> bool {
-    !context.screen.is_json() && !io::stdout().is_terminal()
+    !context.console.is_json() && !io::stdout().is_terminal()
 }
 
 fn one_part(result: &ReadResourceResult) -> Option<&ResourceBody> {
@@ -229,7 +229,7 @@ fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::new(Kind::Unread, "nobody reads the result"),
+        io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, "nobody reads the result"),
         _ => Failure::internal(format!("cannot write the result: {error}")),
     })
 }
@@ -285,16 +285,16 @@ fn tell_written(
     lie: Option<&String>,
     context: &Context,
 ) -> Result<(), Failure> {
-    let screen = &context.screen;
-    if !screen.is_json() {
-        screen.say(&format!("written to {}", text::path(&path)));
+    let console = &context.console;
+    if !console.is_json() {
+        console.note(&format!("written to {}", text::path(&path)));
         return Ok(());
     }
     let mut told = PresentedPart::default();
     told.uri.clone_from(&part.uri);
     told.mime_type = mime_type;
     told.blob_saved_to = Some(path);
-    screen.print(&json::pretty(&Written {
+    console.print(&json::pretty(&Written {
         contents: &[told],
         notes: lie.map(std::slice::from_ref).unwrap_or_default(),
         whole: None,
@@ -311,25 +311,25 @@ struct Written<'a> {
 }
 
 fn show(resource: &PresentedResource, context: &Context) -> Result<(), Failure> {
-    let screen = &context.screen;
-    let whole = (resource.whole.as_ref()).map(|handle| context.kept_result(handle));
-    if screen.is_json() {
-        return screen.print(&json::pretty(&Written {
+    let console = &context.console;
+    let whole = (resource.whole.as_ref()).map(|handle| context.stored_result_path(handle));
+    if console.is_json() {
+        return console.print(&json::pretty(&Written {
             contents: &resource.contents,
             notes: &resource.notes,
             whole,
         }));
     }
     let parts: Vec<_> = resource.contents.iter().map(render).collect();
-    screen.print(&parts.join("\n"))?;
+    console.print(&parts.join("\n"))?;
     if resource.contents.iter().all(is_empty) {
-        screen.say("note: the resource is empty");
+        console.note("note: the resource is empty");
     }
     for note in &resource.notes {
-        screen.say(&format!("note: {}", sanitize(note)));
+        console.note(&format!("note: {}", sanitize(note)));
     }
     if let Some(whole) = whole {
-        screen.say(&format!("note: the whole is in {}", text::path(&whole)));
+        console.note(&format!("note: the whole is in {}", text::path(&whole)));
     }
     Ok(())
 }

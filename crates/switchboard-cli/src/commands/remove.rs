@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure>
         origin: origin.as_ref(),
         used_now: held.iter().find(|held| held.scope != scope),
     };
-    context.screen.print(&if context.screen.is_json() {
+    context.console.print(&if context.console.is_json() {
         json::pretty(&removed)
     } else {
         wording(&removed, context)
@@ -91,7 +91,7 @@ fn absent(name: &str, scope: Scope, held: &[Held], context: &Context) -> Failure
 fn unknown(name: &str, context: &Context) -> Failure {
     let (names, broken) = scopes::all_names(context);
     // It may stand in a file that cannot be read.
-    context.screen.diagnose(&broken);
+    context.console.diagnose(&broken);
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let failure = Failure::new(Kind::UnknownServer, format!("there is no server {name:?}"));
     let failure = match nearest(name, &names) {
@@ -114,7 +114,7 @@ struct Removed<'a> {
 }
 
 fn wording(removed: &Removed<'_>, context: &Context) -> String {
-    let style = context.screen.style;
+    let style = context.console.style;
     let name = style.paint(Paint::Bold, removed.name);
     let place = removed
         .origin

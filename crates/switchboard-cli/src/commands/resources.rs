@@ -9,8 +9,8 @@ use crate::args::ResourcesArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, json, text};
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
 
 pub(crate) async fn run(
@@ -29,15 +29,15 @@ pub(crate) async fn run(
     list(server, "resources", context, signals, ask, render).await
 }
 
-fn render(offer: &Offer<Resource>, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render(offer: &Offer<Resource>, console: &Console) -> String {
+    if console.is_json() {
         return json::pretty(&offer.items);
     }
     if offer.items.is_empty() {
         return String::new();
     }
     // The address is there to be typed: it stays whole, and what explains it gives way.
-    let mut table = Table::new(2, GiveWay::Cut).dispensable(&[4, 3]);
+    let mut table = Table::new(2, Overflow::Truncate).droppable(&[4, 3]);
     table.row(heading(&["SERVER", "URI", "NAME", "TYPE", "SIZE"]));
     for resource in &offer.items {
         let item = &resource.item;
@@ -50,17 +50,17 @@ fn render(offer: &Offer<Resource>, screen: &Screen) -> String {
             Cell::new(size.map(text::thousands).unwrap_or_default()).number(),
         ]);
     }
-    table.render(screen.columns, screen.style)
+    table.render(console.columns, console.style)
 }
 
-fn render_templates(offer: &Offer<ResourceTemplate>, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render_templates(offer: &Offer<ResourceTemplate>, console: &Console) -> String {
+    if console.is_json() {
         return json::pretty(&offer.items);
     }
     if offer.items.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(2, GiveWay::Cut).dispensable(&[3]);
+    let mut table = Table::new(2, Overflow::Truncate).droppable(&[3]);
     table.row(heading(&["SERVER", "TEMPLATE", "NAME", "TYPE"]));
     for template in &offer.items {
         let item = &template.item;
@@ -71,7 +71,7 @@ fn render_templates(offer: &Offer<ResourceTemplate>, screen: &Screen) -> String 
             Cell::new(mime(item.mime_type.as_deref())),
         ]);
     }
-    table.render(screen.columns, screen.style)
+    table.render(console.columns, console.style)
 }
 
 fn heading(names: &[&'static str]) -> Vec<Cell> {

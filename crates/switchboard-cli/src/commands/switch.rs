@@ -9,7 +9,7 @@ use switchboard_config::{DisabledServer, EditedFile, Scope};
 
 use super::server_named;
 use crate::args::GetArgs;
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::json;
 use crate::render::text::{self, shell_word};
@@ -92,7 +92,7 @@ fn local_settings(context: &Context) -> Result<PathBuf, Failure> {
     file.ok_or_else(|| Failure::internal("the local scope has no settings"))
 }
 
-fn is_switched_off_here(servers: &Servers, name: &str, here: &Path) -> bool {
+fn is_switched_off_here(servers: &LoadedServers, name: &str, here: &Path) -> bool {
     let mut disabled = servers.settings.disabled.iter();
     disabled.any(|off| is_of(off, here) && off.name == name)
 }
@@ -103,7 +103,7 @@ fn is_of(off: &DisabledServer, file: &Path) -> bool {
 }
 
 /// Somebody else's word that the server is off, which is not ours to take back.
-fn still_off(servers: &Servers, name: &str, here: &Path) -> Option<Failure> {
+fn still_off(servers: &LoadedServers, name: &str, here: &Path) -> Option<Failure> {
     let mut disabled = servers.settings.disabled.iter();
     let elsewhere = disabled.find(|off| !is_of(off, here) && off.name == name);
     let entry = servers.loaded.config.server(name);
@@ -119,9 +119,9 @@ fn still_off(servers: &Servers, name: &str, here: &Path) -> Option<Failure> {
 }
 
 fn tell(switched: &Switched<'_>, context: &Context) -> Result<Exit, Failure> {
-    let screen = &context.screen;
-    if screen.is_json() {
-        screen.print(&json::pretty(switched))?;
+    let console = &context.console;
+    if console.is_json() {
+        console.print(&json::pretty(switched))?;
         return Ok(Exit::Ok);
     }
     let Switched {
@@ -132,15 +132,15 @@ fn tell(switched: &Switched<'_>, context: &Context) -> Result<Exit, Failure> {
     } = switched;
     let state = if *enabled { "on" } else { "off" };
     if !changed {
-        screen.print(&format!("{server} is switched {state} already"))?;
+        console.print(&format!("{server} is switched {state} already"))?;
         return Ok(Exit::Ok);
     }
-    screen.print(&format!(
+    console.print(&format!(
         "{server} is switched {state} in this project ({})",
         text::path(file)
     ))?;
     let opposite = if *enabled { "disable" } else { "enable" };
-    screen.say(&format!(
+    console.note(&format!(
         "to undo: switchboard {opposite} {}",
         shell_word(server)
     ));

@@ -7,11 +7,11 @@ use switchboard::{CatalogTool, ConnectionStatus, Host, ServerStatus};
 
 use super::{on_host, settle_tools};
 use crate::args::ToolsArgs;
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, json, text};
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
 
 /// A description with less room than this goes below the name.
@@ -24,19 +24,19 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let filter = args.pattern.as_deref().map(Filter::parse).transpose()?;
     let servers = context.load_servers()?;
-    servers.diagnose(&context.screen);
+    servers.diagnose(&context.console);
     let entries = servers.loaded.config.servers.clone();
-    let screen = &context.screen;
-    let host = context.host_of(&servers, entries.clone());
+    let console = &context.console;
+    let host = context.one_shot_host(&servers, entries.clone());
     on_host(host, signals, context, async |host| {
-        settle_tools(host, screen).await;
+        settle_tools(host, console).await;
         let mut tools = host.tools();
         let all = tools.len();
         tools.retain(|tool| filter.as_ref().is_none_or(|filter| filter.fits(tool)));
-        screen.print(&render(&tools, screen))?;
-        tell_failures(host, &servers, screen);
+        console.print(&render(&tools, console))?;
+        tell_failures(host, &servers, console);
         if tools.is_empty() && all > 0 {
-            screen.say(&format!("none of {all} tools fits the pattern"));
+            console.note(&format!("none of {all} tools fits the pattern"));
         }
         Ok(exit(host))
     })
@@ -61,7 +61,7 @@ fn exit(host: &Host) -> Exit {
 }
 
 /// What is missing from the list, a line each.
-fn tell_failures(host: &Host, servers: &Servers, screen: &Screen) {
+fn tell_failures(host: &Host, servers: &LoadedServers, console: &Console) {
     let entries = &servers.loaded.config.servers;
     for server in entries
         .iter()
@@ -76,16 +76,16 @@ fn tell_failures(host: &Host, servers: &Servers, screen: &Screen) {
             // It sleeps, and what it offers is known.
             ConnectionStatus::Pending if !status.tools.is_empty() => {}
             ConnectionStatus::Connected if status.error.is_none() => {}
-            ConnectionStatus::Connected => screen.say(&format!("server {name}: {reason}")),
-            ConnectionStatus::Failed => screen.say(&format!("server {name} failed: {reason}")),
-            state => screen.say(&format!("server {name} is {state}: {reason}")),
+            ConnectionStatus::Connected => console.note(&format!("server {name}: {reason}")),
+            ConnectionStatus::Failed => console.note(&format!("server {name} failed: {reason}")),
+            state => console.note(&format!("server {name} is {state}: {reason}")),
         }
         for note in &server.notes {
-            screen.say(&format!("server {name}: {}", text::one_line(note)));
+            console.note(&format!("server {name}: {}", text::one_line(note)));
         }
     }
     if entries.is_empty() {
-        screen.say("no servers are configured: switchboard list says what to do");
+        console.note("no servers are configured: switchboard list says what to do");
     }
 }
 
@@ -116,46 +116,48 @@ impl Filter {
     }
 }
 
-fn render(tools: &[Arc<CatalogTool>], screen: &Screen) -> String {
-    if screen.is_json() {
-        let tools: Vec<json::Tool<'_>> =
-            tools.iter().map(|tool| json::Tool::from(&**tool)).collect();
+fn render(tools: &[Arc<CatalogTool>], console: &Console) -> String {
+    if console.is_json() {
+        let tools: Vec<json::ToolJson<'_>> = tools
+            .iter()
+            .map(|tool| json::ToolJson::from(&**tool))
+            .collect();
         return json::pretty(&tools);
     }
     let same_server = |a: &Arc<CatalogTool>, b: &Arc<CatalogTool>| a.id.server == b.id.server;
     let groups = tools
         .chunk_by(same_server)
-        .map(|group| render_group(group, screen));
+        .map(|group| render_group(group, console));
     groups.collect::<Vec<_>>().join("\n")
 }
 
-fn render_group(tools: &[Arc<CatalogTool>], screen: &Screen) -> String {
+fn render_group(tools: &[Arc<CatalogTool>], console: &Console) -> String {
     let names = tools
         .iter()
         .map(|tool| text::width(tool.wire_name.as_str()));
     let widest = names.max().unwrap_or_default();
-    let is_narrow = screen
+    let is_narrow = console
         .columns
         .is_some_and(|columns| columns < widest + 2 + LEAST_DESCRIPTION);
-    let mut table = Table::new(1, GiveWay::Cut);
+    let mut table = Table::new(1, Overflow::Truncate);
     for tool in tools {
         let name = tool.wire_name.as_str();
         let description =
             text::first_line(tool.definition.description.as_deref().unwrap_or_default());
         if is_narrow {
             // Whole, whatever the room: it is there to be typed.
-            table.text(screen.style.paint(Paint::Bold, name));
-            let room = screen.columns.unwrap_or_default().saturating_sub(4);
+            table.text(console.style.paint(Paint::Bold, name));
+            let room = console.columns.unwrap_or_default().saturating_sub(4);
             table.text(match description.as_str() {
                 "" => String::new(),
-                description => format!("    {}", text::cut(description, room)),
+                description => format!("    {}", text::truncate(description, room)),
             });
         } else {
             let name = Cell::new(name).paint(Paint::Bold);
             table.row(vec![name, Cell::new(description)]);
         }
     }
-    table.render(screen.columns, screen.style)
+    table.render(console.columns, console.style)
 }
 
 #[cfg(test)]

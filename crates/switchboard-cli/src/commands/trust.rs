@@ -15,14 +15,14 @@ use switchboard_config::{
 
 use super::server_named;
 use crate::args::TrustArgs;
-use crate::ask::read_answer;
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
+use crate::permission_prompt::prompt_line;
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, count, day, json, say_anyway};
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::utc_timestamp;
+use crate::render::{Console, count, json, print_stderr, utc_date};
 use crate::signals::Signals;
-use crate::trace::utc;
 
 pub(crate) async fn run(
     args: &TrustArgs,
@@ -43,40 +43,40 @@ pub(crate) async fn run(
         Some(name) => {
             let entry = server_named(&servers, name)?;
             if let Some(word) = nothing_to_decide(entry, &servers, &approvals, args)? {
-                return say_so(entry, &word, &approvals, &context.screen);
+                return say_so(entry, &word, &approvals, &context.console);
             }
             vec![entry]
         }
         None => waiting(&servers, &approvals),
     };
-    let is_answered = args.yes || args.reject || context.screen.can_ask;
+    let is_answered = args.yes || args.reject || context.console.can_ask;
     if !is_answered && !entries.is_empty() {
         for (index, entry) in entries.iter().enumerate() {
-            show(index, entry, &approvals, args, &context.screen)?;
+            show(index, entry, &approvals, args, &context.console)?;
         }
         return Err(nobody_to_ask(&entries, context));
     }
     let mut decided = Vec::new();
     for (index, entry) in entries.into_iter().enumerate() {
-        show(index, entry, &approvals, args, &context.screen)?;
+        show(index, entry, &approvals, args, &context.console)?;
         let decision = decide(entry, args, context, signals).await?;
         if let Some(verdict) = decision.verdict() {
             file.record(&[entry], verdict, SystemTime::now())
                 .map_err(|error| failure(&error, &file))?;
         }
-        if !context.screen.is_json() {
-            context.screen.print(&page::outcome(entry, decision))?;
+        if !context.console.is_json() {
+            context.console.print(&page::outcome(entry, decision))?;
         }
         decided.push(Decided::new(entry, &approvals, decision));
     }
-    finish(&decided, &context.screen)
+    finish(&decided, &context.console)
 }
 
-fn finish(decided: &[Decided<'_>], screen: &Screen) -> Result<Exit, Failure> {
-    if screen.is_json() {
-        print_decided(decided, screen)?;
+fn finish(decided: &[Decided<'_>], console: &Console) -> Result<Exit, Failure> {
+    if console.is_json() {
+        print_decided(decided, console)?;
     } else if decided.is_empty() {
-        screen.print("Nothing waits for approval here.")?;
+        console.print("Nothing waits for approval here.")?;
     }
     let is_left = |decided: &Decided<'_>| decided.decision == Decision::Left;
     if decided.iter().any(is_left) {
@@ -91,13 +91,13 @@ fn say_so(
     entry: &ServerEntry,
     word: &str,
     approvals: &Approvals,
-    screen: &Screen,
+    console: &Console,
 ) -> Result<Exit, Failure> {
-    if screen.is_json() {
+    if console.is_json() {
         let decided = [Decided::new(entry, approvals, Decision::Unchanged)];
-        print_decided(&decided, screen)?;
+        print_decided(&decided, console)?;
     } else {
-        screen.print(word)?;
+        console.print(word)?;
     }
     Ok(Exit::Ok)
 }
@@ -155,8 +155,8 @@ impl<'a> Decided<'a> {
     }
 }
 
-fn print_decided(decided: &[Decided<'_>], screen: &Screen) -> Result<(), Failure> {
-    screen.print(&json::pretty(&serde_json::json!({ "servers": decided })))
+fn print_decided(decided: &[Decided<'_>], console: &Console) -> Result<(), Failure> {
+    console.print(&json::pretty(&serde_json::json!({ "servers": decided })))
 }
 
 fn changes(entry: &ServerEntry, before: &Approval) -> Vec<Change> {
@@ -165,7 +165,7 @@ fn changes(entry: &ServerEntry, before: &Approval) -> Vec<Change> {
 }
 
 /// The entries that wait, whatever `--trust-project` says of this run.
-fn waiting<'a>(servers: &'a Servers, approvals: &Approvals) -> Vec<&'a ServerEntry> {
+fn waiting<'a>(servers: &'a LoadedServers, approvals: &Approvals) -> Vec<&'a ServerEntry> {
     let trust = Trust::none()
         .with_approvals(approvals.clone())
         .with_policy(servers.trust.policy().clone());
@@ -178,7 +178,7 @@ fn waiting<'a>(servers: &'a Servers, approvals: &Approvals) -> Vec<&'a ServerEnt
 /// Says so if there is nothing to be asked about an entry; an error if nothing can come of it.
 fn nothing_to_decide(
     entry: &ServerEntry,
-    servers: &Servers,
+    servers: &LoadedServers,
     approvals: &Approvals,
     args: &TrustArgs,
 ) -> Result<Option<String>, Failure> {
@@ -194,7 +194,7 @@ fn nothing_to_decide(
             "server {name} cannot be used: {problem} ({})",
             entry.origin()
         );
-        return Err(Failure::new(Kind::Config, message).hint_if_known(problem.hint.clone()));
+        return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint.clone()));
     }
     if let Admission::Refused(refusal @ Refusal::ByPolicy(_)) = entry.admit(&servers.trust) {
         let message = format!("server {name} cannot be approved: {refusal}");
@@ -203,11 +203,11 @@ fn nothing_to_decide(
     Ok(match approvals.standing(entry) {
         Standing::Approved(record) if !args.reject => Some(format!(
             "{name} is approved, exactly as it is, since {}.",
-            day(record.at)
+            utc_date(record.at)
         )),
         Standing::Rejected(record) if args.reject => Some(format!(
             "{name} is rejected, exactly as it is, since {}.",
-            day(record.at)
+            utc_date(record.at)
         )),
         _ => None,
     })
@@ -219,15 +219,15 @@ fn show(
     entry: &ServerEntry,
     approvals: &Approvals,
     args: &TrustArgs,
-    screen: &Screen,
+    console: &Console,
 ) -> Result<(), Failure> {
     let is_asked = !args.yes && !args.reject;
-    let page = page::render(entry, approvals.standing(entry), screen);
+    let page = page::render(entry, approvals.standing(entry), console);
     let page = if index > 0 { format!("\n{page}") } else { page };
-    match screen.is_json() {
-        false => screen.print(&page),
-        true if is_asked && screen.can_ask => {
-            say_anyway(&page);
+    match console.is_json() {
+        false => console.print(&page),
+        true if is_asked && console.can_ask => {
+            print_stderr(&page);
             Ok(())
         }
         true => Ok(()),
@@ -238,7 +238,7 @@ fn nobody_to_ask(entries: &[&ServerEntry], context: &Context) -> Failure {
     let names: Vec<_> = entries.iter().map(|entry| entry.name().as_str()).collect();
     let names = names.join(", ");
     let message = format!("not approved: {names}; there is nobody to ask");
-    let again = context.again();
+    let again = context.rerun_command();
     Failure::new(Kind::Untrusted, message).hint(format!("if that may run: {again} --yes"))
 }
 
@@ -257,14 +257,17 @@ async fn decide(
     let question = format!(
         "{}\nApprove it? {} ",
         page::summary(entry),
-        context.screen.side_style.paint(Paint::Dim, "[y/N/never]")
+        context
+            .console
+            .stderr_style
+            .paint(Paint::Dim, "[y/N/never]")
     );
     let answer = async {
         // Reading a line blocks; a thread may, and is left behind if somebody interrupts.
-        let answer = tokio::task::spawn_blocking(move || read_answer(&question)).await;
+        let answer = tokio::task::spawn_blocking(move || prompt_line(&question)).await;
         Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
     };
-    let answer = signals.interrupting(answer).await?;
+    let answer = signals.until_signal(answer).await?;
     Ok(match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Decision::Approved,
         "never" => Decision::Rejected,
@@ -297,7 +300,7 @@ impl<'a> From<&'a Approval> for Record<'a> {
             server: approval.server.as_str(),
             project: approval.project.to_string_lossy().into_owned(),
             verdict: approval.verdict,
-            at: utc(approval.at),
+            at: utc_timestamp(approval.at),
             hash: &approval.hash,
             shown: &approval.shown,
         }
@@ -307,17 +310,17 @@ impl<'a> From<&'a Approval> for Record<'a> {
 fn list(context: &Context) -> Result<Exit, Failure> {
     let file = context.approvals_file();
     let approvals = file.read().map_err(|error| failure(&error, &file))?;
-    let screen = &context.screen;
-    if screen.is_json() {
+    let console = &context.console;
+    if console.is_json() {
         let records: Vec<_> = approvals.records().iter().map(Record::from).collect();
-        screen.print(&json::pretty(&serde_json::json!({ "approvals": records })))?;
+        console.print(&json::pretty(&serde_json::json!({ "approvals": records })))?;
         return Ok(Exit::Ok);
     }
     if approvals.records().is_empty() {
-        screen.print("Nothing was approved or rejected so far.")?;
+        console.print("Nothing was approved or rejected so far.")?;
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(3, GiveWay::Wrap);
+    let mut table = Table::new(3, Overflow::Wrap);
     let heading = ["  VERDICT", "SERVER", "SINCE", "PROJECT"];
     table.row(heading.map(|name| Cell::new(name).paint(Paint::Dim)).into());
     for record in approvals.records() {
@@ -328,11 +331,11 @@ fn list(context: &Context) -> Result<Exit, Failure> {
         table.row(vec![
             Cell::new(format!("{symbol} {word}")).paint(paint),
             Cell::new(record.server.as_str()).paint(Paint::Bold),
-            Cell::new(day(record.at)),
+            Cell::new(utc_date(record.at)),
             Cell::new(page::exact(&record.project.to_string_lossy())),
         ]);
     }
-    screen.print(&table.render(screen.columns, screen.style))?;
+    console.print(&table.render(console.columns, console.style))?;
     Ok(Exit::Ok)
 }
 
@@ -351,10 +354,10 @@ fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let revoked = file
         .revoke(is_meant)
         .map_err(|error| failure(&error, &file))?;
-    let screen = &context.screen;
-    if screen.is_json() {
+    let console = &context.console;
+    if console.is_json() {
         let revoked: Vec<_> = revoked.iter().map(Record::from).collect();
-        screen.print(&json::pretty(&serde_json::json!({ "revoked": revoked })))?;
+        console.print(&json::pretty(&serde_json::json!({ "revoked": revoked })))?;
         return Ok(Exit::Ok);
     }
     match (revoked.len(), name) {
@@ -363,14 +366,14 @@ fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Failure> {
             let failure = Failure::new(Kind::UnknownServer, message);
             return Err(failure.hint("switchboard trust --list shows what was"));
         }
-        (0, None) => screen.print("Nothing was approved or rejected in this project.")?,
+        (0, None) => console.print("Nothing was approved or rejected in this project.")?,
         (some, _) => {
             let names: Vec<_> = revoked
                 .iter()
                 .map(|record| record.server.as_str())
                 .collect();
             let names = names.join(", ");
-            screen.print(&format!(
+            console.print(&format!(
                 "Taken back for {}: {names}",
                 count(some, "server")
             ))?;

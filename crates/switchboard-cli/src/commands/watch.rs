@@ -12,23 +12,23 @@ use switchboard_config::ServerEntry;
 
 use super::call::{check_open, fit, read_stdin};
 use super::{check_usable, choose, find_tool, on_host, server_named, settle_tools, unavailable};
-use crate::always::shelves;
+use crate::always_allow::rule_files;
 use crate::args::WatchArgs;
-use crate::arguments::{Given, parse};
-use crate::ask::Ask;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
+use crate::permission_prompt::PermissionPrompt;
 use crate::render::style::Paint;
 use crate::render::text::shell_word;
-use crate::render::{Screen, json, text};
-use crate::schema::Schema;
+use crate::render::utc_timestamp;
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
-use crate::trace::utc;
+use crate::tool_arguments::{ArgumentInput, parse};
+use crate::tool_schema::ToolSchema;
 
 /// What was typed to be watched.
 enum Wanted<'a> {
     Resource(&'a str),
-    Tool(&'a str, Given),
+    Tool(&'a str, ArgumentInput),
 }
 
 pub(crate) async fn run(
@@ -38,31 +38,36 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let (server, mut wanted) = Wanted::read(args)?;
     let servers = context.load_servers()?;
-    let screen = &context.screen;
-    let entry = choose(&servers, screen, |servers| server_named(servers, server))?;
+    let console = &context.console;
+    let entry = choose(&servers, console, |servers| server_named(servers, server))?;
     check_usable(entry, &servers, context)?;
     check_open(&servers)?;
-    if let Wanted::Tool(_, given @ Given::OnStdin) = &mut wanted {
-        *given = Given::Object(signals.interrupting(read_stdin()).await?);
+    if let Wanted::Tool(_, given @ ArgumentInput::Stdin) = &mut wanted {
+        *given = ArgumentInput::Object(signals.until_signal(read_stdin()).await?);
     }
-    let ask = Ask::new(screen, args.yes, shelves(&context.places()));
+    let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.places()));
     let entries = vec![entry.clone()];
-    let front = context.front(&entries, Some(ask));
-    let host = context.lasting_host_of(&servers, entries);
-    let outcome = on_host(host.interaction(front), signals, context, async |host| {
-        settle_tools(host, screen).await;
-        let request = request(host, entry, wanted, args).await?;
-        let watch = host.watch(request).await?;
-        screen.say(&beginning(&watch));
-        follow(host, args, screen).await
-    })
+    let interaction = context.interaction(&entries, Some(ask));
+    let host = context.long_running_host(&servers, entries);
+    let outcome = on_host(
+        host.interaction(interaction),
+        signals,
+        context,
+        async |host| {
+            settle_tools(host, console).await;
+            let request = request(host, entry, wanted, args).await?;
+            let watch = host.watch(request).await?;
+            console.note(&beginning(&watch));
+            follow(host, args, console).await
+        },
+    )
     .await;
     match outcome {
         // There is no other way to end it.
         Err(failure) if failure.parts().kind == Kind::Interrupted && args.count.is_none() => {
             Ok(Exit::Ok)
         }
-        outcome => outcome.map_err(Failure::on_one_line),
+        outcome => outcome.map_err(Failure::as_json_line),
     }
 }
 
@@ -110,7 +115,7 @@ async fn request(
                 Some(tool) => tool,
                 None => find_tool(host, entry, &spelled(entry, name)).await?,
             };
-            let arguments = fit(given, &Schema::read(&tool.definition.input_schema))?;
+            let arguments = fit(given, &ToolSchema::parse(&tool.definition.input_schema))?;
             WatchRequest::poll_tool(server, tool.id.tool.clone(), Value::Object(arguments))
         }
     };
@@ -143,7 +148,7 @@ fn beginning(watch: &switchboard::Watch) -> String {
 }
 
 /// Shows what is told, until it was often enough.
-async fn follow(host: &Host, args: &WatchArgs, screen: &Screen) -> Result<Exit, Failure> {
+async fn follow(host: &Host, args: &WatchArgs, console: &Console) -> Result<Exit, Failure> {
     let mut left = args.count;
     let mut events = host.events();
     loop {
@@ -151,7 +156,7 @@ async fn follow(host: &Host, args: &WatchArgs, screen: &Screen) -> Result<Exit, 
             biased;
             event = host.next_watch_event() => event,
             Some(event) = events.next() => {
-                tell_of_server(&event, screen);
+                tell_of_server(&event, console);
                 continue;
             }
         };
@@ -159,7 +164,7 @@ async fn follow(host: &Host, args: &WatchArgs, screen: &Screen) -> Result<Exit, 
         if let Some(failure) = hopeless(host, &event) {
             return Err(failure);
         }
-        screen.print(&render(&event, screen))?;
+        console.print(&render(&event, console))?;
         if let (Happened::Changed { .. }, Some(left)) = (event.happened, &mut left) {
             *left -= 1;
             if *left == 0 {
@@ -171,7 +176,7 @@ async fn follow(host: &Host, args: &WatchArgs, screen: &Screen) -> Result<Exit, 
 }
 
 /// Says that the server went away or is back: as long as it is away, nothing can be told.
-fn tell_of_server(event: &Event, screen: &Screen) {
+fn tell_of_server(event: &Event, console: &Console) {
     if let Event::ServerChanged {
         server,
         status,
@@ -180,7 +185,7 @@ fn tell_of_server(event: &Event, screen: &Screen) {
     {
         let why = detail.as_deref().map(|why| format!(": {why}"));
         let why = why.unwrap_or_default();
-        screen.say(&text::one_line(&format!(
+        console.note(&text::one_line(&format!(
             "server {server} is {status}{why}"
         )));
     }
@@ -214,12 +219,12 @@ fn hopeless(host: &Host, event: &WatchEvent) -> Option<Failure> {
     }
 }
 
-fn render(event: &WatchEvent, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render(event: &WatchEvent, console: &Console) -> String {
+    if console.is_json() {
         return json::line(event);
     }
-    let style = screen.style;
-    let time: String = utc(event.at).chars().take(19).collect();
+    let style = console.style;
+    let time: String = utc_timestamp(event.at).chars().take(19).collect();
     let paint = match event.happened {
         Happened::Failed => Paint::Red,
         Happened::Recovered => Paint::Green,

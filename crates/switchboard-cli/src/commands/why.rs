@@ -10,11 +10,11 @@ use switchboard_config::{Admission, ServerEntry, nearest};
 
 use super::{choose, on_host, server_of_tool, settle};
 use crate::args::WhyArgs;
-use crate::chain::{Chain, Outcome, Step};
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
+use crate::diagnosis::{Diagnosis, Outcome, Step};
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::{Screen, json, text};
+use crate::render::{Console, json, text};
 use crate::signals::Signals;
 
 /// The whole answer.
@@ -28,7 +28,7 @@ struct Answer {
     /// The server is fine and has no such tool.
     #[serde(skip)]
     is_unknown: bool,
-    chain: Chain,
+    chain: Diagnosis,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
@@ -39,12 +39,12 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.screen, |servers| {
+    let entry = choose(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
-    let host = context.host_of(&servers, vec![entry.clone()]);
+    let host = context.one_shot_host(&servers, vec![entry.clone()]);
     on_host(host, signals, context, async |host| {
-        settle(host, &context.screen).await;
+        settle(host, &context.console).await;
         if !entry.is_disabled() {
             // What comes of it is in the status.
             let _ = host.wake(entry.name().as_str()).await;
@@ -53,7 +53,7 @@ pub(crate) async fn run(
             .inspect(entry.name().as_str())
             .map_err(|error| Failure::internal(error.to_string()))?;
         let answer = answer(&args.tool, host, entry, &server, &servers, context);
-        context.screen.print(&render(&answer, &context.screen))?;
+        context.console.print(&render(&answer, &context.console))?;
         Ok(match answer {
             Answer { ok: true, .. } => Exit::Ok,
             Answer {
@@ -71,20 +71,20 @@ fn answer(
     host: &Host,
     entry: &ServerEntry,
     server: &Inspection,
-    servers: &Servers,
+    servers: &LoadedServers,
     context: &Context,
 ) -> Answer {
-    let mut chain = Chain::of_server(entry, server, servers, context);
+    let mut chain = Diagnosis::for_server(entry, server, servers, context);
     let mut hint = chain.hint(entry, server, servers);
     let catalog = host.catalog();
     let is_unknown = !chain.is_broken() && catalog.find(name).is_none();
     match catalog.find(name) {
         Some(tool) => {
-            chain.link(Step::Name, Outcome::Ok, spelling(tool));
+            chain.push(Step::Name, Outcome::Ok, spelling(tool));
             let (outcome, words) = permission(tool, entry, servers, context);
-            chain.link(Step::Permission, outcome, words);
+            chain.push(Step::Permission, outcome, words);
             let session = format!("session {} of {}", server.generation.0, entry.name());
-            chain.link(Step::Exposed, Outcome::Ok, session);
+            chain.push(Step::Exposed, Outcome::Ok, session);
         }
         None => {
             let refused = catalog
@@ -101,9 +101,9 @@ fn answer(
                 .map(|tool| tool.wire_name.as_str())
                 .collect();
             hint = hint.or_else(|| Some(format!("did you mean {}?", nearest(name, &names)?)));
-            chain.link(Step::Name, Outcome::Failed, words);
-            chain.link(Step::Permission, Outcome::NotReached, "");
-            chain.link(Step::Exposed, Outcome::NotReached, "");
+            chain.push(Step::Name, Outcome::Failed, words);
+            chain.push(Step::Permission, Outcome::NotReached, "");
+            chain.push(Step::Exposed, Outcome::NotReached, "");
         }
     }
     Answer {
@@ -133,7 +133,7 @@ fn spelling(tool: &CatalogTool) -> String {
 fn permission(
     tool: &CatalogTool,
     entry: &ServerEntry,
-    servers: &Servers,
+    servers: &LoadedServers,
     context: &Context,
 ) -> (Outcome, String) {
     let trusts_annotations = match entry.admit(&servers.trust) {
@@ -161,16 +161,18 @@ fn permission(
     }
 }
 
-fn render(answer: &Answer, screen: &Screen) -> String {
-    if screen.is_json() {
+fn render(answer: &Answer, console: &Console) -> String {
+    if console.is_json() {
         return json::pretty(answer);
     }
-    let mut page = screen.style.paint(Paint::Bold, &for_terminal(&answer.tool));
+    let mut page = console
+        .style
+        .paint(Paint::Bold, &for_terminal(&answer.tool));
     page.push('\n');
-    page.push_str(&answer.chain.render(screen));
+    page.push_str(&answer.chain.render(console));
     if let Some(hint) = &answer.hint {
         let hint = text::block(&format!("hint: {hint}"), 2, None);
-        page.push_str(&screen.style.paint(Paint::Cyan, &hint));
+        page.push_str(&console.style.paint(Paint::Cyan, &hint));
         page.push('\n');
     }
     page

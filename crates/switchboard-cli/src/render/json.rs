@@ -47,14 +47,14 @@ fn escaped(text: String) -> String {
 
 /// What `list` prints.
 #[derive(Serialize)]
-pub(crate) struct Servers<'a> {
-    pub(crate) servers: Vec<Server<'a>>,
+pub(crate) struct ServersJson<'a> {
+    pub(crate) servers: Vec<ServerJson<'a>>,
     pub(crate) diagnostics: Vec<&'a Diagnostic>,
 }
 
 /// One server.
 #[derive(Serialize)]
-pub(crate) struct Server<'a> {
+pub(crate) struct ServerJson<'a> {
     #[serde(flatten)]
     pub(crate) inspection: &'a Inspection,
     pub(crate) origin: &'a Origin,
@@ -63,7 +63,7 @@ pub(crate) struct Server<'a> {
 /// One tool.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Tool<'a> {
+pub(crate) struct ToolJson<'a> {
     name: &'a WireName,
     server: &'a ServerName,
     #[serde(rename = "tool")]
@@ -80,7 +80,7 @@ pub(crate) struct Tool<'a> {
     available: bool,
 }
 
-impl<'a> From<&'a CatalogTool> for Tool<'a> {
+impl<'a> From<&'a CatalogTool> for ToolJson<'a> {
     fn from(tool: &'a CatalogTool) -> Self {
         let definition = &tool.definition;
         Self {
@@ -100,7 +100,7 @@ impl<'a> From<&'a CatalogTool> for Tool<'a> {
 /// What `call` prints.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
+pub(crate) struct CallResultJson<'a> {
     content: &'a [Block],
     #[serde(skip_serializing_if = "Option::is_none")]
     structured_content: Option<&'a Json>,
@@ -110,7 +110,7 @@ pub(crate) struct Answer<'a> {
     whole: Option<PathBuf>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> CallResultJson<'a> {
     /// `whole`: where the whole of a result lies that was cut.
     pub(crate) fn new(output: &'a Output, whole: Option<PathBuf>) -> Self {
         Self {
@@ -124,15 +124,15 @@ impl<'a> Answer<'a> {
 }
 
 #[derive(Serialize)]
-struct Failed<'a> {
-    error: Error<'a>,
+struct FailureJson<'a> {
+    error: ErrorJson<'a>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     diagnostics: &'a [Diagnostic],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Error<'a> {
+struct ErrorJson<'a> {
     kind: Kind,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,8 +145,8 @@ struct Error<'a> {
 /// What any command prints that fails.
 pub(crate) fn failure(failure: &Failure) -> String {
     let parts = failure.parts();
-    let failed = Failed {
-        error: Error {
+    let failed = FailureJson {
+        error: ErrorJson {
             kind: parts.kind,
             message: &parts.message,
             hint: parts.hint.as_deref(),
@@ -155,7 +155,7 @@ pub(crate) fn failure(failure: &Failure) -> String {
         },
         diagnostics: &parts.diagnostics,
     };
-    if parts.is_last_line {
+    if parts.is_json_line {
         line(&failed)
     } else {
         pretty(&failed)

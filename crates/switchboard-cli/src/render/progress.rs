@@ -1,6 +1,6 @@
 //! Moving lines on stderr, for a person who waits.
 //!
-//! Nothing is shown where nobody watches. Invariant: the line is gone when its [`Line`] is.
+//! Nothing is shown where nobody watches. Invariant: the line is gone when its [`ProgressLine`] is.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use switchboard::content::for_terminal;
 use switchboard::mcp::Progress;
 
 use super::style::Style;
-use super::text::cut;
-use super::{Screen, Talk, say_anyway};
+use super::text::truncate;
+use super::{Console, Verbosity, print_stderr};
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -21,17 +21,17 @@ const NARROW: usize = 8;
 
 /// What a line needs besides its bar and its text: the spinner, brackets, the percentage, and a `^C`
 /// that the terminal echoes.
-const BESIDE: usize = 12;
+const OVERHEAD_COLUMNS: usize = 12;
 
 /// Less than this is no room for text beside a wide bar.
-const SOME_TEXT: usize = 16;
+const MIN_TEXT_COLUMNS: usize = 16;
 
 /// What a bar counts to; servers count in whatever they like.
 const STEPS: f64 = 1000.0;
 
 /// One line that moves while something is under way.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
     /// How wide a bar is, and what of the line is left for text.
     width: usize,
@@ -39,39 +39,39 @@ pub(crate) struct Line {
     style: Style,
 }
 
-impl Line {
-    pub(crate) fn start(screen: &Screen, text: &str) -> Self {
-        let is_shown = screen.is_watched && screen.talk != Talk::Quiet;
+impl ProgressLine {
+    pub(crate) fn start(console: &Console, text: &str) -> Self {
+        let is_shown = console.shows_progress && console.verbosity != Verbosity::Quiet;
         let bar = is_shown.then(|| {
-            let spinner = spinner(screen.side_style);
+            let spinner = spinner(console.stderr_style);
             let bar = ProgressBar::new_spinner().with_style(style(&format!("{spinner} {{msg}}")));
-            screen.terminal.register(&bar);
+            console.terminal.register(&bar);
             bar.enable_steady_tick(TICK);
             bar
         });
-        let (width, room) = share(screen.side_columns.unwrap_or(80));
-        let style = screen.side_style;
+        let (width, room) = split_columns(console.stderr_columns.unwrap_or(80));
+        let style = console.stderr_style;
         let line = Self {
             bar,
             width,
             room,
             style,
         };
-        line.say(text);
+        line.set_text(text);
         line
     }
 
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn set_text(&self, text: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(cut(&for_terminal(text), self.room).into_owned());
+            bar.set_message(truncate(&for_terminal(text), self.room).into_owned());
         }
     }
 
     /// Shows how far a call has come: a bar where the server says how far it will go.
-    pub(crate) fn show(&self, note: &Progress) {
+    pub(crate) fn set_progress(&self, note: &Progress) {
         let Some(bar) = &self.bar else { return };
         if let Some(message) = &note.message {
-            self.say(message);
+            self.set_text(message);
         }
         if let Some(part) = part_of(note) {
             let (spinner, width) = (spinner(self.style), self.width);
@@ -88,7 +88,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -104,13 +104,13 @@ fn spinner(style: Style) -> &'static str {
 }
 
 /// How wide the bar is on a line of so many columns, and how much is left for text.
-fn share(columns: usize) -> (usize, usize) {
-    let width = if columns >= WIDE + BESIDE + SOME_TEXT {
+fn split_columns(columns: usize) -> (usize, usize) {
+    let width = if columns >= WIDE + OVERHEAD_COLUMNS + MIN_TEXT_COLUMNS {
         WIDE
     } else {
-        NARROW.min(columns.saturating_sub(BESIDE))
+        NARROW.min(columns.saturating_sub(OVERHEAD_COLUMNS))
     };
-    (width, columns.saturating_sub(width + BESIDE))
+    (width, columns.saturating_sub(width + OVERHEAD_COLUMNS))
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -132,8 +132,8 @@ fn part_of(note: &Progress) -> Option<u64> {
 }
 
 /// Tells a note in words, to whoever asked for more words and has no moving line.
-pub(crate) fn tell(screen: &Screen, note: &Progress) {
-    if screen.is_watched || screen.talk != Talk::Verbose {
+pub(crate) fn log_progress(console: &Console, note: &Progress) {
+    if console.shows_progress || console.verbosity != Verbosity::Verbose {
         return;
     }
     let total = note.total.map(|total| format!(" of {total}"));
@@ -142,7 +142,7 @@ pub(crate) fn tell(screen: &Screen, note: &Progress) {
         .as_deref()
         .map(for_terminal)
         .map(|text| format!(": {text}"));
-    say_anyway(&format!(
+    print_stderr(&format!(
         "progress {}{}{}",
         note.progress,
         total.unwrap_or_default(),
@@ -157,11 +157,14 @@ mod tests {
     #[test]
     fn a_line_fits_its_terminal() {
         for columns in 0..300 {
-            let (width, room) = share(columns);
-            assert!(width + room + BESIDE <= columns.max(BESIDE), "{columns}");
+            let (width, room) = split_columns(columns);
+            assert!(
+                width + room + OVERHEAD_COLUMNS <= columns.max(OVERHEAD_COLUMNS),
+                "{columns}"
+            );
         }
-        assert_eq!(share(80), (24, 44));
-        assert_eq!(share(40), (8, 20));
+        assert_eq!(split_columns(80), (24, 44));
+        assert_eq!(split_columns(40), (8, 20));
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! Aligned columns, and lines of text between the rows.
 //!
-//! One column may give way where a terminal is narrow: it is cut or wrapped. Where that is not enough,
+//! One column may give way where a terminal is narrow: it is truncate or wrapped. Where that is not enough,
 //! columns that a reader can do without are left out. Invariant: a row takes no more columns than there
 //! are, as long as those that stay leave the one that gives way a little room.
 
 use super::style::{Paint, Style};
-use super::text::{cut, width, wrap};
+use super::text::{truncate, width, wrap};
 
 /// What stands between two columns.
 const GAP: &str = "  ";
 
 /// What the column that gives way keeps.
-const LEAST: usize = 12;
+const MIN_WIDTH: usize = 12;
 
 /// What it keeps as long as others can be left out instead.
 const PREFERRED: usize = 24;
@@ -47,8 +47,8 @@ impl Cell {
 
 /// How a column gives way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GiveWay {
-    Cut,
+pub(crate) enum Overflow {
+    Truncate,
     Wrap,
 }
 
@@ -63,31 +63,31 @@ enum Row {
 pub(crate) struct Table {
     rows: Vec<Row>,
     /// Which column gives way.
-    flexible: usize,
-    how: GiveWay,
+    shrinkable: usize,
+    how: Overflow,
     indent: usize,
     /// The columns that may be left out, the first one first.
-    dispensable: &'static [usize],
+    droppable: &'static [usize],
 }
 
 /// How wide each column is; `None`: it is left out.
 type Widths = Vec<Option<usize>>;
 
 impl Table {
-    /// A table whose column `flexible` gives way.
-    pub(crate) fn new(flexible: usize, how: GiveWay) -> Self {
+    /// A table whose column `shrinkable` gives way.
+    pub(crate) fn new(shrinkable: usize, how: Overflow) -> Self {
         Self {
             rows: Vec::new(),
-            flexible,
+            shrinkable,
             how,
             indent: 0,
-            dispensable: &[],
+            droppable: &[],
         }
     }
 
     /// Leaves out these columns, the first one first, where there is no room for them.
-    pub(crate) fn dispensable(mut self, columns: &'static [usize]) -> Self {
-        self.dispensable = columns;
+    pub(crate) fn droppable(mut self, columns: &'static [usize]) -> Self {
+        self.droppable = columns;
         self
     }
 
@@ -134,19 +134,19 @@ impl Table {
         let Some(columns) = columns else {
             return widths;
         };
-        let flexible = widths.get(self.flexible).copied().flatten();
-        let beyond = |kept: usize| flexible.map_or(0, |natural| natural.saturating_sub(kept));
-        for dispensable in self.dispensable {
+        let shrinkable = widths.get(self.shrinkable).copied().flatten();
+        let beyond = |kept: usize| shrinkable.map_or(0, |natural| natural.saturating_sub(kept));
+        for droppable in self.droppable {
             if self.total(&widths) - beyond(PREFERRED) <= columns {
                 break;
             }
-            if let Some(width) = widths.get_mut(*dispensable) {
+            if let Some(width) = widths.get_mut(*droppable) {
                 *width = None;
             }
         }
         let excess = self.total(&widths).saturating_sub(columns);
-        if let Some(Some(flexible)) = widths.get_mut(self.flexible) {
-            *flexible -= excess.min(beyond(LEAST));
+        if let Some(Some(shrinkable)) = widths.get_mut(self.shrinkable) {
+            *shrinkable -= excess.min(beyond(MIN_WIDTH));
         }
         widths
     }
@@ -192,9 +192,9 @@ impl Table {
 
     fn fit(&self, column: usize, text: &str, room: usize) -> Vec<String> {
         match self.how {
-            _ if column != self.flexible => vec![text.to_owned()],
-            GiveWay::Cut => vec![cut(text, room).into_owned()],
-            GiveWay::Wrap => wrap(text, Some(room)),
+            _ if column != self.shrinkable => vec![text.to_owned()],
+            Overflow::Truncate => vec![truncate(text, room).into_owned()],
+            Overflow::Wrap => wrap(text, Some(room)),
         }
     }
 }
@@ -203,7 +203,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table(how: GiveWay) -> Table {
+    fn table(how: Overflow) -> Table {
         let mut table = Table::new(1, how).indent(2);
         table.row(vec![
             Cell::new("a"),
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_lines_end_clean() {
         assert_eq!(
-            table(GiveWay::Cut).render(None, Style::Plain),
+            table(Overflow::Truncate).render(None, Style::Plain),
             "  a     some words here     7\nbetween\n  long                   1234\n"
         );
     }
@@ -230,18 +230,18 @@ mod tests {
     #[test]
     fn one_column_gives_way() {
         assert_eq!(
-            table(GiveWay::Cut).render(Some(26), Style::Plain),
+            table(Overflow::Truncate).render(Some(26), Style::Plain),
             "  a     some words…      7\nbetween\n  long                1234\n"
         );
         assert_eq!(
-            table(GiveWay::Wrap).render(Some(26), Style::Plain),
+            table(Overflow::Wrap).render(Some(26), Style::Plain),
             "  a     some words       7\n        here\nbetween\n  long                1234\n"
         );
     }
 
     #[test]
     fn what_can_be_done_without_is_left_out_where_there_is_no_room() {
-        let mut table = Table::new(0, GiveWay::Cut).dispensable(&[2, 1]);
+        let mut table = Table::new(0, Overflow::Truncate).droppable(&[2, 1]);
         table.row(
             ["a long name of a server", "project", "stdio", "7"]
                 .map(Cell::new)
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn wide_letters_and_marks_are_counted_as_they_are_seen() {
-        let mut table = Table::new(0, GiveWay::Cut);
+        let mut table = Table::new(0, Overflow::Truncate);
         for name in ["日本語", "e\u{301}tude", "👩‍🔬 lab", "plain"] {
             table.row(vec![Cell::new(name), Cell::new("x")]);
         }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn colour_takes_no_room() {
-        let mut table = Table::new(0, GiveWay::Cut);
+        let mut table = Table::new(0, Overflow::Truncate);
         table.row(vec![Cell::new("ab").paint(Paint::Red), Cell::new("c")]);
         table.row(vec![Cell::new("abcd"), Cell::new("d")]);
         assert_eq!(

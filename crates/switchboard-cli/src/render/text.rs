@@ -24,26 +24,26 @@ pub(crate) fn first_line(text: &str) -> String {
 pub(crate) fn one_line(text: &str) -> String {
     const ENOUGH: usize = 200;
     let clean = for_terminal(text.trim_end());
-    cut(&clean, ENOUGH).into_owned()
+    truncate(&clean, ENOUGH).into_owned()
 }
 
 /// The text, or as much of it as fits into so many columns.
-pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
     let mut used = 0;
-    let fits = |cluster: &&str| {
-        used += width(cluster);
+    let fits = |grapheme: &&str| {
+        used += width(grapheme);
         used < columns
     };
-    let kept: String = clusters(text).take_while(fits).collect();
+    let kept: String = graphemes(text).take_while(fits).collect();
     Cow::Owned(format!("{}…", kept.trim_end()))
 }
 
 /// What is seen as one letter each: a letter with the marks that stand on it, or several letters that
 /// are joined into one picture.
-fn clusters(text: &str) -> impl Iterator<Item = &str> {
+fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     const JOINER: char = '\u{200d}';
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -54,9 +54,9 @@ fn clusters(text: &str) -> impl Iterator<Item = &str> {
             *at > 0 && !is_joined
         };
         let end = rest.char_indices().find(ends);
-        let (cluster, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        let (grapheme, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
         rest = after;
-        Some(cluster)
+        Some(grapheme)
     })
 }
 
@@ -97,16 +97,16 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
 fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
     let mut parts: Vec<(&str, String)> = Vec::new();
     let mut was_wide = false;
-    for cluster in clusters(word) {
-        let is_wide = width(cluster) > 1;
+    for grapheme in graphemes(word) {
+        let is_wide = width(grapheme) > 1;
         match parts.last_mut() {
-            None => parts.push((" ", cluster.to_owned())),
-            Some((_, part)) if !is_wide && !was_wide => part.push_str(cluster),
+            None => parts.push((" ", grapheme.to_owned())),
+            Some((_, part)) if !is_wide && !was_wide => part.push_str(grapheme),
             // Punctuation stays with what it follows.
-            Some((_, part)) if "、。，．！？）」』".contains(cluster) => {
-                part.push_str(cluster);
+            Some((_, part)) if "、。，．！？）」』".contains(grapheme) => {
+                part.push_str(grapheme);
             }
-            Some(_) => parts.push(("", cluster.to_owned())),
+            Some(_) => parts.push(("", grapheme.to_owned())),
         }
         was_wide = is_wide;
     }
@@ -126,32 +126,32 @@ pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String
 /// What somebody else says, so that it cannot pass for words of ours: every line has a mark before it,
 /// and none is so long that a terminal would go on without one.
 pub(crate) fn quote(text: &str, columns: usize) -> String {
-    let room = columns.saturating_sub(width(QUOTE)).max(20);
+    let room = columns.saturating_sub(width(QUOTE_PREFIX)).max(20);
     let text = sanitize(text).replace('\t', " ");
     let lines = wrap(text.trim_end(), Some(room));
-    let lines = lines.iter().flat_map(|line| fold(line, room));
+    let lines = lines.iter().flat_map(|line| hard_wrap(line, room));
     let lines: Vec<_> = lines
-        .map(|line| format!("{QUOTE}{line}").trim_end().to_owned())
+        .map(|line| format!("{QUOTE_PREFIX}{line}").trim_end().to_owned())
         .collect();
     lines.join("\n")
 }
 
 /// Stands before every line of somebody else's words.
-const QUOTE: &str = "│ ";
+const QUOTE_PREFIX: &str = "│ ";
 
 /// A line in pieces of at most so many columns.
-fn fold(line: &str, columns: usize) -> Vec<String> {
+fn hard_wrap(line: &str, columns: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut used = 0;
-    for cluster in clusters(line) {
-        let more = width(cluster);
+    for grapheme in graphemes(line) {
+        let more = width(grapheme);
         if used + more > columns {
             pieces.push(String::new());
             used = 0;
         }
         used += more;
         if let Some(piece) = pieces.last_mut() {
-            piece.push_str(cluster);
+            piece.push_str(grapheme);
         }
     }
     pieces
@@ -213,23 +213,26 @@ mod tests {
 
     #[test]
     fn cutting_counts_columns_and_says_that_something_is_missing() {
-        assert_eq!(cut("short", 5), "short");
-        assert_eq!(cut("longer", 5), "long…");
-        assert_eq!(cut("a b c", 3), "a…");
-        assert_eq!(cut("日本語です", 5), "日本…");
-        assert_eq!(cut("x", 0), "…");
+        assert_eq!(truncate("short", 5), "short");
+        assert_eq!(truncate("longer", 5), "long…");
+        assert_eq!(truncate("a b c", 3), "a…");
+        assert_eq!(truncate("日本語です", 5), "日本…");
+        assert_eq!(truncate("x", 0), "…");
     }
 
     #[test]
     fn what_is_seen_as_one_letter_is_not_cut_apart() {
         let family = "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}";
-        assert_eq!(cut(&format!("a{family}bcd"), 5), format!("a{family}b…"));
-        assert_eq!(cut(&format!("a{family}bcd"), 3), "a…");
-        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}…");
-        assert_eq!(cut("\u{2764}\u{fe0f}abc", 3), "\u{2764}\u{fe0f}…");
+        assert_eq!(
+            truncate(&format!("a{family}bcd"), 5),
+            format!("a{family}b…")
+        );
+        assert_eq!(truncate(&format!("a{family}bcd"), 3), "a…");
+        assert_eq!(truncate("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}…");
+        assert_eq!(truncate("\u{2764}\u{fe0f}abc", 3), "\u{2764}\u{fe0f}…");
         for columns in 1..8 {
             let text = format!("{family}日本e\u{301}\u{2764}\u{fe0f}x");
-            assert!(width(&cut(&text, columns)) <= columns, "{columns}");
+            assert!(width(&truncate(&text, columns)) <= columns, "{columns}");
         }
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::{Screen, json, text, time};
+use crate::render::{Console, format_duration, json, text};
 
 /// Whether something went as it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) enum Mark {
 
 #[derive(Debug)]
 pub(super) struct Story<'a> {
-    screen: &'a Screen,
+    console: &'a Console,
     began: Instant,
     steps: Vec<Step>,
 }
@@ -44,13 +44,13 @@ struct Told<'a> {
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn begin(screen: &'a Screen) -> Result<Self, Failure> {
+    pub(super) fn begin(console: &'a Console) -> Result<Self, Failure> {
         let story = Self {
-            screen,
+            console,
             began: Instant::now(),
             steps: Vec::new(),
         };
-        let title = screen.style.paint(Paint::Bold, "Switchboard");
+        let title = console.style.paint(Paint::Bold, "Switchboard");
         story.print(&format!(
             "{title}: one host, two servers, nothing to configure"
         ))?;
@@ -68,7 +68,7 @@ impl<'a> Story<'a> {
         });
         let number = format!("{}.", self.steps.len());
         let heading = self
-            .screen
+            .console
             .style
             .paint(Paint::Bold, &format!("{number} {title}"));
         self.print(&format!("\n{heading}"))
@@ -76,7 +76,7 @@ impl<'a> Story<'a> {
 
     /// A line on the way.
     pub(super) fn detail(&self, line: &str) -> Result<(), Failure> {
-        let line = self.screen.style.paint(Paint::Dim, line);
+        let line = self.console.style.paint(Paint::Dim, line);
         self.print(&format!("     {line}"))
     }
 
@@ -87,8 +87,8 @@ impl<'a> Story<'a> {
             Mark::Good => ("✓", Paint::Green),
             Mark::Bad => ("✗", Paint::Red),
         };
-        let lines = text::block(line, 5, self.screen.prose_columns());
-        let symbol = self.screen.style.paint(paint, symbol);
+        let lines = text::block(line, 5, self.console.prose_columns());
+        let symbol = self.console.style.paint(paint, symbol);
         self.print(&format!("   {symbol} {}", lines.trim_start()))
     }
 
@@ -104,23 +104,23 @@ impl<'a> Story<'a> {
     pub(super) fn end(self) -> Result<Exit, Failure> {
         let elapsed = self.began.elapsed();
         let ok = self.steps.iter().all(|step| step.ok);
-        if self.screen.is_json() {
-            self.screen.print(&json::pretty(&Told {
+        if self.console.is_json() {
+            self.console.print(&json::pretty(&Told {
                 steps: &self.steps,
                 ok,
                 elapsed_ms: millis(elapsed),
             }))?;
         } else {
-            self.print(&format!("\nDone in {}.", time(elapsed)))?;
+            self.print(&format!("\nDone in {}.", format_duration(elapsed)))?;
         }
         Ok(if ok { Exit::Ok } else { Exit::Internal })
     }
 
     fn print(&self, line: &str) -> Result<(), Failure> {
-        if self.screen.is_json() {
+        if self.console.is_json() {
             return Ok(());
         }
-        self.screen.print(line)
+        self.console.print(line)
     }
 }
 
@@ -132,6 +132,6 @@ fn millis(time: Duration) -> u64 {
 pub(super) fn short_time(time: Duration) -> String {
     match time.as_micros() {
         micros @ 0..1000 => format!("{micros} µs"),
-        _ => crate::render::time(time),
+        _ => crate::render::format_duration(time),
     }
 }

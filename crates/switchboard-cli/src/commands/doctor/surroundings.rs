@@ -12,11 +12,11 @@ use switchboard_config::{
 };
 
 use super::schemas;
-use crate::chain::Outcome;
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
+use crate::diagnosis::Outcome;
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, text};
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::{Console, text};
 
 /// What most servers are started by.
 const RUNNERS: [&str; 5] = ["node", "npx", "uvx", "python3", "docker"];
@@ -45,7 +45,7 @@ impl Finding {
 
 pub(super) fn look(
     entries: &[ServerEntry],
-    servers: &Servers,
+    servers: &LoadedServers,
     catalog: &Catalog,
     context: &Context,
 ) -> Vec<Finding> {
@@ -60,7 +60,7 @@ pub(super) fn look(
 }
 
 /// Files that cannot be used as a whole.
-fn files(servers: &Servers) -> Vec<Finding> {
+fn files(servers: &LoadedServers) -> Vec<Finding> {
     let closed = servers.settings.closed.iter().map(|closed| {
         let words = format!("nothing can be called: {}", told(&closed.problem));
         Finding::new("settings", Outcome::Failed, words)
@@ -119,7 +119,7 @@ fn proxies(context: &Context) -> Vec<Finding> {
     let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
     let set = names
         .into_iter()
-        .filter_map(|name| Some((name, context.variable_with_text(name)?)));
+        .filter_map(|name| Some((name, context.nonempty_variable(name)?)));
     set.map(|(name, value)| {
         let host = value.split_once("://").map(|(_, rest)| rest);
         // A password may stand before the host.
@@ -142,7 +142,7 @@ fn certificates(context: &Context) -> Vec<Finding> {
     let names = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
     let set = names
         .into_iter()
-        .filter_map(|name| Some((name, context.variable_with_text(name)?)));
+        .filter_map(|name| Some((name, context.nonempty_variable(name)?)));
     set.map(|(name, value)| match File::open(Path::new(value)) {
         Ok(_) => Finding::new(name, Outcome::Ok, value),
         Err(error) => Finding::new(
@@ -154,7 +154,7 @@ fn certificates(context: &Context) -> Vec<Finding> {
     .collect()
 }
 
-/// Servers whose names differ by what a model does not see.
+/// LoadedServers whose names differ by what a model does not see.
 fn clashes(entries: &[ServerEntry]) -> Vec<Finding> {
     let mut by_part: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for entry in entries {
@@ -218,11 +218,11 @@ fn cost(catalog: &Catalog) -> Option<Finding> {
     Some(Finding::new("tools", outcome, format!("{words}{more}")))
 }
 
-pub(super) fn render(findings: &[Finding], screen: &Screen) -> String {
+pub(super) fn render(findings: &[Finding], console: &Console) -> String {
     if findings.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(2, GiveWay::Wrap).indent(2);
+    let mut table = Table::new(2, Overflow::Wrap).indent(2);
     for finding in findings {
         let (symbol, paint) = finding.outcome.symbol();
         table.row(vec![
@@ -231,6 +231,9 @@ pub(super) fn render(findings: &[Finding], screen: &Screen) -> String {
             Cell::new(for_terminal(&finding.words)),
         ]);
     }
-    let heading = screen.style.paint(Paint::Bold, "Around them");
-    format!("{heading}\n{}", table.render(screen.columns, screen.style))
+    let heading = console.style.paint(Paint::Bold, "Around them");
+    format!(
+        "{heading}\n{}",
+        table.render(console.columns, console.style)
+    )
 }

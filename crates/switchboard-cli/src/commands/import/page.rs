@@ -12,9 +12,9 @@ use super::Added;
 use crate::commands::get::members;
 use crate::commands::scopes::file_and_line;
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
+use crate::render::table::{Cell, Overflow, Table};
 use crate::render::text::{self, block};
-use crate::render::{Screen, count};
+use crate::render::{Console, count};
 
 /// How far what is said of a server stands in.
 const INDENT: usize = 6;
@@ -24,8 +24,8 @@ No servers of other programs were found.
 Looked for Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Codex, Gemini CLI, Zed and opencode,
 in your home folder and in this project. To read another file: switchboard import CLIENT --file FILE";
 
-pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], screen: &Screen) -> String {
-    let mut table = Table::new(2, GiveWay::Wrap);
+pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], console: &Console) -> String {
+    let mut table = Table::new(2, Overflow::Wrap);
     let mut is_empty = true;
     for file in &imported.files {
         let servers: Vec<_> = of_file(file, planned).collect();
@@ -34,13 +34,13 @@ pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], screen: &Scre
         }
         let gap = if is_empty { "" } else { "\n" };
         is_empty = false;
-        table.text(format!("{gap}{}", heading(file, screen)));
+        table.text(format!("{gap}{}", heading(file, console)));
         for server in servers {
             table.row(row(server));
-            table.text(details(server, screen));
+            table.text(details(server, console));
         }
         for note in &file.notes {
-            table.text(block(note, 2, screen.prose_columns()));
+            table.text(block(note, 2, console.prose_columns()));
         }
     }
     if is_empty {
@@ -49,7 +49,7 @@ pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], screen: &Scre
     let new = planned
         .iter()
         .filter(|planned| matches!(planned.verdict, Verdict::Add { .. }));
-    let rows = table.render(screen.columns, screen.style);
+    let rows = table.render(console.columns, console.style);
     match new.count() {
         0 => format!("{rows}\nThere is nothing to add."),
         number => format!("{rows}\n{} to add.", count(number, "server")),
@@ -65,12 +65,12 @@ fn of_file<'a, 'p>(
         .filter(|planned| planned.client == file.client && planned.file == file.path)
 }
 
-fn heading(file: &ForeignFile, screen: &Screen) -> String {
-    let title = screen.style.paint(Paint::Bold, file.client.title());
+fn heading(file: &ForeignFile, console: &Console) -> String {
+    let title = console.style.paint(Paint::Bold, file.client.title());
     let path = file.path.to_string_lossy();
-    let path = screen.style.paint(Paint::Dim, &for_terminal(&path));
+    let path = console.style.paint(Paint::Dim, &for_terminal(&path));
     let whose = match file.authorship {
-        Authorship::Project => screen
+        Authorship::Project => console
             .style
             .paint(Paint::Yellow, "  (comes with this project)"),
         Authorship::User => String::new(),
@@ -121,7 +121,7 @@ fn what_it_runs(shown: &WrittenEntry) -> String {
 }
 
 /// What stands below a row.
-fn details(server: &Planned<'_>, screen: &Screen) -> String {
+fn details(server: &Planned<'_>, console: &Console) -> String {
     let mut whole = Vec::new();
     let mut lines = Vec::new();
     match &server.verdict {
@@ -160,8 +160,8 @@ fn details(server: &Planned<'_>, screen: &Screen) -> String {
     let whole = whole.iter().map(|line| format!("{:INDENT$}{line}", ""));
     let lines = lines
         .iter()
-        .map(|line| block(line, INDENT, screen.prose_columns()));
-    let lines = lines.map(|line| screen.style.paint(Paint::Dim, &line));
+        .map(|line| block(line, INDENT, console.prose_columns()));
+    let lines = lines.map(|line| console.style.paint(Paint::Dim, &line));
     whole.chain(lines).collect::<Vec<_>>().join("\n")
 }
 
@@ -189,7 +189,7 @@ fn shadow(ours: Scope, other: Scope, place: &str) -> String {
     }
 }
 
-pub(super) fn outcome(added: &[Added], screen: &Screen) -> String {
+pub(super) fn outcome(added: &[Added], console: &Console) -> String {
     let mut lines = Vec::new();
     for scope in [Scope::User, Scope::Local, Scope::Project] {
         let of_scope: Vec<_> = added.iter().filter(|added| added.scope == scope).collect();
@@ -197,7 +197,7 @@ pub(super) fn outcome(added: &[Added], screen: &Screen) -> String {
             continue;
         };
         let names: Vec<_> = of_scope.iter().map(|added| added.name.as_str()).collect();
-        let names = screen.style.paint(Paint::Bold, &names.join(", "));
+        let names = console.style.paint(Paint::Bold, &names.join(", "));
         lines.push(format!(
             "Added {names} to the {scope} scope: {}",
             text::path(&first.file)
@@ -209,7 +209,7 @@ pub(super) fn outcome(added: &[Added], screen: &Screen) -> String {
     } else {
         "switchboard list"
     };
-    let next = screen.style.paint(Paint::Cyan, next);
+    let next = console.style.paint(Paint::Cyan, next);
     lines.push(format!("Next: {next}"));
     lines.join("\n")
 }

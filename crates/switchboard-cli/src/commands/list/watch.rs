@@ -11,22 +11,22 @@ use tokio::sync::watch;
 
 use super::{data, inspect_all, render};
 use crate::commands::on_host;
-use crate::context::{Context, Servers, screen_size};
+use crate::context::{Context, LoadedServers, stdout_size};
 use crate::failure::{Exit, Failure, Kind};
-use crate::render::live::Live;
-use crate::render::{Reader, Screen, json, print};
+use crate::render::redraw::Redraw;
+use crate::render::{Console, StdoutState, json, print};
 use crate::signals::Signals;
 
-/// How often a countdown on the screen is brought up to date.
+/// How often a countdown on the console is brought up to date.
 const TICK: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let entries = servers.loaded.config.servers.clone();
     // Whoever looks at a table that is drawn over is not there to answer.
-    let front = context.front(&entries, None).without_questions();
-    let host = context.lasting_host_of(&servers, entries);
-    let host = host.interaction(front);
+    let interaction = context.interaction(&entries, None).without_elicitation();
+    let host = context.long_running_host(&servers, entries);
+    let host = host.interaction(interaction);
     let watching = async |host: &Host| follow(host, servers, context).await;
     match on_host(host, signals, context, watching).await {
         // There is no other way to end it.
@@ -36,14 +36,14 @@ pub(super) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit
 }
 
 /// Shows what there is, until nobody looks any more.
-async fn follow(host: &Host, mut servers: Servers, context: &Context) -> Result<(), Failure> {
+async fn follow(host: &Host, mut servers: LoadedServers, context: &Context) -> Result<(), Failure> {
     let (tell, mut latest) = watch::channel(Reading::default());
-    let _watcher = context.watch(move |reading| drop(tell.send(reading)))?;
+    let _watcher = context.watch_config(move |reading| drop(tell.send(reading)))?;
     let mut events = host.events();
-    let mut view = View::new(&context.screen);
+    let mut view = View::new(&context.console);
     loop {
         let inspected = inspect_all(host, &servers);
-        if view.show(&inspected, &servers)? == Reader::Gone {
+        if view.show(&inspected, &servers)? == StdoutState::Closed {
             return Ok(());
         }
         let counts_down = inspected
@@ -65,19 +65,19 @@ async fn follow(host: &Host, mut servers: Servers, context: &Context) -> Result<
 
 /// What was shown last.
 struct View {
-    screen: Screen,
+    console: Console,
     /// Where it can be drawn over.
-    live: Option<Live>,
+    live: Option<Redraw>,
     shown: Option<String>,
     told: Vec<Diagnostic>,
 }
 
 impl View {
-    fn new(screen: &Screen) -> Self {
-        let is_live = !screen.is_json() && screen.columns.is_some() && screen.is_watched;
+    fn new(console: &Console) -> Self {
+        let is_live = !console.is_json() && console.columns.is_some() && console.shows_progress;
         Self {
-            screen: screen.clone(),
-            live: is_live.then(Live::default),
+            console: console.clone(),
+            live: is_live.then(Redraw::default),
             shown: None,
             told: Vec::new(),
         }
@@ -87,14 +87,14 @@ impl View {
     fn show(
         &mut self,
         inspected: &[(&ServerEntry, Inspection)],
-        servers: &Servers,
-    ) -> Result<Reader, Failure> {
-        let size = screen_size();
-        self.screen.columns = size.map(|(columns, _)| columns);
-        let mut frame = if self.screen.is_json() {
+        servers: &LoadedServers,
+    ) -> Result<StdoutState, Failure> {
+        let size = stdout_size();
+        self.console.columns = size.map(|(columns, _)| columns);
+        let mut frame = if self.console.is_json() {
             json::line(&data(inspected, servers))
         } else {
-            render(inspected, servers, &self.screen)
+            render(inspected, servers, &self.console)
         };
         let diagnostics = &servers.loaded.diagnostics;
         match (&mut self.live, size) {
@@ -107,9 +107,9 @@ impl View {
             _ => {
                 self.tell(diagnostics);
                 if self.shown.as_ref() == Some(&frame) {
-                    return Ok(Reader::Present);
+                    return Ok(StdoutState::Open);
                 }
-                let apart = if self.shown.is_none() || self.screen.is_json() {
+                let apart = if self.shown.is_none() || self.console.is_json() {
                     ""
                 } else {
                     "\n"
@@ -125,7 +125,7 @@ impl View {
     fn tell(&mut self, diagnostics: &[Diagnostic]) {
         let is_new = |diagnostic: &&Diagnostic| !self.told.contains(diagnostic);
         let new: Vec<_> = diagnostics.iter().filter(is_new).cloned().collect();
-        self.screen.diagnose(&new);
+        self.console.diagnose(&new);
         self.told = diagnostics.to_vec();
     }
 }

@@ -10,7 +10,7 @@ use switchboard_config::{Approval, Change, ServerEntry, Shown, Standing, Verdict
 use super::Decision;
 use crate::render::style::{Paint, Style};
 use crate::render::text::{shell_word, width};
-use crate::render::{Screen, day};
+use crate::render::{Console, utc_date};
 
 /// How far values stand in.
 const INDENT: usize = 20;
@@ -18,13 +18,13 @@ const INDENT: usize = 20;
 const LONG: usize = 76;
 
 /// Everything about an entry that consent to it is about.
-pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, screen: &Screen) -> String {
-    let mut page = Page {
-        style: screen.style,
+pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, console: &Console) -> String {
+    let mut page = StaticOutput {
+        style: console.style,
         text: String::new(),
     };
     let name = exact(entry.name().as_str());
-    page.text.push_str(&screen.style.paint(Paint::Bold, &name));
+    page.text.push_str(&console.style.paint(Paint::Bold, &name));
     page.text.push('\n');
     page.spelling("", entry.name().as_str());
     page.field("from", [exact(&entry.origin().to_string())]);
@@ -93,12 +93,12 @@ pub(super) fn exact(text: &str) -> String {
     spelled
 }
 
-struct Page {
+struct StaticOutput {
     style: Style,
     text: String,
 }
 
-impl Page {
+impl StaticOutput {
     fn entry_field(&mut self, key: &str, value: &Value, all: &serde_json::Map<String, Value>) {
         match (key, value) {
             ("program", _) => self.field("runs", lines(value)),
@@ -168,7 +168,7 @@ impl Page {
             Verdict::Approved => "approved",
             Verdict::Rejected => "rejected",
         };
-        let when = day(before.at);
+        let when = utc_date(before.at);
         self.warning("changed", &format!("since you {said} it on {when}:"));
         let changes = super::changes(entry, before);
         if changes.is_empty() {

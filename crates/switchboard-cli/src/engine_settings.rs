@@ -26,17 +26,17 @@ pub(crate) const GRAMMAR: RuleGrammar = RuleGrammar {
 };
 
 /// Every MCP tool.
-const EVERYTHING: &str = "mcp__*";
+const ALL_MCP_TOOLS: &str = "mcp__*";
 
-/// The rules that count. What the project allows does for its `own` servers that may run, and never for
+/// The rules that count. What the project allows does for its `trusted_servers` servers that may run, and never for
 /// the user's: whoever approved a server of a clone said nothing of those.
-pub(crate) fn rules(settings: &Settings, own: &[ServerName]) -> Vec<Rule> {
-    let closed = settings.closed.iter().map(closing_rule);
+pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<Rule> {
+    let closed = settings.closed.iter().map(deny_all_rule);
     let written = settings.rules(ProjectRules::All).map(|setting| {
         let rule = written_rule(setting)?;
         let grants = setting.scope == Scope::Project && setting.action == RuleAction::Allow;
         Ok(if grants {
-            rule.for_servers(own.iter().cloned())
+            rule.for_servers(trusted_servers.iter().cloned())
         } else {
             rule
         })
@@ -44,14 +44,15 @@ pub(crate) fn rules(settings: &Settings, own: &[ServerName]) -> Vec<Rule> {
     // A rule that the grammar let pass and the engine does not take has to close as well.
     let rules = closed.chain(written).collect::<Result<_, _>>();
     rules.unwrap_or_else(|error| {
-        let rule = Rule::new(Action::Deny, EVERYTHING).map(|rule| rule.because(error.to_string()));
+        let rule =
+            Rule::new(Action::Deny, ALL_MCP_TOOLS).map(|rule| rule.because(error.to_string()));
         rule.into_iter().collect()
     })
 }
 
-fn closing_rule(closed: &ClosedBy) -> Result<Rule, InvalidPattern> {
-    let mut rule = Rule::new(Action::Deny, EVERYTHING)?
-        .because(why_closed(closed))
+fn deny_all_rule(closed: &ClosedBy) -> Result<Rule, InvalidPattern> {
+    let mut rule = Rule::new(Action::Deny, ALL_MCP_TOOLS)?
+        .because(settings_error(closed))
         .scope(rule_scope(closed.scope));
     if let Some(origin) = &closed.problem.origin {
         rule = rule.origin(origin.clone());
@@ -60,7 +61,7 @@ fn closing_rule(closed: &ClosedBy) -> Result<Rule, InvalidPattern> {
 }
 
 /// Why nothing may be called.
-pub(crate) fn why_closed(closed: &ClosedBy) -> String {
+pub(crate) fn settings_error(closed: &ClosedBy) -> String {
     format!("the settings cannot be used: {}", closed.problem.message)
 }
 
@@ -108,7 +109,7 @@ pub(crate) fn limits(settings: &Settings, defaults: Limits, typed: Option<usize>
 }
 
 /// The variable that limits a call, in milliseconds.
-pub(crate) const CALL_LIMIT: &str = "MCP_TOOL_TIMEOUT";
+pub(crate) const CALL_TIMEOUT_VAR: &str = "MCP_TOOL_TIMEOUT";
 
 /// The deadlines that hold. `typed`: what the environment says for this run, by key.
 pub(crate) fn deadlines(settings: &Settings, typed: impl Fn(&str) -> Option<u64>) -> Deadlines {
@@ -121,7 +122,7 @@ pub(crate) fn deadlines(settings: &Settings, typed: impl Fn(&str) -> Option<u64>
 }
 
 /// How the bound of this name, as the engine spells it, is raised; `None` where it cannot be.
-pub(crate) fn how_to_raise(bound: &str, file: &Path) -> Option<String> {
+pub(crate) fn raise_hint(bound: &str, file: &Path) -> Option<String> {
     if bound == "json_depth" {
         // By default as high as it gets.
         return None;

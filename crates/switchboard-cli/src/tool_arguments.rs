@@ -6,43 +6,46 @@
 use serde_json::{Map, Number, Value};
 
 use crate::failure::Failure;
-use crate::schema::Schema;
+use crate::tool_schema::ToolSchema;
 
 /// The arguments as typed.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Given {
+pub(crate) enum ArgumentInput {
     /// They come on stdin, as one JSON object.
-    OnStdin,
+    Stdin,
     Object(Map<String, Value>),
-    Pairs(Vec<Pair>),
+    Pairs(Vec<ArgumentPair>),
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) struct Pair {
+pub(crate) struct ArgumentPair {
     key: String,
-    value: Typed,
+    value: ArgumentValue,
 }
 
 #[derive(Debug, PartialEq)]
-enum Typed {
+enum ArgumentValue {
     /// `key=value`
     Text(String),
     /// `key:=json`
     Json(Value),
 }
 
-const FORMS: &str = "write key=value, key:=json, one JSON object, or - to read it from stdin";
+const ARGUMENT_SYNTAX: &str =
+    "write key=value, key:=json, one JSON object, or - to read it from stdin";
 
 /// Takes the words after the tool's name apart.
-pub(crate) fn parse(words: &[String]) -> Result<Given, Failure> {
+pub(crate) fn parse(words: &[String]) -> Result<ArgumentInput, Failure> {
     match words {
-        [word] if word == "-" => Ok(Given::OnStdin),
-        [word] if word.trim_start().starts_with('{') => parse_object(word).map(Given::Object),
+        [word] if word == "-" => Ok(ArgumentInput::Stdin),
+        [word] if word.trim_start().starts_with('{') => {
+            parse_object(word).map(ArgumentInput::Object)
+        }
         words => words
             .iter()
             .map(|word| parse_pair(word))
             .collect::<Result<_, _>>()
-            .map(Given::Pairs),
+            .map(ArgumentInput::Pairs),
     }
 }
 
@@ -50,25 +53,28 @@ pub(crate) fn parse(words: &[String]) -> Result<Given, Failure> {
 pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, Failure> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Failure::usage("the arguments are JSON, but not an object").hint(FORMS)),
-        Err(error) => {
-            Err(Failure::usage(format!("the arguments are not valid JSON: {error}")).hint(FORMS))
+        Ok(_) => {
+            Err(Failure::usage("the arguments are JSON, but not an object").hint(ARGUMENT_SYNTAX))
         }
+        Err(error) => Err(
+            Failure::usage(format!("the arguments are not valid JSON: {error}"))
+                .hint(ARGUMENT_SYNTAX),
+        ),
     }
 }
 
-fn parse_pair(word: &str) -> Result<Pair, Failure> {
+fn parse_pair(word: &str) -> Result<ArgumentPair, Failure> {
     if word == "-" || word.trim_start().starts_with('{') {
         let message = format!("`{word}` stands for all arguments and cannot have others beside it");
         return Err(Failure::usage(message));
     }
     let Some((key, value)) = word.split_once('=') else {
-        return Err(Failure::usage(format!("`{word}` is no argument")).hint(FORMS));
+        return Err(Failure::usage(format!("`{word}` is no argument")).hint(ARGUMENT_SYNTAX));
     };
     let (key, value) = match key.strip_suffix(':') {
-        None => (key, Typed::Text(value.to_owned())),
+        None => (key, ArgumentValue::Text(value.to_owned())),
         Some(key) => match serde_json::from_str(value) {
-            Ok(json) => (key, Typed::Json(json)),
+            Ok(json) => (key, ArgumentValue::Json(json)),
             Err(error) => {
                 let message = format!("the value of `{key}` is not valid JSON: {error}");
                 return Err(Failure::usage(message).hint(format!("for plain text write {key}=…")));
@@ -76,14 +82,16 @@ fn parse_pair(word: &str) -> Result<Pair, Failure> {
         },
     };
     if key.is_empty() {
-        return Err(Failure::usage(format!("`{word}` has no name before the `=`")).hint(FORMS));
+        return Err(
+            Failure::usage(format!("`{word}` has no name before the `=`")).hint(ARGUMENT_SYNTAX),
+        );
     }
     let key = key.to_owned();
-    Ok(Pair { key, value })
+    Ok(ArgumentPair { key, value })
 }
 
 /// Takes words apart that are texts by name, as prompts and templates want them: `key=value`.
-pub(crate) fn texts(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
+pub(crate) fn parse_text_pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let hint = "write key=value";
     let pair = |word: &String| match word.split_once('=') {
         Some(("", _)) => {
@@ -96,9 +104,12 @@ pub(crate) fn texts(words: &[String]) -> Result<Vec<(String, String)>, Failure> 
 }
 
 /// Makes of the pairs what the schema wants.
-pub(crate) fn coerce(pairs: Vec<Pair>, schema: &Schema) -> Result<Map<String, Value>, Failure> {
-    let mut typed: Vec<(String, Vec<Typed>)> = Vec::new();
-    for Pair { key, value } in pairs {
+pub(crate) fn coerce(
+    pairs: Vec<ArgumentPair>,
+    schema: &ToolSchema,
+) -> Result<Map<String, Value>, Failure> {
+    let mut typed: Vec<(String, Vec<ArgumentValue>)> = Vec::new();
+    for ArgumentPair { key, value } in pairs {
         match typed.iter_mut().find(|(known, _)| *known == key) {
             Some((_, values)) => values.push(value),
             None => typed.push((key, vec![value])),
@@ -112,50 +123,59 @@ pub(crate) fn coerce(pairs: Vec<Pair>, schema: &Schema) -> Result<Map<String, Va
     Ok(arguments)
 }
 
-fn coerce_all(key: &str, mut values: Vec<Typed>, schema: &Schema) -> Result<Value, Failure> {
-    let wanted = schema.of_argument(key);
+fn coerce_all(
+    key: &str,
+    mut values: Vec<ArgumentValue>,
+    schema: &ToolSchema,
+) -> Result<Value, Failure> {
+    let property_schema = schema.argument(key);
     if values.len() > 1 {
-        let Some(list) = wanted.filter(|wanted| schema.allows(wanted, "array")) else {
+        let Some(list) =
+            property_schema.filter(|property_schema| schema.allows(property_schema, "array"))
+        else {
             return Err(Failure::usage(format!(
                 "`{key}` is given {} times, but is no list",
                 values.len()
             )));
         };
-        let items = schema.of_items(list);
+        let items = schema.items(list);
         let items = values
             .into_iter()
             .map(|value| coerce_one(value, items, schema));
         return Ok(items.collect());
     }
-    Ok(values
-        .pop()
-        .map_or(Value::Null, |value| coerce_one(value, wanted, schema)))
+    Ok(values.pop().map_or(Value::Null, |value| {
+        coerce_one(value, property_schema, schema)
+    }))
 }
 
-fn coerce_one(value: Typed, wanted: Option<&Value>, schema: &Schema) -> Value {
-    match (value, wanted) {
-        (Typed::Json(json), _) => json,
-        (Typed::Text(text), None) => Value::String(text),
-        (Typed::Text(text), Some(wanted)) => coerce_text(text, wanted, schema),
+fn coerce_one(value: ArgumentValue, property_schema: Option<&Value>, schema: &ToolSchema) -> Value {
+    match (value, property_schema) {
+        (ArgumentValue::Json(json), _) => json,
+        (ArgumentValue::Text(text), None) => Value::String(text),
+        (ArgumentValue::Text(text), Some(property_schema)) => {
+            coerce_text(text, property_schema, schema)
+        }
     }
 }
 
-fn coerce_text(text: String, wanted: &Value, schema: &Schema) -> Value {
-    let choices = schema.choices(wanted);
-    let spelled = |choice: &&&Value| choice.as_str() == Some(&text) || choice.to_string() == text;
-    if let Some(choice) = choices.iter().find(spelled) {
+fn coerce_text(text: String, property_schema: &Value, schema: &ToolSchema) -> Value {
+    let choices = schema.choices(property_schema);
+    let matches_text =
+        |choice: &&&Value| choice.as_str() == Some(&text) || choice.to_string() == text;
+    if let Some(choice) = choices.iter().find(matches_text) {
         return (*choice).clone();
     }
-    if schema.allows(wanted, "string") || !schema.is_typed(wanted) {
+    if schema.allows(property_schema, "string") || !schema.is_typed(property_schema) {
         return Value::String(text);
     }
-    scalar(&text, wanted, schema)
-        .or_else(|| compound(&text, wanted, schema))
+    scalar(&text, property_schema, schema)
+        .or_else(|| parse_json_value(&text, property_schema, schema))
         .unwrap_or(Value::String(text))
 }
 
-fn scalar(text: &str, wanted: &Value, schema: &Schema) -> Option<Value> {
-    let allows = |kind| schema.allows(wanted, kind);
+fn scalar(text: &str, property_schema: &Value, schema: &ToolSchema) -> Option<Value> {
+    let allows = |kind| schema.allows(property_schema, kind);
     match text {
         "true" | "false" if allows("boolean") => Some(Value::Bool(text == "true")),
         "null" if allows("null") => Some(Value::Null),
@@ -173,16 +193,16 @@ fn number(text: &str) -> Option<Number> {
     (!is_integer || !number.is_f64()).then_some(number)
 }
 
-fn compound(text: &str, wanted: &Value, schema: &Schema) -> Option<Value> {
+fn parse_json_value(text: &str, property_schema: &Value, schema: &ToolSchema) -> Option<Value> {
     let json: Option<Value> = serde_json::from_str(text).ok();
-    let is_list = schema.allows(wanted, "array");
+    let is_list = schema.allows(property_schema, "array");
     match json {
-        Some(json @ Value::Object(_)) if schema.allows(wanted, "object") => Some(json),
+        Some(json @ Value::Object(_)) if schema.allows(property_schema, "object") => Some(json),
         Some(json @ Value::Array(_)) if is_list => Some(json),
-        // One value where a list is wanted is a list of one.
+        // One value where a list is property_schema is a list of one.
         _ if is_list => {
-            let item = Typed::Text(text.to_owned());
-            let items = schema.of_items(wanted);
+            let item = ArgumentValue::Text(text.to_owned());
+            let items = schema.items(property_schema);
             Some(Value::Array(vec![coerce_one(item, items, schema)]))
         }
         _ => None,
@@ -200,8 +220,8 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    fn schema() -> Schema {
-        Schema::of(json!({
+    fn schema() -> ToolSchema {
+        ToolSchema::new(json!({
             "type": "object",
             "properties": {
                 "text": {"type": "string"},
@@ -222,7 +242,7 @@ mod tests {
     }
 
     fn typed(given: &[&str]) -> Value {
-        let Ok(Given::Pairs(pairs)) = parse(&words(given)) else {
+        let Ok(ArgumentInput::Pairs(pairs)) = parse(&words(given)) else {
             panic!("{given:?}")
         };
         Value::Object(coerce(pairs, &schema()).unwrap())
@@ -231,7 +251,7 @@ mod tests {
     fn complaint(given: &[&str]) -> String {
         let failure = match parse(&words(given)) {
             Err(failure) => failure,
-            Ok(Given::Pairs(pairs)) => coerce(pairs, &schema()).unwrap_err(),
+            Ok(ArgumentInput::Pairs(pairs)) => coerce(pairs, &schema()).unwrap_err(),
             Ok(given) => panic!("{given:?}"),
         };
         failure.parts().message.clone()
@@ -294,10 +314,10 @@ mod tests {
     fn an_object_or_stdin_stands_alone() {
         assert_eq!(
             parse(&words(&[r#" {"a": 1}"#])).unwrap(),
-            Given::Object(Map::from_iter([("a".to_owned(), json!(1))]))
+            ArgumentInput::Object(Map::from_iter([("a".to_owned(), json!(1))]))
         );
-        assert_eq!(parse(&words(&["-"])).unwrap(), Given::OnStdin);
-        assert_eq!(parse(&[]).unwrap(), Given::Pairs(Vec::new()));
+        assert_eq!(parse(&words(&["-"])).unwrap(), ArgumentInput::Stdin);
+        assert_eq!(parse(&[]).unwrap(), ArgumentInput::Pairs(Vec::new()));
         let beside = "stands for all arguments and cannot have others beside it";
         assert_eq!(complaint(&["-", "a=1"]), format!("`-` {beside}"));
         assert_eq!(complaint(&["a=1", "{}"]), format!("`{{}}` {beside}"));

@@ -6,7 +6,7 @@
 
 mod field;
 mod form;
-mod visit;
+mod open_url;
 
 use std::io::{self, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use rustix::process::{Signal, getpid, kill_process};
 use switchboard::content::for_terminal;
 use switchboard::{ElicitAnswer, ElicitMode, Elicitation};
 
-use crate::opener::Opener;
+use crate::browser::Browser;
 use crate::render::style::{Paint, Style};
 use crate::render::text::{quote, wrap};
-use crate::render::{Screen, Talk};
+use crate::render::{Console, Verbosity};
 use crate::terminal::{Echo, Terminal, TerminalGuard, TerminalModes, Typed};
 
 /// Of a terminal that does not say how wide it is.
@@ -32,28 +32,28 @@ const IN_A_ROW: Duration = Duration::from_secs(5);
 
 /// Asks the person what servers want to know.
 #[derive(Debug)]
-pub(crate) struct Interviewer {
+pub(crate) struct ElicitPrompt {
     terminal: Terminal,
     style: Style,
     columns: usize,
     /// What opens addresses, where there is something.
-    opener: Option<Opener>,
+    browser: Option<Browser>,
     /// When the person closed questions, of late.
     closed: Mutex<Vec<Instant>>,
 }
 
-impl Interviewer {
+impl ElicitPrompt {
     /// `None`: nobody can be asked, or wants to be.
-    pub(crate) fn new(screen: &Screen, opener: Option<Opener>) -> Option<Self> {
-        let is_willing = screen.can_ask && screen.talk != Talk::Quiet;
+    pub(crate) fn new(console: &Console, browser: Option<Browser>) -> Option<Self> {
+        let is_willing = console.can_ask && console.verbosity != Verbosity::Quiet;
         is_willing.then(|| Self {
-            terminal: screen.terminal.clone(),
-            style: screen.side_style,
-            columns: screen
-                .side_columns
+            terminal: console.terminal.clone(),
+            style: console.stderr_style,
+            columns: console
+                .stderr_columns
                 .unwrap_or(USUAL_COLUMNS)
                 .min(PROSE_COLUMNS),
-            opener,
+            browser,
             closed: Mutex::default(),
         })
     }
@@ -69,7 +69,7 @@ impl Interviewer {
         let answer = match &question.mode {
             ElicitMode::Form(form) => form::fill_in(&mut talk, &question.message, form).await,
             ElicitMode::Url(address) => {
-                visit::ask(&mut talk, &question.message, address, self.opener.as_ref()).await
+                open_url::ask(&mut talk, &question.message, address, self.browser.as_ref()).await
             }
             // Whatever else there will be, nobody knows how to ask it here.
             _ => Err(Closed),
@@ -126,7 +126,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn begin(turn: TerminalGuard, server: String, interviewer: &Interviewer) -> io::Result<Self> {
+    fn begin(turn: TerminalGuard, server: String, interviewer: &ElicitPrompt) -> io::Result<Self> {
         Ok(Self {
             modes: TerminalModes::begin()?,
             turn,

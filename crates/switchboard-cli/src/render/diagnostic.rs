@@ -5,47 +5,48 @@
 
 use switchboard_config::{Diagnostic, Snippet};
 
-use super::text::{cut, width, wrap};
+use super::text::{truncate, width, wrap};
 
 /// What stands before the line that is shown, besides its number.
 const MARGIN: usize = " | ".len();
 
-/// The finding as it is printed on so many columns; as it is, where nobody counts them.
-pub(crate) fn render(finding: &Diagnostic, columns: Option<usize>) -> String {
+/// The diagnostic as it is printed on so many columns; as it is, where nobody counts them.
+pub(crate) fn render(diagnostic: &Diagnostic, columns: Option<usize>) -> String {
     let Some(columns) = columns else {
-        return finding.to_string();
+        return diagnostic.to_string();
     };
-    let mut finding = finding.clone();
-    let line = finding.origin.as_ref().map_or(0, |origin| origin.line);
+    let mut diagnostic = diagnostic.clone();
+    let line = diagnostic.origin.as_ref().map_or(0, |origin| origin.line);
     let gutter = line.max(1).to_string().len();
-    let server = finding.server.as_ref();
+    let server = diagnostic.server.as_ref();
     let server = server.map(|server| format!("server `{server}`: "));
-    let label = format!("{}: {}", finding.severity, server.unwrap_or_default());
-    finding.message = hanging(&label, 2, &finding.message, columns);
+    let label = format!("{}: {}", diagnostic.severity, server.unwrap_or_default());
+    diagnostic.message = wrap_with_indent(&label, 2, &diagnostic.message, columns);
     let label = " ".repeat(gutter + " = hint: ".len());
-    finding.hint = finding
+    diagnostic.hint = diagnostic
         .hint
-        .map(|hint| hanging(&label, label.len(), &hint, columns));
-    finding.snippet = finding
+        .map(|hint| wrap_with_indent(&label, label.len(), &hint, columns));
+    diagnostic.snippet = diagnostic
         .snippet
-        .map(|snippet| narrow(snippet, columns.saturating_sub(gutter + MARGIN)));
-    finding.to_string()
+        .map(|snippet| crop_snippet(snippet, columns.saturating_sub(gutter + MARGIN)));
+    diagnostic.to_string()
 }
 
 /// The lines of a text whose first one stands behind `label` and the others behind `indent` blanks.
-fn hanging(label: &str, indent: usize, text: &str, columns: usize) -> String {
+fn wrap_with_indent(label: &str, indent: usize, text: &str, columns: usize) -> String {
     // As long as the label, and without a blank at which it could be broken.
-    let stand_in = "x".repeat(width(label).saturating_sub(indent));
+    let placeholder = "x".repeat(width(label).saturating_sub(indent));
     let room = columns.saturating_sub(indent).max(20);
-    let lines = wrap(&format!("{stand_in}{text}"), Some(room)).join(&format!("\n{:indent$}", ""));
-    match lines.strip_prefix(&stand_in) {
+    let lines =
+        wrap(&format!("{placeholder}{text}"), Some(room)).join(&format!("\n{:indent$}", ""));
+    match lines.strip_prefix(&placeholder) {
         Some(lines) => lines.to_owned(),
         None => text.to_owned(),
     }
 }
 
 /// The part of a line that fits, around the mark.
-fn narrow(snippet: Snippet, columns: usize) -> Snippet {
+fn crop_snippet(snippet: Snippet, columns: usize) -> Snippet {
     if width(&snippet.line_text) <= columns {
         return snippet;
     }
@@ -65,7 +66,7 @@ fn narrow(snippet: Snippet, columns: usize) -> Snippet {
     };
     let rest: String = letters.iter().skip(first).collect();
     let dots = if first > 0 { "…" } else { "" };
-    let line_text = cut(&format!("{dots}{rest}"), columns).into_owned();
+    let line_text = truncate(&format!("{dots}{rest}"), columns).into_owned();
     let start = mark - first + dots.chars().count();
     let shown = line_text.chars().count().saturating_sub(start);
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -90,8 +91,8 @@ mod tests {
             command_line: vec![Source::Inline(text.to_owned())],
             ..Sources::default()
         };
-        let findings = load(&sources, &HashMap::new()).diagnostics;
-        let lines = render(&findings[0], Some(columns));
+        let diagnostics = load(&sources, &HashMap::new()).diagnostics;
+        let lines = render(&diagnostics[0], Some(columns));
         assert!(lines.lines().all(|line| width(line) <= columns), "{lines}");
         lines
     }

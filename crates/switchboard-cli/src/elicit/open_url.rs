@@ -7,14 +7,14 @@ use serde_json::Map;
 use switchboard::{Address, ElicitAnswer};
 
 use super::{Closed, Conversation};
-use crate::opener::Opener;
+use crate::browser::Browser;
 use crate::render::style::Paint;
 
 pub(super) async fn ask(
     talk: &mut Conversation,
     message: &str,
     address: &Address,
-    opener: Option<&Opener>,
+    browser: Option<&Browser>,
 ) -> Result<ElicitAnswer, Closed> {
     talk.introduce("asks you to visit an address", message)?;
     // In one piece, so that it can be copied.
@@ -24,15 +24,15 @@ pub(super) async fn ask(
     for warning in &address.warnings {
         talk.warn(&warning.to_string())?;
     }
-    let question = match opener {
+    let question = match browser {
         Some(_) => "Open it in your browser?",
         None => "Will you go there? Nothing here can open it: copy it.",
     };
     if !talk.is_agreed(question).await? {
         return Ok(ElicitAnswer::Decline);
     }
-    if let Some(opener) = opener {
-        match opener.open(&address.url).await {
+    if let Some(browser) = browser {
+        match browser.open(&address.url).await {
             Ok(()) => talk.note("if no browser opens, copy the address")?,
             Err(error) => talk.warn(&format!("no browser opened ({error}): copy the address"))?,
         }

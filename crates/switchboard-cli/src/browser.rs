@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use switchboard::process::Adoption;
 
 /// The hidden word under which this binary starts something and leaves.
-pub(crate) const START_APART: &str = "__start-apart";
+pub(crate) const SPAWN_DETACHED: &str = "__start-apart";
 
 /// What this platform opens addresses with.
 pub(crate) const PROGRAM: &str = if cfg!(target_os = "macos") {
@@ -24,23 +24,23 @@ pub(crate) const PROGRAM: &str = if cfg!(target_os = "macos") {
 
 /// Opens addresses.
 #[derive(Clone, Debug)]
-pub(crate) struct Opener {
+pub(crate) struct Browser {
     /// Where [`PROGRAM`] lies.
     pub(crate) program: PathBuf,
     pub(crate) adoption: Option<Adoption>,
 }
 
-impl Opener {
+impl Browser {
     /// Has an address opened. That it was begun is all that is known.
     pub(crate) async fn open(&self, url: &str) -> io::Result<()> {
         let words = [
-            START_APART.into(),
+            SPAWN_DETACHED.into(),
             OsString::from(&self.program),
             url.into(),
         ];
         let adoption = self.adoption.clone();
         let start = move || {
-            let start = || quiet(this_program()?).args(words).status();
+            let start = || command_without_stdio(this_program()?).args(words).status();
             match adoption {
                 Some(adoption) => adoption.pause(start),
                 None => start(),
@@ -60,13 +60,13 @@ impl Opener {
 const NO_CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
 
 /// What the hidden word does: the first word is a program, the others are its arguments.
-pub(crate) fn start_apart(mut words: impl Iterator<Item = OsString>) -> ExitCode {
+pub(crate) fn spawn_detached(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(program) = words.next() else {
         return ExitCode::FAILURE;
     };
     // Already so if we lead our group; then it stays with the terminal, and can do without.
     let _ = rustix::process::setsid();
-    match quiet(program).args(words).spawn() {
+    match command_without_stdio(program).args(words).spawn() {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -85,7 +85,7 @@ fn this_program() -> io::Result<PathBuf> {
     clippy::disallowed_methods,
     reason = "what is started here is the user's, and is to outlive the program"
 )]
-fn quiet(program: impl Into<OsString>) -> Command {
+fn command_without_stdio(program: impl Into<OsString>) -> Command {
     let mut command = Command::new(program.into());
     command
         .stdin(Stdio::null())

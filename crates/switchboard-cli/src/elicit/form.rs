@@ -3,16 +3,16 @@
 use serde_json::{Map, Value};
 use switchboard::{ElicitAnswer, Field, Form};
 
-use super::field::{self, Filled};
+use super::field::{self, FieldAnswer};
 use super::{Closed, Conversation};
-use crate::render::text::{cut, one_line, width};
+use crate::render::text::{one_line, truncate, width};
 
-/// A longer name of a field is cut where its value stands beside it.
+/// A longer name of a field is truncate where its value stands beside it.
 const LABEL_COLUMNS: usize = 32;
 
 /// What becomes of a form that is filled in.
 #[derive(Debug, PartialEq, Eq)]
-enum Decision {
+enum FormDecision {
     Send,
     Decline,
     Cancel,
@@ -44,10 +44,10 @@ pub(super) async fn fill_in(
     loop {
         review(talk, form, &values)?;
         match decide(talk, form.fields.len()).await? {
-            Decision::Send => return Ok(ElicitAnswer::Accept(values)),
-            Decision::Decline => return Ok(ElicitAnswer::Decline),
-            Decision::Cancel => return Ok(ElicitAnswer::Cancel),
-            Decision::Edit(number) => {
+            FormDecision::Send => return Ok(ElicitAnswer::Accept(values)),
+            FormDecision::Decline => return Ok(ElicitAnswer::Decline),
+            FormDecision::Cancel => return Ok(ElicitAnswer::Cancel),
+            FormDecision::Edit(number) => {
                 let number = match number {
                     Some(number) => number,
                     None => which(talk, form.fields.len()).await?,
@@ -72,9 +72,9 @@ async fn ask_for(
     };
     let place = format!("{number} of {}", form.fields.len());
     match field::ask(talk, &place, field).await? {
-        Filled::With(value) => drop(values.insert(field.name.clone(), value)),
-        Filled::LeftOut => drop(values.remove(&field.name)),
-        Filled::Refused => return Ok(None),
+        FieldAnswer::With(value) => drop(values.insert(field.name.clone(), value)),
+        FieldAnswer::LeftOut => drop(values.remove(&field.name)),
+        FieldAnswer::Refused => return Ok(None),
     }
     Ok(Some(()))
 }
@@ -86,7 +86,7 @@ fn review(talk: &Conversation, form: &Form, values: &Map<String, Value>) -> Resu
     let widest = labels.iter().map(|label| width(label)).max();
     for (number, (field, label)) in (1..).zip(form.fields.iter().zip(&labels)) {
         let value = match values.get(&field.name) {
-            Some(value) => field::reviewed(field, value),
+            Some(value) => field::review_value(field, value),
             None => "–".to_owned(),
         };
         let gap = " ".repeat(widest.unwrap_or_default().saturating_sub(width(label)));
@@ -97,10 +97,10 @@ fn review(talk: &Conversation, form: &Form, values: &Map<String, Value>) -> Resu
 
 /// A field in one line, with room for its value beside it.
 fn label(field: &Field) -> String {
-    cut(&one_line(field.label()), LABEL_COLUMNS).into_owned()
+    truncate(&one_line(field.label()), LABEL_COLUMNS).into_owned()
 }
 
-async fn decide(talk: &mut Conversation, fields: usize) -> Result<Decision, Closed> {
+async fn decide(talk: &mut Conversation, fields: usize) -> Result<FormDecision, Closed> {
     let more = match fields {
         1 => String::new(),
         _ => talk.dim("(e 2 edits the second) "),
@@ -117,18 +117,18 @@ async fn decide(talk: &mut Conversation, fields: usize) -> Result<Decision, Clos
     }
 }
 
-fn decision(answer: &str, fields: usize) -> Option<Decision> {
+fn decision(answer: &str, fields: usize) -> Option<FormDecision> {
     let answer = answer.to_ascii_lowercase();
     let (word, number) = match answer.split_once(' ') {
         Some((word, number)) => (word, Some(field_number(number, fields)?)),
         None => (answer.as_str(), None),
     };
     match (word, number) {
-        ("s" | "send", None) => Some(Decision::Send),
-        ("d" | "decline", None) => Some(Decision::Decline),
-        ("c" | "cancel", None) => Some(Decision::Cancel),
-        ("e" | "edit", None) if fields == 1 => Some(Decision::Edit(Some(1))),
-        ("e" | "edit", number) => Some(Decision::Edit(number)),
+        ("s" | "send", None) => Some(FormDecision::Send),
+        ("d" | "decline", None) => Some(FormDecision::Decline),
+        ("c" | "cancel", None) => Some(FormDecision::Cancel),
+        ("e" | "edit", None) if fields == 1 => Some(FormDecision::Edit(Some(1))),
+        ("e" | "edit", number) => Some(FormDecision::Edit(number)),
         _ => None,
     }
 }
@@ -155,12 +155,12 @@ mod tests {
     #[test]
     fn only_a_clear_word_decides() {
         for (typed, decided) in [
-            ("s", Some(Decision::Send)),
-            ("Send", Some(Decision::Send)),
-            ("d", Some(Decision::Decline)),
-            ("cancel", Some(Decision::Cancel)),
-            ("e", Some(Decision::Edit(None))),
-            ("e 3", Some(Decision::Edit(Some(3)))),
+            ("s", Some(FormDecision::Send)),
+            ("Send", Some(FormDecision::Send)),
+            ("d", Some(FormDecision::Decline)),
+            ("cancel", Some(FormDecision::Cancel)),
+            ("e", Some(FormDecision::Edit(None))),
+            ("e 3", Some(FormDecision::Edit(Some(3)))),
             ("e 4", None),
             ("s 1", None),
             ("", None),
@@ -168,6 +168,6 @@ mod tests {
         ] {
             assert_eq!(decision(typed, 3), decided, "{typed:?}");
         }
-        assert_eq!(decision("e", 1), Some(Decision::Edit(Some(1))));
+        assert_eq!(decision("e", 1), Some(FormDecision::Edit(Some(1))));
     }
 }

@@ -20,7 +20,7 @@ const MAX_LISTS: usize = 2;
 
 /// The schema of a tool's arguments.
 #[derive(Debug, Default)]
-pub(crate) struct Schema {
+pub(crate) struct ToolSchema {
     root: Value,
 }
 
@@ -35,15 +35,15 @@ pub(crate) struct Parameter<'a> {
     pub(crate) default: Option<&'a Value>,
 }
 
-impl Schema {
+impl ToolSchema {
     /// Reads a schema; one that cannot be read says nothing of any argument.
-    pub(crate) fn read(json: &Json) -> Self {
+    pub(crate) fn parse(json: &Json) -> Self {
         let is_small = json.as_str().len() <= MAX_BYTES;
         let root = is_small.then(|| json.to_value().ok()).flatten();
-        root.map_or_else(Self::default, Self::of)
+        root.map_or_else(Self::default, Self::new)
     }
 
-    pub(crate) fn of(root: Value) -> Self {
+    pub(crate) fn new(root: Value) -> Self {
         Self { root }
     }
 
@@ -63,7 +63,7 @@ impl Schema {
         let field = |key| schema.get(key).or_else(|| resolved.get(key));
         Parameter {
             name,
-            kind: self.in_words(schema, MAX_LISTS),
+            kind: self.type_name(schema, MAX_LISTS),
             required: self.is_required(name),
             description: field("description").and_then(Value::as_str),
             default: field("default"),
@@ -77,12 +77,12 @@ impl Schema {
     }
 
     /// The schema of one argument.
-    pub(crate) fn of_argument(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn argument(&self, name: &str) -> Option<&Value> {
         self.resolve(&self.root).get("properties")?.get(name)
     }
 
     /// The schema of a list's items.
-    pub(crate) fn of_items<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
+    pub(crate) fn items<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
         self.alternatives(schema)
             .into_iter()
             .find_map(|schema| schema.get("items"))
@@ -139,7 +139,7 @@ impl Schema {
         schema
     }
 
-    fn in_words(&self, schema: &Value, lists: usize) -> String {
+    fn type_name(&self, schema: &Value, lists: usize) -> String {
         const MANY_CHOICES: usize = 6;
         let choices = self.choices(schema);
         if (1..=MANY_CHOICES).contains(&choices.len()) {
@@ -149,7 +149,7 @@ impl Schema {
         let mut kinds: Vec<String> = Vec::new();
         for alternative in self.alternatives(schema) {
             for kind in own_types(alternative) {
-                let kind = self.type_in_words(kind, alternative, lists);
+                let kind = self.json_type_name(kind, alternative, lists);
                 if !kinds.contains(&kind) {
                     kinds.push(kind);
                 }
@@ -161,10 +161,10 @@ impl Schema {
         }
     }
 
-    fn type_in_words(&self, kind: &str, schema: &Value, lists: usize) -> String {
+    fn json_type_name(&self, kind: &str, schema: &Value, lists: usize) -> String {
         match (kind, schema.get("items"), lists.checked_sub(1)) {
             ("array", Some(items), Some(lists)) => {
-                format!("list of {}", self.in_words(items, lists))
+                format!("list of {}", self.type_name(items, lists))
             }
             ("array", ..) => "list".to_owned(),
             _ => kind.to_owned(),
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn arguments_are_put_into_words() {
-        let schema = Schema::of(json!({
+        let schema = ToolSchema::new(json!({
             "type": "object",
             "properties": {
                 "limit": {"type": "integer", "default": 10},
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_schema_that_refers_to_itself_ends() {
-        let schema = Schema::of(json!({
+        let schema = ToolSchema::new(json!({
             "properties": {
                 "a": {"$ref": "#/properties/a"},
                 "b": {"type": "array", "items": {"$ref": "#/properties/b"}},
@@ -242,7 +242,7 @@ mod tests {
             },
         }));
         assert_eq!(schema.parameters().len(), 3);
-        assert!(schema.allows(schema.of_argument("c").unwrap(), "string"));
+        assert!(schema.allows(schema.argument("c").unwrap(), "string"));
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
             json!({"properties": [1]}),
             json!("x"),
         ] {
-            assert_eq!(Schema::of(nonsense).parameters(), []);
+            assert_eq!(ToolSchema::new(nonsense).parameters(), []);
         }
     }
 }

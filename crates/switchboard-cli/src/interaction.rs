@@ -11,37 +11,37 @@ use switchboard::{
 };
 use switchboard_config::ServerName;
 
-use crate::ask::Ask;
-use crate::interview::Interviewer;
+use crate::elicit::ElicitPrompt;
+use crate::permission_prompt::PermissionPrompt;
 
 /// Answers for the person at the command line.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub(crate) struct CliInteraction {
     /// Who is asked for permission.
-    pub(crate) ask: Option<Ask>,
+    pub(crate) ask: Option<PermissionPrompt>,
     /// Who puts questions of servers to the person, where there is one.
-    pub(crate) interviewer: Option<Interviewer>,
+    pub(crate) elicit: Option<ElicitPrompt>,
     /// The project.
     pub(crate) roots: Vec<Root>,
     /// The servers that run on this machine.
-    pub(crate) at_home: BTreeSet<ServerName>,
+    pub(crate) local_servers: BTreeSet<ServerName>,
 }
 
-impl Front {
+impl CliInteraction {
     /// The same, and servers are not told that they may ask.
-    pub(crate) fn without_questions(mut self) -> Self {
-        self.interviewer = None;
+    pub(crate) fn without_elicitation(mut self) -> Self {
+        self.elicit = None;
         self
     }
 }
 
-impl Interaction for Front {
+impl Interaction for CliInteraction {
     fn offers_to(&self, server: &ServerName) -> Offers {
         let mut offers = Offers::default();
-        if self.interviewer.is_some() {
+        if self.elicit.is_some() {
             offers = offers.elicitation().elicitation_url();
         }
-        if self.at_home.contains(server) && !self.roots.is_empty() {
+        if self.local_servers.contains(server) && !self.roots.is_empty() {
             offers = offers.roots();
         }
         offers
@@ -50,7 +50,7 @@ impl Interaction for Front {
     fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
         Box::pin(async move {
             match &self.ask {
-                Some(ask) => ask.permit(&question).await,
+                Some(ask) => ask.ask_permission(&question).await,
                 None => PermissionAnswer::NobodyToAsk,
             }
         })
@@ -58,8 +58,8 @@ impl Interaction for Front {
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
-            match &self.interviewer {
-                Some(interviewer) => interviewer.ask(&question).await,
+            match &self.elicit {
+                Some(elicit) => elicit.ask(&question).await,
                 None => ElicitAnswer::Decline,
             }
         })

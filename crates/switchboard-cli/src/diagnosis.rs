@@ -14,10 +14,10 @@ use switchboard_config::{
     Waiting,
 };
 
-use crate::context::{Context, Servers};
+use crate::context::{Context, LoadedServers};
 use crate::render::style::Paint;
-use crate::render::table::{Cell, GiveWay, Table};
-use crate::render::{Screen, day, text, time};
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::{Console, format_duration, text, utc_date};
 
 /// What has to hold, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -76,7 +76,7 @@ impl Step {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     Ok,
-    /// It holds, and yet there is something to be said.
+    /// It passed, and yet there is something to be said.
     Warning,
     Failed,
     NotReached,
@@ -96,7 +96,7 @@ impl Outcome {
 /// One step, and what came of it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Link {
+pub(crate) struct StepResult {
     pub(crate) step: Step,
     pub(crate) outcome: Outcome,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -105,19 +105,19 @@ pub(crate) struct Link {
     took: Option<u64>,
 }
 
-/// The links so far.
+/// The steps so far.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Chain {
-    links: Vec<Link>,
+pub(crate) struct Diagnosis {
+    steps: Vec<StepResult>,
 }
 
-impl Chain {
-    /// The links that a server has to hold for any of its tools.
-    pub(crate) fn of_server(
+impl Diagnosis {
+    /// The steps that a server has to hold for any of its tools.
+    pub(crate) fn for_server(
         entry: &ServerEntry,
         server: &Inspection,
-        servers: &Servers,
+        servers: &LoadedServers,
         context: &Context,
     ) -> Self {
         let mut chain = Self::default();
@@ -133,11 +133,11 @@ impl Chain {
     }
 
     /// Adds a link; it is not reached if one before it does not hold.
-    pub(crate) fn link(&mut self, step: Step, outcome: Outcome, words: impl Into<String>) {
-        self.timed(step, outcome, words, None);
+    pub(crate) fn push(&mut self, step: Step, outcome: Outcome, words: impl Into<String>) {
+        self.push_timed(step, outcome, words, None);
     }
 
-    fn timed(
+    fn push_timed(
         &mut self,
         step: Step,
         outcome: Outcome,
@@ -145,27 +145,27 @@ impl Chain {
         took: Option<Duration>,
     ) {
         let link = if self.is_broken() {
-            Link {
+            StepResult {
                 step,
                 outcome: Outcome::NotReached,
                 words: String::new(),
                 took: None,
             }
         } else {
-            Link {
+            StepResult {
                 step,
                 outcome,
                 words: words.into(),
                 took: took.and_then(|took| u64::try_from(took.as_millis()).ok()),
             }
         };
-        self.links.push(link);
+        self.steps.push(link);
     }
 
     /// Whether it ends before the last link: something failed, or was never meant to be tried.
     pub(crate) fn is_broken(&self) -> bool {
-        let holds = |link: &Link| matches!(link.outcome, Outcome::Ok | Outcome::Warning);
-        !self.links.iter().all(holds)
+        let passed = |link: &StepResult| matches!(link.outcome, Outcome::Ok | Outcome::Warning);
+        !self.steps.iter().all(passed)
     }
 
     /// The one thing to do next, where the chain is broken. Whoever switched a server off needs none.
@@ -173,7 +173,7 @@ impl Chain {
         &self,
         entry: &ServerEntry,
         server: &Inspection,
-        servers: &Servers,
+        servers: &LoadedServers,
     ) -> Option<String> {
         if !self.is_broken() || entry.is_disabled() {
             return None;
@@ -182,7 +182,11 @@ impl Chain {
             Admission::Invalid(problem) => problem.hint,
             Admission::AwaitingApproval { hint, .. } => Some(hint),
             Admission::Refused(refusal) => Some(refusal.hint()),
-            Admission::Launch(spec) => server.status.detail.clone().or_else(|| by_hand(&spec)),
+            Admission::Launch(spec) => server
+                .status
+                .detail
+                .clone()
+                .or_else(|| manual_command(&spec)),
         }
     }
 
@@ -195,15 +199,15 @@ impl Chain {
         match (entry.problem(), noted) {
             (Some(problem), _) => {
                 let words = format!("{} ({place})", problem.message);
-                self.link(Step::Config, Outcome::Failed, words);
+                self.push(Step::Config, Outcome::Failed, words);
             }
             (None, Some(noted)) => {
                 let words = format!("{place}: {}", noted.message);
-                self.link(Step::Config, Outcome::Warning, words);
+                self.push(Step::Config, Outcome::Warning, words);
             }
             (None, None) => {
                 let words = format!("{place} ({})", entry.scope());
-                self.link(Step::Config, Outcome::Ok, words);
+                self.push(Step::Config, Outcome::Ok, words);
             }
         }
     }
@@ -212,23 +216,25 @@ impl Chain {
         match admission {
             Admission::Launch(spec) => {
                 let words = match standing {
-                    Standing::Approved(approval) => format!("approved on {}", day(approval.at)),
+                    Standing::Approved(approval) => {
+                        format!("approved on {}", utc_date(approval.at))
+                    }
                     _ => consent(spec.consent()).to_owned(),
                 };
-                self.link(Step::Trust, Outcome::Ok, words);
+                self.push(Step::Trust, Outcome::Ok, words);
             }
             Admission::AwaitingApproval { waiting, .. } => {
                 let words = match waiting {
                     Waiting::New => "comes with the project and is not approved",
                     Waiting::Changed => "has changed since you were asked about it",
                 };
-                self.link(Step::Trust, Outcome::Failed, words);
+                self.push(Step::Trust, Outcome::Failed, words);
             }
             Admission::Refused(refusal) => {
-                self.link(Step::Trust, Outcome::Failed, refusal.to_string());
+                self.push(Step::Trust, Outcome::Failed, refusal.to_string());
             }
             // Told by the link before.
-            Admission::Invalid(_) => self.link(Step::Trust, Outcome::NotReached, ""),
+            Admission::Invalid(_) => self.push(Step::Trust, Outcome::NotReached, ""),
         }
     }
 
@@ -246,44 +252,44 @@ impl Chain {
         let failed_at = attempt.failed_at;
         let error = server.status.error.as_deref().unwrap_or_default();
         let is_off = server.status.status == ConnectionStatus::Disabled;
-        let holds = |stage: Stage| failed_at.is_none_or(|failed| failed > stage);
+        let passed = |stage: Stage| failed_at.is_none_or(|failed| failed > stage);
 
         if is_off || server.attempt.is_none() {
             let words = server.status.detail.as_deref().unwrap_or("not started");
-            self.link(found, Outcome::NotReached, words);
-        } else if holds(Stage::Open) {
+            self.push(found, Outcome::NotReached, words);
+        } else if passed(Stage::Open) {
             let words = launch
-                .map(|spec| place_of(spec, context))
+                .map(|spec| target_of(spec, context))
                 .unwrap_or_default();
-            self.link(found, Outcome::Ok, words);
+            self.push(found, Outcome::Ok, words);
         } else {
-            self.link(found, Outcome::Failed, error);
+            self.push(found, Outcome::Failed, error);
         }
         if is_stdio {
-            if holds(Stage::Alive) {
-                self.timed(Step::Process, Outcome::Ok, "runs", attempt.opening);
+            if passed(Stage::Alive) {
+                self.push_timed(Step::Process, Outcome::Ok, "runs", attempt.opening);
             } else {
-                self.link(Step::Process, Outcome::Failed, error);
+                self.push(Step::Process, Outcome::Failed, error);
             }
         }
         if is_remote {
-            self.way_in(launch, server, holds);
+            self.check_remote(launch, server, passed);
         }
-        if holds(Stage::Handshake) {
-            self.timed(
+        if passed(Stage::Handshake) {
+            self.push_timed(
                 Step::Handshake,
                 Outcome::Ok,
-                greeting(server),
+                handshake_summary(server),
                 attempt.handshake,
             );
         } else {
-            self.link(Step::Handshake, Outcome::Failed, error);
+            self.push(Step::Handshake, Outcome::Failed, error);
         }
         if !is_remote {
-            self.link(Step::Auth, Outcome::Ok, "none needed");
+            self.push(Step::Auth, Outcome::Ok, "none needed");
         }
-        if !holds(Stage::Listing) {
-            self.link(Step::Tools, Outcome::Failed, error);
+        if !passed(Stage::Listing) {
+            self.push(Step::Tools, Outcome::Failed, error);
             return;
         }
         let listed = server.status.tools.len();
@@ -291,15 +297,15 @@ impl Chain {
             Some(note) => (Outcome::Warning, format!("{listed} listed; {note}")),
             None => (Outcome::Ok, format!("{listed} listed")),
         };
-        self.timed(Step::Tools, outcome, words, attempt.listing);
+        self.push_timed(Step::Tools, outcome, words, attempt.listing);
     }
 
     /// From the address of a remote server to being let in.
-    fn way_in(
+    fn check_remote(
         &mut self,
         launch: Option<&LaunchSpec>,
         server: &Inspection,
-        holds: impl Fn(Stage) -> bool,
+        passed: impl Fn(Stage) -> bool,
     ) {
         let error = server.status.error.as_deref().unwrap_or_default();
         let url = launch.and_then(|spec| spec.config().transport.url());
@@ -308,10 +314,10 @@ impl Chain {
                 .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
         });
         let mut step = |step: Step, stage: Stage, words: &str| {
-            if holds(stage) {
-                self.link(step, Outcome::Ok, words);
+            if passed(stage) {
+                self.push(step, Outcome::Ok, words);
             } else {
-                self.link(step, Outcome::Failed, error);
+                self.push(step, Outcome::Failed, error);
             }
         };
         if is_encrypted {
@@ -321,11 +327,11 @@ impl Chain {
         step(Step::Auth, Stage::Login, "lets us in");
     }
 
-    pub(crate) fn render(&self, screen: &Screen) -> String {
-        let mut table = Table::new(2, GiveWay::Wrap).indent(2);
-        for link in self.links.iter().filter(|link| !link.is_silent()) {
+    pub(crate) fn render(&self, console: &Console) -> String {
+        let mut table = Table::new(2, Overflow::Wrap).indent(2);
+        for link in self.steps.iter().filter(|link| !link.is_skipped()) {
             let (symbol, paint) = link.outcome.symbol();
-            let took = link.took.map(Duration::from_millis).map(time);
+            let took = link.took.map(Duration::from_millis).map(format_duration);
             let words = match took {
                 Some(took) => format!("{} ({took})", link.words),
                 None => link.words.clone(),
@@ -336,7 +342,7 @@ impl Chain {
                 Cell::new(for_terminal(&words)),
             ]);
         }
-        let silent = self.links.iter().filter(|link| link.is_silent());
+        let silent = self.steps.iter().filter(|link| link.is_skipped());
         let silent: Vec<_> = silent.map(|link| link.step.word()).collect();
         if !silent.is_empty() {
             let (symbol, paint) = Outcome::NotReached.symbol();
@@ -346,19 +352,19 @@ impl Chain {
                 Cell::new(silent.join(", ")).paint(paint),
             ]);
         }
-        table.render(screen.columns, screen.style)
+        table.render(console.columns, console.style)
     }
 }
 
-impl Link {
+impl StepResult {
     /// There is nothing to be said of it.
-    fn is_silent(&self) -> bool {
+    fn is_skipped(&self) -> bool {
         self.outcome == Outcome::NotReached && self.words.is_empty()
     }
 }
 
 /// How to start a server by hand, to see what it says.
-fn by_hand(spec: &LaunchSpec) -> Option<String> {
+fn manual_command(spec: &LaunchSpec) -> Option<String> {
     let TransportConfig::Stdio(_) = &spec.config().transport else {
         return None;
     };
@@ -380,7 +386,7 @@ fn consent(consent: Consent) -> &'static str {
 }
 
 /// Where the program lies, or the address.
-fn place_of(spec: &LaunchSpec, context: &Context) -> String {
+fn target_of(spec: &LaunchSpec, context: &Context) -> String {
     match &spec.config().transport {
         TransportConfig::Stdio(stdio) => {
             let found = context.program(&stdio.command, stdio.cwd.as_deref());
@@ -395,7 +401,7 @@ fn place_of(spec: &LaunchSpec, context: &Context) -> String {
     }
 }
 
-fn greeting(server: &Inspection) -> String {
+fn handshake_summary(server: &Inspection) -> String {
     let Some(hello) = &server.hello else {
         return String::new();
     };

@@ -1,4 +1,4 @@
-//! What is remembered of servers from one run to the next, in small files.
+//! What is cached of servers from one run to the next, in small files.
 //!
 //! One file per server, `servers/<key>.json`. Invariant: nothing here can fail a command: what cannot
 //! be read is forgotten, what cannot be written is found out again next time.
@@ -14,20 +14,20 @@ use switchboard::mcp::{Era, Json, Tool};
 
 /// Remembers in a folder.
 #[derive(Debug)]
-pub(crate) struct FileMemory {
+pub(crate) struct FileServerCache {
     folder: PathBuf,
 }
 
 /// The content of a file. Tools are kept as text until somebody asks for them.
 #[derive(Default, Serialize, Deserialize)]
-struct Remembered {
+struct CachedServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     era: Option<Era>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tools: Option<Json>,
 }
 
-impl FileMemory {
+impl FileServerCache {
     /// Remembers in `folder`, which need not exist.
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder }
@@ -39,22 +39,22 @@ impl FileMemory {
         is_plain.then(|| self.folder.join(format!("{key}.json")))
     }
 
-    fn read(&self, key: &str) -> Option<Remembered> {
+    fn read(&self, key: &str) -> Option<CachedServer> {
         let text = fs::read(self.path(key)?).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Changes what is remembered of one server. (Of two runs at the same moment one may win; what
+    /// Changes what is cached of one server. (Of two runs at the same moment one may win; what
     /// the other knew is found out again.)
-    fn change(&self, key: &str, change: impl FnOnce(&mut Remembered)) {
-        let mut remembered = self.read(key).unwrap_or_default();
-        change(&mut remembered);
-        if let Err(error) = self.write(key, &remembered) {
-            tracing::debug!(%error, folder = %self.folder.display(), "not remembered");
+    fn change(&self, key: &str, change: impl FnOnce(&mut CachedServer)) {
+        let mut cached = self.read(key).unwrap_or_default();
+        change(&mut cached);
+        if let Err(error) = self.write(key, &cached) {
+            tracing::debug!(%error, folder = %self.folder.display(), "not cached");
         }
     }
 
-    fn write(&self, key: &str, remembered: &Remembered) -> io::Result<()> {
+    fn write(&self, key: &str, cached: &CachedServer) -> io::Result<()> {
         let Some(path) = self.path(key) else {
             return Ok(());
         };
@@ -62,34 +62,34 @@ impl FileMemory {
             .recursive(true)
             .mode(0o700)
             .create(&self.folder)?;
-        // Another run may write the same file at the same time; each has its own draft.
-        let draft = self.folder.join(format!(".{key}.{}", std::process::id()));
+        // Another run may write the same file at the same time; each has its own temp_path.
+        let temp_path = self.folder.join(format!(".{key}.{}", std::process::id()));
         let written = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
-            .open(&draft)
-            .and_then(|mut file| file.write_all(&serde_json::to_vec(remembered)?))
-            .and_then(|()| fs::rename(&draft, path));
+            .open(&temp_path)
+            .and_then(|mut file| file.write_all(&serde_json::to_vec(cached)?))
+            .and_then(|()| fs::rename(&temp_path, path));
         if written.is_err() {
-            fs::remove_file(&draft).ok();
+            fs::remove_file(&temp_path).ok();
         }
         written
     }
 }
 
-impl ServerMemory for FileMemory {
+impl ServerMemory for FileServerCache {
     fn era(&self, key: &str) -> Option<Era> {
         self.read(key)?.era
     }
 
     fn remember_era(&self, key: &str, era: Era) {
-        self.change(key, |remembered| remembered.era = Some(era));
+        self.change(key, |cached| cached.era = Some(era));
     }
 
     fn forget_era(&self, key: &str) {
-        self.change(key, |remembered| remembered.era = None);
+        self.change(key, |cached| cached.era = None);
     }
 
     fn tools(&self, key: &str) -> Option<Vec<Tool>> {
@@ -100,9 +100,9 @@ impl ServerMemory for FileMemory {
         let Ok(listing) = serde_json::to_string(tools).and_then(|text| Json::parse(&text)) else {
             return;
         };
-        let known = self.read(key).and_then(|remembered| remembered.tools);
+        let known = self.read(key).and_then(|cached| cached.tools);
         if known.as_ref() != Some(&listing) {
-            self.change(key, |remembered| remembered.tools = Some(listing));
+            self.change(key, |cached| cached.tools = Some(listing));
         }
     }
 }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn an_era_is_remembered_in_a_private_file_and_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let memory = FileMemory::new(folder.path().join("a/servers"));
+        let memory = FileServerCache::new(folder.path().join("a/servers"));
         assert_eq!(memory.era("k1"), None);
         memory.remember_era("k1", Era::Legacy);
         assert_eq!(memory.era("k1"), Some(Era::Legacy));
@@ -129,7 +129,7 @@ mod tests {
         let files: Vec<_> = fs::read_dir(folder.path().join("a/servers"))
             .unwrap()
             .collect();
-        assert_eq!(files.len(), 1, "no draft is left");
+        assert_eq!(files.len(), 1, "no temp_path is left");
         let mode = files[0]
             .as_ref()
             .unwrap()
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_listing_is_remembered_beside_the_era() {
         let folder = tempfile::tempdir().unwrap();
-        let memory = FileMemory::new(folder.path().to_owned());
+        let memory = FileServerCache::new(folder.path().to_owned());
         let schema = Json::parse(r#"{"type":"object"}"#).unwrap();
         let tools = vec![Tool::new("echo", schema).description("Says it again")];
         memory.remember_era("k", Era::Modern);
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_or_named_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let memory = FileMemory::new(folder.path().to_owned());
+        let memory = FileServerCache::new(folder.path().to_owned());
         fs::write(folder.path().join("k.json"), "{\"era\": \"bronze\"}").unwrap();
         assert_eq!(memory.era("k"), None);
         memory.remember_era("../k", Era::Legacy);

@@ -3,25 +3,29 @@
 //! Invariant: it never grows taller than the terminal, so that what is to be drawn over is still there.
 
 use super::text::width;
-use super::{Reader, print};
+use super::{StdoutState, print};
 use crate::failure::Failure;
 
 /// What was drawn last.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
+pub(crate) struct Redraw {
     text: String,
     size: (usize, usize),
     /// How many rows it took.
     rows: usize,
 }
 
-impl Live {
+impl Redraw {
     /// Draws a text over the last one, on a terminal of so many columns and rows.
-    pub(crate) fn draw(&mut self, text: &str, size: (usize, usize)) -> Result<Reader, Failure> {
+    pub(crate) fn draw(
+        &mut self,
+        text: &str,
+        size: (usize, usize),
+    ) -> Result<StdoutState, Failure> {
         if (self.text.as_str(), self.size) == (text, size) {
-            return Ok(Reader::Present);
+            return Ok(StdoutState::Open);
         }
-        let (shown, rows) = fit(text, size);
+        let (shown, rows) = crop_to_screen(text, size);
         let over = match self.rows {
             0 => String::new(),
             rows => format!("\u{1b}[{rows}A\r\u{1b}[J"),
@@ -34,7 +38,7 @@ impl Live {
 }
 
 /// As many lines as there is room for, and how many rows they take.
-fn fit(text: &str, (columns, rows): (usize, usize)) -> (String, usize) {
+fn crop_to_screen(text: &str, (columns, rows): (usize, usize)) -> (String, usize) {
     // The last row is where the cursor stands.
     let room = rows.saturating_sub(1).max(1);
     let lines: Vec<&str> = text.trim_end().lines().collect();
@@ -79,14 +83,14 @@ mod tests {
     #[test]
     fn a_long_line_takes_several_rows_and_colour_takes_none() {
         let painted = "\u{1b}[31mabcde\u{1b}[0mfghij";
-        assert_eq!(fit(painted, (10, 24)), (painted.to_owned(), 1));
-        assert_eq!(fit("abcdefghijk\n\nx", (10, 24)).1, 4);
+        assert_eq!(crop_to_screen(painted, (10, 24)), (painted.to_owned(), 1));
+        assert_eq!(crop_to_screen("abcdefghijk\n\nx", (10, 24)).1, 4);
     }
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        let (shown, rows) = fit("1\n2\n3\n4\n5\n", (10, 4));
+        let (shown, rows) = crop_to_screen("1\n2\n3\n4\n5\n", (10, 4));
         assert_eq!((shown.as_str(), rows), ("1\n2\n… and 3 more lines", 3));
-        assert_eq!(fit("1\n2\n3", (10, 4)).0, "1\n2\n3");
+        assert_eq!(crop_to_screen("1\n2\n3", (10, 4)).0, "1\n2\n3");
     }
 }

@@ -12,40 +12,40 @@ use switchboard_config::{EditError, EditedFile, Places, Scope};
 
 use crate::render::text::path;
 
-/// A place that such a rule can be written to.
+/// A location that such a rule can be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shelf {
+pub(crate) struct RuleFile {
     pub(crate) scope: RuleScope,
     file: PathBuf,
 }
 
 /// What was written, and where.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct SavedRule {
     pub(crate) rule: String,
     /// The file and the line.
-    pub(crate) place: String,
+    pub(crate) location: String,
 }
 
 /// The places, the first of which is meant where nothing is said.
-pub(crate) fn shelves(places: &Places) -> Vec<Shelf> {
-    let shelf = |(scope, of): (RuleScope, Scope)| {
+pub(crate) fn rule_files(places: &Places) -> Vec<RuleFile> {
+    let file = |(scope, of): (RuleScope, Scope)| {
         let file = places.settings_file(of)?;
-        Some(Shelf { scope, file })
+        Some(RuleFile { scope, file })
     };
     [
         (RuleScope::Local, Scope::Local),
         (RuleScope::User, Scope::User),
     ]
     .into_iter()
-    .filter_map(shelf)
+    .filter_map(file)
     .collect()
 }
 
-impl Shelf {
+impl RuleFile {
     /// Whether a rule written here would spare the question: one that is read earlier, or stands here
     /// already, would go on asking.
-    pub(crate) fn helps_against(&self, asked: &Decision) -> bool {
+    pub(crate) fn overrides(&self, asked: &Decision) -> bool {
         match &asked.reason {
             Reason::Rule(rule) => self.scope < rule.scope,
             _ => true,
@@ -53,21 +53,21 @@ impl Shelf {
     }
 
     /// Writes a rule that allows this tool.
-    pub(crate) fn allow(&self, pattern: &str) -> Result<Written, EditError> {
+    pub(crate) fn allow(&self, pattern: &str) -> Result<SavedRule, EditError> {
         let rule = json!({"tool": pattern, "action": "allow"});
         let mut file = EditedFile::open(&self.file)?;
         file.append(&["permissions"], &rule)?;
         let name = json!(pattern).to_string();
         let line = file.text().lines().enumerate();
         let line = line.filter(|(_, line)| line.contains(&name)).last();
-        let place = match line {
+        let location = match line {
             Some((before, _)) => format!("{}:{}", path(file.path()), before + 1),
             None => path(file.path()),
         };
         file.save()?;
-        Ok(Written {
+        Ok(SavedRule {
             rule: format!(r#"{{ "tool": {name}, "action": "allow" }}"#),
-            place,
+            location,
         })
     }
 }
@@ -81,12 +81,12 @@ pub(crate) fn pattern(tool: &ToolId) -> Option<String> {
     if server.contains("__") || server.ends_with('_') {
         return None;
     }
-    let pattern = format!("mcp__{}__{}", literal(server), literal(name));
+    let pattern = format!("mcp__{}__{}", escape_glob(server), escape_glob(name));
     Rule::new(Action::Allow, &pattern).ok().map(|_| pattern)
 }
 
 /// A glob that stands for this text alone.
-fn literal(text: &str) -> String {
+fn escape_glob(text: &str) -> String {
     let mut glob = String::with_capacity(text.len());
     for letter in text.chars() {
         if matches!(letter, '*' | '?' | '[' | ']' | '{' | '}' | '(' | ')' | '\\') {

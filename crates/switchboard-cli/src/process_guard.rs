@@ -3,7 +3,7 @@
 //! It adopts orphans, has a guardian for the case that it is killed, and writes down who it is for
 //! the case that its guardian is killed too. Invariant: nothing here can fail a command.
 
-mod records;
+mod host_records;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,24 +11,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use switchboard::HostBuilder;
 use switchboard::process::{Adoption, Guardian, HostTag};
 
-use records::{Record, Records};
+use host_records::{HostRecordFile, HostRecords};
 
 /// The hidden word under which this binary is a guardian.
 pub(crate) const GUARDIAN: &str = "__guardian";
 
-/// The custody of this process over whatever its hosts start.
+/// The custody of this process attach whatever its hosts start.
 #[derive(Debug)]
-pub(crate) struct Custody {
-    records: Records,
+pub(crate) struct ProcessGuard {
+    records: HostRecords,
     adoption: Option<Adoption>,
     /// For the first host; it is on its way while the config is being read.
     guardian: Mutex<Option<Guardian>>,
-    /// Removed at the [end](Custody::end), or when this is dropped.
-    written: Mutex<Vec<Record>>,
+    /// Removed at the [end](ProcessGuard::release), or when this is dropped.
+    record_files: Mutex<Vec<HostRecordFile>>,
 }
 
-impl Custody {
-    /// Begins it. `folder` is where running hosts are written down; it need not exist.
+impl ProcessGuard {
+    /// Begins it. `folder` is where running hosts are record_files down; it need not exist.
     pub(crate) fn begin(folder: PathBuf) -> Self {
         // Before the guardian is started, which is no child from before.
         let adoption = Adoption::begin();
@@ -38,23 +38,23 @@ impl Custody {
         let guardian = guardian();
         guardian.call_up();
         Self {
-            records: Records::new(folder),
+            records: HostRecords::new(folder),
             adoption: adoption.ok(),
             guardian: Mutex::new(Some(guardian)),
-            written: Mutex::default(),
+            record_files: Mutex::default(),
         }
     }
 
     /// Takes a host into custody, and ends what earlier ones left.
-    pub(crate) fn over(&self, host: HostBuilder) -> HostBuilder {
+    pub(crate) fn attach(&self, host: HostBuilder) -> HostBuilder {
         let ended = self.records.clean_up();
         if ended > 0 {
             tracing::warn!("ended {ended} processes that a killed switchboard had left");
         }
         let tag = HostTag::new();
         match self.records.write(tag) {
-            Ok(record) => lock(&self.written).push(record),
-            Err(error) => tracing::debug!(%error, "this host is not written down"),
+            Ok(record) => lock(&self.record_files).push(record),
+            Err(error) => tracing::debug!(%error, "this host is not record_files down"),
         }
         let called_up = lock(&self.guardian).take();
         let host = host.tag(tag).guardian(called_up.unwrap_or_else(guardian));
@@ -71,8 +71,8 @@ impl Custody {
 
     /// Every host has ended everything, and nobody has to look for what they left. To be said before
     /// they are dropped: meanwhile their guardians end, and are not waited for as long.
-    pub(crate) fn end(&self) {
-        lock(&self.written).clear();
+    pub(crate) fn release(&self) {
+        lock(&self.record_files).clear();
     }
 }
 

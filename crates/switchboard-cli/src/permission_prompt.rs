@@ -1,6 +1,6 @@
 //! Permission from the person at the terminal.
 //!
-//! The question shows the server, the tool's raw name, exactly what would be sent, and what the server
+//! The question shows the server, the tool's raw name, escaped_json what would be sent, and what the server
 //! claims of the tool. Anything but a clear yes is a no. *Always* is a yes that also writes a rule, and
 //! says which and where.
 
@@ -12,50 +12,53 @@ use switchboard::mcp::ToolAnnotations;
 use switchboard::permission::RuleScope;
 use switchboard::{PermissionAnswer, PermissionQuestion};
 
-use crate::always::{Shelf, pattern};
-use crate::render::Screen;
+use crate::always_allow::{RuleFile, pattern};
+use crate::render::Console;
 use crate::render::style::{Paint, Style};
 use crate::terminal::{LineInput, Terminal, Typed};
 
 /// Who answers.
 #[derive(Clone, Debug)]
-enum Answers {
+enum Responder {
     /// `--yes` was given.
-    Yes,
-    Person(Style),
-    Nobody,
+    AlwaysYes,
+    Terminal(Style),
+    NoInteraction,
 }
 
 /// Asks, as far as there is somebody to ask.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    answers: Answers,
+pub(crate) struct PermissionPrompt {
+    answers: Responder,
     terminal: Terminal,
     /// Where *always* can be written to.
-    shelves: Vec<Shelf>,
+    rule_files: Vec<RuleFile>,
 }
 
-impl Ask {
+impl PermissionPrompt {
     /// `yes`: every question is answered with yes.
-    pub(crate) fn new(screen: &Screen, yes: bool, shelves: Vec<Shelf>) -> Self {
+    pub(crate) fn new(console: &Console, yes: bool, rule_files: Vec<RuleFile>) -> Self {
         let answers = match yes {
-            true => Answers::Yes,
-            false if screen.can_ask => Answers::Person(screen.side_style),
-            false => Answers::Nobody,
+            true => Responder::AlwaysYes,
+            false if console.can_ask => Responder::Terminal(console.stderr_style),
+            false => Responder::NoInteraction,
         };
         Self {
             answers,
-            terminal: screen.terminal.clone(),
-            shelves,
+            terminal: console.terminal.clone(),
+            rule_files,
         }
     }
 
     /// May this call be made?
-    pub(crate) async fn permit(&self, question: &PermissionQuestion<'_>) -> PermissionAnswer {
+    pub(crate) async fn ask_permission(
+        &self,
+        question: &PermissionQuestion<'_>,
+    ) -> PermissionAnswer {
         match self.answers {
-            Answers::Yes => PermissionAnswer::Allow,
-            Answers::Person(style) => self.ask(question, style).await,
-            Answers::Nobody => PermissionAnswer::NobodyToAsk,
+            Responder::AlwaysYes => PermissionAnswer::Allow,
+            Responder::Terminal(style) => self.ask(question, style).await,
+            Responder::NoInteraction => PermissionAnswer::NobodyToAsk,
         }
     }
 
@@ -66,13 +69,13 @@ impl Ask {
         answer.unwrap_or(PermissionAnswer::Deny)
     }
 
-    fn form(&self, question: &PermissionQuestion<'_>, style: Style) -> Form {
+    fn form(&self, question: &PermissionQuestion<'_>, style: Style) -> PermissionForm {
         let pattern = pattern(question.tool);
-        let helps = |shelf: &&Shelf| shelf.helps_against(question.decision);
-        let shelves = self.shelves.iter().filter(helps).cloned();
-        Form {
-            text: wording(question, style),
-            shelves: shelves.filter(|_| pattern.is_some()).collect(),
+        let helps = |file: &&RuleFile| file.overrides(question.decision);
+        let rule_files = self.rule_files.iter().filter(helps).cloned();
+        PermissionForm {
+            text: question_text(question, style),
+            rule_files: rule_files.filter(|_| pattern.is_some()).collect(),
             pattern: pattern.unwrap_or_default(),
             style,
         }
@@ -80,18 +83,18 @@ impl Ask {
 }
 
 /// One question, on its way to the person and back.
-struct Form {
+struct PermissionForm {
     text: String,
     /// What a rule would be about.
     pattern: String,
     /// Where a rule would help.
-    shelves: Vec<Shelf>,
+    rule_files: Vec<RuleFile>,
     style: Style,
 }
 
-impl Form {
+impl PermissionForm {
     async fn fill_in(&self, input: &mut LineInput) -> io::Result<PermissionAnswer> {
-        let choices = if self.shelves.is_empty() {
+        let choices = if self.rule_files.is_empty() {
             "[y/N]"
         } else {
             "[y]es, [a]lways, [N]o"
@@ -103,27 +106,27 @@ impl Form {
             let Typed::Line(answer) = input.ask(&question).await? else {
                 return Ok(PermissionAnswer::Deny);
             };
-            match reply(&answer) {
-                Some(Reply::Once) => return Ok(PermissionAnswer::Allow),
-                Some(Reply::Always) if !self.shelves.is_empty() => {
+            match parse_reply(&answer) {
+                Some(PermissionReply::Once) => return Ok(PermissionAnswer::Allow),
+                Some(PermissionReply::Always) if !self.rule_files.is_empty() => {
                     return self.always(input).await;
                 }
-                Some(Reply::No) => return Ok(PermissionAnswer::Deny),
-                Some(Reply::Always) | None => {}
+                Some(PermissionReply::No) => return Ok(PermissionAnswer::Deny),
+                Some(PermissionReply::Always) | None => {}
             }
         }
     }
 
     async fn always(&self, input: &mut LineInput) -> io::Result<PermissionAnswer> {
-        let Some(shelf) = self.choose_shelf(input).await? else {
+        let Some(file) = self.choose_rule_file(input).await? else {
             return Ok(PermissionAnswer::Deny);
         };
-        let told = match shelf.allow(&self.pattern) {
+        let told = match file.allow(&self.pattern) {
             Ok(written) => format!(
                 "wrote {} to {} ({})\nto undo, take it out there\n",
                 for_terminal(&written.rule),
-                written.place,
-                shelf.scope
+                written.location,
+                file.scope
             ),
             // The yes was clear; that it could not be kept changes nothing about it.
             Err(error) => format!("this once, because no rule could be written: {error}\n"),
@@ -133,8 +136,8 @@ impl Form {
     }
 
     /// Where the rule is to stand; `None`: nowhere, and then it is a no.
-    async fn choose_shelf(&self, input: &mut LineInput) -> io::Result<Option<&Shelf>> {
-        let [only] = self.shelves.as_slice() else {
+    async fn choose_rule_file(&self, input: &mut LineInput) -> io::Result<Option<&RuleFile>> {
+        let [only] = self.rule_files.as_slice() else {
             let choices = self.style.paint(Paint::Dim, "[L]ocal, [u]ser");
             let question = "Always in this project, or everywhere? ";
             let typed = input.ask(&format!("{question}{choices} ")).await?;
@@ -147,22 +150,22 @@ impl Form {
                 "u" | "user" => RuleScope::User,
                 _ => return Ok(None),
             };
-            return Ok(self.shelves.iter().find(|shelf| shelf.scope == scope));
+            return Ok(self.rule_files.iter().find(|file| file.scope == scope));
         };
         Ok(Some(only))
     }
 }
 
-fn wording(question: &PermissionQuestion<'_>, style: Style) -> String {
+fn question_text(question: &PermissionQuestion<'_>, style: Style) -> String {
     let label = |text: &str| style.paint(Paint::Dim, text);
     let server = for_terminal(question.tool.server.as_str());
     let tool = for_terminal(question.tool.tool.as_str());
     let mut lines = vec![
         format!("{}  {server}", label("server")),
         format!("{}    {}", label("tool"), style.paint(Paint::Bold, &tool)),
-        format!("{}   {}", label("sends"), exactly(question.arguments)),
+        format!("{}   {}", label("sends"), escaped_json(question.arguments)),
     ];
-    let claims = hints(question.annotations);
+    let claims = annotation_labels(question.annotations);
     if !claims.is_empty() {
         let paint = match question.annotations.destructive {
             Some(true) => Paint::Red,
@@ -178,7 +181,7 @@ fn wording(question: &PermissionQuestion<'_>, style: Style) -> String {
 }
 
 /// The arguments as JSON. What a terminal would not show, or show elsewhere, is spelled out.
-fn exactly(arguments: &serde_json::Map<String, serde_json::Value>) -> String {
+fn escaped_json(arguments: &serde_json::Map<String, serde_json::Value>) -> String {
     let json = serde_json::to_string(arguments).unwrap_or_default();
     if for_terminal(&json) == json {
         return json;
@@ -198,7 +201,7 @@ fn exactly(arguments: &serde_json::Map<String, serde_json::Value>) -> String {
 }
 
 /// What a server claims of a tool, in words.
-pub(crate) fn hints(annotations: &ToolAnnotations) -> Vec<&'static str> {
+pub(crate) fn annotation_labels(annotations: &ToolAnnotations) -> Vec<&'static str> {
     let words = [
         (annotations.read_only, "read-only", "changes things"),
         (annotations.destructive, "destructive", "not destructive"),
@@ -212,7 +215,7 @@ pub(crate) fn hints(annotations: &ToolAnnotations) -> Vec<&'static str> {
     claimed.collect()
 }
 
-pub(crate) fn read_answer(question: &str) -> io::Result<String> {
+pub(crate) fn prompt_line(question: &str) -> io::Result<String> {
     // Not locked while a person thinks: whoever is interrupted then has something to say there.
     io::stderr().write_all(question.as_bytes())?;
     let mut answer = String::new();
@@ -222,18 +225,18 @@ pub(crate) fn read_answer(question: &str) -> io::Result<String> {
 
 /// What a person typed.
 #[derive(Debug, PartialEq, Eq)]
-enum Reply {
+enum PermissionReply {
     Once,
     Always,
     No,
 }
 
 /// `None`: none of the three, so it is asked again. Enter is a no.
-fn reply(answer: &str) -> Option<Reply> {
+fn parse_reply(answer: &str) -> Option<PermissionReply> {
     match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Some(Reply::Once),
-        "a" | "always" => Some(Reply::Always),
-        "" | "n" | "no" => Some(Reply::No),
+        "y" | "yes" => Some(PermissionReply::Once),
+        "a" | "always" => Some(PermissionReply::Always),
+        "" | "n" | "no" => Some(PermissionReply::No),
         _ => None,
     }
 }
@@ -245,24 +248,34 @@ mod tests {
     #[test]
     fn only_a_clear_yes_is_a_yes() {
         for yes in ["y\n", "Y\n", " yes \n", "YES"] {
-            assert_eq!(reply(yes), Some(Reply::Once), "{yes:?}");
+            assert_eq!(parse_reply(yes), Some(PermissionReply::Once), "{yes:?}");
         }
         for always in ["a\n", "Always\n"] {
-            assert_eq!(reply(always), Some(Reply::Always), "{always:?}");
+            assert_eq!(
+                parse_reply(always),
+                Some(PermissionReply::Always),
+                "{always:?}"
+            );
         }
         for no in ["", "\n", "n\n", " No \n"] {
-            assert_eq!(reply(no), Some(Reply::No), "{no:?}");
+            assert_eq!(parse_reply(no), Some(PermissionReply::No), "{no:?}");
         }
         for neither in ["yep\n", "perhaps\n", "yes please\n", "aa\n"] {
-            assert_eq!(reply(neither), None, "{neither:?}");
+            assert_eq!(parse_reply(neither), None, "{neither:?}");
         }
     }
 
     #[test]
     fn arguments_are_shown_exactly() {
         let arguments = |text: &str| serde_json::Map::from_iter([("a".to_owned(), text.into())]);
-        assert_eq!(exactly(&arguments("plain ü")), r#"{"a":"plain ü"}"#);
-        assert_eq!(exactly(&arguments("\u{202e}ü")), r#"{"a":"\u202e\u00fc"}"#);
-        assert_eq!(exactly(&arguments("\u{e0041}")), r#"{"a":"\udb40\udc41"}"#);
+        assert_eq!(escaped_json(&arguments("plain ü")), r#"{"a":"plain ü"}"#);
+        assert_eq!(
+            escaped_json(&arguments("\u{202e}ü")),
+            r#"{"a":"\u202e\u00fc"}"#
+        );
+        assert_eq!(
+            escaped_json(&arguments("\u{e0041}")),
+            r#"{"a":"\udb40\udc41"}"#
+        );
     }
 }

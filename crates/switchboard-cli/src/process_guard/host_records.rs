@@ -13,41 +13,41 @@ use std::time::Duration;
 use switchboard::process::{HostRecord, HostTag, Whereabouts, end_leftovers};
 
 /// A record is far shorter.
-const LONGEST: u64 = 512;
+const MAX_RECORD_BYTES: u64 = 512;
 
 /// A file that is empty for longer than this is not just being written.
-const BEING_WRITTEN: Duration = Duration::from_secs(60);
+const EMPTY_FILE_GRACE: Duration = Duration::from_secs(60);
 
 /// The folder with the files.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(super) struct HostRecords {
     folder: PathBuf,
 }
 
 /// The file of a host of this process. It is removed when this is dropped, unless in a panic: then
 /// the next start shall have a look.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct HostRecordFile {
     path: PathBuf,
 }
 
 /// What a file turned out to be.
-enum Finding {
+enum RecordState {
     /// Of a host that is gone: to be cleaned up after.
     Stale(HostRecord),
     /// Of no use to anybody.
-    Useless,
+    Invalid,
     /// None of our business.
     Other,
 }
 
-impl Records {
+impl HostRecords {
     pub(super) fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
     /// Writes down that this process has a host with this tag.
-    pub(super) fn write(&self, tag: HostTag) -> io::Result<Record> {
+    pub(super) fn write(&self, tag: HostTag) -> io::Result<HostRecordFile> {
         let record = HostRecord::of_this_process(tag)?;
         DirBuilder::new()
             .recursive(true)
@@ -62,7 +62,7 @@ impl Records {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
-        let written = Record { path };
+        let written = HostRecordFile { path };
         // In one write: whoever reads meanwhile sees nothing or all of it.
         file.write_all(record.to_string().as_bytes())?;
         Ok(written)
@@ -77,9 +77,9 @@ impl Records {
         let mut done_with = Vec::new();
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             match examine(&entry.path()) {
-                Finding::Stale(record) => stale.push(record),
-                Finding::Useless => {}
-                Finding::Other => continue,
+                RecordState::Stale(record) => stale.push(record),
+                RecordState::Invalid => {}
+                RecordState::Other => continue,
             }
             done_with.push(entry.path());
         }
@@ -98,7 +98,7 @@ impl Records {
     }
 }
 
-impl Drop for Record {
+impl Drop for HostRecordFile {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             fs::remove_file(&self.path).ok();
@@ -110,33 +110,33 @@ fn is_owned(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw()
 }
 
-fn examine(path: &Path) -> Finding {
+fn examine(path: &Path) -> RecordState {
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(Ok(tag)) = name.map(str::parse::<HostTag>) else {
-        return Finding::Other;
+        return RecordState::Other;
     };
     match fs::symlink_metadata(path) {
-        Ok(file) if !file.is_file() || !is_owned(&file) => return Finding::Other,
-        Ok(file) if file.len() > LONGEST => return Finding::Useless,
-        Ok(file) if file.len() == 0 && !is_old(&file) => return Finding::Other,
+        Ok(file) if !file.is_file() || !is_owned(&file) => return RecordState::Other,
+        Ok(file) if file.len() > MAX_RECORD_BYTES => return RecordState::Invalid,
+        Ok(file) if file.len() == 0 && !is_old(&file) => return RecordState::Other,
         Ok(_) => {}
-        Err(_) => return Finding::Other,
+        Err(_) => return RecordState::Other,
     }
     let record = fs::read_to_string(path).ok();
     let record = record.and_then(|text| text.parse::<HostRecord>().ok());
     match record.filter(|record| record.tag() == tag) {
         Some(record) => match record.whereabouts() {
-            Whereabouts::Gone => Finding::Stale(record),
-            Whereabouts::PastBoot => Finding::Useless,
-            _ => Finding::Other,
+            Whereabouts::Gone => RecordState::Stale(record),
+            Whereabouts::PastBoot => RecordState::Invalid,
+            _ => RecordState::Other,
         },
-        None => Finding::Useless,
+        None => RecordState::Invalid,
     }
 }
 
 fn is_old(file: &Metadata) -> bool {
     let age = file.modified().ok().and_then(|time| time.elapsed().ok());
-    age.is_some_and(|age| age > BEING_WRITTEN)
+    age.is_some_and(|age| age > EMPTY_FILE_GRACE)
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
     fn a_record_is_private_and_goes_with_its_host() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("a/hosts");
-        let records = Records::new(folder.clone());
+        let records = HostRecords::new(folder.clone());
         let tag = HostTag::new();
         let record = records.write(tag).unwrap();
         assert_eq!(names(&folder), [tag.to_string()]);
@@ -193,7 +193,7 @@ mod tests {
         write(&tags[4], &"x".repeat(1000));
         let record = HostRecord::of_this_process(HostTag::new()).unwrap();
         write(&tags[5], &record.to_string());
-        assert_eq!(Records::new(folder.clone()).clean_up(), 0);
+        assert_eq!(HostRecords::new(folder.clone()).clean_up(), 0);
         assert_eq!(names(&folder), left);
         assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
     }
@@ -206,7 +206,7 @@ mod tests {
         let nonsense = HostTag::new().to_string();
         fs::write(elsewhere.join(&nonsense), "nonsense").unwrap();
         symlink(&elsewhere, root.path().join("hosts")).unwrap();
-        let records = Records::new(root.path().join("hosts"));
+        let records = HostRecords::new(root.path().join("hosts"));
         assert!(records.write(HostTag::new()).is_err());
         assert_eq!(records.clean_up(), 0);
         assert_eq!(names(&elsewhere), [nonsense]);

@@ -10,11 +10,11 @@ use crate::render::style::Paint;
 use crate::render::text::one_line;
 
 /// Stands for a value that is not shown, however long it is.
-const UNSEEN: &str = "••••••••";
+const HIDDEN_VALUE: &str = "••••••••";
 
 /// What the person did with a field.
 #[derive(Debug)]
-pub(super) enum Filled {
+pub(super) enum FieldAnswer {
     With(Value),
     LeftOut,
     /// There must be a value, and the person will not give one.
@@ -26,14 +26,14 @@ pub(super) async fn ask(
     talk: &mut Conversation,
     place: &str,
     field: &Field,
-) -> Result<Filled, Closed> {
+) -> Result<FieldAnswer, Closed> {
     introduce(talk, place, field)?;
-    if field.is_sensitive && !is_given_all_the_same(talk).await? {
+    if field.is_sensitive && !confirm_secret(talk).await? {
         return Ok(match field.default_value() {
             // A field that is left out counts as what is proposed for it.
-            Some(proposed) => Filled::With(proposed),
-            None if field.is_required => Filled::Refused,
-            None => Filled::LeftOut,
+            Some(proposed) => FieldAnswer::With(proposed),
+            None if field.is_required => FieldAnswer::Refused,
+            None => FieldAnswer::LeftOut,
         });
     }
     let prompt = prompt(talk, field);
@@ -44,8 +44,8 @@ pub(super) async fn ask(
             talk.ask(&prompt).await?
         };
         match read(field, &typed) {
-            Ok(Some(value)) => return Ok(Filled::With(value)),
-            Ok(None) => return Ok(Filled::LeftOut),
+            Ok(Some(value)) => return Ok(FieldAnswer::With(value)),
+            Ok(None) => return Ok(FieldAnswer::LeftOut),
             Err(expected) => talk.show(&talk.style.paint(Paint::Red, &expected))?,
         }
     }
@@ -70,7 +70,7 @@ fn introduce(talk: &Conversation, place: &str, field: &Field) -> Result<(), Clos
     Ok(())
 }
 
-async fn is_given_all_the_same(talk: &mut Conversation) -> Result<bool, Closed> {
+async fn confirm_secret(talk: &mut Conversation) -> Result<bool, Closed> {
     let warning = format!(
         "this looks like a secret, and servers must not ask for secrets in a form. What you type \
          goes to {} as it is.",
@@ -90,7 +90,7 @@ fn prompt(talk: &Conversation, field: &Field) -> String {
         let shown = match (&field.kind, &value) {
             (FieldKind::Boolean { .. }, Value::Bool(true)) => "Y/n".to_owned(),
             (FieldKind::Boolean { .. }, _) => "y/N".to_owned(),
-            _ => in_words(field, &value),
+            _ => display_value(field, &value),
         };
         format!("[{shown}] ")
     });
@@ -163,15 +163,15 @@ fn several(typed: &str, options: &[Choice]) -> Result<Value, String> {
 }
 
 /// A value as it is shown before it is sent. What the server proposed is no secret of the person.
-pub(super) fn reviewed(field: &Field, value: &Value) -> String {
+pub(super) fn review_value(field: &Field, value: &Value) -> String {
     if field.is_sensitive && field.default_value().as_ref() != Some(value) {
-        return UNSEEN.to_owned();
+        return HIDDEN_VALUE.to_owned();
     }
-    in_words(field, value)
+    display_value(field, value)
 }
 
 /// A value as the person knows it.
-fn in_words(field: &Field, value: &Value) -> String {
+fn display_value(field: &Field, value: &Value) -> String {
     let title = |value: &Value| {
         let text = value.as_str().unwrap_or_default();
         let option = options(&field.kind)

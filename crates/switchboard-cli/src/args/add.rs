@@ -28,7 +28,7 @@ Example:
 
 /// The scopes that a user can write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OwnScope {
+pub(crate) enum WritableScope {
     /// For you, in this project
     Local,
     /// For everybody who has this project: its .mcp.json
@@ -37,12 +37,12 @@ pub(crate) enum OwnScope {
     User,
 }
 
-impl From<OwnScope> for Scope {
-    fn from(scope: OwnScope) -> Self {
+impl From<WritableScope> for Scope {
+    fn from(scope: WritableScope) -> Self {
         match scope {
-            OwnScope::Local => Self::Local,
-            OwnScope::Project => Self::Project,
-            OwnScope::User => Self::User,
+            WritableScope::Local => Self::Local,
+            WritableScope::Project => Self::Project,
+            WritableScope::User => Self::User,
         }
     }
 }
@@ -68,7 +68,7 @@ impl Transport {
 
 /// Where an entry is written to.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Target {
+pub(crate) struct EntryTarget {
     /// Whose server it is
     #[arg(
         long,
@@ -78,14 +78,14 @@ pub(crate) struct Target {
         hide_possible_values = true,
         value_name = "local|project|user"
     )]
-    pub(crate) scope: OwnScope,
+    pub(crate) scope: WritableScope,
     /// Replace a server of the same name in that scope
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 /// What was meant by `add NAME npx -y foo`, where the command's own options are taken for ours.
-pub(crate) fn with_command_apart(words: &[String]) -> Option<String> {
+pub(crate) fn suggest_double_dash(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let (name, command) = rest.split_first()?;
     let (program, _) = command.split_first()?;
@@ -105,7 +105,7 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: EntryTarget,
     /// How a URL is spoken to; found out unless given
     #[arg(
         long,
@@ -144,7 +144,7 @@ pub(crate) struct AddJsonArgs {
     #[arg(value_name = "JSON")]
     pub(crate) entry: String,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: EntryTarget,
 }
 
 #[derive(Debug, Args)]
@@ -160,5 +160,5 @@ pub(crate) struct RemoveArgs {
         hide_possible_values = true,
         value_name = "local|project|user"
     )]
-    pub(crate) scope: Option<OwnScope>,
+    pub(crate) scope: Option<WritableScope>,
 }
