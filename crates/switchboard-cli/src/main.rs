@@ -60,12 +60,12 @@ fn main() -> ExitCode {
         Err(error) => return refuse(error),
     };
     if matches!(invocation, Invocation::DemoServer) {
-        return commands::demo_server::run();
+        return commands::demo::server::run();
     }
     let env = ProcessEnv::read();
     let console = context::console_for(&env, &flags);
     let outcome = match invocation {
-        Invocation::StaticOutput(page) => commands::page::run(&page, &console),
+        Invocation::StaticOutput(page) => commands::static_output::run(&page, &console),
         invocation => run(invocation, flags, env, console.clone()),
     };
     match outcome {

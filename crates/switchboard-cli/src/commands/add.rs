@@ -1,6 +1,6 @@
-//! `add` and `add-json`: a server into the file of a scope.
+//! `add` and `add-json`: write a server entry to the file of a scope.
 //!
-//! Invariant: what is not a valid entry is never written. Values of variables and headers are not shown.
+//! Invariant: an invalid entry is never written, and values of variables and headers are never printed.
 
 mod entry;
 
@@ -13,7 +13,7 @@ use switchboard_config::{
     project_entry,
 };
 
-use super::scopes::{self, Held};
+use super::scope_files::{self, ScopedEntry};
 use crate::args::{AddArgs, AddJsonArgs, EntryTarget};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
@@ -22,9 +22,8 @@ use crate::render::style::Paint;
 use crate::render::{json, text};
 use crate::signals::Signals;
 
-/// Stands for the value of a variable that is not set yet: good enough in any place of an entry, even as
-/// the beginning of a URL.
-const UNSET: &str = "https://unset";
+/// Value used for variables that are not set. It is valid anywhere in an entry, also as the start of a URL.
+const UNSET_PLACEHOLDER: &str = "https://unset";
 
 pub(crate) async fn run(
     args: &AddArgs,
@@ -32,27 +31,31 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let name = server_name(&args.name)?;
-    let drawn = entry::draw(args)?;
-    let values = hidden_input::read_values(&drawn.hidden_names(), signals).await?;
-    let hidden: Vec<_> = drawn
+    let draft = entry::build_entry(args)?;
+    let values = hidden_input::read_values(&draft.hidden_names(), signals).await?;
+    let hidden: Vec<_> = draft
         .hidden_names()
         .into_iter()
         .map(str::to_owned)
         .collect();
-    let remarks = drawn.remarks.clone();
-    let entry = drawn.into_json(values);
+    let draft_warnings = draft.warnings.clone();
+    let entry = draft.into_json(values);
     let scope = Scope::from(args.target.scope);
     let mut warnings = check(&name, &entry, scope, context)?;
     if scope == Scope::Project {
-        let is_told = |name: &String| {
+        let has_warning = |name: &String| {
             let quoted = format!("`{name}`");
-            warnings.iter().any(|told| told.message.contains(&quoted))
+            (warnings.iter()).any(|warning| warning.message.contains(&quoted))
         };
-        let untold: Vec<_> = hidden.iter().filter(|name| !is_told(name)).collect();
-        warnings.extend(untold.into_iter().map(|name| written_down(name)));
+        let silent: Vec<_> = hidden.iter().filter(|name| !has_warning(name)).collect();
+        warnings.extend(
+            silent
+                .into_iter()
+                .map(|name| secret_in_project_warning(name)),
+        );
     }
-    warnings.extend(remarks);
-    warnings.extend(entry::in_plain_sight(&entry));
+    warnings.extend(draft_warnings);
+    warnings.extend(entry::plain_http_headers_warning(&entry));
     write(&name, &entry, args.target, &warnings, context)
 }
 
@@ -73,21 +76,21 @@ pub(crate) async fn run_json(
 
 fn server_name(name: &str) -> Result<ServerName, Failure> {
     let name = ServerName::new(name)
-        .map_err(|error| Failure::usage(error.to_string()).hint("choose another name"))?;
+        .map_err(|error| Failure::usage(error.to_string()).hint("pick a different name"))?;
     if name.as_str().starts_with('-') {
-        let message = "a server's name must not begin with a dash";
-        return Err(Failure::usage(message).hint("choose another name"));
+        let message = "a server name must not start with a dash";
+        return Err(Failure::usage(message).hint("pick a different name"));
     }
     Ok(name)
 }
 
-/// A value that was kept out of the history and then written where others read it.
-fn written_down(name: &str) -> EntryProblem {
+/// Warns about a value that was read from stdin to keep it private, and then written to the project's file.
+fn secret_in_project_warning(name: &str) -> EntryProblem {
     EntryProblem::new(format!(
-        "the value of {name} now stands in the project's file, and everybody who has the project can read it"
+        "the value of {name} is now stored in the project's .mcp.json, readable by everyone with the project"
     ))
     .hint(format!(
-        "give it by reference, -e '{name}=${{{name}}}', or keep the server to yourself with -s local"
+        "use a variable reference instead (-e '{name}=${{{name}}}'), or keep the entry private with -s local"
     ))
 }
 
@@ -100,43 +103,43 @@ fn write(
 ) -> Result<Exit, Failure> {
     let scope = Scope::from(target.scope);
     let path = ["mcpServers", name.as_str()];
-    let place = scopes::file_of(scope, context)?;
-    let mut file = scopes::open(scope, &place)?;
+    let target_file = scope_files::entry_file(scope, context)?;
+    let mut file = scope_files::open(scope, &target_file)?;
     let before = file.origin(&path);
     if let Some(origin) = before.as_ref().filter(|_| !target.force) {
-        return Err(exists(name, scope, origin));
+        return Err(already_exists(name, scope, origin));
     }
     file.set(&path, entry)?;
     let origin = file.origin(&path);
     file.save()?;
-    let held = scopes::with_server(name.as_str(), context);
+    let stored = scope_files::entries_named(name.as_str(), context);
     let environment = |variable: &str| context.variable(variable);
-    let typed = (scope == Scope::Project).then(|| project_entry(name, entry, &place, &environment));
-    let added = Added {
+    let typed =
+        (scope == Scope::Project).then(|| project_entry(name, entry, &target_file, &environment));
+    let added = AddedJson {
         name,
         scope,
         origin: origin.as_ref(),
         config: WrittenEntry::from_json(entry),
         replaced: before.is_some(),
-        approved: is_approved(&held, typed.as_ref(), context)?,
-        wins: held.iter().find(|held| held.beats(scope)),
-        covers: held
-            .iter()
-            .filter(|held| held.is_beaten_by(scope))
+        approved: record_approval(&stored, typed.as_ref(), context)?,
+        overridden_by: stored.iter().find(|entry| entry.scope < scope),
+        overrides: (stored.iter())
+            .filter(|entry| scope < entry.scope)
             .collect(),
         warnings,
     };
-    tell(&added, context)?;
+    report(&added, context)?;
     Ok(Exit::Ok)
 }
 
-fn exists(name: &ServerName, scope: Scope, origin: &Origin) -> Failure {
-    let message = format!("there is a server {name} in the {scope} scope already ({origin})");
-    Failure::usage(message).hint("choose another name, or replace it with --force")
+fn already_exists(name: &ServerName, scope: Scope, origin: &Origin) -> Failure {
+    let message = format!("server {name} already exists in the {scope} scope ({origin})");
+    Failure::usage(message).hint("pick a different name, or pass --force to overwrite it")
 }
 
-/// Checks the entry with the eyes of whoever will read the file. A variable that is not set here may be
-/// set where the server is used.
+/// Validates the entry. A variable that is not set here is a warning and not an error: it may be set where
+/// the server is used.
 fn check(
     name: &ServerName,
     entry: &Value,
@@ -144,30 +147,31 @@ fn check(
     context: &Context,
 ) -> Result<Vec<EntryProblem>, Failure> {
     let environment = |variable: &str| context.variable(variable);
-    let lenient = |variable: &str| environment(variable).or_else(|| Some(UNSET.to_owned()));
+    let lenient =
+        |variable: &str| environment(variable).or_else(|| Some(UNSET_PLACEHOLDER.to_owned()));
     let checked = check_server(name, entry, scope, &lenient);
     if let Err(problem) = checked.config {
         let message = format!("server {name} was not added: {}", problem.message);
         return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint));
     }
-    // Whatever is wrong only now is a variable that is not set and has no default.
+    // A problem that appears only without the placeholder is an unset variable without a default.
     let strict = check_server(name, entry, scope, &environment).config.err();
     Ok(checked.warnings.into_iter().chain(strict).collect())
 }
 
-/// What the user typed here is consent to it. In the user's own scopes the scope says so; for the project
-/// it is recorded, if the file still says what was typed. Recorded is what was typed and never what was
-/// read: another program may have written to the file meanwhile.
-fn is_approved(
-    held: &[Held],
+/// Approves an entry that was added to the project scope, and returns whether the entry may run. Entries
+/// of other scopes need no approval. The approval covers the entry as typed, and only if the file still
+/// contains it: another program may have changed the file in between.
+fn record_approval(
+    stored: &[ScopedEntry],
     typed_for_project: Option<&ServerEntry>,
     context: &Context,
 ) -> Result<bool, Failure> {
     let Some(typed) = typed_for_project else {
         return Ok(true);
     };
-    let added = held.iter().find(|held| held.scope == typed.scope());
-    if !added.is_some_and(|held| runs_the_same(&held.entry, typed)) {
+    let added = stored.iter().find(|added| added.scope == typed.scope());
+    if !added.is_some_and(|added| has_same_content(&added.entry, typed)) {
         return Ok(false);
     }
     let file = context.approvals_file();
@@ -176,35 +180,38 @@ fn is_approved(
     Ok(true)
 }
 
-/// Compared by content, because what is fit to be shown is alike with any secret. Without a hash there is
-/// nothing that could be approved: a variable is not set yet.
-fn runs_the_same(found: &ServerEntry, typed: &ServerEntry) -> bool {
+/// Compares content hashes, because the masked form is the same for different secrets. An entry with an
+/// unset variable has no hash and cannot be approved.
+fn has_same_content(found: &ServerEntry, typed: &ServerEntry) -> bool {
     typed.content_hash().is_some() && found.content_hash() == typed.content_hash()
 }
 
-/// What was done.
+/// Output of `add --json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Added<'a> {
+struct AddedJson<'a> {
     name: &'a ServerName,
     scope: Scope,
     origin: Option<&'a Origin>,
     config: WrittenEntry,
-    /// An entry of this name was there before.
+    /// Whether `--force` overwrote an entry with this name.
     replaced: bool,
-    /// It may run without further questions.
+    /// Whether the server may run without `switchboard trust`.
     approved: bool,
-    /// The entry of a higher scope that is used in its place.
-    #[serde(rename = "shadowedBy", skip_serializing_if = "Option::is_none")]
-    wins: Option<&'a Held>,
-    /// Entries of lower scopes in whose place it is used.
-    #[serde(rename = "shadows", skip_serializing_if = "Vec::is_empty")]
-    covers: Vec<&'a Held>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "problems")]
+    /// Entry of a higher scope that is used instead of the added one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overridden_by: Option<&'a ScopedEntry>,
+    /// Entries of lower scopes that the added entry replaces in use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    overrides: Vec<&'a ScopedEntry>,
+    #[serde(
+        skip_serializing_if = "<[_]>::is_empty",
+        serialize_with = "serialize_problems"
+    )]
     warnings: &'a [EntryProblem],
 }
 
-fn problems<S: serde::Serializer>(
+fn serialize_problems<S: serde::Serializer>(
     problems: &&[EntryProblem],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
@@ -214,32 +221,32 @@ fn problems<S: serde::Serializer>(
     serializer.collect_seq(problems)
 }
 
-fn tell(added: &Added<'_>, context: &Context) -> Result<(), Failure> {
+fn report(added: &AddedJson<'_>, context: &Context) -> Result<(), Failure> {
     let console = &context.console;
     for EntryProblem { message, hint, .. } in added.warnings {
         console.warn(message, hint.as_deref());
     }
-    if let Some(held) = added.wins {
+    if let Some(winner) = added.overridden_by {
         let message = format!(
-            "the {} scope has a server {} as well, and it is used instead: {}",
-            held.scope,
+            "{} is overridden by the entry in the {} scope: {}",
             added.name,
-            held.entry.origin()
+            winner.scope,
+            winner.entry.origin()
         );
         let hint = format!(
             "switchboard remove {} -s {}",
             text::shell_word(added.name.as_str()),
-            held.scope
+            winner.scope
         );
-        console.warn(&message, held.is_own().then_some(&*hint));
+        console.warn(&message, winner.is_writable().then_some(&*hint));
     }
     if console.is_json() {
         return console.print(&json::pretty(added));
     }
-    console.print(&wording(added, context))
+    console.print(&render(added, context))
 }
 
-fn wording(added: &Added<'_>, context: &Context) -> String {
+fn render(added: &AddedJson<'_>, context: &Context) -> String {
     let style = context.console.style;
     let (verb, at) = if added.replaced {
         ("Replaced", "in")
@@ -250,13 +257,16 @@ fn wording(added: &Added<'_>, context: &Context) -> String {
     let mut lines = vec![format!("{verb} {name} {at} the {} scope", added.scope)];
     let mut field = |label: &str, value: &str| {
         if !value.is_empty() {
-            let label = style.paint(Paint::Dim, &format!("{label:8}"));
+            let label = style.paint(Paint::Dim, &format!("{label:9}"));
             lines.push(format!("  {label}  {value}"));
         }
     };
     field(
         "file",
-        &added.origin.map(scopes::file_and_line).unwrap_or_default(),
+        &added
+            .origin
+            .map(scope_files::file_and_line)
+            .unwrap_or_default(),
     );
     field("command", &text::command_line(&added.config));
     let url = added.config.as_object().get("url").and_then(Value::as_str);
@@ -267,14 +277,11 @@ fn wording(added: &Added<'_>, context: &Context) -> String {
             &super::get::members(&added.config, key).replace('\n', ", "),
         );
     }
-    for held in &added.covers {
+    for other in &added.overrides {
+        let place = scope_files::file_and_line(other.entry.origin());
         field(
-            "instead",
-            &format!(
-                "of the one in the {} scope: {}",
-                held.scope,
-                scopes::file_and_line(held.entry.origin())
-            ),
+            "overrides",
+            &format!("the entry in the {} scope: {place}", other.scope),
         );
     }
     let next = if added.approved {
@@ -296,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_that_another_program_put_there_meanwhile_is_not_what_was_typed() {
+    fn entry_changed_by_another_program_differs() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(".mcp.json");
         let name = ServerName::new("a").unwrap();
@@ -311,15 +318,15 @@ mod tests {
             };
             load(&sources, &environment).config.servers.remove(0)
         };
-        assert!(runs_the_same(&read(&typed), &typed_entry));
+        assert!(has_same_content(&read(&typed), &typed_entry));
         for other in [
             json!({"command": "srv", "args": ["--token", "other"], "env": {"LIB": "/mine"}}),
             json!({"command": "srv", "args": ["--token", "mine"], "env": {"LIB": "/other"}}),
         ] {
             let found = read(&other);
-            // Fit to be shown they are the same, and that is why it is not enough.
+            // The masked forms are equal, so they must not be compared.
             assert_eq!(found.written(), typed_entry.written());
-            assert!(!runs_the_same(&found, &typed_entry));
+            assert!(!has_same_content(&found, &typed_entry));
         }
     }
 }

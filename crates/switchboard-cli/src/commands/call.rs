@@ -1,7 +1,7 @@
-//! `call TOOL`: one call through the whole pipeline.
+//! `call TOOL`: calls one tool and prints the result.
 //!
-//! Only the server that owns the tool is started. What was typed is understood before that, and made
-//! to fit the tool's schema after.
+//! Starts only the server that owns the tool. Arguments are parsed before the start, so that syntax errors
+//! are immediate, and coerced to the tool's schema after it.
 
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,8 @@ use switchboard::content::sanitize;
 use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Denial, Event, Host, Output};
 use switchboard_config::{Scope, ServerName};
 
-use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
+use super::find::{find_server, find_tool, require_launchable, server_of_tool};
+use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::always_allow::rule_files;
 use crate::args::CallArgs;
 use crate::context::{Context, LoadedServers};
@@ -26,8 +27,8 @@ use crate::signals::Signals;
 use crate::tool_arguments::{ArgumentInput, coerce, parse, parse_object};
 use crate::tool_schema::ToolSchema;
 
-/// More than this is no set of arguments: the engine would not send it.
-const STDIN_BYTES: u64 = 16 * 1024 * 1024;
+/// Limit for arguments on stdin. The engine rejects larger arguments.
+const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
 
 pub(crate) async fn run(
     args: CallArgs,
@@ -36,11 +37,11 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let given = parse(&args.arguments)?;
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.console, |servers| {
+    let entry = find_server(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
-    check_usable(entry, &servers, context)?;
-    check_open(&servers)?;
+    require_launchable(entry, &servers, context)?;
+    require_usable_settings(&servers)?;
     let given = match given {
         ArgumentInput::Stdin => ArgumentInput::Object(signals.until_signal(read_stdin()).await?),
         given => given,
@@ -49,25 +50,19 @@ pub(crate) async fn run(
     let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.places()));
     let entries = vec![entry.clone()];
     let host = context.one_shot_host_with_prompt(&servers, entries.clone(), ask);
-    let is_under_way = AtomicBool::new(false);
-    let outcome = on_host(host, signals, context, async |host| {
-        settle_tools(host, console).await;
+    let in_flight = AtomicBool::new(false);
+    let outcome = run_with_host(host, signals, context, async |host| {
+        start_servers(host, console, LazyServers::Unlisted).await;
         let tool = find_tool(host, entry, &args.tool).await?;
-        let arguments = fit(given, &ToolSchema::parse(&tool.definition.input_schema))?;
-        let outcome = make(
-            host,
-            &tool,
-            Value::Object(arguments),
-            console,
-            &is_under_way,
-        )
-        .await;
-        let output = outcome.map_err(|error| explain(error, &tool, host, context))?;
-        show(&output, context)
+        let arguments = coerce_arguments(given, &ToolSchema::parse(&tool.definition.input_schema))?;
+        let outcome = run_call(host, &tool, Value::Object(arguments), console, &in_flight).await;
+        let output = outcome.map_err(|error| to_failure(error, &tool, host, context))?;
+        print_output(&output, context)
     })
     .await;
+    // A call that was already sent may have run, and the failure has to say so.
     outcome.map_err(|failure| {
-        if is_under_way.load(Ordering::Relaxed) {
+        if in_flight.load(Ordering::Relaxed) {
             failure.during_call()
         } else {
             failure
@@ -75,17 +70,17 @@ pub(crate) async fn run(
     })
 }
 
-/// Where the settings cannot be used nothing may be called, and then nothing need be started.
-pub(super) fn check_open(servers: &LoadedServers) -> Result<(), Failure> {
+/// Checks that no settings file blocks all calls. Called before a server is started in vain.
+pub(super) fn require_usable_settings(servers: &LoadedServers) -> Result<(), Failure> {
     let Some(closed) = servers.settings.closed.first() else {
         return Ok(());
     };
     let why = settings_error(closed);
     let origin = closed.problem.origin.as_ref();
     let place = origin.map(|origin| format!(" ({origin})"));
-    let message = format!("nothing can be called: {why}{}", place.unwrap_or_default());
+    let message = format!("all calls are blocked: {why}{}", place.unwrap_or_default());
     let hint = closed.problem.hint.clone();
-    let hint = hint.unwrap_or_else(|| "mend the file, or remove it".to_owned());
+    let hint = hint.unwrap_or_else(|| "fix or delete the file".to_owned());
     Err(Failure::new(Kind::Denied, message).hint(hint))
 }
 
@@ -94,7 +89,7 @@ pub(super) async fn read_stdin() -> Result<Map<String, Value>, Failure> {
         let mut text = String::new();
         let stdin = std::io::stdin().lock();
         stdin
-            .take(STDIN_BYTES + 1)
+            .take(MAX_STDIN_BYTES + 1)
             .read_to_string(&mut text)
             .map(|_| text)
     });
@@ -102,16 +97,16 @@ pub(super) async fn read_stdin() -> Result<Map<String, Value>, Failure> {
         .await
         .map_err(|error| Failure::internal(error.to_string()))?;
     let text = text.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
-    if text.len() as u64 > STDIN_BYTES {
+    if text.len() as u64 > MAX_STDIN_BYTES {
         return Err(Failure::usage(format!(
-            "the arguments on stdin are longer than {STDIN_BYTES} bytes"
+            "arguments on stdin exceed {MAX_STDIN_BYTES} bytes"
         )));
     }
     parse_object(&text)
 }
 
-/// Makes of what was given what the tool's schema wants.
-pub(super) fn fit(
+/// Converts `key=value` pairs to the types of the tool's schema. A JSON object is passed on unchanged.
+pub(super) fn coerce_arguments(
     given: ArgumentInput,
     schema: &ToolSchema,
 ) -> Result<Map<String, Value>, Failure> {
@@ -122,16 +117,16 @@ pub(super) fn fit(
     }
 }
 
-/// Makes the call, and shows how far it has come once it is on its way.
-async fn make(
+/// Calls the tool and shows its progress. Sets `in_flight` when the request was sent.
+async fn run_call(
     host: &Host,
     tool: &CatalogTool,
     arguments: Value,
     console: &Console,
-    is_under_way: &AtomicBool,
+    in_flight: &AtomicBool,
 ) -> Result<Output, CallError> {
     let mut events = host.events();
-    // Both the call and this loop touch it, one after the other; the engine wants it shareable.
+    // Never contended: the call and this loop run in one task. The callback has to be `Sync`.
     let line = Mutex::new(None);
     let line = || line.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = || ProgressLine::start(console, tool.definition.display_name());
@@ -149,14 +144,14 @@ async fn make(
             biased;
             outcome = &mut call => return outcome,
             event = events.next() => if let Some(Event::CallStarted { .. }) = event {
-                is_under_way.store(true, Ordering::Relaxed);
+                in_flight.store(true, Ordering::Relaxed);
                 line().get_or_insert_with(begin);
             }
         }
     }
 }
 
-fn explain(error: CallError, tool: &CatalogTool, host: &Host, context: &Context) -> Failure {
+fn to_failure(error: CallError, tool: &CatalogTool, host: &Host, context: &Context) -> Failure {
     let hint = match &error {
         CallError::Denied {
             denial: Denial::NobodyToAsk,
@@ -165,27 +160,27 @@ fn explain(error: CallError, tool: &CatalogTool, host: &Host, context: &Context)
         CallError::InvalidArguments { .. } => {
             Some(format!("switchboard describe {}", tool.wire_name))
         }
-        error => raise_hint(error, context),
+        error => limit_hint(error, context),
     };
-    let last_words = match &error {
-        CallError::TimedOut { tool, .. } => last_words(host, &tool.server),
+    let stderr_tail = match &error {
+        CallError::TimedOut { tool, .. } => stderr_tail(host, &tool.server),
         _ => None,
     };
     let failure = Failure::from(error).maybe_hint(hint);
-    match last_words {
+    match stderr_tail {
         Some(words) => failure.append(&words),
         None => failure,
     }
 }
 
-/// What a server that does not answer said last: often it is what it waits for.
-fn last_words(host: &Host, server: &ServerName) -> Option<String> {
+/// Returns the end of the server's stderr, which often says why a call timed out.
+fn stderr_tail(host: &Host, server: &ServerName) -> Option<String> {
     let stderr = host.inspect(server.as_str()).ok()?.stderr?;
-    (!stderr.is_empty()).then(|| format!("its last words on stderr:\n{stderr}"))
+    (!stderr.is_empty()).then(|| format!("last lines on stderr:\n{stderr}"))
 }
 
-/// Which setting raises the limit that stood in the way.
-fn raise_hint(error: &CallError, context: &Context) -> Option<String> {
+/// Names the setting that raises the exceeded limit.
+fn limit_hint(error: &CallError, context: &Context) -> Option<String> {
     let limit = error.limit()?;
     if let CallError::TimedOut { tool, .. } = error
         && context.nonempty_variable(CALL_TIMEOUT_VAR).is_some()
@@ -205,14 +200,17 @@ fn raise_hint(error: &CallError, context: &Context) -> Option<String> {
     })
 }
 
-fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {
+fn print_output(output: &Output, context: &Context) -> Result<Exit, Failure> {
     let console = &context.console;
-    let whole = output
+    let full_result_file = output
         .whole
         .as_ref()
         .map(|handle| context.stored_result_path(handle));
     if console.is_json() {
-        console.print(&json::pretty(&json::CallResultJson::new(output, whole)))?;
+        console.print(&json::pretty(&json::CallResultJson::new(
+            output,
+            full_result_file,
+        )))?;
     } else {
         let text = output.to_text();
         console.print(&text)?;
@@ -222,20 +220,14 @@ fn show(output: &Output, context: &Context) -> Result<Exit, Failure> {
         for note in &output.notes {
             console.note(&format!("note: {}", sanitize(note)));
         }
-        if let Some(whole) = whole {
-            console.note(&format!(
-                "note: the whole result is in {}",
-                text::path(&whole)
-            ));
+        if let Some(file) = full_result_file {
+            console.note(&format!("note: full result saved to {}", text::path(&file)));
         }
     }
     if !output.is_error {
         return Ok(Exit::Ok);
     }
-    console.note(
-        &console
-            .stderr_style
-            .paint(Paint::Red, "the tool reports an error"),
-    );
+    let message = "the tool returned an error";
+    console.note(&console.stderr_style.paint(Paint::Red, message));
     Ok(Exit::AnsweredWithError)
 }

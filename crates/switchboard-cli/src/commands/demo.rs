@@ -1,61 +1,63 @@
-//! `demo`: the main job, shown on built-in servers.
+//! `demo`: shows what a host does, with two built-in servers and no config.
 //!
-//! A host with a calculator in this process and a real child (this binary once more): tools are
-//! discovered, calls take the whole way, one is denied, the child is killed and comes back by itself.
+//! The host has a calculator in this process, and a child process that runs this binary as a stdio server.
+//! The demo lists tools, calls them, denies one call, kills the child and waits for the reconnect.
 
-mod calculator;
-mod story;
+mod report;
+pub(crate) mod server;
 
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use switchboard::inprocess::InProcessTool;
 use switchboard::permission::{Action, Rule};
-use switchboard::{ConnectionStatus, Event, Host, HostBuilder, Readiness};
+use switchboard::{ConnectionStatus, Event, Host, HostBuilder, InProcessServer, Readiness};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
 
-use super::on_host;
+use super::run_host::run_with_host;
 use crate::args::DEMO_SERVER;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::{Console, count, format_duration, text};
 use crate::signals::Signals;
-use calculator::calculator;
-use story::{Mark, Story};
+use report::{DemoReport, StepMark};
 
 const CHILD: &str = "greeter";
 
-/// Far longer than the first delay of a reconnect.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Much longer than the first reconnect delay.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let console = &context.console;
     let host = describe_host(context)?;
-    let mut story = Story::begin(console)?;
-    let seen = on_host(host, signals, context, async |host| {
-        play(host, &mut story, console).await
+    let mut report = DemoReport::begin(console)?;
+    let seen = run_with_host(host, signals, context, async |host| {
+        run_steps(host, &mut report, console).await
     })
     .await?;
-    story.step("shut down", "Shut down")?;
+    report.step("shut down", "Shut down")?;
     let alive = seen.iter().filter(|pid| is_alive(**pid)).count();
     let (mark, outcome) = match alive {
-        0 => (Mark::Good, "nothing left running".to_owned()),
+        0 => (StepMark::Good, "nothing left running".to_owned()),
         _ => (
-            Mark::Bad,
+            StepMark::Bad,
             format!("{} left running", count(alive, "process")),
         ),
     };
-    story.outcome(mark, &outcome)?;
-    story.end()
+    report.outcome(mark, &outcome)?;
+    report.end()
 }
 
 fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     let program = std::env::current_exe()?;
     let child = ServerConfig::stdio(program.to_string_lossy(), [DEMO_SERVER]);
-    // Nobody configured it, and yet it is a program that is started.
+    // The demo server is not a config entry, so the managed policy has to be checked here.
     let profile = context.load_settings().policy.profile;
     profile.check(&child).map_err(|ban| {
-        Failure::new(Kind::Denied, format!("there is no demo here: {ban}")).hint(ban.hint())
+        Failure::new(Kind::Denied, format!("cannot run the demo: {ban}")).hint(ban.hint())
     })?;
     let name = ServerName::new(CHILD).map_err(|error| Failure::internal(error.to_string()))?;
     let mut host = context
@@ -73,41 +75,45 @@ fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     Ok(host)
 }
 
-/// The steps between start and shutdown. Returns the processes that were seen.
-async fn play(host: &Host, story: &mut Story<'_>, console: &Console) -> Result<Vec<Pid>, Failure> {
-    start(host, story).await?;
-    discover(host, story, console)?;
-    story.step("call in process", "Call a tool in this process")?;
+/// Runs the steps between start and shutdown. Returns the pids of all child processes.
+async fn run_steps(
+    host: &Host,
+    report: &mut DemoReport<'_>,
+    console: &Console,
+) -> Result<Vec<Pid>, Failure> {
+    start(host, report).await?;
+    discover(host, report, console)?;
+    report.step("call in process", "Call an in-process tool")?;
     call(
         host,
-        story,
+        report,
         "mcp__calculator__add",
         json!({"a": 15, "b": 27}),
     )
     .await?;
-    story.step("call the child", "Call a tool of the child")?;
-    call(host, story, "mcp__greeter__greet", json!({"name": "Ada"})).await?;
-    denied(host, story).await?;
-    kill_and_wait(host, story).await
+    report.step("call the child", "Call a tool of the child process")?;
+    call(host, report, "mcp__greeter__greet", json!({"name": "Ada"})).await?;
+    denied(host, report).await?;
+    kill_and_reconnect(host, report).await
 }
 
-async fn start(host: &Host, story: &mut Story<'_>) -> Result<(), Failure> {
-    story.step("start", "Start two servers at once")?;
+async fn start(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> {
+    report.step("start", "Start two servers at once")?;
     host.wait_for(Readiness::All).await;
     for status in host.status() {
         let server = host.inspect(status.name.as_str());
         let server = server.map_err(|error| Failure::internal(error.to_string()))?;
         let kind = match server.transport {
-            "stdio" => "a child process, over stdio",
-            _ => "in this process",
+            "stdio" => "child process (stdio)",
+            _ => "in-process",
         };
         let took = server.connect_time.map(format_duration).unwrap_or_default();
         let mark = match status.status {
-            ConnectionStatus::Connected => Mark::Good,
-            _ => Mark::Bad,
+            ConnectionStatus::Connected => StepMark::Good,
+            _ => StepMark::Bad,
         };
         let reason = status.error.unwrap_or_else(|| format!("{kind}, {took}"));
-        story.outcome(
+        report.outcome(
             mark,
             &format!("{:<10} {}  {reason}", status.name, status.status),
         )?;
@@ -115,9 +121,9 @@ async fn start(host: &Host, story: &mut Story<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn discover(host: &Host, story: &mut Story<'_>, console: &Console) -> Result<(), Failure> {
+fn discover(host: &Host, report: &mut DemoReport<'_>, console: &Console) -> Result<(), Failure> {
     let tools = host.tools();
-    story.step("discover", "Discover their tools")?;
+    report.step("discover", "Discover their tools")?;
     for tool in &tools {
         let description = tool.definition.description.as_deref().unwrap_or_default();
         let line = format!(
@@ -128,64 +134,64 @@ fn discover(host: &Host, story: &mut Story<'_>, console: &Console) -> Result<(),
         let room = console
             .columns
             .map_or(usize::MAX, |columns| columns.saturating_sub(5));
-        story.detail(&text::truncate(&line, room))?;
+        report.detail(&text::truncate(&line, room))?;
     }
-    story.note(Mark::Good, &count(tools.len(), "tool"));
+    report.note(StepMark::Good, &count(tools.len(), "tool"));
     Ok(())
 }
 
-/// Makes a call and tells what came of it.
+/// Calls a tool and reports the result.
 async fn call(
     host: &Host,
-    story: &mut Story<'_>,
+    report: &mut DemoReport<'_>,
     tool: &str,
     arguments: Value,
 ) -> Result<String, Failure> {
-    story.detail(&format!("{tool} {arguments}"))?;
+    report.detail(&format!("{tool} {arguments}"))?;
     let began = Instant::now();
     match host.call(tool, arguments).await {
         Ok(output) => {
             let text = output.to_text();
-            let took = story::short_time(began.elapsed());
-            story.outcome(Mark::Good, &format!("{text}   ({took})"))?;
+            let took = report::short_time(began.elapsed());
+            report.outcome(StepMark::Good, &format!("{text}   ({took})"))?;
             Ok(text)
         }
         Err(error) => {
-            story.outcome(Mark::Bad, &error.to_string())?;
+            report.outcome(StepMark::Bad, &error.to_string())?;
             Err(Failure::from(error))
         }
     }
 }
 
-async fn denied(host: &Host, story: &mut Story<'_>) -> Result<(), Failure> {
-    story.step("deny", "Try a tool that a rule denies")?;
-    story.detail("mcp__greeter__delete_everything {}")?;
+async fn denied(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> {
+    report.step("deny", "Call a tool that a rule denies")?;
+    report.detail("mcp__greeter__delete_everything {}")?;
     match host
         .call("mcp__greeter__delete_everything", json!({}))
         .await
     {
         Err(error @ switchboard::CallError::Denied { .. }) => {
-            story.outcome(Mark::Good, &error.to_string())
+            report.outcome(StepMark::Good, &error.to_string())
         }
         Err(error) => Err(Failure::from(error)),
-        Ok(_) => story.outcome(Mark::Bad, "it was called all the same"),
+        Ok(_) => report.outcome(StepMark::Bad, "the call was not denied"),
     }
 }
 
-/// Kills the child and waits until it is back.
-async fn kill_and_wait(host: &Host, story: &mut Story<'_>) -> Result<Vec<Pid>, Failure> {
-    story.step(
+/// Kills the child process and waits for the reconnect.
+async fn kill_and_reconnect(host: &Host, report: &mut DemoReport<'_>) -> Result<Vec<Pid>, Failure> {
+    report.step(
         "kill and recover",
-        "Kill the child, and watch it come back by itself",
+        "Kill the child process and wait for the reconnect",
     )?;
     let first = ask_pid(host).await?;
     let mut events = host.events();
     let began = Instant::now();
     rustix::process::kill_process(first, Signal::KILL).map_err(std::io::Error::from)?;
-    story.detail(&format!("SIGKILL to process {}", first.as_raw_nonzero()))?;
-    let back = async {
-        let mut was_away = false;
-        let mut told = String::new();
+    report.detail(&format!("SIGKILL to process {}", first.as_raw_nonzero()))?;
+    let reconnected = async {
+        let mut was_disconnected = false;
+        let mut last_line = String::new();
         while let Some(event) = events.next().await {
             let Event::ServerChanged {
                 server,
@@ -197,41 +203,41 @@ async fn kill_and_wait(host: &Host, story: &mut Story<'_>) -> Result<Vec<Pid>, F
             };
             let detail = detail.map(|detail| format!(": {}", text::first_line(&detail)));
             let line = format!("{server} is {status}{}", detail.unwrap_or_default());
-            if line != told {
-                story.detail(&line)?;
-                told = line;
+            if line != last_line {
+                report.detail(&line)?;
+                last_line = line;
             }
-            was_away |= status != ConnectionStatus::Connected;
-            if was_away && status == ConnectionStatus::Connected {
+            was_disconnected |= status != ConnectionStatus::Connected;
+            if was_disconnected && status == ConnectionStatus::Connected {
                 break;
             }
         }
         Ok::<_, Failure>(())
     };
-    match tokio::time::timeout(PATIENCE, back).await {
-        Ok(told) => told?,
-        Err(_) => story.outcome(
-            Mark::Bad,
-            &format!("not back after {}", format_duration(PATIENCE)),
+    match tokio::time::timeout(RECONNECT_TIMEOUT, reconnected).await {
+        Ok(outcome) => outcome?,
+        Err(_) => report.outcome(
+            StepMark::Bad,
+            &format!("not back after {}", format_duration(RECONNECT_TIMEOUT)),
         )?,
     }
     let second = ask_pid(host).await?;
-    let back = format!(
-        "back after {} as process {}",
+    let outcome = format!(
+        "reconnected after {} as process {}",
         format_duration(began.elapsed()),
         second.as_raw_nonzero()
     );
-    story.outcome(
+    report.outcome(
         if second == first {
-            Mark::Bad
+            StepMark::Bad
         } else {
-            Mark::Good
+            StepMark::Good
         },
-        &back,
+        &outcome,
     )?;
     call(
         host,
-        story,
+        report,
         "mcp__greeter__greet",
         json!({"name": "Ada, again"}),
     )
@@ -242,9 +248,23 @@ async fn kill_and_wait(host: &Host, story: &mut Story<'_>) -> Result<Vec<Pid>, F
 async fn ask_pid(host: &Host) -> Result<Pid, Failure> {
     let output = host.call("mcp__greeter__pid", json!({})).await?;
     let pid = output.to_text().trim().parse().ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| Failure::internal("the child does not know its own process"))
+    pid.ok_or_else(|| Failure::internal("the demo server returned no process id"))
 }
 
 fn is_alive(pid: Pid) -> bool {
     rustix::process::test_kill_process(pid).is_ok()
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Pair {
+    a: f64,
+    b: f64,
+}
+
+fn calculator() -> InProcessServer {
+    let add = |Pair { a, b }: Pair| async move { Ok((a + b).to_string()) };
+    let multiply = |Pair { a, b }: Pair| async move { Ok((a * b).to_string()) };
+    InProcessServer::new("calculator", env!("CARGO_PKG_VERSION"))
+        .with(InProcessTool::new("add", "Adds two numbers", add).read_only())
+        .with(InProcessTool::new("multiply", "Multiplies two numbers", multiply).read_only())
 }

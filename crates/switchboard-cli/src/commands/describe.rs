@@ -1,9 +1,10 @@
-//! `describe TOOL`: one tool and how to call it.
+//! `describe TOOL`: prints a tool's description, its arguments and a command to call it.
 
 use switchboard::CatalogTool;
 use switchboard::content::for_terminal;
 
-use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
+use super::find::{find_server, find_tool, require_launchable, server_of_tool};
+use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::args::DescribeArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -14,8 +15,8 @@ use crate::render::{Console, json, text};
 use crate::signals::Signals;
 use crate::tool_schema::{Parameter, ToolSchema};
 
-/// Below this, explanations stand below the names and not beside them.
-const NARROW: usize = 60;
+/// In a terminal with fewer columns, descriptions are printed below the argument names.
+const NARROW_COLUMNS: usize = 60;
 
 pub(crate) async fn run(
     args: &DescribeArgs,
@@ -23,14 +24,14 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.console, |servers| {
+    let entry = find_server(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
-    check_usable(entry, &servers, context)?;
+    require_launchable(entry, &servers, context)?;
     let entries = vec![entry.clone()];
     let host = context.one_shot_host(&servers, entries.clone());
-    on_host(host, signals, context, async |host| {
-        settle_tools(host, &context.console).await;
+    run_with_host(host, signals, context, async |host| {
+        start_servers(host, &context.console, LazyServers::Unlisted).await;
         let tool = find_tool(host, entry, &args.tool).await?;
         context.console.print(&render(&tool, &context.console))?;
         Ok(Exit::Ok)
@@ -73,12 +74,12 @@ fn identity(tool: &CatalogTool, console: &Console) -> String {
         .title
         .as_ref()
         .or(definition.annotations.title.as_ref());
-    let claims = annotation_labels(&definition.annotations).join(", ");
+    let hints = annotation_labels(&definition.annotations).join(", ");
     let fields = [
         ("server", tool.id.server.as_str()),
         ("tool", tool.id.tool.as_str()),
         ("title", title.map(String::as_str).unwrap_or_default()),
-        ("claims", &claims),
+        ("hints", &hints),
     ];
     let mut table = Table::new(1, Overflow::Truncate).indent(2);
     for (label, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
@@ -95,7 +96,7 @@ fn arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
     if parameters.is_empty() {
         return format!("{heading}\n  none");
     }
-    let is_narrow = console.columns.is_some_and(|columns| columns < NARROW);
+    let is_narrow = (console.columns).is_some_and(|columns| columns < NARROW_COLUMNS);
     let mut table = Table::new(3, Overflow::Wrap).indent(2);
     for parameter in parameters {
         let required = if parameter.required { "required" } else { "" };
@@ -130,7 +131,7 @@ fn explanation(parameter: &Parameter<'_>) -> String {
     for_terminal(&text).into_owned()
 }
 
-/// How to call it: what is required, and the rest in brackets.
+/// Renders the command line; optional arguments are in brackets.
 fn usage(tool: &CatalogTool, parameters: &[Parameter<'_>]) -> String {
     let argument = |parameter: &Parameter<'_>| {
         let name = for_terminal(parameter.name);

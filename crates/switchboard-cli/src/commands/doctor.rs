@@ -1,7 +1,7 @@
 //! `doctor`: for every server the whole way from its entry to its tools, and what else may be in the way.
 
-mod schemas;
-mod surroundings;
+mod environment;
+mod provider_limits;
 
 use futures_util::future::join_all;
 use serde::Serialize;
@@ -11,7 +11,8 @@ use switchboard::permission::{Action, Subject};
 use switchboard::{Catalog, ConnectionStatus, Host, Inspection, naming};
 use switchboard_config::{Diagnostic, ServerEntry, ServerName};
 
-use super::{on_host, settle};
+use super::find::server_named;
+use super::run_host::{run_with_host, wait_until_started};
 use crate::args::DoctorArgs;
 use crate::context::{Context, LoadedServers};
 use crate::diagnosis::{Diagnosis, Outcome, Step};
@@ -19,7 +20,7 @@ use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
 use crate::render::{Console, count, json, text};
 use crate::signals::Signals;
-use surroundings::Finding;
+use environment::Finding;
 
 /// What is found out about one server.
 #[derive(Serialize)]
@@ -49,13 +50,13 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let entries = match &args.name {
-        Some(name) => vec![super::server_named(&servers, name)?.clone()],
+        Some(name) => vec![server_named(&servers, name)?.clone()],
         None => servers.loaded.config.servers.clone(),
     };
     servers.diagnose(&context.console);
     let host = context.one_shot_host(&servers, entries.clone());
-    on_host(host, signals, context, async |host| {
-        settle(host, &context.console).await;
+    run_with_host(host, signals, context, async |host| {
+        wait_until_started(host, &context.console).await;
         // Whether a server works is known when it was started.
         join_all(entries.iter().map(|entry| wake(host, entry))).await;
         let catalog = host.catalog();
@@ -65,7 +66,7 @@ pub(crate) async fn run(
             .collect();
         let examination = Examination {
             servers: examined,
-            surroundings: surroundings::look(&entries, &servers, &catalog, context),
+            surroundings: environment::look(&entries, &servers, &catalog, context),
             diagnostics: servers.diagnostics(),
         };
         context
@@ -132,7 +133,7 @@ fn exposure(
     let denied = denied.count();
     let part = naming::server_part(entry.name());
     let all = server.status.tools.len() + refused.len();
-    let tokens: usize = tools.iter().map(|tool| schemas::tokens(tool)).sum();
+    let tokens: usize = tools.iter().map(|tool| provider_limits::tokens(tool)).sum();
     let mut parts = vec![format!(
         "{} of {all} as mcp__{part}__*, about {} tokens",
         tools.len(),
@@ -145,7 +146,9 @@ fn exposure(
     let refused = refused.first();
     parts.extend(refused.map(|tool| format!("{} is not: {}", tool.id.tool.as_str(), tool.reason)));
     let rejected = tools.iter().find_map(|tool| {
-        let problem = schemas::problems(&tool.definition).into_iter().next()?;
+        let problem = provider_limits::problems(&tool.definition)
+            .into_iter()
+            .next()?;
         Some(format!("{}: {problem}", tool.id.tool.as_str()))
     });
     parts.extend(rejected);
@@ -178,7 +181,7 @@ fn render(examination: &Examination<'_>, console: &Console) -> String {
         .servers
         .iter()
         .map(|server| render_server(server, console));
-    let around = surroundings::render(&examination.surroundings, console);
+    let around = environment::render(&examination.surroundings, console);
     let sections: Vec<_> = servers
         .chain([around, summary(examination)])
         .filter(|section| !section.is_empty())

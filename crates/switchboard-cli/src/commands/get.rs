@@ -5,8 +5,9 @@ use switchboard::content::for_terminal;
 use switchboard::{ConnectionStatus, Inspection, naming};
 use switchboard_config::{ServerEntry, WrittenEntry};
 
+use super::find::{find_server, server_named};
 use super::list::symbol;
-use super::{choose, on_host, server_named, settle};
+use super::run_host::{run_with_host, wait_until_started};
 use crate::args::GetArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -23,12 +24,12 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.console, |servers| {
+    let entry = find_server(&servers, &context.console, |servers| {
         server_named(servers, &args.name)
     })?;
     let host = context.one_shot_host(&servers, vec![entry.clone()]);
-    on_host(host, signals, context, async |host| {
-        settle(host, &context.console).await;
+    run_with_host(host, signals, context, async |host| {
+        wait_until_started(host, &context.console).await;
         // Whoever looks into a server wants to see it alive; what comes of it is in the status.
         let _ = host.wake(entry.name().as_str()).await;
         let server = host
@@ -57,7 +58,7 @@ fn render(entry: &ServerEntry, server: &Inspection, console: &Console) -> String
         let inspection = server;
         return json::pretty(&json::ServerJson { inspection, origin });
     }
-    let mut page = StaticOutput::new(console);
+    let mut page = Page::new(console);
     page.heading(server.status.name.as_str());
     describe_status(&mut page, server);
     describe_entry(&mut page, entry);
@@ -68,7 +69,7 @@ fn render(entry: &ServerEntry, server: &Inspection, console: &Console) -> String
     page.text
 }
 
-fn describe_status(page: &mut StaticOutput<'_>, server: &Inspection) {
+fn describe_status(page: &mut Page<'_>, server: &Inspection) {
     let status = server.status.status;
     let (symbol, paint) = symbol(status);
     let took = server
@@ -83,7 +84,7 @@ fn describe_status(page: &mut StaticOutput<'_>, server: &Inspection) {
     page.painted("", hint.unwrap_or_default(), Paint::Cyan);
 }
 
-fn describe_entry(page: &mut StaticOutput<'_>, entry: &ServerEntry) {
+fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {
     page.field("scope", entry.scope().as_str());
     page.field("origin", &entry.origin().to_string());
     let written = entry.written();
@@ -111,7 +112,7 @@ pub(super) fn members(written: &WrittenEntry, key: &str) -> String {
     members.collect::<Vec<_>>().join("\n")
 }
 
-fn describe_hello(page: &mut StaticOutput<'_>, server: &Inspection) {
+fn describe_hello(page: &mut Page<'_>, server: &Inspection) {
     let Some(hello) = &server.hello else { return };
     let version = hello.version;
     page.field("protocol", &format!("{version} ({} era)", version.era()));
@@ -143,7 +144,7 @@ fn describe_hello(page: &mut StaticOutput<'_>, server: &Inspection) {
     );
 }
 
-fn describe_tools(page: &mut StaticOutput<'_>, server: &Inspection) {
+fn describe_tools(page: &mut Page<'_>, server: &Inspection) {
     if server.status.status == ConnectionStatus::Connected {
         let part = naming::server_part(&server.status.name);
         let tools = server.status.tools.len();
@@ -155,12 +156,12 @@ fn describe_tools(page: &mut StaticOutput<'_>, server: &Inspection) {
 }
 
 /// Labels on the left, values on the right.
-struct StaticOutput<'a> {
+struct Page<'a> {
     console: &'a Console,
     text: String,
 }
 
-impl<'a> StaticOutput<'a> {
+impl<'a> Page<'a> {
     fn new(console: &'a Console) -> Self {
         let text = String::new();
         Self { console, text }

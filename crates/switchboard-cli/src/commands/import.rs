@@ -3,7 +3,7 @@
 //! Everything that was found is shown before anything is written. Invariant: nothing that is there is
 //! ever replaced, and what came with a project is taken only if somebody said so who could see it.
 
-mod page;
+mod report;
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use switchboard_config::import::{
 };
 use switchboard_config::{EntryProblem, Scope, check_server};
 
-use super::scopes;
+use super::scope_files;
 use crate::args::ImportArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
@@ -41,7 +41,7 @@ pub(crate) async fn run(
     let existing = Existing::read(&context.places().sources());
     let planned = plan(&imported, &existing);
     if !console.is_json() {
-        console.print(&page::render(&imported, &planned, console))?;
+        console.print(&report::render(&imported, &planned, console))?;
     }
     for planned in &planned {
         for problem in warnings(planned) {
@@ -52,9 +52,9 @@ pub(crate) async fn run(
     let wanted = decide(&planned, args, context, signals).await?;
     let added = write(&wanted, context)?;
     if console.is_json() {
-        console.print(&page::as_data(&imported, &planned, &added))?;
+        console.print(&report::as_data(&imported, &planned, &added))?;
     } else if !added.is_empty() {
-        console.print(&page::outcome(&added, console))?;
+        console.print(&report::outcome(&added, console))?;
     }
     Ok(Exit::Ok)
 }
@@ -198,7 +198,7 @@ fn write(wanted: &[&Planned<'_>], context: &Context) -> Result<Vec<Added>, Failu
         if of_scope.is_empty() {
             continue;
         }
-        let mut file = scopes::open(scope, &scopes::file_of(scope, context)?)?;
+        let mut file = scope_files::open(scope, &scope_files::entry_file(scope, context)?)?;
         let mut written = Vec::new();
         for planned in of_scope {
             let path = ["mcpServers", planned.found.name.as_str()];

@@ -1,12 +1,12 @@
 //! `list`: every server with its live status.
 
-mod watch;
+mod live;
 
 use switchboard::content::sanitize;
 use switchboard::{ConnectionStatus, Inspection, ServerStatus};
 use switchboard_config::{Admission, ServerEntry, Waiting};
 
-use super::{on_host, settle};
+use super::run_host::{run_with_host, wait_until_started};
 use crate::args::ListArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
@@ -48,14 +48,14 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     if args.watch {
-        return watch::run(context, signals).await;
+        return live::run(context, signals).await;
     }
     let servers = context.load_servers()?;
     servers.diagnose(&context.console);
     let entries = servers.loaded.config.servers.clone();
     let host = context.one_shot_host(&servers, entries);
-    on_host(host, signals, context, async |host| {
-        settle(host, &context.console).await;
+    run_with_host(host, signals, context, async |host| {
+        wait_until_started(host, &context.console).await;
         let inspected = inspect_all(host, &servers);
         let result = render(&inspected, &servers, &context.console);
         context.console.print(&result)?;

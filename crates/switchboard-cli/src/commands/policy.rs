@@ -14,8 +14,9 @@ use switchboard::naming;
 use switchboard::permission::{Action, Decision, Reason, Subject, WrittenRule};
 use switchboard_config::{Admission, Scope, ServerEntry};
 
-use super::call::{fit, read_stdin};
-use super::{check_usable, choose, find_tool, on_host, server_of_tool, settle_tools};
+use super::call::{coerce_arguments, read_stdin};
+use super::find::{find_server, find_tool, require_launchable, server_of_tool};
+use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::args::PolicyTestArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
@@ -60,7 +61,7 @@ pub(crate) async fn test(
 ) -> Result<Exit, Failure> {
     let given = parse(&args.arguments)?;
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.console, |servers| {
+    let entry = find_server(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
     let given = match given {
@@ -72,7 +73,7 @@ pub(crate) async fn test(
         None => ask_server(&args.tool, entry, &servers, context, signals).await?,
     };
     let schema = known.schema.as_ref().map(ToolSchema::parse);
-    let arguments = fit(given, &schema.unwrap_or_default())?;
+    let arguments = coerce_arguments(given, &schema.unwrap_or_default())?;
     let answer = decide(known, arguments, entry, &servers, context);
     context.console.print(&render(&answer, &context.console))?;
     Ok(Exit::Ok)
@@ -102,12 +103,12 @@ async fn ask_server(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Known, Failure> {
-    if let Err(failure) = check_usable(entry, servers, context) {
+    if let Err(failure) = require_launchable(entry, servers, context) {
         return Ok(by_name(name, entry, &failure));
     }
     let host = context.one_shot_host(servers, vec![entry.clone()]);
-    on_host(host, signals, context, async |host| {
-        settle_tools(host, &context.console).await;
+    run_with_host(host, signals, context, async |host| {
+        start_servers(host, &context.console, LazyServers::Unlisted).await;
         let tool = find_tool(host, entry, name).await?;
         Ok(Known {
             tool: tool.id.clone(),

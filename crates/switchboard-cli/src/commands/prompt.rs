@@ -11,9 +11,10 @@ use switchboard::mcp::{Prompt, Role};
 use switchboard::{Completing, Host, Offered, Output, naming};
 use switchboard_config::{ServerEntry, nearest};
 
-use super::call::check_open;
-use super::offers::{beginning, complete, with_server};
-use super::{choose, prompts, server_named};
+use super::call::require_usable_settings;
+use super::find::{find_server, server_named};
+use super::listing::{beginning, complete, with_server};
+use super::prompts;
 use crate::args::PromptArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
@@ -32,10 +33,10 @@ pub(crate) async fn run(
     let servers = context.load_servers()?;
     let console = &context.console;
     let named = Named::read(args);
-    let entry = choose(&servers, console, |servers| named.server(servers))?;
+    let entry = find_server(&servers, console, |servers| named.server(servers))?;
     let arguments = by_name(parse_text_pairs(named.arguments)?)?;
     let completed = args.complete.as_deref().map(beginning).transpose()?;
-    check_open(&servers)?;
+    require_usable_settings(&servers)?;
     with_server(entry, &servers, context, signals, async |host| {
         let server = entry.name().as_str();
         let prompt = find(host, entry, &named).await?;

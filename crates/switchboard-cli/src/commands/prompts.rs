@@ -6,7 +6,7 @@ use switchboard::id::WireName;
 use switchboard::mcp::{Prompt, PromptArgument};
 use switchboard::{Host, Offer, Offered};
 
-use super::offers::list;
+use super::listing::list;
 use crate::args::PromptsArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};

@@ -1,9 +1,9 @@
-//! `remove`: a server out of the file of a scope.
+//! `remove`: deletes a server entry from the file of a scope.
 
 use serde::Serialize;
 use switchboard_config::{Origin, Scope, nearest};
 
-use super::scopes::{self, Held};
+use super::scope_files::{self, ScopedEntry};
 use crate::args::RemoveArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
@@ -12,59 +12,59 @@ use crate::render::style::Paint;
 use crate::render::text::shell_word;
 
 pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure> {
-    let held = scopes::with_server(&args.name, context);
+    let entries = scope_files::entries_named(&args.name, context);
     let scope = match args.scope {
         Some(scope) => Scope::from(scope),
-        None => the_only_scope(&args.name, &held, context)?,
+        None => only_scope(&args.name, &entries, context)?,
     };
     let path = ["mcpServers", args.name.as_str()];
-    let mut file = scopes::open(scope, &scopes::file_of(scope, context)?)?;
+    let mut file = scope_files::open(scope, &scope_files::entry_file(scope, context)?)?;
     let origin = file.origin(&path);
     if !file.remove(&path)? {
-        return Err(absent(&args.name, scope, &held, context));
+        return Err(not_in_scope(&args.name, scope, &entries, context));
     }
     file.save()?;
-    let removed = Removed {
+    let removed = RemovedJson {
         name: &args.name,
         scope,
         origin: origin.as_ref(),
-        used_now: held.iter().find(|held| held.scope != scope),
+        now_active: entries.iter().find(|entry| entry.scope != scope),
     };
     context.console.print(&if context.console.is_json() {
         json::pretty(&removed)
     } else {
-        wording(&removed, context)
+        render(&removed, context)
     })?;
     Ok(Exit::Ok)
 }
 
-/// The scope that is meant when none was named.
-fn the_only_scope(name: &str, held: &[Held], context: &Context) -> Result<Scope, Failure> {
-    let own: Vec<_> = held.iter().filter(|held| held.is_own()).collect();
-    match own.as_slice() {
+/// Returns the scope to remove from when `-s` is missing: the only writable scope with this name.
+fn only_scope(name: &str, entries: &[ScopedEntry], context: &Context) -> Result<Scope, Failure> {
+    let writable: Vec<_> = entries.iter().filter(|entry| entry.is_writable()).collect();
+    match writable.as_slice() {
         [only] => Ok(only.scope),
-        [] => match held.first() {
-            Some(held) => Err(Failure::new(
+        [] => match entries.first() {
+            Some(managed) => Err(Failure::new(
                 Kind::Denied,
                 format!(
-                    "server {name} is the administrator's ({})",
-                    held.entry.origin()
+                    "server {name} is managed by the administrator ({})",
+                    managed.entry.origin()
                 ),
             )
-            .hint("ask whoever looks after this machine")),
-            None => Err(unknown(name, context)),
+            .hint("ask your administrator to remove it")),
+            None => Err(unknown_server(name, context)),
         },
         several => {
             let places = several
                 .iter()
-                .map(|held| format!("{} ({})", held.scope, held.entry.origin()));
+                .map(|entry| format!("{} ({})", entry.scope, entry.entry.origin()));
             let places: Vec<_> = places.collect();
             let message = format!(
-                "server {name} is in {} scopes: {}",
+                "server {name} is defined in {} scopes: {}",
                 several.len(),
                 places.join(", ")
             );
-            let scopes = several.iter().map(|held| held.scope.as_str());
+            let scopes = several.iter().map(|entry| entry.scope.as_str());
             let hints = scopes.map(|scope| command(name, scope)).collect::<Vec<_>>();
             Err(Failure::usage(message).hint(hints.join(", or ")))
         }
@@ -75,57 +75,57 @@ fn command(name: &str, scope: &str) -> String {
     format!("switchboard remove {} -s {scope}", shell_word(name))
 }
 
-/// It is not where it was said to be.
-fn absent(name: &str, scope: Scope, held: &[Held], context: &Context) -> Failure {
-    let elsewhere = held.iter().find(|held| held.is_own());
+fn not_in_scope(name: &str, scope: Scope, entries: &[ScopedEntry], context: &Context) -> Failure {
+    let elsewhere = entries.iter().find(|entry| entry.is_writable());
     let Some(elsewhere) = elsewhere else {
-        return unknown(name, context);
+        return unknown_server(name, context);
     };
     let message = format!(
-        "there is no server {name} in the {scope} scope; there is one in the {} scope",
+        "no server named {name} in the {scope} scope, but in the {} scope",
         elsewhere.scope
     );
     Failure::new(Kind::UnknownServer, message).hint(command(name, elsewhere.scope.as_str()))
 }
 
-fn unknown(name: &str, context: &Context) -> Failure {
-    let (names, broken) = scopes::all_names(context);
-    // It may stand in a file that cannot be read.
+fn unknown_server(name: &str, context: &Context) -> Failure {
+    let (names, broken) = scope_files::all_names(context);
+    // The entry may be in a file that cannot be read.
     context.console.diagnose(&broken);
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let failure = Failure::new(Kind::UnknownServer, format!("there is no server {name:?}"));
+    let failure = Failure::new(Kind::UnknownServer, format!("no server named {name:?}"));
     let failure = match nearest(name, &names) {
         Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
-        None => failure.hint("switchboard list shows which there are"),
+        None => failure.hint("run `switchboard list` to see all servers"),
     };
     failure.diagnostics(broken)
 }
 
+/// Output of `remove --json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Removed<'a> {
+struct RemovedJson<'a> {
     name: &'a str,
     scope: Scope,
-    /// Where it stood.
+    /// Position of the removed entry.
     origin: Option<&'a Origin>,
-    /// The entry of another scope that is used from now on.
-    #[serde(rename = "nowUsed", skip_serializing_if = "Option::is_none")]
-    used_now: Option<&'a Held>,
+    /// Entry of another scope that takes effect after the removal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    now_active: Option<&'a ScopedEntry>,
 }
 
-fn wording(removed: &Removed<'_>, context: &Context) -> String {
+fn render(removed: &RemovedJson<'_>, context: &Context) -> String {
     let style = context.console.style;
     let name = style.paint(Paint::Bold, removed.name);
     let place = removed
         .origin
-        .map(scopes::file_and_line)
+        .map(scope_files::file_and_line)
         .unwrap_or_default();
     let text = format!("Removed {name} from the {} scope: {place}", removed.scope);
-    match removed.used_now {
-        Some(held) => {
-            let place = scopes::file_and_line(held.entry.origin());
-            let scope = held.scope;
-            format!("{text}\nThe one in the {scope} scope is used now: {place}")
+    match removed.now_active {
+        Some(active) => {
+            let place = scope_files::file_and_line(active.entry.origin());
+            let scope = active.scope;
+            format!("{text}\nNow using the entry in the {scope} scope: {place}")
         }
         None => text,
     }

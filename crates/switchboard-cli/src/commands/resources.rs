@@ -4,7 +4,7 @@ use switchboard::Offer;
 use switchboard::content::for_terminal;
 use switchboard::mcp::{Resource, ResourceTemplate};
 
-use super::offers::list;
+use super::listing::list;
 use crate::args::ResourcesArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use globset::{GlobBuilder, GlobMatcher};
 use switchboard::{CatalogTool, ConnectionStatus, Host, ServerStatus};
 
-use super::{on_host, settle_tools};
+use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::args::ToolsArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
@@ -28,8 +28,8 @@ pub(crate) async fn run(
     let entries = servers.loaded.config.servers.clone();
     let console = &context.console;
     let host = context.one_shot_host(&servers, entries.clone());
-    on_host(host, signals, context, async |host| {
-        settle_tools(host, console).await;
+    run_with_host(host, signals, context, async |host| {
+        start_servers(host, console, LazyServers::Unlisted).await;
         let mut tools = host.tools();
         let all = tools.len();
         tools.retain(|tool| filter.as_ref().is_none_or(|filter| filter.fits(tool)));

@@ -3,7 +3,8 @@
 //! Starts nothing. Invariant: what is recorded is the very entry that was shown, whatever its file says
 //! by then.
 
-mod page;
+mod records;
+mod review;
 
 use std::time::SystemTime;
 
@@ -13,15 +14,13 @@ use switchboard_config::{
     Refusal, Scope, ServerEntry, Shown, Standing, Trust, Verdict,
 };
 
-use super::server_named;
+use super::find::server_named;
 use crate::args::TrustArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::permission_prompt::prompt_line;
 use crate::render::style::Paint;
-use crate::render::table::{Cell, Overflow, Table};
-use crate::render::utc_timestamp;
-use crate::render::{Console, count, json, print_stderr, utc_date};
+use crate::render::{Console, json, print_stderr, utc_date};
 use crate::signals::Signals;
 
 pub(crate) async fn run(
@@ -30,10 +29,10 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     if args.list {
-        return list(context);
+        return records::list(context);
     }
     if args.revoke {
-        return revoke(args.name.as_deref(), context);
+        return records::revoke(args.name.as_deref(), context);
     }
     let servers = context.load_servers()?;
     let file = context.approvals_file();
@@ -65,7 +64,7 @@ pub(crate) async fn run(
                 .map_err(|error| failure(&error, &file))?;
         }
         if !context.console.is_json() {
-            context.console.print(&page::outcome(entry, decision))?;
+            context.console.print(&review::outcome(entry, decision))?;
         }
         decided.push(Decided::new(entry, &approvals, decision));
     }
@@ -222,7 +221,7 @@ fn show(
     console: &Console,
 ) -> Result<(), Failure> {
     let is_asked = !args.yes && !args.reject;
-    let page = page::render(entry, approvals.standing(entry), console);
+    let page = review::render(entry, approvals.standing(entry), console);
     let page = if index > 0 { format!("\n{page}") } else { page };
     match console.is_json() {
         false => console.print(&page),
@@ -256,7 +255,7 @@ async fn decide(
     }
     let question = format!(
         "{}\nApprove it? {} ",
-        page::summary(entry),
+        review::summary(entry),
         context
             .console
             .stderr_style
@@ -281,103 +280,4 @@ fn failure(error: &ApprovalsError, file: &ApprovalsFile) -> Failure {
         _ => Kind::Config,
     };
     Failure::new(kind, error.to_string()).hint(error.hint(file))
-}
-
-/// A record as data.
-#[derive(Serialize)]
-struct Record<'a> {
-    server: &'a str,
-    project: String,
-    verdict: Verdict,
-    at: String,
-    hash: &'a ContentHash,
-    shown: &'a Shown,
-}
-
-impl<'a> From<&'a Approval> for Record<'a> {
-    fn from(approval: &'a Approval) -> Self {
-        Self {
-            server: approval.server.as_str(),
-            project: approval.project.to_string_lossy().into_owned(),
-            verdict: approval.verdict,
-            at: utc_timestamp(approval.at),
-            hash: &approval.hash,
-            shown: &approval.shown,
-        }
-    }
-}
-
-fn list(context: &Context) -> Result<Exit, Failure> {
-    let file = context.approvals_file();
-    let approvals = file.read().map_err(|error| failure(&error, &file))?;
-    let console = &context.console;
-    if console.is_json() {
-        let records: Vec<_> = approvals.records().iter().map(Record::from).collect();
-        console.print(&json::pretty(&serde_json::json!({ "approvals": records })))?;
-        return Ok(Exit::Ok);
-    }
-    if approvals.records().is_empty() {
-        console.print("Nothing was approved or rejected so far.")?;
-        return Ok(Exit::Ok);
-    }
-    let mut table = Table::new(3, Overflow::Wrap);
-    let heading = ["  VERDICT", "SERVER", "SINCE", "PROJECT"];
-    table.row(heading.map(|name| Cell::new(name).paint(Paint::Dim)).into());
-    for record in approvals.records() {
-        let (symbol, word, paint) = match record.verdict {
-            Verdict::Approved => ("✓", "approved", Paint::Green),
-            Verdict::Rejected => ("✗", "rejected", Paint::Red),
-        };
-        table.row(vec![
-            Cell::new(format!("{symbol} {word}")).paint(paint),
-            Cell::new(record.server.as_str()).paint(Paint::Bold),
-            Cell::new(utc_date(record.at)),
-            Cell::new(page::exact(&record.project.to_string_lossy())),
-        ]);
-    }
-    console.print(&table.render(console.columns, console.style))?;
-    Ok(Exit::Ok)
-}
-
-fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    let file = context.approvals_file();
-    let places = context.places();
-    let root = places.project().and_then(|root| root.canonicalize().ok());
-    let Some(root) = root else {
-        let failure =
-            Failure::usage("this folder is in no project, so nothing was approved for it");
-        return Err(failure.hint("switchboard trust --list shows what was, and where"));
-    };
-    let is_meant = |record: &Approval| {
-        record.project == root && name.is_none_or(|name| record.server.as_str() == name)
-    };
-    let revoked = file
-        .revoke(is_meant)
-        .map_err(|error| failure(&error, &file))?;
-    let console = &context.console;
-    if console.is_json() {
-        let revoked: Vec<_> = revoked.iter().map(Record::from).collect();
-        console.print(&json::pretty(&serde_json::json!({ "revoked": revoked })))?;
-        return Ok(Exit::Ok);
-    }
-    match (revoked.len(), name) {
-        (0, Some(name)) => {
-            let message = format!("nothing was said about a server {name:?} of this project");
-            let failure = Failure::new(Kind::UnknownServer, message);
-            return Err(failure.hint("switchboard trust --list shows what was"));
-        }
-        (0, None) => console.print("Nothing was approved or rejected in this project.")?,
-        (some, _) => {
-            let names: Vec<_> = revoked
-                .iter()
-                .map(|record| record.server.as_str())
-                .collect();
-            let names = names.join(", ");
-            console.print(&format!(
-                "Taken back for {}: {names}",
-                count(some, "server")
-            ))?;
-        }
-    }
-    Ok(Exit::Ok)
 }

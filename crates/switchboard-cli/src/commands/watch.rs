@@ -10,8 +10,9 @@ use switchboard::{
 };
 use switchboard_config::ServerEntry;
 
-use super::call::{check_open, fit, read_stdin};
-use super::{check_usable, choose, find_tool, on_host, server_named, settle_tools, unavailable};
+use super::call::{coerce_arguments, read_stdin, require_usable_settings};
+use super::find::{find_server, find_tool, require_launchable, server_named, unavailable_error};
+use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::always_allow::rule_files;
 use crate::args::WatchArgs;
 use crate::context::Context;
@@ -39,9 +40,9 @@ pub(crate) async fn run(
     let (server, mut wanted) = Wanted::read(args)?;
     let servers = context.load_servers()?;
     let console = &context.console;
-    let entry = choose(&servers, console, |servers| server_named(servers, server))?;
-    check_usable(entry, &servers, context)?;
-    check_open(&servers)?;
+    let entry = find_server(&servers, console, |servers| server_named(servers, server))?;
+    require_launchable(entry, &servers, context)?;
+    require_usable_settings(&servers)?;
     if let Wanted::Tool(_, given @ ArgumentInput::Stdin) = &mut wanted {
         *given = ArgumentInput::Object(signals.until_signal(read_stdin()).await?);
     }
@@ -49,12 +50,12 @@ pub(crate) async fn run(
     let entries = vec![entry.clone()];
     let interaction = context.interaction(&entries, Some(ask));
     let host = context.long_running_host(&servers, entries);
-    let outcome = on_host(
+    let outcome = run_with_host(
         host.interaction(interaction),
         signals,
         context,
         async |host| {
-            settle_tools(host, console).await;
+            start_servers(host, console, LazyServers::Unlisted).await;
             let request = request(host, entry, wanted, args).await?;
             let watch = host.watch(request).await?;
             console.note(&beginning(&watch));
@@ -115,7 +116,8 @@ async fn request(
                 Some(tool) => tool,
                 None => find_tool(host, entry, &spelled(entry, name)).await?,
             };
-            let arguments = fit(given, &ToolSchema::parse(&tool.definition.input_schema))?;
+            let arguments =
+                coerce_arguments(given, &ToolSchema::parse(&tool.definition.input_schema))?;
             WatchRequest::poll_tool(server, tool.id.tool.clone(), Value::Object(arguments))
         }
     };
@@ -212,7 +214,7 @@ fn hopeless(host: &Host, event: &WatchEvent) -> Option<Failure> {
                 status.status,
                 ConnectionStatus::Connected | ConnectionStatus::Pending
             );
-            is_over.then(|| unavailable(&status))
+            is_over.then(|| unavailable_error(&status))
         }
         Happened::Ended => Some(Failure::new(Kind::Unavailable, event.summary.clone())),
         _ => None,

@@ -8,7 +8,8 @@ use switchboard::permission::{Action, Subject};
 use switchboard::{CatalogTool, ConnectionStatus, Host, Inspection};
 use switchboard_config::{Admission, ServerEntry, nearest};
 
-use super::{choose, on_host, server_of_tool, settle};
+use super::find::{find_server, server_of_tool};
+use super::run_host::{run_with_host, wait_until_started};
 use crate::args::WhyArgs;
 use crate::context::{Context, LoadedServers};
 use crate::diagnosis::{Diagnosis, Outcome, Step};
@@ -39,12 +40,12 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = choose(&servers, &context.console, |servers| {
+    let entry = find_server(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
     let host = context.one_shot_host(&servers, vec![entry.clone()]);
-    on_host(host, signals, context, async |host| {
-        settle(host, &context.console).await;
+    run_with_host(host, signals, context, async |host| {
+        wait_until_started(host, &context.console).await;
         if !entry.is_disabled() {
             // What comes of it is in the status.
             let _ = host.wake(entry.name().as_str()).await;

@@ -1,4 +1,7 @@
-//! From words on the command line to an entry.
+//! Builds a server entry from the command line of `add`, or from the JSON of `add-json`.
+//!
+//! Does not validate keys or values; the config crate does. Invariant: errors never repeat a typed value,
+//! which may be a secret.
 
 use serde_json::{Map, Value, json};
 use switchboard_config::{EntryProblem, ServerName};
@@ -7,17 +10,17 @@ use crate::args::{AddArgs, Transport};
 use crate::failure::Failure;
 use crate::render::text::shell_word;
 
-/// An entry whose hidden values are still missing.
+/// An entry whose values from stdin are not read yet.
 #[derive(Debug)]
-pub(super) struct Drawn {
+pub(super) struct EntryDraft {
     entry: Map<String, Value>,
-    /// Where hidden values go: `env` or `headers`, and the name.
+    /// Values to read from stdin: the key (`env` or `headers`) and the name.
     hidden: Vec<(&'static str, String)>,
-    /// What is worth saying about how it was typed.
-    pub(super) remarks: Vec<EntryProblem>,
+    /// Suspicious command-line words.
+    pub(super) warnings: Vec<EntryProblem>,
 }
 
-impl Drawn {
+impl EntryDraft {
     pub(super) fn hidden_names(&self) -> Vec<&str> {
         self.hidden.iter().map(|(_, name)| name.as_str()).collect()
     }
@@ -33,8 +36,7 @@ impl Drawn {
     }
 }
 
-/// The entry that was typed.
-pub(super) fn draw(args: &AddArgs) -> Result<Drawn, Failure> {
+pub(super) fn build_entry(args: &AddArgs) -> Result<EntryDraft, Failure> {
     let mut entry = Map::new();
     match (args.url.as_slice(), args.command.split_first()) {
         ([], Some((program, rest))) => {
@@ -52,28 +54,27 @@ pub(super) fn draw(args: &AddArgs) -> Result<Drawn, Failure> {
             entry.insert("url".to_owned(), json!(url));
         }
         (words, Some(_)) => {
-            let message = format!("{} stands before --", shell_line(words));
-            return Err(Failure::usage(message)
-                .hint("give either a URL, or a command with all of its words behind --"));
+            let message = format!("unexpected {} before --", shell_line(words));
+            return Err(Failure::usage(message).hint("pass either a URL or `-- COMMAND ARGS`"));
         }
-        (words, None) => return Err(neither(args, words)),
+        (words, None) => return Err(not_a_url_error(args, words)),
     }
     let given = pairs(&args.env, '=', "-e", "--env-from-stdin")?;
-    put(&mut entry, "env", given, &args.env_from_stdin)?;
+    insert_pairs(&mut entry, "env", given, &args.env_from_stdin)?;
     let given = pairs(&args.header, ':', "-H", "--header-from-stdin")?;
-    put(&mut entry, "headers", given, &args.header_from_stdin)?;
+    insert_pairs(&mut entry, "headers", given, &args.header_from_stdin)?;
     let env = args.env_from_stdin.iter().map(|name| ("env", name.clone()));
     let headers = args.header_from_stdin.iter();
     let headers = headers.map(|name| ("headers", name.clone()));
-    Ok(Drawn {
+    Ok(EntryDraft {
         entry,
         hidden: env.chain(headers).collect(),
-        remarks: options_in_command(args).into_iter().collect(),
+        warnings: options_in_command(args).into_iter().collect(),
     })
 }
 
-/// Headers that would never be sent: anybody on the way could read them.
-pub(super) fn in_plain_sight(entry: &Value) -> Option<EntryProblem> {
+/// Warns about headers of an `http://` URL. The engine does not send headers unencrypted to another machine.
+pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryProblem> {
     let url = entry.get("url")?.as_str()?;
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -86,39 +87,40 @@ pub(super) fn in_plain_sight(entry: &Value) -> Option<EntryProblem> {
         || name
             .parse::<std::net::IpAddr>()
             .is_ok_and(|address| address.is_loopback());
-    // One that is filled in later may be anything.
-    let is_open = scheme.eq_ignore_ascii_case("http") && !is_local && !host.contains("${");
+    // A host that contains a variable is not known yet.
+    let is_unencrypted = scheme.eq_ignore_ascii_case("http") && !is_local && !host.contains("${");
     let has_headers = entry
         .get("headers")
         .is_some_and(|headers| headers != &json!({}));
-    (is_open && has_headers).then(|| {
-        EntryProblem::new("headers are not sent over plain http:// to another machine")
-            .hint("use https://, or give no headers")
+    (is_unencrypted && has_headers).then(|| {
+        EntryProblem::new("headers are only sent over https:// or to localhost")
+            .hint("use https://, or remove the headers")
     })
 }
 
-/// What was typed is neither a URL nor behind `--`. What it most likely is?
-fn neither(args: &AddArgs, words: &[String]) -> Failure {
+/// Builds the error for words that are neither a URL nor a command after `--`, and suggests what was
+/// probably meant.
+fn not_a_url_error(args: &AddArgs, words: &[String]) -> Failure {
     let name = shell_word(&args.name);
     let Some((first, rest)) = words.split_first() else {
-        return Failure::usage("neither a URL nor a command is given").hint(format!(
+        return Failure::usage("missing URL or command").hint(format!(
             "switchboard add {name} https://example.com/mcp, or switchboard add {name} -- npx -y some-server"
         ));
     };
     if rest.is_empty() && looks_like_host(first) {
-        let is_here = first.starts_with("localhost") || first.starts_with("127.");
-        let scheme = if is_here { "http" } else { "https" };
-        let message = format!("{first:?} is not a URL: it does not say how to get there");
+        let is_local = first.starts_with("localhost") || first.starts_with("127.");
+        let scheme = if is_local { "http" } else { "https" };
+        let message = format!("{first:?} is not a URL: the scheme is missing");
         let url = shell_word(&format!("{scheme}://{first}"));
         return Failure::usage(message).hint(format!("switchboard add {name} {url}"));
     }
-    // One word that holds blanks was meant as several.
+    // A single word may contain a quoted command line, so it is not quoted again.
     let command = match rest {
         [] => first.clone(),
         _ => shell_line(words),
     };
     Failure::usage(format!(
-        "{} is not a URL; a command stands behind --",
+        "{} is not a URL; a command goes after --",
         shell_line(words)
     ))
     .hint(format!("switchboard add {name} -- {command}"))
@@ -139,13 +141,13 @@ fn looks_like_host(word: &str) -> bool {
         && (has_port || host == "localhost" || (has_dot && (word.contains('/') || is_domain(host))))
 }
 
-/// `example.com` is one, `server.py` is not.
+/// Tells `example.com` from a file name such as `server.py`.
 fn is_domain(host: &str) -> bool {
-    let (_, end) = host.rsplit_once('.').unwrap_or_default();
-    let is_script = [
+    let (_, ending) = host.rsplit_once('.').unwrap_or_default();
+    let file_endings = [
         "py", "js", "mjs", "cjs", "ts", "sh", "rb", "pl", "exe", "jar", "bin",
     ];
-    !end.is_empty() && !is_script.contains(&end)
+    !ending.is_empty() && !file_endings.contains(&ending)
 }
 
 fn shell_line(words: &[String]) -> String {
@@ -154,7 +156,7 @@ fn shell_line(words: &[String]) -> String {
 }
 
 fn check_command(args: &AddArgs) -> Result<(), Failure> {
-    // A path may hold blanks; what is looked for on the PATH does not.
+    // Spaces are common in paths, but not in program names that are searched on the PATH.
     if let Some((program, rest)) = args.command.split_first()
         && let Some((first, _)) = program.split_once(char::is_whitespace)
         && !first.contains(['/', '\\'])
@@ -163,69 +165,75 @@ fn check_command(args: &AddArgs) -> Result<(), Failure> {
         let words: Vec<_> = [program.clone()].into_iter().chain(rest).collect();
         let name = shell_word(&args.name);
         return Err(Failure::usage(format!(
-            "{} is one word, and no program is called that",
+            "{} contains spaces; pass program and arguments as separate words",
             shell_word(program)
         ))
-        .hint(format!(
-            "write the words apart: switchboard add {name} -- {}",
-            words.join(" ")
-        )));
+        .hint(format!("switchboard add {name} -- {}", words.join(" "))));
     }
     if !(args.header.is_empty() && args.header_from_stdin.is_empty()) {
-        return Err(Failure::usage("a command is sent no headers")
-            .hint("set variables for it with -e NAME=VALUE, before --"));
+        return Err(
+            Failure::usage("--header needs a URL; a command takes no headers")
+                .hint("set environment variables with -e NAME=VALUE before --"),
+        );
     }
     match args.transport {
         None | Some(Transport::Stdio) => Ok(()),
         Some(other) => Err(Failure::usage(format!(
-            "--transport {} needs a URL, and a command is given",
+            "--transport {} needs a URL, but a command was given",
             other.as_str()
         ))
-        .hint("leave --transport out")),
+        .hint("remove --transport")),
     }
 }
 
 fn check_url(args: &AddArgs) -> Result<(), Failure> {
     if !(args.env.is_empty() && args.env_from_stdin.is_empty()) {
-        return Err(Failure::usage("a URL is given no variables")
-            .hint("send headers with -H 'NAME: VALUE'"));
+        return Err(
+            Failure::usage("--env needs a command; a URL takes no variables")
+                .hint("send headers with -H 'NAME: VALUE'"),
+        );
     }
     match args.transport {
         Some(Transport::Stdio) => Err(Failure::usage(
-            "--transport stdio needs a command, and a URL is given",
+            "--transport stdio needs a command, but a URL was given",
         )
-        .hint("leave --transport out")),
+        .hint("remove --transport")),
         _ => Ok(()),
     }
 }
 
-/// Splits `NAME=VALUE` or `NAME: VALUE`. What was typed is not repeated: it may be a secret.
+/// Splits `NAME=VALUE` or `NAME: VALUE`.
 fn pairs(
     typed: &[String],
-    mark: char,
+    separator: char,
     flag: &str,
     hidden: &str,
 ) -> Result<Vec<(String, String)>, Failure> {
     let pair = |text: &String| {
-        let parts = text.split_once(mark);
+        let parts = text.split_once(separator);
         let parts = parts.filter(|(name, _)| !name.trim().is_empty());
         let (name, value) = parts.ok_or_else(|| {
-            let form = if mark == '=' {
+            let form = if separator == '=' {
                 "NAME=VALUE"
             } else {
                 "'NAME: VALUE'"
             };
-            Failure::usage(format!("what follows {flag} is not {form}")).hint(format!(
-                "{flag} {form}, or {hidden} NAME for what nobody should see"
+            Failure::usage(format!("invalid value for {flag}: expected {form}")).hint(format!(
+                "{flag} {form}, or {hidden} NAME to read a secret value"
             ))
         })?;
-        let value = if mark == ':' { value.trim() } else { value };
+        let value = if separator == ':' {
+            value.trim()
+        } else {
+            value
+        };
         Ok((name.trim().to_owned(), value.to_owned()))
     };
     typed.iter().map(pair).collect()
 }
 
-fn put(
+/// Inserts `given` under `key`, and rejects names that occur twice in `given` and `hidden`.
+fn insert_pairs(
     entry: &mut Map<String, Value>,
     key: &str,
     given: Vec<(String, String)>,
@@ -235,7 +243,8 @@ fn put(
     let mut names: Vec<_> = names.collect();
     names.sort();
     if let Some([twice, _]) = names.windows(2).find(|pair| pair.first() == pair.last()) {
-        return Err(Failure::usage(format!("{twice} is given twice")).hint("give it once"));
+        let message = format!("{twice} was given more than once");
+        return Err(Failure::usage(message).hint("pass it once"));
     }
     if !given.is_empty() {
         let members = given.into_iter().map(|(name, value)| (name, value.into()));
@@ -244,7 +253,8 @@ fn put(
     Ok(())
 }
 
-/// Options of ours that ended up in the command. Some commands have such options themselves.
+/// Warns about options of `add` after `--`, where they become arguments of the command. Programs known to
+/// have options with the same names are excluded.
 fn options_in_command(args: &AddArgs) -> Option<EntryProblem> {
     let (program, words) = args.command.split_first()?;
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -266,15 +276,15 @@ fn options_in_command(args: &AddArgs) -> Option<EntryProblem> {
     };
     Some(
         EntryProblem::new(format!(
-            "{flag} stands behind --, so the command gets it as an argument"
+            "{flag} comes after --, so it is passed to the command"
         ))
         .hint(format!(
-            "if it was meant for switchboard, put {flag} before -- and add --force"
+            "if {flag} is meant for switchboard, put it before -- and add --force"
         )),
     )
 }
 
-/// The entry that a text holds.
+/// Parses the JSON of `add-json`, and rejects an entry that is still wrapped in its name.
 pub(super) fn parse(name: &ServerName, text: &str) -> Result<Value, Failure> {
     let entry: Value = serde_json::from_str(text).map_err(|error| {
         Failure::usage(format!("the entry is not valid JSON: {error}"))
@@ -284,10 +294,8 @@ pub(super) fn parse(name: &ServerName, text: &str) -> Result<Value, Failure> {
         .into_iter()
         .find(|key| entry.get(key).is_some_and(Value::is_object));
     if let Some(key) = wrapped.filter(|_| entry.get("command").or(entry.get("url")).is_none()) {
-        return Err(
-            Failure::usage(format!("the entry stands inside of {key:?}"))
-                .hint("give only what stands behind the server's name"),
-        );
+        return Err(Failure::usage(format!("the entry is wrapped in {key:?}"))
+            .hint("pass only the server's own object"));
     }
     Ok(entry)
 }

@@ -7,7 +7,8 @@ use switchboard::mcp::Completion;
 use switchboard::{AskError, Completing, ConnectionStatus, Host, Offer};
 use switchboard_config::ServerEntry;
 
-use super::{check_usable, choose, on_host, server_named, settle, settle_all, unavailable};
+use super::find::{find_server, require_launchable, server_named, unavailable_error};
+use super::run_host::{LazyServers, run_with_host, start_servers, wait_until_started};
 use crate::always_allow::rule_files;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
@@ -30,8 +31,8 @@ pub(super) async fn list<T>(
     let console = &context.console;
     let entries = match server {
         Some(name) => {
-            let entry = choose(&servers, console, |servers| server_named(servers, name))?;
-            check_usable(entry, &servers, context)?;
+            let entry = find_server(&servers, console, |servers| server_named(servers, name))?;
+            require_launchable(entry, &servers, context)?;
             vec![entry.clone()]
         }
         None => {
@@ -40,8 +41,8 @@ pub(super) async fn list<T>(
         }
     };
     let host = context.one_shot_host(&servers, entries);
-    on_host(host, signals, context, async |host| {
-        settle_all(host, console).await;
+    run_with_host(host, signals, context, async |host| {
+        start_servers(host, console, LazyServers::All).await;
         let offer = match server {
             Some(name) => {
                 check_connected(host, name)?;
@@ -89,7 +90,7 @@ fn tell_missing(host: &Host, servers: &LoadedServers, console: &Console) {
         match status.status {
             ConnectionStatus::Connected | ConnectionStatus::Disabled => {}
             _ => {
-                let failure = unavailable(&status);
+                let failure = unavailable_error(&status);
                 console.note(&text::one_line(&failure.parts().message));
                 if let Some(hint) = &failure.parts().hint {
                     console.note(&format!("hint: {}", text::one_line(hint)));
@@ -110,12 +111,12 @@ pub(super) async fn with_server<T>(
     signals: &mut Signals,
     work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    check_usable(entry, servers, context)?;
+    require_launchable(entry, servers, context)?;
     let console = &context.console;
     let ask = PermissionPrompt::new(console, false, rule_files(&context.places()));
     let host = context.one_shot_host_with_prompt(servers, vec![entry.clone()], ask);
-    on_host(host, signals, context, async |host| {
-        settle(host, console).await;
+    run_with_host(host, signals, context, async |host| {
+        wait_until_started(host, console).await;
         let name = entry.name().as_str();
         // What comes of it is in the status.
         let _ = host.wake(name).await;
@@ -131,7 +132,7 @@ fn check_connected(host: &Host, name: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::internal(error.to_string()))?;
     match status.status {
         ConnectionStatus::Connected => Ok(()),
-        _ => Err(unavailable(&status)),
+        _ => Err(unavailable_error(&status)),
     }
 }
 

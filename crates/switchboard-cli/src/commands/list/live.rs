@@ -10,7 +10,7 @@ use switchboard_config::{Diagnostic, Reading, ServerEntry};
 use tokio::sync::watch;
 
 use super::{data, inspect_all, render};
-use crate::commands::on_host;
+use crate::commands::run_host::run_with_host;
 use crate::context::{Context, LoadedServers, stdout_size};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::redraw::Redraw;
@@ -28,7 +28,7 @@ pub(super) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit
     let host = context.long_running_host(&servers, entries);
     let host = host.interaction(interaction);
     let watching = async |host: &Host| follow(host, servers, context).await;
-    match on_host(host, signals, context, watching).await {
+    match run_with_host(host, signals, context, watching).await {
         // There is no other way to end it.
         Err(failure) if failure.parts().kind == Kind::Interrupted => Ok(Exit::Ok),
         outcome => outcome.map(|()| Exit::Ok),

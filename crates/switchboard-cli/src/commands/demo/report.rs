@@ -1,4 +1,4 @@
-//! The demo as it is told: lines for people while it runs, or one JSON document at its end.
+//! Output of the demo: lines while it runs, or one JSON document at the end.
 
 use std::time::{Duration, Instant};
 
@@ -8,27 +8,26 @@ use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
 use crate::render::{Console, format_duration, json, text};
 
-/// Whether something went as it should.
+/// Whether a line of a step reports a success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum StepMark {
     Good,
     Bad,
 }
 
 #[derive(Debug)]
-pub(super) struct Story<'a> {
+pub(super) struct DemoReport<'a> {
     console: &'a Console,
     began: Instant,
-    steps: Vec<Step>,
+    steps: Vec<DemoStep>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Step {
+struct DemoStep {
     #[serde(rename = "step")]
     name: &'static str,
     ok: bool,
-    /// What came of it, a line each.
     outcome: Vec<String>,
     elapsed_ms: u64,
     #[serde(skip)]
@@ -37,29 +36,29 @@ struct Step {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<'a> {
-    steps: &'a [Step],
+struct DemoJson<'a> {
+    steps: &'a [DemoStep],
     ok: bool,
     elapsed_ms: u64,
 }
 
-impl<'a> Story<'a> {
+impl<'a> DemoReport<'a> {
     pub(super) fn begin(console: &'a Console) -> Result<Self, Failure> {
-        let story = Self {
+        let report = Self {
             console,
             began: Instant::now(),
             steps: Vec::new(),
         };
         let title = console.style.paint(Paint::Bold, "Switchboard");
-        story.print(&format!(
+        report.print(&format!(
             "{title}: one host, two servers, nothing to configure"
         ))?;
-        Ok(story)
+        Ok(report)
     }
 
-    /// Begins a step.
+    /// Starts a step and prints its heading.
     pub(super) fn step(&mut self, name: &'static str, title: &str) -> Result<(), Failure> {
-        self.steps.push(Step {
+        self.steps.push(DemoStep {
             name,
             ok: true,
             outcome: Vec::new(),
@@ -74,28 +73,28 @@ impl<'a> Story<'a> {
         self.print(&format!("\n{heading}"))
     }
 
-    /// A line on the way.
+    /// Prints an intermediate line, which is not part of the JSON output.
     pub(super) fn detail(&self, line: &str) -> Result<(), Failure> {
         let line = self.console.style.paint(Paint::Dim, line);
         self.print(&format!("     {line}"))
     }
 
-    /// What came of the step.
-    pub(super) fn outcome(&mut self, mark: Mark, line: &str) -> Result<(), Failure> {
+    /// Prints an outcome of the current step and records it for the JSON output.
+    pub(super) fn outcome(&mut self, mark: StepMark, line: &str) -> Result<(), Failure> {
         self.note(mark, line);
         let (symbol, paint) = match mark {
-            Mark::Good => ("✓", Paint::Green),
-            Mark::Bad => ("✗", Paint::Red),
+            StepMark::Good => ("✓", Paint::Green),
+            StepMark::Bad => ("✗", Paint::Red),
         };
         let lines = text::block(line, 5, self.console.prose_columns());
         let symbol = self.console.style.paint(paint, symbol);
         self.print(&format!("   {symbol} {}", lines.trim_start()))
     }
 
-    /// As [`Self::outcome`], for programs only.
-    pub(super) fn note(&mut self, mark: Mark, line: &str) {
+    /// Records an outcome for the JSON output without printing it.
+    pub(super) fn note(&mut self, mark: StepMark, line: &str) {
         if let Some(step) = self.steps.last_mut() {
-            step.ok &= mark == Mark::Good;
+            step.ok &= mark == StepMark::Good;
             step.outcome.push(line.to_owned());
             step.elapsed_ms = millis(step.began.elapsed());
         }
@@ -105,7 +104,7 @@ impl<'a> Story<'a> {
         let elapsed = self.began.elapsed();
         let ok = self.steps.iter().all(|step| step.ok);
         if self.console.is_json() {
-            self.console.print(&json::pretty(&Told {
+            self.console.print(&json::pretty(&DemoJson {
                 steps: &self.steps,
                 ok,
                 elapsed_ms: millis(elapsed),
@@ -128,7 +127,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Times of calls, which may take no millisecond.
+/// Formats a duration, in microseconds below one millisecond.
 pub(super) fn short_time(time: Duration) -> String {
     match time.as_micros() {
         micros @ 0..1000 => format!("{micros} µs"),

@@ -19,7 +19,7 @@ const LONG: usize = 76;
 
 /// Everything about an entry that consent to it is about.
 pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, console: &Console) -> String {
-    let mut page = StaticOutput {
+    let mut page = Page {
         style: console.style,
         text: String::new(),
     };
@@ -93,12 +93,12 @@ pub(super) fn exact(text: &str) -> String {
     spelled
 }
 
-struct StaticOutput {
+struct Page {
     style: Style,
     text: String,
 }
 
-impl StaticOutput {
+impl Page {
     fn entry_field(&mut self, key: &str, value: &Value, all: &serde_json::Map<String, Value>) {
         match (key, value) {
             ("program", _) => self.field("runs", lines(value)),

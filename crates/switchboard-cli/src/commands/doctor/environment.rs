@@ -11,7 +11,7 @@ use switchboard_config::{
     Admission, Diagnostic, Loaded, Scope, ServerEntry, TransportConfig, Trust,
 };
 
-use super::schemas;
+use super::provider_limits;
 use crate::context::{Context, LoadedServers};
 use crate::diagnosis::Outcome;
 use crate::render::style::Paint;
@@ -199,7 +199,7 @@ fn cost(catalog: &Catalog) -> Option<Finding> {
     if tools.is_empty() {
         return None;
     }
-    let tokens: usize = tools.iter().map(|tool| schemas::tokens(tool)).sum();
+    let tokens: usize = tools.iter().map(|tool| provider_limits::tokens(tool)).sum();
     let words = format!(
         "{} for a model, about {} tokens",
         tools.len(),

@@ -1,4 +1,4 @@
-//! Which scopes have a server of some name, and where their files are.
+//! Finds and opens the config files of the scopes, and looks up a server's entry in each of them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,52 +9,43 @@ use crate::context::Context;
 use crate::failure::{Failure, Kind};
 use crate::render::text;
 
-/// From the one that wins over all others to the one that wins over none.
+/// In order of precedence: an entry overrides entries with the same name in later scopes.
 const SCOPES: [Scope; 4] = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
 
-/// A scope that has the server.
+/// An entry and the scope whose file contains it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct ScopedEntry {
     pub(super) scope: Scope,
     pub(super) entry: ServerEntry,
 }
 
-impl Held {
-    /// Whether it is used and not the one in `other`.
-    pub(super) fn beats(&self, other: Scope) -> bool {
-        self.scope < other
-    }
-
-    pub(super) fn is_beaten_by(&self, other: Scope) -> bool {
-        other < self.scope
-    }
-
-    /// Whether a user may change it.
-    pub(super) fn is_own(&self) -> bool {
+impl ScopedEntry {
+    /// Whether the user may edit the entry.
+    pub(super) fn is_writable(&self) -> bool {
         self.scope != Scope::Managed
     }
 }
 
-impl Serialize for Held {
+impl Serialize for ScopedEntry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let place = serde_json::json!({"scope": self.scope, "origin": self.entry.origin()});
         place.serialize(serializer)
     }
 }
 
-/// The scopes that have a server of this name, the one that is used first.
-pub(super) fn with_server(name: &str, context: &Context) -> Vec<Held> {
+/// Returns the entries with this name from all scopes, in order of precedence.
+pub(super) fn entries_named(name: &str, context: &Context) -> Vec<ScopedEntry> {
     let of_scope = |scope| {
         let (loaded, _) = load_scope(scope, context);
         let entry = loaded
             .into_iter()
             .find(|entry| entry.name().as_str() == name)?;
-        Some(Held { scope, entry })
+        Some(ScopedEntry { scope, entry })
     };
     SCOPES.into_iter().filter_map(of_scope).collect()
 }
 
-/// The names of all servers in all scopes, and what is wrong with whole files.
+/// Returns the names of the servers in all scopes, and the problems of files that could not be read.
 pub(super) fn all_names(context: &Context) -> (Vec<String>, Vec<Diagnostic>) {
     let mut names = Vec::new();
     let mut broken = Vec::new();
@@ -84,18 +75,19 @@ fn load_scope(scope: Scope, context: &Context) -> (Vec<ServerEntry>, Vec<Diagnos
     (loaded.config.servers, loaded.diagnostics)
 }
 
-/// The file that entries of a scope are written to.
-pub(super) fn file_of(scope: Scope, context: &Context) -> Result<PathBuf, Failure> {
+/// Returns the file that entries of a scope are written to. The file may not exist yet.
+pub(super) fn entry_file(scope: Scope, context: &Context) -> Result<PathBuf, Failure> {
     let places = context.places();
     let file = places.servers_file(scope);
     file.or_else(|| places.new_servers_file(scope))
         .ok_or_else(|| {
-            let message = "the home folder is not a project";
-            Failure::new(Kind::Usage, message).hint("go to your project, or choose -s user")
+            let message = "the home directory cannot be a project";
+            Failure::new(Kind::Usage, message).hint("run this in your project, or pass -s user")
         })
 }
 
-/// Opens the file of a scope for an edit. A project's file is for others to read, and lies in the project.
+/// Opens the file of a scope for editing. The project's file is created readable by others, and must not
+/// be a link that leads out of the project.
 pub(super) fn open(scope: Scope, file: &Path) -> Result<EditedFile, Failure> {
     Ok(match (scope, file.parent()) {
         (Scope::Project, Some(root)) => EditedFile::open_within(file, root)?.readable_by_others(),
@@ -103,7 +95,7 @@ pub(super) fn open(scope: Scope, file: &Path) -> Result<EditedFile, Failure> {
     })
 }
 
-/// `file:line`, for an editor to jump to.
+/// Formats as `file:line`, which editors can open.
 pub(super) fn file_and_line(origin: &Origin) -> String {
     match &origin.file {
         Some(file) => format!("{}:{}", text::path(file), origin.line),

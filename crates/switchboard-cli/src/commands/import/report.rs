@@ -1,6 +1,6 @@
 //! What `import` shows: each file, each server in it, and what is to be done with it.
 
-mod foreign;
+mod full_entry;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use switchboard_config::{Scope, WrittenEntry};
 
 use super::Added;
 use crate::commands::get::members;
-use crate::commands::scopes::file_and_line;
+use crate::commands::scope_files::file_and_line;
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::text::{self, block};
@@ -127,7 +127,7 @@ fn details(server: &Planned<'_>, console: &Console) -> String {
     match &server.verdict {
         Verdict::Add { beside } => {
             if server.authorship == Authorship::Project {
-                whole = foreign::everything(server.found.entry());
+                whole = full_entry::everything(server.found.entry());
             } else {
                 lines = masked(&server.found.shown());
             }

@@ -1,6 +1,6 @@
-//! The server that the demo starts: this binary once more, as a small MCP server on stdin and stdout.
+//! The stdio MCP server of the demo, run by `switchboard __demo-server` in a child process.
 //!
-//! Plain and blocking on purpose: it shares no code with the engine that talks to it.
+//! Blocking, and without any code of the engine: the demo has to show a connection to a foreign server.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
@@ -17,23 +17,23 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Answers line by line until the client hangs up.
+/// Answers one message per line until stdin is closed.
 fn serve() -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let Ok(message) = serde_json::from_str::<Value>(&line?) else {
             continue;
         };
-        if let Some(answer) = answer(&message) {
-            writeln!(stdout, "{answer}")?;
+        if let Some(response) = respond(&message) {
+            writeln!(stdout, "{response}")?;
             stdout.flush()?;
         }
     }
     Ok(())
 }
 
-/// `None`: it was a notification, which nobody answers.
-fn answer(message: &Value) -> Option<Value> {
+/// Returns the response to a request, and `None` for a notification.
+fn respond(message: &Value) -> Option<Value> {
     let id = message.get("id")?;
     let method = message.get("method")?.as_str()?;
     let params = message.get("params").unwrap_or(&Value::Null);
@@ -64,7 +64,7 @@ fn tools() -> Value {
     json!([
         {
             "name": "greet",
-            "description": "Says hello to somebody",
+            "description": "Greets a person by name",
             "inputSchema": {
                 "type": "object",
                 "properties": {"name": {"type": "string", "description": "Who to greet"}},
@@ -74,13 +74,13 @@ fn tools() -> Value {
         },
         {
             "name": "pid",
-            "description": "Tells which process the server is",
+            "description": "Returns the server's process id",
             "inputSchema": nothing,
             "annotations": {"readOnlyHint": true},
         },
         {
             "name": "delete_everything",
-            "description": "Deletes everything (it would not, but who knows)",
+            "description": "Pretends to delete everything (used to show a deny rule)",
             "inputSchema": nothing,
             "annotations": {"destructiveHint": true},
         },
@@ -91,10 +91,10 @@ fn call(params: &Value) -> Result<Value, (i64, String)> {
     let text = match params.get("name").and_then(Value::as_str) {
         Some("greet") => {
             let name = params.pointer("/arguments/name").and_then(Value::as_str);
-            format!("Hello, {}!", name.unwrap_or("whoever you are"))
+            format!("Hello, {}!", name.unwrap_or("stranger"))
         }
         Some("pid") => std::process::id().to_string(),
-        Some("delete_everything") => "everything is deleted (nothing is, really)".to_owned(),
+        Some("delete_everything") => "nothing was deleted".to_owned(),
         _ => return Err((INVALID_PARAMS, "unknown tool".to_owned())),
     };
     Ok(json!({"content": [{"type": "text", "text": text}]}))

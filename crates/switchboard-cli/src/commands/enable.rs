@@ -1,0 +1,153 @@
+//! `enable NAME` and `disable NAME`: edit `disabledServers` in the user's local settings for this project.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use switchboard_config::{DisabledServer, EditedFile, Scope};
+
+use super::find::server_named;
+use crate::args::GetArgs;
+use crate::context::{Context, LoadedServers};
+use crate::failure::{Exit, Failure, Kind};
+use crate::render::json;
+use crate::render::text::{self, shell_word};
+
+const KEY: &[&str] = &["disabledServers"];
+
+/// Output of `enable --json` and `disable --json`.
+#[derive(Serialize)]
+struct Toggled<'a> {
+    server: &'a str,
+    enabled: bool,
+    /// `false` if the server was already in the requested state.
+    changed: bool,
+    /// The local settings file.
+    file: PathBuf,
+}
+
+pub(crate) fn disable(args: &GetArgs, context: &Context) -> Result<Exit, Failure> {
+    let servers = context.load_servers()?;
+    let name = args.name.as_str();
+    if !is_disabled_locally(&servers, name, &local_settings(context)?) {
+        server_named(&servers, name)?;
+    }
+    let mut file = EditedFile::open(&local_settings(context)?)?;
+    let is_new = !disabled_names(&file).contains(&json!(name));
+    if is_new {
+        file.append(KEY, &json!(name))?;
+    }
+    let path = file.path().to_owned();
+    file.save()?;
+    let toggled = Toggled {
+        server: name,
+        enabled: false,
+        changed: is_new,
+        file: path,
+    };
+    report(&toggled, context)
+}
+
+pub(crate) fn enable(args: &GetArgs, context: &Context) -> Result<Exit, Failure> {
+    let servers = context.load_servers()?;
+    let name = args.name.as_str();
+    let is_disabled = is_disabled_locally(&servers, name, &local_settings(context)?);
+    if !is_disabled {
+        server_named(&servers, name)?;
+    }
+    let mut file = EditedFile::open(&local_settings(context)?)?;
+    if is_disabled {
+        let mut names = disabled_names(&file);
+        names.retain(|other| *other != json!(name));
+        if names.is_empty() {
+            file.remove(KEY)?;
+        } else {
+            file.set(KEY, &Value::Array(names))?;
+        }
+    }
+    let path = file.path().to_owned();
+    file.save()?;
+    if let Some(failure) = still_disabled_error(&servers, name, &local_settings(context)?) {
+        return Err(failure);
+    }
+    let toggled = Toggled {
+        server: name,
+        enabled: true,
+        changed: is_disabled,
+        file: path,
+    };
+    report(&toggled, context)
+}
+
+fn disabled_names(file: &EditedFile) -> Vec<Value> {
+    match file.value(KEY) {
+        Some(Value::Array(names)) => names,
+        _ => Vec::new(),
+    }
+}
+
+fn local_settings(context: &Context) -> Result<PathBuf, Failure> {
+    let file = context.places().settings_file(Scope::Local);
+    file.ok_or_else(|| Failure::internal("the local scope has no settings file"))
+}
+
+fn is_disabled_locally(servers: &LoadedServers, name: &str, local_settings: &Path) -> bool {
+    let mut disabled = servers.settings.disabled.iter();
+    disabled.any(|server| is_in_file(server, local_settings) && server.name == name)
+}
+
+/// Compares the file too, because the local settings of an enclosing project have the same scope.
+fn is_in_file(server: &DisabledServer, file: &Path) -> bool {
+    server.scope == Scope::Local && server.origin.file.as_deref() == Some(file)
+}
+
+/// Returns an error if the server is also disabled by its entry or by settings that `enable` does not edit.
+fn still_disabled_error(
+    servers: &LoadedServers,
+    name: &str,
+    local_settings: &Path,
+) -> Option<Failure> {
+    let mut disabled = servers.settings.disabled.iter();
+    let elsewhere =
+        disabled.find(|server| !is_in_file(server, local_settings) && server.name == name);
+    let entry = servers.loaded.config.server(name);
+    let (by, origin) = if let Some(server) = elsewhere {
+        let by = format!("the {} settings", server.scope);
+        (by, server.origin.clone())
+    } else {
+        let entry = entry.filter(|entry| entry.is_off_by_entry())?;
+        ("its config entry".to_owned(), entry.origin().clone())
+    };
+    let message = format!("server {name} is still disabled by {by} ({origin})");
+    Some(Failure::new(Kind::Unavailable, message).hint(format!("edit {origin}")))
+}
+
+fn report(toggled: &Toggled<'_>, context: &Context) -> Result<Exit, Failure> {
+    let console = &context.console;
+    if console.is_json() {
+        console.print(&json::pretty(toggled))?;
+        return Ok(Exit::Ok);
+    }
+    let Toggled {
+        server,
+        enabled,
+        changed,
+        file,
+    } = toggled;
+    if !changed {
+        let state = if *enabled { "enabled" } else { "disabled" };
+        console.print(&format!("{server} is already {state}"))?;
+        return Ok(Exit::Ok);
+    }
+    let verb = if *enabled { "Enabled" } else { "Disabled" };
+    console.print(&format!(
+        "{verb} {server} in this project ({})",
+        text::path(file)
+    ))?;
+    let opposite = if *enabled { "disable" } else { "enable" };
+    console.note(&format!(
+        "to undo: switchboard {opposite} {}",
+        shell_word(server)
+    ));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,201 @@
+//! Finds the server or tool that a command names, and checks that the server may be started.
+//!
+//! Errors name the nearest known server or tool.
+
+use std::sync::Arc;
+
+use switchboard::{CatalogTool, ConnectionStatus, Host, ServerStatus, naming};
+use switchboard_config::{Admission, ServerEntry, Waiting, nearest};
+
+use crate::context::{Context, LoadedServers};
+use crate::failure::{Failure, Kind};
+use crate::render::Console;
+use crate::render::text::shell_word;
+
+/// Returns the configured server with this name.
+pub(super) fn server_named<'a>(
+    servers: &'a LoadedServers,
+    name: &str,
+) -> Result<&'a ServerEntry, Failure> {
+    let config = &servers.loaded.config;
+    config.server(name).ok_or_else(|| {
+        let names: Vec<_> = config
+            .servers
+            .iter()
+            .map(|entry| entry.name().as_str())
+            .collect();
+        let failure = Failure::new(Kind::UnknownServer, format!("no server named {name:?}"));
+        match (nearest(name, &names), names.is_empty()) {
+            (Some(nearest), _) => failure.hint(format!("did you mean {nearest}?")),
+            (None, false) => failure.hint("run `switchboard list` to see all servers"),
+            (None, true) => failure.hint("no servers configured; add one with `switchboard add`"),
+        }
+    })
+}
+
+/// Returns the server whose name is the server part of `mcp__server__tool`.
+pub(super) fn server_of_tool<'a>(
+    servers: &'a LoadedServers,
+    tool: &str,
+) -> Result<&'a ServerEntry, Failure> {
+    let entries = &servers.loaded.config.servers;
+    let Some((part, rest)) = naming::split_wire_name(tool) else {
+        let message = format!("{tool:?} is not a tool name (expected mcp__server__tool)");
+        return Err(Failure::new(Kind::UnknownTool, message)
+            .hint(format!("switchboard tools {}", shell_word(tool))));
+    };
+    let found = entries
+        .iter()
+        .find(|entry| naming::server_part(entry.name()) == part);
+    found.ok_or_else(|| {
+        let parts: Vec<_> = entries
+            .iter()
+            .map(|entry| naming::server_part(entry.name()))
+            .collect();
+        let parts: Vec<_> = parts.iter().map(String::as_str).collect();
+        let failure = Failure::new(
+            Kind::UnknownServer,
+            format!("unknown tool {tool}: no server named {part:?}"),
+        );
+        // The user may have typed the configured name, or the server part without its hash suffix.
+        let is_candidate = |(entry, server_part): &(&ServerEntry, &&str)| {
+            entry.name().as_str() == part
+                || (server_part.rsplit_once('_')).is_some_and(|(stem, _)| stem == part)
+        };
+        let candidate = entries.iter().zip(&parts).find(is_candidate);
+        let candidate = candidate.map(|(_, server_part)| *server_part);
+        match candidate.or_else(|| nearest(part, &parts)) {
+            Some(nearest) => failure.hint(format!("did you mean mcp__{nearest}__{rest}?")),
+            None => failure.hint("run `switchboard tools` to list tools"),
+        }
+    })
+}
+
+/// Finds the server of a command and prints its config problems. If there is no such server, all config
+/// problems are printed: any of them may be the reason.
+pub(super) fn find_server<'a>(
+    servers: &'a LoadedServers,
+    console: &Console,
+    find: impl FnOnce(&'a LoadedServers) -> Result<&'a ServerEntry, Failure>,
+) -> Result<&'a ServerEntry, Failure> {
+    let found = find(servers);
+    match &found {
+        Ok(entry) => servers.diagnose_one(entry, console),
+        Err(_) => servers.diagnose(console),
+    }
+    found
+}
+
+/// Checks that a server is enabled, valid and approved.
+pub(super) fn require_launchable(
+    entry: &ServerEntry,
+    servers: &LoadedServers,
+    context: &Context,
+) -> Result<(), Failure> {
+    require_enabled(entry)?;
+    let name = entry.name();
+    match entry.admit(&servers.trust) {
+        Admission::Invalid(problem) => Err(Failure::new(
+            Kind::Config,
+            format!(
+                "server {name} has an invalid entry: {} ({})",
+                problem.message,
+                entry.origin()
+            ),
+        )
+        .maybe_hint(problem.hint)),
+        Admission::AwaitingApproval { waiting, hint } => {
+            let what = match waiting {
+                Waiting::New => "is not approved",
+                Waiting::Changed => "changed since you approved or rejected it",
+            };
+            Err(Failure::new(
+                Kind::Untrusted,
+                format!("server {name} was not started: it comes from the project and {what}"),
+            )
+            .hint(format!(
+                "{hint}\nto trust it for this run: {}",
+                context.rerun_with("--trust-project")
+            )))
+        }
+        Admission::Refused(refusal) => Err(Failure::new(
+            Kind::Untrusted,
+            format!("server {name} was not started: {refusal}"),
+        )
+        .hint(refusal.hint())),
+        Admission::Launch(_) => Ok(()),
+    }
+}
+
+fn require_enabled(entry: &ServerEntry) -> Result<(), Failure> {
+    let name = entry.name();
+    let disabled = |message| Err(Failure::new(Kind::Unavailable, message));
+    match entry.switched_off() {
+        Some(origin) => {
+            let enable = format!("switchboard enable {}", shell_word(name.as_str()));
+            let failure = disabled(format!("server {name} is disabled ({origin})"));
+            failure.map_err(|failure| failure.hint(enable))
+        }
+        None if entry.is_disabled() => disabled(format!(
+            "server {name} is disabled in its config entry ({})",
+            entry.origin()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Returns the tool with this name from the catalog. The catalog may hold the cached listing of a server
+/// that was not started; if the tool is missing there, the server is started and asked.
+pub(super) async fn find_tool(
+    host: &Host,
+    entry: &ServerEntry,
+    name: &str,
+) -> Result<Arc<CatalogTool>, Failure> {
+    if host.catalog().find(name).is_none() {
+        // Errors are read from the status below.
+        let _ = host.wake(entry.name().as_str()).await;
+    }
+    let catalog = host.catalog();
+    if let Some(tool) = catalog.find(name) {
+        return Ok(Arc::clone(tool));
+    }
+    let status = host
+        .server_status(entry.name().as_str())
+        .map_err(|error| Failure::internal(error.to_string()))?;
+    if status.status != ConnectionStatus::Connected || status.error.is_some() {
+        return Err(unavailable_error(&status));
+    }
+    let names: Vec<_> = catalog
+        .tools()
+        .iter()
+        .map(|tool| tool.wire_name.as_str())
+        .collect();
+    let failure = Failure::new(Kind::UnknownTool, format!("unknown tool {name}"));
+    Err(match nearest(name, &names) {
+        Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
+        None => failure.hint(format!(
+            "run `switchboard tools mcp__{}__` to list its tools",
+            naming::server_part(entry.name())
+        )),
+    })
+}
+
+/// Builds the error for a server that is not connected or could not list its tools.
+pub(super) fn unavailable_error(status: &ServerStatus) -> Failure {
+    let kind = match status.status {
+        ConnectionStatus::NeedsAuth => Kind::LoginNeeded,
+        _ => Kind::Unavailable,
+    };
+    let state = match status.status {
+        ConnectionStatus::Failed => " failed".to_owned(),
+        ConnectionStatus::Connected => String::new(),
+        other => format!(" is {other}"),
+    };
+    let reason = status.error.as_ref().map(|error| format!(": {error}"));
+    let message = format!(
+        "server {}{state}{}",
+        status.name,
+        reason.unwrap_or_default()
+    );
+    Failure::new(kind, message).maybe_hint(status.detail.clone())
+}

@@ -1,0 +1,125 @@
+//! Runs the work of a command with a host: starts the servers, waits for them, shuts the host down.
+//!
+//! Invariant: the host is shut down before the command returns, also after an error or a signal.
+
+use std::convert::Infallible;
+
+use futures_util::future::join_all;
+use switchboard::{Event, Events, Host, HostBuilder, Readiness, ServerStatus};
+
+use crate::context::Context;
+use crate::failure::{Failure, Kind};
+use crate::render::progress::ProgressLine;
+use crate::render::{Console, count};
+use crate::signals::Signals;
+
+/// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A signal during
+/// the shutdown abandons the graceful shutdown, and the servers are killed when the process exits.
+pub(super) async fn run_with_host<T>(
+    builder: HostBuilder,
+    signals: &mut Signals,
+    context: &Context,
+    work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let host = builder.start()?;
+    let work = async {
+        tokio::select! {
+            biased;
+            outcome = work(&host) => outcome,
+            never = report_rate_limits(host.events(), &context.console) => match never {},
+        }
+    };
+    let outcome = signals.until_signal(work).await;
+    let was_interrupted =
+        matches!(&outcome, Err(failure) if failure.parts().kind == Kind::Interrupted);
+    let _line = was_interrupted.then(|| {
+        let text = "shutting down servers (Ctrl-C again to kill them)";
+        ProgressLine::start(&context.console, text)
+    });
+    tokio::select! {
+        biased;
+        () = signals.next() => {}
+        () = host.shutdown() => context.on_hosts_shut_down(),
+    }
+    outcome
+}
+
+/// Prints a message for each server whose questions exceed the rate limit.
+async fn report_rate_limits(mut events: Events, console: &Console) -> Infallible {
+    while let Some(event) = events.next().await {
+        if let Event::RequestsLimited {
+            server, per_minute, ..
+        } = event
+        {
+            console.note(&format!(
+                "server {server} exceeds {per_minute} questions per minute; further questions are \
+                 cancelled without asking you (limit `questionsPerMinute`)"
+            ));
+        }
+    }
+    std::future::pending().await
+}
+
+/// Waits until every server has connected or failed, and shows which ones are still starting.
+pub(super) async fn wait_until_started(host: &Host, console: &Console) {
+    let mut events = host.events();
+    let line = ProgressLine::start(console, "");
+    let settled = host.wait_for(Readiness::All);
+    tokio::pin!(settled);
+    loop {
+        line.set_text(&starting_message(host));
+        tokio::select! {
+            biased;
+            () = &mut settled => return,
+            _ = events.next() => {}
+        }
+    }
+}
+
+fn starting_message(host: &Host) -> String {
+    let servers = host.status();
+    // LoadedServers that are pending for another reason wait for an approval or for their first call.
+    let is_starting = |name: &&str| {
+        host.inspect(name)
+            .is_ok_and(|server| server.phase == "starting")
+    };
+    let names = servers.iter().map(|server| server.name.as_str());
+    let pending: Vec<_> = names.filter(is_starting).collect();
+    if pending.is_empty() {
+        return String::new();
+    }
+    let names = pending.join(", ");
+    match servers.len() {
+        1 => format!("starting {names}"),
+        all => format!(
+            "{} of {} · starting {names}",
+            all - pending.len(),
+            count(all, "server")
+        ),
+    }
+}
+
+/// Which lazy servers [`start_servers`] starts. A lazy server normally starts at its first call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LazyServers {
+    /// LoadedServers without a cached tool listing.
+    Unlisted,
+    All,
+}
+
+/// Waits as [`wait_until_started`] does, then starts lazy servers and waits for them too.
+pub(super) async fn start_servers(host: &Host, console: &Console, lazy: LazyServers) {
+    wait_until_started(host, console).await;
+    let servers = host.status();
+    let is_dormant = |server: &ServerStatus| {
+        let inspected = host.inspect(server.name.as_str());
+        inspected.is_ok_and(|server| server.phase == "dormant")
+    };
+    let is_wanted = |server: &&ServerStatus| {
+        (lazy == LazyServers::All || server.tools.is_empty()) && is_dormant(server)
+    };
+    let wanted: Vec<_> = servers.iter().filter(is_wanted).collect();
+    let _line = (!wanted.is_empty()).then(|| ProgressLine::start(console, "starting"));
+    // Callers read errors from the status.
+    join_all(wanted.iter().map(|server| host.wake(server.name.as_str()))).await;
+}

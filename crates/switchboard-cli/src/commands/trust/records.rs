@@ -1,0 +1,111 @@
+//! `trust --list` and `trust --revoke`: prints and deletes recorded decisions.
+
+use serde::Serialize;
+use switchboard_config::{Approval, ContentHash, Shown, Verdict};
+
+use super::{failure, review};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Kind};
+use crate::render::style::Paint;
+use crate::render::table::{Cell, Overflow, Table};
+use crate::render::utc_timestamp;
+use crate::render::{count, json, utc_date};
+
+/// A record as data.
+#[derive(Serialize)]
+struct Record<'a> {
+    server: &'a str,
+    project: String,
+    verdict: Verdict,
+    at: String,
+    hash: &'a ContentHash,
+    shown: &'a Shown,
+}
+
+impl<'a> From<&'a Approval> for Record<'a> {
+    fn from(approval: &'a Approval) -> Self {
+        Self {
+            server: approval.server.as_str(),
+            project: approval.project.to_string_lossy().into_owned(),
+            verdict: approval.verdict,
+            at: utc_timestamp(approval.at),
+            hash: &approval.hash,
+            shown: &approval.shown,
+        }
+    }
+}
+
+pub(super) fn list(context: &Context) -> Result<Exit, Failure> {
+    let file = context.approvals_file();
+    let approvals = file.read().map_err(|error| failure(&error, &file))?;
+    let console = &context.console;
+    if console.is_json() {
+        let records: Vec<_> = approvals.records().iter().map(Record::from).collect();
+        console.print(&json::pretty(&serde_json::json!({ "approvals": records })))?;
+        return Ok(Exit::Ok);
+    }
+    if approvals.records().is_empty() {
+        console.print("Nothing was approved or rejected so far.")?;
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(3, Overflow::Wrap);
+    let heading = ["  VERDICT", "SERVER", "SINCE", "PROJECT"];
+    table.row(heading.map(|name| Cell::new(name).paint(Paint::Dim)).into());
+    for record in approvals.records() {
+        let (symbol, word, paint) = match record.verdict {
+            Verdict::Approved => ("✓", "approved", Paint::Green),
+            Verdict::Rejected => ("✗", "rejected", Paint::Red),
+        };
+        table.row(vec![
+            Cell::new(format!("{symbol} {word}")).paint(paint),
+            Cell::new(record.server.as_str()).paint(Paint::Bold),
+            Cell::new(utc_date(record.at)),
+            Cell::new(review::exact(&record.project.to_string_lossy())),
+        ]);
+    }
+    console.print(&table.render(console.columns, console.style))?;
+    Ok(Exit::Ok)
+}
+
+pub(super) fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+    let file = context.approvals_file();
+    let places = context.places();
+    let root = places.project().and_then(|root| root.canonicalize().ok());
+    let Some(root) = root else {
+        let failure =
+            Failure::usage("this folder is in no project, so nothing was approved for it");
+        return Err(failure.hint("switchboard trust --list shows what was, and where"));
+    };
+    let is_meant = |record: &Approval| {
+        record.project == root && name.is_none_or(|name| record.server.as_str() == name)
+    };
+    let revoked = file
+        .revoke(is_meant)
+        .map_err(|error| failure(&error, &file))?;
+    let console = &context.console;
+    if console.is_json() {
+        let revoked: Vec<_> = revoked.iter().map(Record::from).collect();
+        console.print(&json::pretty(&serde_json::json!({ "revoked": revoked })))?;
+        return Ok(Exit::Ok);
+    }
+    match (revoked.len(), name) {
+        (0, Some(name)) => {
+            let message = format!("nothing was said about a server {name:?} of this project");
+            let failure = Failure::new(Kind::UnknownServer, message);
+            return Err(failure.hint("switchboard trust --list shows what was"));
+        }
+        (0, None) => console.print("Nothing was approved or rejected in this project.")?,
+        (some, _) => {
+            let names: Vec<_> = revoked
+                .iter()
+                .map(|record| record.server.as_str())
+                .collect();
+            let names = names.join(", ");
+            console.print(&format!(
+                "Taken back for {}: {names}",
+                count(some, "server")
+            ))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
