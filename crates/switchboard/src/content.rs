@@ -20,7 +20,6 @@ mod file_type;
 pub mod limit;
 mod prompt;
 mod resource;
-pub mod sanitize;
 pub mod spill;
 #[cfg(test)]
 mod tests;
@@ -28,8 +27,9 @@ mod tests;
 pub use file_type::FileType;
 pub use prompt::{PresentedMessage, PresentedPrompt, present_prompt};
 pub use resource::{PresentedPart, PresentedResource, decode_blob, present_resource};
-pub use sanitize::{for_terminal, sanitize};
 pub use spill::{DirectorySpill, InvalidHandle, MemorySpill, Spill, SpillHandle};
+pub(crate) use switchboard_wire::text::one_line as field;
+pub use switchboard_wire::text::{for_terminal, sanitize};
 
 /// How much of a name, a type or a description is shown, in bytes.
 const FIELD_BYTES: usize = 500;
@@ -416,15 +416,6 @@ fn describe_unknown(raw: &Json) -> String {
         }
         Err(_) => format!("[content of unknown type, {size} bytes, cannot be shown]"),
     }
-}
-
-/// A server's text for a place of one line, not too long for it.
-pub(crate) fn field(text: &str, max_bytes: usize) -> Cow<'_, str> {
-    let line = for_terminal(text);
-    if line.len() <= max_bytes {
-        return line;
-    }
-    Cow::Owned(format!("{}…", limit::fit(&line, max_bytes)))
 }
 
 /// The text itself where nothing has to go.

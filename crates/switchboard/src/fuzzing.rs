@@ -157,7 +157,7 @@ pub enum Reading {
 
 /// Reads a line.
 pub fn read(line: &[u8]) -> Reading {
-    match wire::read(line, &Limits::default()) {
+    match wire::read(line, Limits::default().json_budget()) {
         Received::Message(Message::Answer { id, outcome }) => match outcome {
             Outcome::Result(result, shape) => {
                 // What is said to be exact is carried along unseen.
@@ -187,7 +187,7 @@ fn own(id: AnswerId) -> Option<u64> {
 
 /// The result in a line that answers a request.
 fn result_in(line: &[u8]) -> Option<Answer> {
-    match wire::read(line, &Limits::default()) {
+    match wire::read(line, Limits::default().json_budget()) {
         Received::Message(Message::Answer {
             outcome: Outcome::Result(result, shape),
             ..

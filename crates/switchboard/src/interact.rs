@@ -10,9 +10,6 @@ mod roots;
 mod sampling;
 mod turns;
 
-use std::future::Future;
-use std::pin::Pin;
-
 pub use address::{Address, AddressWarning};
 pub use elicitation::{ElicitAnswer, ElicitMode, Elicitation};
 pub use form::{Choice, Field, FieldKind, Form, Misfit, TextFormat};
@@ -30,8 +27,8 @@ use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{ErrorObject, ToolAnnotations};
 use crate::permission::{Decision, Subject};
 
-/// A future behind a pointer, as the traits of this crate return it.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use switchboard_wire::BoxFuture;
+pub use switchboard_wire::mcp::ClientCapabilities as Offers;
 
 /// Answers the questions of the engine and of the servers.
 ///
@@ -112,60 +109,6 @@ pub trait Interaction: Send + Sync + 'static {
     fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
         let _ = server;
         Box::pin(std::future::ready(Vec::new()))
-    }
-}
-
-/// What servers may ask for.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch of its own in the protocol"
-)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Offers {
-    /// Questions to the user, as forms.
-    pub elicitation: bool,
-    /// Addresses for the user to visit.
-    pub elicitation_url: bool,
-    /// Completions by a model.
-    pub sampling: bool,
-    /// Completions in which the model may use tools that the server describes.
-    pub sampling_tools: bool,
-    /// The list of folders to work in.
-    pub roots: bool,
-}
-
-impl Offers {
-    /// Offers questions to the user, as forms.
-    pub fn elicitation(mut self) -> Self {
-        self.elicitation = true;
-        self
-    }
-
-    /// Offers to show the user addresses to visit. Whoever offers it shows the whole address, and
-    /// opens it only with the user's consent.
-    pub fn elicitation_url(mut self) -> Self {
-        self.elicitation_url = true;
-        self
-    }
-
-    /// Offers completions by a model.
-    pub fn sampling(mut self) -> Self {
-        self.sampling = true;
-        self
-    }
-
-    /// Offers completions by a model that may use tools which the server describes.
-    pub fn sampling_tools(mut self) -> Self {
-        self.sampling = true;
-        self.sampling_tools = true;
-        self
-    }
-
-    /// Offers the list of folders.
-    pub fn roots(mut self) -> Self {
-        self.roots = true;
-        self
     }
 }
 

@@ -45,7 +45,10 @@
 //! know is passed in by the program that embeds it.
 
 pub mod auth;
-mod budget;
+mod budget {
+    //! Moved to `switchboard_wire::memory_budget`.
+    pub(crate) use switchboard_wire::memory_budget::{Budget, FREE, Held};
+}
 mod call;
 mod catalog;
 pub mod content;
@@ -57,7 +60,7 @@ pub mod id;
 pub mod inprocess;
 mod interact;
 mod limits;
-pub mod mcp;
+pub use switchboard_wire::mcp;
 pub mod naming {
     //! How tools are spelled for a model: `mcp__server__tool`, and back.
 
@@ -70,13 +73,24 @@ pub mod reference;
 mod registry;
 mod server;
 mod session;
-mod sync;
+mod sync {
+    //! Moved to `switchboard_wire::sync`.
+    pub(crate) use switchboard_wire::sync::{CachePadded as Apart, lock};
+}
 mod telemetry;
 mod template;
 mod tools;
 mod transport;
 mod watch;
-mod wire;
+mod wire {
+    //! Moved to `switchboard_wire`.
+    pub(crate) use switchboard_wire::jsonrpc::{
+        Answer, AnswerId, Message, Outcome, Problem, Received, RequestId, read,
+    };
+    pub(crate) use switchboard_wire::{
+        decode, encode, header_params as mirror, lines as line, scan, sse,
+    };
+}
 
 pub use call::{Arguments, Call, CallContext, CallError, CallOrigin, Denial, Violation};
 pub use catalog::{Catalog, CatalogTool, RefusedTool};
@@ -102,9 +116,9 @@ pub use server::status::{
     Attempt, ConnectionStatus, HintSummary, Inspection, ServerStatus, Stage, ToolSummary,
 };
 pub use session::Delivery;
+pub use switchboard_wire::Problem;
 pub use telemetry::{Direction, WireTap};
 pub use template::{TemplateError, UriTemplate};
 pub use transport::memory::{Instance, LocalCall, LocalNotice, LocalServer, Reporter};
 pub use transport::{ByteStreams, Dial};
 pub use watch::{Happened, Watch, WatchError, WatchEvent, WatchKind, WatchRequest, WatchTarget};
-pub use wire::Problem;

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 use serde::Serialize;
 
-use crate::content::sanitize::for_terminal;
+use crate::content::for_terminal;
 use crate::telemetry::Redactor;
 
 /// As many challenges are kept.

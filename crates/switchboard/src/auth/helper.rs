@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 use super::{AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential};
-use crate::content::sanitize::for_terminal;
+use crate::content::for_terminal;
 use crate::id::ServerName;
 use crate::interact::BoxFuture;
 use crate::sync::lock;

@@ -108,7 +108,7 @@ impl Connection {
     /// Takes what a server said last without ending the line, if it is a whole message all the same.
     /// What it is otherwise is returned, to be shown.
     fn receive_last(self: &Arc<Self>, line: Bytes) -> Option<String> {
-        if let Received::Message(_) = wire::read(&line, &self.peer.context.limits) {
+        if let Received::Message(_) = wire::read(&line, self.peer.context.limits.json_budget()) {
             self.receive_alone(line, None);
             return None;
         }
@@ -193,7 +193,7 @@ impl Connection {
         arrivals: &mut Vec<Arrival>,
     ) -> usize {
         let size = line.len();
-        let (id, result, shape) = match wire::read(&line, &self.peer.context.limits) {
+        let (id, result, shape) = match wire::read(&line, self.peer.context.limits.json_budget()) {
             Received::Message(Message::Answer {
                 id,
                 outcome: Outcome::Result(result, shape),

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::content::sanitize::sanitize;
+use crate::content::sanitize;
 use crate::session::pace::{Floods, Pace};
 use crate::sync::lock;
 use crate::telemetry::Redactor;

@@ -323,7 +323,7 @@ impl EventStream {
 
     fn read_message(self: &Arc<Self>, mut message: Bytes, held: Option<Held>) -> bool {
         let context = &self.peer.context;
-        let (id, result, shape) = match wire::read(&message, &context.limits) {
+        let (id, result, shape) = match wire::read(&message, context.limits.json_budget()) {
             Received::Message(Message::Answer {
                 id: AnswerId::Ours(id),
                 outcome: Outcome::Result(result, shape),

@@ -414,7 +414,7 @@ impl Streamable {
         held: &mut Option<Held>,
     ) -> Option<Result<Answer, RequestError>> {
         let context = &self.peer.context;
-        let (result, shape) = match wire::read(&message, &context.limits) {
+        let (result, shape) = match wire::read(&message, context.limits.json_budget()) {
             Received::Message(Message::Answer {
                 id: AnswerId::Ours(named),
                 outcome: Outcome::Result(result, shape),

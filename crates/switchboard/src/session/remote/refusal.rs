@@ -82,7 +82,7 @@ fn error_in(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject
     struct WithoutId {
         error: ErrorObject,
     }
-    match wire::read(body, limits) {
+    match wire::read(body, limits.json_budget()) {
         Received::Message(Message::Answer {
             id: named,
             outcome: Outcome::Error(error),

@@ -1,0 +1,41 @@
+//! MCP on the wire, without I/O.
+//!
+//! This crate holds the protocol types ([`mcp`]), the JSON-RPC envelope, encoding and decoding of
+//! messages, line and server-sent-event framing, tool naming, text sanitising and the limits that
+//! bound them. It opens no files or sockets, reads no clock and spawns no tasks.
+//!
+//! Modules that are hidden in this documentation are internal to the switchboard crates and have no
+//! stability promise.
+#![forbid(unsafe_code)]
+
+#[doc(hidden)]
+pub mod decode;
+#[doc(hidden)]
+pub mod encode;
+mod future;
+#[doc(hidden)]
+pub mod header_params;
+#[doc(hidden)]
+pub mod jsonrpc;
+#[doc(hidden)]
+pub mod limits;
+#[doc(hidden)]
+pub mod lines;
+pub mod mcp;
+#[doc(hidden)]
+pub mod memory_budget;
+mod oversized;
+mod panic;
+#[doc(hidden)]
+pub mod scan;
+#[doc(hidden)]
+pub mod sse;
+#[doc(hidden)]
+pub mod sync;
+pub mod text;
+
+pub use future::BoxFuture;
+pub use jsonrpc::Problem;
+pub use limits::Limits;
+#[doc(hidden)]
+pub use panic::panic_message;
