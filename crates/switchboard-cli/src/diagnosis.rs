@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use switchboard::content::for_terminal;
-use switchboard::{Attempt, ConnectionStatus, Inspection, Stage};
+use switchboard::status::{Attempt, ConnectStage, ConnectionStatus, ServerDetails};
 use switchboard_config::{
     Admission, Consent, Diagnostic, LaunchSpec, ServerEntry, Severity, Standing, TransportConfig,
     Waiting,
@@ -116,7 +116,7 @@ impl Diagnosis {
     /// The steps that a server has to hold for any of its tools.
     pub(crate) fn for_server(
         entry: &ServerEntry,
-        server: &Inspection,
+        server: &ServerDetails,
         servers: &LoadedServers,
         context: &Context,
     ) -> Self {
@@ -172,7 +172,7 @@ impl Diagnosis {
     pub(crate) fn hint(
         &self,
         entry: &ServerEntry,
-        server: &Inspection,
+        server: &ServerDetails,
         servers: &LoadedServers,
     ) -> Option<String> {
         if !self.is_broken() || entry.is_disabled() {
@@ -239,7 +239,7 @@ impl Diagnosis {
     }
 
     /// From the program, or the address, to the listing.
-    fn attempt(&mut self, launch: Option<&LaunchSpec>, server: &Inspection, context: &Context) {
+    fn attempt(&mut self, launch: Option<&LaunchSpec>, server: &ServerDetails, context: &Context) {
         let is_stdio = server.transport == "stdio";
         let is_remote = matches!(server.transport, "http" | "sse" | "claudeai-proxy");
         let found = if is_remote {
@@ -252,12 +252,12 @@ impl Diagnosis {
         let failed_at = attempt.failed_at;
         let error = server.status.error.as_deref().unwrap_or_default();
         let is_off = server.status.status == ConnectionStatus::Disabled;
-        let passed = |stage: Stage| failed_at.is_none_or(|failed| failed > stage);
+        let passed = |stage: ConnectStage| failed_at.is_none_or(|failed| failed > stage);
 
         if is_off || server.attempt.is_none() {
             let words = server.status.detail.as_deref().unwrap_or("not started");
             self.push(found, Outcome::NotReached, words);
-        } else if passed(Stage::Open) {
+        } else if passed(ConnectStage::Open) {
             let words = launch
                 .map(|spec| target_of(spec, context))
                 .unwrap_or_default();
@@ -266,7 +266,7 @@ impl Diagnosis {
             self.push(found, Outcome::Failed, error);
         }
         if is_stdio {
-            if passed(Stage::Alive) {
+            if passed(ConnectStage::Alive) {
                 self.push_timed(Step::Process, Outcome::Ok, "runs", attempt.opening);
             } else {
                 self.push(Step::Process, Outcome::Failed, error);
@@ -275,7 +275,7 @@ impl Diagnosis {
         if is_remote {
             self.check_remote(launch, server, passed);
         }
-        if passed(Stage::Handshake) {
+        if passed(ConnectStage::Handshake) {
             self.push_timed(
                 Step::Handshake,
                 Outcome::Ok,
@@ -288,7 +288,7 @@ impl Diagnosis {
         if !is_remote {
             self.push(Step::Auth, Outcome::Ok, "none needed");
         }
-        if !passed(Stage::Listing) {
+        if !passed(ConnectStage::Listing) {
             self.push(Step::Tools, Outcome::Failed, error);
             return;
         }
@@ -304,8 +304,8 @@ impl Diagnosis {
     fn check_remote(
         &mut self,
         launch: Option<&LaunchSpec>,
-        server: &Inspection,
-        passed: impl Fn(Stage) -> bool,
+        server: &ServerDetails,
+        passed: impl Fn(ConnectStage) -> bool,
     ) {
         let error = server.status.error.as_deref().unwrap_or_default();
         let url = launch.and_then(|spec| spec.config().transport.url());
@@ -313,7 +313,7 @@ impl Diagnosis {
             url.get(..8)
                 .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
         });
-        let mut step = |step: Step, stage: Stage, words: &str| {
+        let mut step = |step: Step, stage: ConnectStage, words: &str| {
             if passed(stage) {
                 self.push(step, Outcome::Ok, words);
             } else {
@@ -321,10 +321,10 @@ impl Diagnosis {
             }
         };
         if is_encrypted {
-            step(Step::Tls, Stage::Secure, "encrypted");
+            step(Step::Tls, ConnectStage::Secure, "encrypted");
         }
-        step(Step::Answer, Stage::Alive, "it answers");
-        step(Step::Auth, Stage::Login, "lets us in");
+        step(Step::Answer, ConnectStage::Alive, "it answers");
+        step(Step::Auth, ConnectStage::Login, "lets us in");
     }
 
     pub(crate) fn render(&self, console: &Console) -> String {
@@ -401,7 +401,7 @@ fn target_of(spec: &LaunchSpec, context: &Context) -> String {
     }
 }
 
-fn handshake_summary(server: &Inspection) -> String {
+fn handshake_summary(server: &ServerDetails) -> String {
     let Some(hello) = &server.hello else {
         return String::new();
     };

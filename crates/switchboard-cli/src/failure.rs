@@ -6,7 +6,8 @@ use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use switchboard::{AskError, CallError, ConnectionStatus, Delivery, StartError, WatchError};
+use switchboard::status::ConnectionStatus;
+use switchboard::{AskError, CallError, Delivery, StartError, WatchError};
 use switchboard_config::{Diagnostic, EditError};
 
 /// How the program ends.

@@ -12,9 +12,10 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 use switchboard::permission::{Action, Rule};
+use switchboard::status::ConnectionStatus;
 use switchboard::{
-    BoxFuture, CallError, CatalogTool, ConnectionStatus, ElicitAnswer, ElicitMode, Elicitation,
-    Field, FieldKind, Host, Interaction, Offers, PermissionAnswer, PermissionQuestion, Readiness,
+    BoxFuture, CallError, CatalogTool, ElicitAnswer, ElicitMode, Elicitation, Field, FieldKind,
+    Host, Interaction, Offers, PermissionAnswer, PermissionQuestion, Readiness,
 };
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
@@ -91,7 +92,7 @@ async fn run() -> Outcome {
 
 /// The server is ready, and the version agreed on is the one that the mock speaks.
 fn connected(host: &Host, task: &Task) -> Outcome {
-    let seen = host.inspect(SERVER)?;
+    let seen = host.server_details(SERVER)?;
     if seen.status.status != ConnectionStatus::Connected {
         let reason = seen.status.error.unwrap_or_default();
         return Err(format!("the server is {}: {reason}", seen.status.status).into());

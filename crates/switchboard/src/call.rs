@@ -26,8 +26,8 @@ use crate::interact::BoxFuture;
 use crate::limits::legible;
 use crate::mcp::{ErrorObject, Progress, Tool as Description};
 use crate::permission::Decision;
-use crate::server::status::ConnectionStatus;
 use crate::session::{Delivery, misaddressed_text};
+use crate::status::ConnectionStatus;
 use crate::sync::lock;
 use crate::wire::Problem;
 

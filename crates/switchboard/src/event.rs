@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 
 use crate::id::{CallId, Revision, ServerName, ToolId, WatchId, WireName};
 use crate::mcp::Json;
-use crate::server::status::ConnectionStatus;
+use crate::status::ConnectionStatus;
 
 /// Something that happened in the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -45,9 +45,9 @@ use crate::limits::{Deadlines, Limits};
 use crate::permission::{Policy, Rule};
 use crate::server::ServerHandle;
 use crate::server::state::Phase;
-use crate::server::status::{ConnectionStatus, Inspection, ServerStatus};
 use crate::session::neighbours::Neighbours;
 use crate::session::pace::Floods;
+use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
 use crate::sync::{Apart, lock};
 use crate::transport::children::Children;
 use crate::watch::Watches;
@@ -265,9 +265,9 @@ impl Host {
         Ok(self.known(name)?.status(&self.catalog()))
     }
 
-    /// More about one server.
-    pub fn inspect(&self, name: &str) -> Result<Inspection, ServerError> {
-        Ok(self.known(name)?.inspect(&self.catalog()))
+    /// Everything known about one server, for diagnosis.
+    pub fn server_details(&self, name: &str) -> Result<ServerDetails, ServerError> {
+        Ok(self.known(name)?.details(&self.catalog()))
     }
 
     /// Waits until servers have come up or have turned out not to.

@@ -73,6 +73,7 @@ pub mod reference;
 mod registry;
 mod server;
 mod session;
+pub mod status;
 mod sync {
     //! Moved to `switchboard_wire::sync`.
     pub(crate) use switchboard_wire::sync::{CachePadded as Apart, lock};
@@ -112,9 +113,6 @@ pub use registry::{
     RegisterError, Registry, Tool, ToolAnswer, ToolDefinition, ToolExecutor, ToolFailure, ToolKind,
 };
 pub use server::memory::{ServerMemory, ShortMemory};
-pub use server::status::{
-    Attempt, ConnectionStatus, HintSummary, Inspection, ServerStatus, Stage, ToolSummary,
-};
 pub use session::Delivery;
 pub use switchboard_wire::Problem;
 pub use telemetry::{Direction, WireTap};

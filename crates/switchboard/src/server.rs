@@ -12,7 +12,6 @@ pub(crate) mod owner;
 mod relisting;
 pub(crate) mod spacing;
 pub(crate) mod state;
-pub(crate) mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +26,7 @@ use crate::catalog::{Catalog, Publisher, Stand};
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::session::Session;
+use crate::status::{ServerDetails, ServerStatus, ToolSummary};
 use crate::sync::Apart;
 use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
@@ -35,7 +35,6 @@ use offerings::Offerings;
 use owner::{Control, Owner, Relisted};
 use relisting::ShelfLife;
 use state::{Phase, State};
-use status::{Inspection, ServerStatus, ToolSummary};
 
 /// Orders come from people and programs one at a time; more than this never wait.
 const ORDERS: usize = 16;
@@ -280,7 +279,7 @@ impl ServerHandle {
         }
     }
 
-    pub(crate) fn inspect(&self, catalog: &Catalog) -> Inspection {
+    pub(crate) fn details(&self, catalog: &Catalog) -> ServerDetails {
         let state = self.state();
         let name = &self.profile.name;
         let refused = catalog
@@ -297,10 +296,10 @@ impl ServerHandle {
         });
         let notes = state.notes.iter().cloned().chain(refused).chain(unchecked);
         let stderr = state.stderr.as_ref().map(StderrTail::last_lines);
-        Inspection {
+        ServerDetails {
             status: self.status(catalog),
             transport: self.profile.transport,
-            phase: state.phase.name(),
+            phase: state.phase.public(),
             generation: state.generation,
             connect_time: state.connect_time,
             attempt: state.attempt,

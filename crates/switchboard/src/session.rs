@@ -45,7 +45,7 @@ use crate::mcp::{
     CallToolResult, Era, ErrorObject, Implementation, LogLevel, Progress, ServerCapabilities,
     ServerHello,
 };
-use crate::server::status::Stage;
+use crate::status::ConnectStage;
 use crate::telemetry::{Redactor, WireTap};
 use crate::wire::Problem;
 use crate::wire::decode::{self, NoResult, Page};
@@ -168,7 +168,7 @@ pub(crate) struct Failed {
     /// What to do about it.
     pub(crate) hint: Option<String>,
     /// The step that it did not get past, were it the first request of all.
-    pub(crate) stage: Stage,
+    pub(crate) stage: ConnectStage,
 }
 
 impl Failed {
@@ -180,7 +180,7 @@ impl Failed {
             retry_after: None,
             what: what.into(),
             hint: None,
-            stage: Stage::Open,
+            stage: ConnectStage::Open,
         }
     }
 }

@@ -34,7 +34,7 @@ async fn a_broken_schema_switches_off_the_check_and_nothing_else() {
         .await
         .unwrap();
     assert_eq!(output.to_text(), "fine");
-    let notes = host.inspect("s").unwrap().notes;
+    let notes = host.server_details("s").unwrap().notes;
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(
         notes[0].starts_with("tool odd: its arguments are not checked"),

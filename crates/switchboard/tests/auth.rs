@@ -17,9 +17,8 @@ use switchboard::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Bearer, Credential,
 };
 use switchboard::mcp::{Era, Tool};
-use switchboard::{
-    BoxFuture, CallError, ConnectionStatus, Host, HostBuilder, Readiness, ServerMemory, ShortMemory,
-};
+use switchboard::status::ConnectionStatus;
+use switchboard::{BoxFuture, CallError, Host, HostBuilder, Readiness, ServerMemory, ShortMemory};
 use switchboard_config::{Profile, RemoteKind, ServerConfig, TransportConfig};
 use switchboard_testkit::Script;
 use switchboard_testkit::http::{Fault, HttpServer, Mode};
@@ -75,9 +74,12 @@ async fn a_server_that_wants_a_login_says_so_and_is_tried_again_when_asked_for()
     let server = server().await;
     server.require_bearer(TOKEN);
     let host = start(permissive().server(launch("s", remote(&server)))).await;
-    let inspection = host.inspect("s").unwrap();
+    let inspection = host.server_details("s").unwrap();
     assert_eq!(inspection.status.status, ConnectionStatus::NeedsAuth);
-    assert_eq!(inspection.phase, "needs-auth");
+    assert_eq!(
+        inspection.phase,
+        switchboard::status::ServerPhase::NeedsAuth
+    );
     let challenge = inspection.challenge.unwrap();
     let bearer = challenge.bearer().unwrap();
     assert!(
@@ -129,7 +131,7 @@ async fn a_token_that_is_refused_in_mid_use_needs_a_login_and_the_call_was_not_m
     );
     assert_eq!(status(&host), ConnectionStatus::NeedsAuth);
     assert_eq!(server.count("tools/call"), 1);
-    let shown = format!("{:?}{refused}", host.inspect("s").unwrap());
+    let shown = format!("{:?}{refused}", host.server_details("s").unwrap());
     assert!(!shown.contains(TOKEN), "{shown}");
     host.shutdown().await;
 }
@@ -294,7 +296,10 @@ async fn a_server_of_the_account_gets_its_bearer_and_nobody_else_does() {
     let builder = builder.server(launch("other", remote(&other)));
     let host = start(builder.server(launch("s", config()))).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
-    assert_eq!(host.inspect("s").unwrap().transport, "claudeai-proxy");
+    assert_eq!(
+        host.server_details("s").unwrap().transport,
+        "claudeai-proxy"
+    );
     assert!(
         server
             .requests()

@@ -34,7 +34,7 @@ async fn pages_that_go_round_in_a_circle_come_to_an_end() {
     let (host, server) = host_with(with_tools(4).paged(2, Cursors::Loop)).await;
     assert!(server.received_with("tools/list").len() <= 4);
     assert!(!tool_names(&host).is_empty());
-    let notes = host.inspect("s").unwrap().notes;
+    let notes = host.server_details("s").unwrap().notes;
     assert!(
         notes
             .iter()
@@ -55,7 +55,7 @@ async fn endless_pages_are_cut_at_the_limit() {
         .unwrap();
     host.wait_for(Readiness::All).await;
     assert_eq!(server.received_with("tools/list").len(), 10);
-    let notes = host.inspect("s").unwrap().notes;
+    let notes = host.server_details("s").unwrap().notes;
     assert!(
         notes.iter().any(|note| note.contains("limit `list_pages`")),
         "{notes:?}"
@@ -85,7 +85,7 @@ async fn one_malformed_tool_is_left_out_and_noted() {
     let (host, _) = host_with(script).await;
     assert_eq!(tool_names(&host), ["mcp__s__good", "mcp__s__also-good"]);
     assert_eq!(
-        host.inspect("s").unwrap().notes,
+        host.server_details("s").unwrap().notes,
         ["tool bad: it has no `inputSchema`"]
     );
 }

@@ -40,7 +40,7 @@ async fn a_listing_is_made_anew_when_it_is_used_after_its_time() {
         |host| drop(host.tools()),
         |host| drop(host.status()),
         |host| drop(host.server_status("s").unwrap()),
-        |host| drop(host.inspect("s").unwrap()),
+        |host| drop(host.server_details("s").unwrap()),
     ];
     for make_use in uses {
         let (host, server) = host_with(lasting(json!(60_000))).await;

@@ -203,7 +203,7 @@ async fn its_tools_resources_and_prompts_are_those_of_any_server() {
     let host = hosting(&instance).await;
     let status = host.server_status("sums").unwrap();
     assert_eq!(status.status.as_str(), "connected");
-    assert_eq!(host.inspect("sums").unwrap().transport, "sdk");
+    assert_eq!(host.server_details("sums").unwrap().transport, "sdk");
     assert_eq!(host.tools().len(), 5);
     assert_eq!(add(&host).await, "42");
     let output = host.call("mcp__sums__fail", json!({})).await.unwrap();
@@ -314,6 +314,6 @@ async fn an_entry_finds_it_by_name() {
         .unwrap();
     host.wait_for(Readiness::All).await;
     assert_eq!(add(&host).await, "42");
-    assert_eq!(host.inspect("sums").unwrap().transport, "sdk");
+    assert_eq!(host.server_details("sums").unwrap().transport, "sdk");
     host.shutdown().await;
 }

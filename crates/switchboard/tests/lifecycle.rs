@@ -24,7 +24,7 @@ fn methods(server: &MemoryServer) -> Vec<String> {
 }
 
 fn version_of(host: &Host) -> ProtocolVersion {
-    host.inspect("s").unwrap().hello.unwrap().version
+    host.server_details("s").unwrap().hello.unwrap().version
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn a_modern_server_is_found_by_the_probe() {
         ["server/discover", "subscriptions/listen", "tools/list"]
     );
     assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
-    let hello = host.inspect("s").unwrap().hello.unwrap();
+    let hello = host.server_details("s").unwrap().hello.unwrap();
     assert_eq!(hello.server_info.unwrap().name, "scripted");
     assert_eq!(hello.instructions.unwrap(), "be kind");
     // Every request describes itself.
@@ -270,7 +270,7 @@ async fn a_crashed_server_comes_back_and_its_tools_stay_listed() {
         }
     }
     assert_eq!(server.opened(), 2);
-    let generation = host.inspect("s").unwrap().generation;
+    let generation = host.server_details("s").unwrap().generation;
     assert_eq!(generation.0, 2);
     host.call("mcp__s__echo", json!({"message": "back"}))
         .await

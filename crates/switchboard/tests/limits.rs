@@ -59,7 +59,7 @@ async fn a_cursor_that_is_too_long_ends_the_list() {
     script.cursor_bytes = 2_000;
     let host = limited(script, |limits| limits.cursor_bytes = 1_000).await;
     assert_eq!(common::tool_names(&host), ["mcp__s__a"]);
-    let notes = host.inspect("s").unwrap().notes;
+    let notes = host.server_details("s").unwrap().notes;
     assert!(notes[0].contains("limit `cursor_bytes`"), "{notes:?}");
 }
 
@@ -72,7 +72,7 @@ async fn a_listing_of_too_many_bytes_is_cut() {
         .paged(1, Cursors::Plain);
     let host = limited(script, |limits| limits.listing_bytes = 200).await;
     assert!(common::tool_names(&host).len() < 3);
-    let notes = host.inspect("s").unwrap().notes;
+    let notes = host.server_details("s").unwrap().notes;
     assert!(notes[0].contains("limit `listing_bytes`"), "{notes:?}");
 }
 

@@ -187,7 +187,7 @@ async fn a_secret_of_the_entry_is_masked_wherever_the_server_says_it() {
         error.to_string(),
         "server s refused say: *** is no good (code -1)"
     );
-    let stderr = host.inspect("s").unwrap().stderr;
+    let stderr = host.server_details("s").unwrap().stderr;
     assert_eq!(stderr.as_deref(), Some("starting with ***"));
     host.shutdown().await;
 }

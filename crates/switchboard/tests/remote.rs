@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{CallError, ConnectionStatus, Deadlines, Delivery, Host, HostBuilder, Readiness};
+use switchboard::status::ConnectionStatus;
+use switchboard::{CallError, Deadlines, Delivery, Host, HostBuilder, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{Fault, HttpServer, Mode, Seen};
 use switchboard_testkit::{Script, Step};
@@ -141,11 +142,11 @@ async fn a_legacy_session_is_named_in_every_request_and_taken_leave_of() {
 async fn a_session_that_the_server_forgot_is_made_anew_and_the_call_is_made_once() {
     let server = HttpServer::start(echoing(Script::legacy()), Mode::JSON).await;
     let host = connected(&server, RemoteKind::Http).await;
-    let before = host.inspect("s").unwrap().generation;
+    let before = host.server_details("s").unwrap().generation;
     server.expire_sessions();
     assert_eq!(call(&host).await.unwrap(), "hello");
     assert_eq!(server.count("tools/call"), 1);
-    assert!(host.inspect("s").unwrap().generation > before);
+    assert!(host.server_details("s").unwrap().generation > before);
     host.shutdown().await;
 }
 
@@ -388,7 +389,7 @@ async fn arguments_are_mirrored_in_headers_where_the_tool_asks_for_it() {
     let server = HttpServer::start(script, Mode::JSON).await;
     let host = connected(&server, RemoteKind::Http).await;
     assert_eq!(tool_names(&host), [ECHO]);
-    let notes = host.inspect("s").unwrap().notes;
+    let notes = host.server_details("s").unwrap().notes;
     assert!(notes.iter().any(|note| note.contains("bad")), "{notes:?}");
     let arguments = json!({"region": "Zürich"});
     host.call(ECHO, arguments).await.unwrap();
@@ -457,7 +458,7 @@ async fn a_credential_that_a_server_repeats_is_masked_in_all_that_it_says_of_its
         let server = HttpServer::start(script, mode).await;
         let config = entry(&server, kind).header("Authorization", format!("Bearer {token}"));
         let host = started(permissive(), config).await;
-        let told = format!("{:?} {:?}", host.inspect("s").unwrap(), host.tools());
+        let told = format!("{:?} {:?}", host.server_details("s").unwrap(), host.tools());
         assert!(
             told.contains("Knows ***") && told.contains("say ***"),
             "{told}"

@@ -175,7 +175,7 @@ fn to_failure(error: CallError, tool: &CatalogTool, host: &Host, context: &Conte
 
 /// Returns the end of the server's stderr, which often says why a call timed out.
 fn stderr_tail(host: &Host, server: &ServerName) -> Option<String> {
-    let stderr = host.inspect(server.as_str()).ok()?.stderr?;
+    let stderr = host.server_details(server.as_str()).ok()?.stderr?;
     (!stderr.is_empty()).then(|| format!("last lines on stderr:\n{stderr}"))
 }
 

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use switchboard::inprocess::InProcessTool;
 use switchboard::permission::{Action, Rule};
-use switchboard::{ConnectionStatus, Event, Host, HostBuilder, InProcessServer, Readiness};
+use switchboard::status::ConnectionStatus;
+use switchboard::{Event, Host, HostBuilder, InProcessServer, Readiness};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
 
 use super::run_host::run_with_host;
@@ -101,7 +102,7 @@ async fn start(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> 
     report.step("start", "Start two servers at once")?;
     host.wait_for(Readiness::All).await;
     for status in host.status() {
-        let server = host.inspect(status.name.as_str());
+        let server = host.server_details(status.name.as_str());
         let server = server.map_err(|error| Failure::internal(error.to_string()))?;
         let kind = match server.transport {
             "stdio" => "child process (stdio)",

@@ -8,7 +8,8 @@ use serde::Serialize;
 use serde_json::Map;
 use switchboard::content::for_terminal;
 use switchboard::permission::{Action, Subject};
-use switchboard::{Catalog, ConnectionStatus, Host, Inspection, naming};
+use switchboard::status::{ConnectionStatus, ServerDetails};
+use switchboard::{Catalog, Host, naming};
 use switchboard_config::{Diagnostic, ServerEntry, ServerName};
 
 use super::find::server_named;
@@ -91,7 +92,7 @@ fn examine(
     catalog: &Catalog,
     context: &Context,
 ) -> Option<Examined> {
-    let server = host.inspect(entry.name().as_str()).ok()?;
+    let server = host.server_details(entry.name().as_str()).ok()?;
     let mut chain = Diagnosis::for_server(entry, &server, servers, context);
     let (outcome, words) = exposure(entry, &server, catalog, servers, context);
     chain.push(Step::Exposed, outcome, words);
@@ -108,7 +109,7 @@ fn examine(
 /// What a model gets to see of a server.
 fn exposure(
     entry: &ServerEntry,
-    server: &Inspection,
+    server: &ServerDetails,
     catalog: &Catalog,
     servers: &LoadedServers,
     context: &Context,

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use switchboard::{CatalogTool, ConnectionStatus, Host, ServerStatus, naming};
+use switchboard::status::{ConnectionStatus, ServerStatus};
+use switchboard::{CatalogTool, Host, naming};
 use switchboard_config::{Admission, ServerEntry, Waiting, nearest};
 
 use crate::context::{Context, LoadedServers};

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 use switchboard::content::for_terminal;
-use switchboard::{ConnectionStatus, Inspection, naming};
+use switchboard::naming;
+use switchboard::status::{ConnectionStatus, ServerDetails};
 use switchboard_config::{ServerEntry, WrittenEntry};
 
 use super::find::{find_server, server_named};
@@ -33,7 +34,7 @@ pub(crate) async fn run(
         // Whoever looks into a server wants to see it alive; what comes of it is in the status.
         let _ = host.wake(entry.name().as_str()).await;
         let server = host
-            .inspect(entry.name().as_str())
+            .server_details(entry.name().as_str())
             .map_err(|error| Failure::internal(error.to_string()))?;
         context
             .console
@@ -52,7 +53,7 @@ fn exit(entry: &ServerEntry, status: ConnectionStatus) -> Exit {
     }
 }
 
-fn render(entry: &ServerEntry, server: &Inspection, console: &Console) -> String {
+fn render(entry: &ServerEntry, server: &ServerDetails, console: &Console) -> String {
     if console.is_json() {
         let origin = entry.origin();
         let inspection = server;
@@ -69,7 +70,7 @@ fn render(entry: &ServerEntry, server: &Inspection, console: &Console) -> String
     page.text
 }
 
-fn describe_status(page: &mut Page<'_>, server: &Inspection) {
+fn describe_status(page: &mut Page<'_>, server: &ServerDetails) {
     let status = server.status.status;
     let (symbol, paint) = symbol(status);
     let took = server
@@ -112,7 +113,7 @@ pub(super) fn members(written: &WrittenEntry, key: &str) -> String {
     members.collect::<Vec<_>>().join("\n")
 }
 
-fn describe_hello(page: &mut Page<'_>, server: &Inspection) {
+fn describe_hello(page: &mut Page<'_>, server: &ServerDetails) {
     let Some(hello) = &server.hello else { return };
     let version = hello.version;
     page.field("protocol", &format!("{version} ({} era)", version.era()));
@@ -144,7 +145,7 @@ fn describe_hello(page: &mut Page<'_>, server: &Inspection) {
     );
 }
 
-fn describe_tools(page: &mut Page<'_>, server: &Inspection) {
+fn describe_tools(page: &mut Page<'_>, server: &ServerDetails) {
     if server.status.status == ConnectionStatus::Connected {
         let part = naming::server_part(&server.status.name);
         let tools = server.status.tools.len();

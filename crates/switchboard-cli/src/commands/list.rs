@@ -3,7 +3,7 @@
 mod live;
 
 use switchboard::content::sanitize;
-use switchboard::{ConnectionStatus, Inspection, ServerStatus};
+use switchboard::status::{ConnectionStatus, ServerDetails, ServerStatus};
 use switchboard_config::{Admission, ServerEntry, Waiting};
 
 use super::run_host::{run_with_host, wait_until_started};
@@ -87,17 +87,17 @@ fn has_failed(server: &ServerStatus) -> bool {
 fn inspect_all<'a>(
     host: &switchboard::Host,
     servers: &'a LoadedServers,
-) -> Vec<(&'a ServerEntry, Inspection)> {
+) -> Vec<(&'a ServerEntry, ServerDetails)> {
     let entries = servers.loaded.config.servers.iter();
     let inspected = entries.filter_map(|entry| {
-        let inspection = host.inspect(entry.name().as_str()).ok()?;
+        let inspection = host.server_details(entry.name().as_str()).ok()?;
         Some((entry, inspection))
     });
     inspected.collect()
 }
 
 fn render(
-    inspected: &[(&ServerEntry, Inspection)],
+    inspected: &[(&ServerEntry, ServerDetails)],
     servers: &LoadedServers,
     console: &Console,
 ) -> String {
@@ -132,10 +132,10 @@ fn render(
 }
 
 fn data<'a>(
-    inspected: &'a [(&ServerEntry, Inspection)],
+    inspected: &'a [(&ServerEntry, ServerDetails)],
     servers: &'a LoadedServers,
 ) -> json::ServersJson<'a> {
-    let server = |(entry, inspection): &'a (&ServerEntry, Inspection)| json::ServerJson {
+    let server = |(entry, inspection): &'a (&ServerEntry, ServerDetails)| json::ServerJson {
         inspection,
         origin: entry.origin(),
     };
@@ -147,7 +147,7 @@ fn data<'a>(
 
 /// What to type so that the project's servers may run.
 fn how_to_approve(
-    inspected: &[(&ServerEntry, Inspection)],
+    inspected: &[(&ServerEntry, ServerDetails)],
     servers: &LoadedServers,
 ) -> Option<String> {
     let entries = inspected.iter().map(|(entry, _)| *entry);
@@ -164,7 +164,7 @@ fn how_to_approve(
     ))
 }
 
-fn row(server: &Inspection) -> Vec<Cell> {
+fn row(server: &ServerDetails) -> Vec<Cell> {
     let status = server.status.status;
     let (symbol, paint) = symbol(status);
     let is_connected = status == ConnectionStatus::Connected;
@@ -191,7 +191,7 @@ fn row(server: &Inspection) -> Vec<Cell> {
 }
 
 /// How the server is reached; of an entry that cannot be used, what it says itself.
-fn transport(server: &Inspection) -> &str {
+fn transport(server: &ServerDetails) -> &str {
     let written = server.status.config.as_ref();
     let written = written.and_then(|entry| entry.as_object().get("type")?.as_str());
     match server.transport {
@@ -213,7 +213,7 @@ pub(super) fn symbol(status: ConnectionStatus) -> (&'static str, Paint) {
 /// What is to be said of a server besides its row.
 fn reasons(
     entry: &ServerEntry,
-    server: &Inspection,
+    server: &ServerDetails,
     servers: &LoadedServers,
     console: &Console,
 ) -> String {
@@ -246,7 +246,7 @@ fn reasons(
 /// What to do about a server that is not connected, or why it is not.
 fn hint(
     entry: &ServerEntry,
-    server: &Inspection,
+    server: &ServerDetails,
     servers: &LoadedServers,
 ) -> Option<(Paint, String)> {
     if let Admission::AwaitingApproval { waiting, .. } = entry.admit(&servers.trust) {

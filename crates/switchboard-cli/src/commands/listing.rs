@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use switchboard::content::sanitize;
 use switchboard::mcp::Completion;
-use switchboard::{AskError, Completing, ConnectionStatus, Host, Offer};
+use switchboard::status::ConnectionStatus;
+use switchboard::{AskError, Completing, Host, Offer};
 use switchboard_config::ServerEntry;
 
 use super::find::{find_server, require_launchable, server_named, unavailable_error};

@@ -5,7 +5,8 @@
 use std::convert::Infallible;
 
 use futures_util::future::join_all;
-use switchboard::{Event, Events, Host, HostBuilder, Readiness, ServerStatus};
+use switchboard::status::{ServerPhase, ServerStatus};
+use switchboard::{Event, Events, Host, HostBuilder, Readiness};
 
 use crate::context::Context;
 use crate::failure::{Failure, Kind};
@@ -80,8 +81,8 @@ fn starting_message(host: &Host) -> String {
     let servers = host.status();
     // LoadedServers that are pending for another reason wait for an approval or for their first call.
     let is_starting = |name: &&str| {
-        host.inspect(name)
-            .is_ok_and(|server| server.phase == "starting")
+        host.server_details(name)
+            .is_ok_and(|server| server.phase == ServerPhase::Starting)
     };
     let names = servers.iter().map(|server| server.name.as_str());
     let pending: Vec<_> = names.filter(is_starting).collect();
@@ -112,8 +113,8 @@ pub(super) async fn start_servers(host: &Host, console: &Console, lazy: LazyServ
     wait_until_started(host, console).await;
     let servers = host.status();
     let is_dormant = |server: &ServerStatus| {
-        let inspected = host.inspect(server.name.as_str());
-        inspected.is_ok_and(|server| server.phase == "dormant")
+        let inspected = host.server_details(server.name.as_str());
+        inspected.is_ok_and(|server| server.phase == ServerPhase::Dormant)
     };
     let is_wanted = |server: &&ServerStatus| {
         (lazy == LazyServers::All || server.tools.is_empty()) && is_dormant(server)

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
-use switchboard::{CatalogTool, ConnectionStatus, Host, ServerStatus};
+use switchboard::status::{ConnectionStatus, ServerStatus};
+use switchboard::{CatalogTool, Host};
 
 use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::args::ToolsArgs;
@@ -65,7 +66,7 @@ fn tell_failures(host: &Host, servers: &LoadedServers, console: &Console) {
     let entries = &servers.loaded.config.servers;
     for server in entries
         .iter()
-        .filter_map(|entry| host.inspect(entry.name().as_str()).ok())
+        .filter_map(|entry| host.server_details(entry.name().as_str()).ok())
     {
         let status = &server.status;
         let reason = status.error.as_deref().or(status.detail.as_deref());

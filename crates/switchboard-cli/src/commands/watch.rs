@@ -5,9 +5,8 @@
 
 use serde_json::Value;
 use switchboard::reference;
-use switchboard::{
-    ConnectionStatus, Event, Happened, Host, WatchEvent, WatchKind, WatchRequest, WatchTarget,
-};
+use switchboard::status::ConnectionStatus;
+use switchboard::{Event, Happened, Host, WatchEvent, WatchKind, WatchRequest, WatchTarget};
 use switchboard_config::ServerEntry;
 
 use super::call::{coerce_arguments, read_stdin, require_usable_settings};

@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde_json::Map;
 use switchboard::content::for_terminal;
 use switchboard::permission::{Action, Subject};
-use switchboard::{CatalogTool, ConnectionStatus, Host, Inspection};
+use switchboard::status::{ConnectionStatus, ServerDetails};
+use switchboard::{CatalogTool, Host};
 use switchboard_config::{Admission, ServerEntry, nearest};
 
 use super::find::{find_server, server_of_tool};
@@ -51,7 +52,7 @@ pub(crate) async fn run(
             let _ = host.wake(entry.name().as_str()).await;
         }
         let server = host
-            .inspect(entry.name().as_str())
+            .server_details(entry.name().as_str())
             .map_err(|error| Failure::internal(error.to_string()))?;
         let answer = answer(&args.tool, host, entry, &server, &servers, context);
         context.console.print(&render(&answer, &context.console))?;
@@ -71,7 +72,7 @@ fn answer(
     name: &str,
     host: &Host,
     entry: &ServerEntry,
-    server: &Inspection,
+    server: &ServerDetails,
     servers: &LoadedServers,
     context: &Context,
 ) -> Answer {

@@ -10,7 +10,8 @@ use serde::Serialize;
 use switchboard::content::sanitize;
 use switchboard::id::{ServerName, ToolName, WireName};
 use switchboard::mcp::{Json, ToolAnnotations};
-use switchboard::{Block, CatalogTool, Delivery, Inspection, Output};
+use switchboard::status::ServerDetails;
+use switchboard::{Block, CatalogTool, Delivery, Output};
 use switchboard_config::{Diagnostic, Origin};
 
 use crate::failure::{Failure, Kind};
@@ -56,7 +57,7 @@ pub(crate) struct ServersJson<'a> {
 #[derive(Serialize)]
 pub(crate) struct ServerJson<'a> {
     #[serde(flatten)]
-    pub(crate) inspection: &'a Inspection,
+    pub(crate) inspection: &'a ServerDetails,
     pub(crate) origin: &'a Origin,
 }
 

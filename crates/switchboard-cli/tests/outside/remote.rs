@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::permission::{Action, Rule};
-use switchboard::{ConnectionStatus, Event, Events, Host, Readiness};
+use switchboard::status::ConnectionStatus;
+use switchboard::{Event, Events, Host, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 use switchboard_testkit::Sandbox;
 use tokio::time::timeout;

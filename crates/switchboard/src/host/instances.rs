@@ -2,7 +2,7 @@
 
 use super::{Host, ServerError};
 use crate::id::ServerName;
-use crate::server::status::ServerStatus;
+use crate::status::ServerStatus;
 use crate::sync::lock;
 use crate::transport::memory::Instance;
 

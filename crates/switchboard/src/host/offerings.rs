@@ -22,10 +22,10 @@ use crate::mcp::{
 };
 use crate::server::ServerHandle;
 use crate::server::offerings::{Items, Offerings, Shelf};
-use crate::server::status::ConnectionStatus;
 use crate::session::inquiry::Inquiry;
 use crate::session::listed::Listed;
 use crate::session::{Patience, RequestError, Session, SessionEnd};
+use crate::status::ConnectionStatus;
 use crate::wire::{Problem, decode};
 
 /// Longer addresses than this are not sent to a server, in bytes.

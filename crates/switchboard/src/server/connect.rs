@@ -22,7 +22,6 @@ use error::LastWords;
 use super::memory::ServerMemory;
 use super::negotiate::Refusal;
 use super::spacing::Spacing;
-use super::status::Attempt;
 use crate::limits::Deadlines;
 use crate::mcp::{Era, ServerHello};
 use crate::network::Network;
@@ -31,6 +30,7 @@ use crate::session::{
     Connection, Failed, LocalSession, Patience, RequestError, Session, SessionContext, SessionEnd,
     Streams,
 };
+use crate::status::Attempt;
 use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
 use crate::transport::http::{HttpClient, Target};

@@ -17,7 +17,6 @@ use super::connect::{ConnectError, Endpoint, Live, Site, connect};
 use super::offerings::Announcing;
 use super::relisting::{Relisting, ShelfLife, list};
 use super::state::{Failure, Phase, State};
-use super::status::{Attempt, Stage};
 use crate::auth::login::LoginWanted;
 use crate::catalog::paging::Listing;
 use crate::catalog::{Publisher, Stand};
@@ -25,6 +24,7 @@ use crate::event::{Event, EventSink};
 use crate::mcp::Tool;
 use crate::session::changes::Change;
 use crate::session::{RequestError, SessionEnd};
+use crate::status::{Attempt, ConnectStage};
 
 /// What a server can be told. Each order is answered when it has been carried out.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Owner {
     /// Changes the published state, and tells of it if it shows. (The countdown to the next attempt
     /// does not: it changes with every look.)
     fn publish(&self, change: impl FnOnce(&mut State)) {
-        let showing = |state: &State| (state.status(), state.phase.name(), state.error());
+        let showing = |state: &State| (state.status(), state.phase.public(), state.error());
         let mut shown = None;
         self.state.send_modify(|state| {
             let before = showing(state);
@@ -260,7 +260,7 @@ impl Owner {
         };
         let connect_time = began.elapsed();
         let mut attempt = live.attempt.clone();
-        attempt.failed_at = problem.as_ref().map(|_| Stage::Listing);
+        attempt.failed_at = problem.as_ref().map(|_| ConnectStage::Listing);
         self.publish(|state| {
             state.phase = Phase::Ready;
             state.generation = state.generation.next();

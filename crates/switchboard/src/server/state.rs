@@ -6,11 +6,11 @@ use std::time::Duration;
 use switchboard_config::Waiting;
 use tokio::time::Instant;
 
-use super::status::{Attempt, ConnectionStatus};
 use crate::auth::login::LoginWanted;
 use crate::id::Generation;
 use crate::mcp::ServerHello;
 use crate::session::Session;
+use crate::status::{Attempt, ConnectionStatus, ServerPhase};
 use crate::transport::stderr::StderrTail;
 
 /// Where a server is in its life.
@@ -47,19 +47,19 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// A word for it, finer than the five states of the status.
-    pub(crate) fn name(&self) -> &'static str {
+    /// The phase without its data, as the status reports it.
+    pub(crate) fn public(&self) -> ServerPhase {
         match self {
-            Self::Dormant => "dormant",
-            Self::Off { .. } => "off",
-            Self::Starting => "starting",
-            Self::Ready => "ready",
-            Self::Lost => "lost",
-            Self::Retrying { .. } => "retrying",
-            Self::AwaitingApproval { .. } => "awaiting-approval",
-            Self::NeedsAuth(_) => "needs-auth",
-            Self::Failed(_) => "failed",
-            Self::Stopped => "stopped",
+            Self::Dormant => ServerPhase::Dormant,
+            Self::Off { .. } => ServerPhase::Off,
+            Self::Starting => ServerPhase::Starting,
+            Self::Ready => ServerPhase::Ready,
+            Self::Lost => ServerPhase::Lost,
+            Self::Retrying { .. } => ServerPhase::Retrying,
+            Self::AwaitingApproval { .. } => ServerPhase::AwaitingApproval,
+            Self::NeedsAuth(_) => ServerPhase::NeedsAuth,
+            Self::Failed(_) => ServerPhase::Failed,
+            Self::Stopped => ServerPhase::Stopped,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::Readiness;
 use crate::host::Host;
 use crate::id::{ServerName, WireName};
 use crate::registry::{ToolAnswer, ToolFailure};
-use crate::server::status::ConnectionStatus;
+use crate::status::ConnectionStatus;
 
 /// How long is waited for servers where nothing is said about it, and at most.
 const WAIT: Duration = Duration::from_secs(30);

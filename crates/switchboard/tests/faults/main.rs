@@ -26,7 +26,8 @@ use judge::{Fate, Tally};
 use link::FaultyDial;
 use plan::{Fault, How, LinkPlan};
 use serde_json::json;
-use switchboard::{ConnectionStatus, Event, Readiness};
+use switchboard::status::ConnectionStatus;
+use switchboard::{Event, Readiness};
 use switchboard_testkit::{MemoryServer, Script, rounds};
 
 /// Among so many calls there is every fate that a call can have.

@@ -137,7 +137,7 @@ pub(crate) async fn host_of(script: &Script, tag: &str) -> Host {
 async fn check_usable(host: &Host, tag: &str) {
     let call = host.call("mcp__s__echo", json!({"message": "still here"}));
     assert_eq!(call.await.unwrap().to_text(), "still here");
-    assert_eq!(host.inspect("s").unwrap().generation.0, 1);
+    assert_eq!(host.server_details("s").unwrap().generation.0, 1);
     host.shutdown().await;
     assert_no_process_left(tag).await;
 }

@@ -44,7 +44,7 @@ async fn page_of(piece: &str, times: u64) {
     let tools = vec![Step::repeated_bytes(piece, times)];
     let script = polite().on("tools/list", line(before, tools, "{}]}}"));
     check_cost(script, async |host| {
-        let inspection = host.inspect("s").unwrap();
+        let inspection = host.server_details("s").unwrap();
         inspection.status.error.unwrap_or_default() + &inspection.notes.join("\n")
     })
     .await;

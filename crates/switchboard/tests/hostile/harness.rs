@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{CallError, Host, Inspection, Readiness};
+use switchboard::status::ServerDetails;
+use switchboard::{CallError, Host, Readiness};
 use switchboard_config::ServerConfig;
 use switchboard_testkit::{
     PeakMemory, Script, assert_no_process_left, unique_tag, zombie_children,
@@ -226,7 +227,7 @@ impl Scene {
 
     fn check_secret(&self, row: &Row) {
         let Some(secret) = row.secret else { return };
-        let Inspection {
+        let ServerDetails {
             status,
             notes,
             stderr,
@@ -239,8 +240,8 @@ impl Scene {
     }
 
     /// What a person sees who looks into the hostile server.
-    pub(crate) fn inspection(&self) -> Inspection {
-        self.host.inspect("s").unwrap()
+    pub(crate) fn inspection(&self) -> ServerDetails {
+        self.host.server_details("s").unwrap()
     }
 
     /// What a tool of the hostile server answered last.

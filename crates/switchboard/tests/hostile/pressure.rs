@@ -169,7 +169,7 @@ async fn whole_floods_of_stderr_are_read_and_forgotten() {
     };
     let scene = Scene::open(&working([flood, Step::text("done")]), |builder| builder).await;
     assert_eq!(outlast(kibibytes, scene.work()).await.unwrap(), "done");
-    let kept = scene.host.inspect("s").unwrap().stderr.unwrap();
+    let kept = scene.host.server_details("s").unwrap().stderr.unwrap();
     assert!(kept.len() <= Limits::default().stderr_tail_bytes);
     scene.check_healthy().await;
     scene.close().await;

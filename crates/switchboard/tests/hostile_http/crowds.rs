@@ -222,7 +222,7 @@ async fn among_others(from_the_start: bool) {
         () = bad_calls => {}
     }
     for number in (0..ALL).filter(good) {
-        let inspection = host.inspect(&format!("s{number}")).unwrap();
+        let inspection = host.server_details(&format!("s{number}")).unwrap();
         assert_eq!(inspection.generation.0, 1, "s{number} was connected anew");
         assert_eq!(servers[number].count("tools/call"), 20);
     }

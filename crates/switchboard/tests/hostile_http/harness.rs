@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{CallError, ConnectionStatus, Delivery, Host, Inspection, Readiness};
+use switchboard::status::{ConnectionStatus, ServerDetails};
+use switchboard::{CallError, Delivery, Host, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{HttpServer, Mode, RawServer, RawStep};
 use switchboard_testkit::{PeakMemory, Script};
@@ -45,7 +46,7 @@ pub(crate) struct Stage {
     /// A third, which takes connections and says nothing.
     pub(crate) mute: RawServer,
     healthy: [HttpServer; 2],
-    host: RefCell<Option<Inspection>>,
+    host: RefCell<Option<ServerDetails>>,
     /// When it was opened.
     pub(crate) began: Instant,
 }
@@ -90,10 +91,10 @@ async fn play_out(mut row: Row) {
     };
     tokio::join!(hostile, neighbours);
     for server in HEALTHY {
-        let generation = host.inspect(server).unwrap().generation.0;
+        let generation = host.server_details(server).unwrap().generation.0;
         assert_eq!(generation, 1, "{server} was connected anew");
     }
-    let inspection = host.inspect("s").unwrap();
+    let inspection = host.server_details("s").unwrap();
     check_inspection(&inspection);
     *stage.host.borrow_mut() = Some(inspection);
     let began = Instant::now();
@@ -143,7 +144,7 @@ impl Stage {
     }
 
     /// What a person saw who looked into the hostile server when all was over.
-    pub(crate) fn inspection(&self) -> Inspection {
+    pub(crate) fn inspection(&self) -> ServerDetails {
         self.host.borrow().clone().unwrap()
     }
 
@@ -184,7 +185,7 @@ impl Stage {
 async fn play_hostile(stage: &Stage, host: &Host, row: &mut Row) {
     host.wait_for(Readiness::All).await;
     check_start(host, row.start);
-    let before = host.inspect("s").unwrap().generation;
+    let before = host.server_details("s").unwrap().generation;
     for arrange in row.then.drain(..) {
         arrange(stage);
     }
@@ -194,7 +195,7 @@ async fn play_hostile(stage: &Stage, host: &Host, row: &mut Row) {
     match row.afterwards {
         Afterwards::Stays => {
             assert_eq!(echo(host).await.unwrap(), "still here");
-            assert_eq!(host.inspect("s").unwrap().generation, before);
+            assert_eq!(host.server_details("s").unwrap().generation, before);
             // How many the client keeps for its next requests depends on how the last ones met. Those
             // it closes when the server does; one that it has forgotten stays.
             stage.server.keep_no_connections();
@@ -205,7 +206,7 @@ async fn play_hostile(stage: &Stage, host: &Host, row: &mut Row) {
             while !matches!(echo(host).await.as_deref(), Ok("still here")) {
                 sleep(POLL).await;
             }
-            assert!(host.inspect("s").unwrap().generation > before);
+            assert!(host.server_details("s").unwrap().generation > before);
         }
         Afterwards::Gone => {}
     }
@@ -271,7 +272,7 @@ async fn call_healthy(host: &Host) {
     }
 }
 
-fn check_inspection(inspection: &Inspection) {
+fn check_inspection(inspection: &ServerDetails) {
     let said = format!("{inspection:?}");
     assert!(!shows_canary(said.as_bytes()), "{said}");
 }

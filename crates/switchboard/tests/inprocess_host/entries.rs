@@ -34,7 +34,7 @@ async fn start(board: &Arc<Board>, servers: &Value) -> Host {
 
 fn status(host: &Host, server: &str) -> (String, String) {
     let status = host.server_status(server).unwrap();
-    let transport = host.inspect(server).unwrap().transport;
+    let transport = host.server_details(server).unwrap().transport;
     (status.status.to_string(), transport.to_string())
 }
 

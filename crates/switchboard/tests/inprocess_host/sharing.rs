@@ -49,7 +49,7 @@ async fn disconnecting_lets_go_of_the_server_and_no_more() {
     assert_eq!((board.listeners(), Arc::strong_count(&board)), (0, 1));
     let status = host.add_local("b", Arc::clone(&board)).await.unwrap();
     assert_eq!(status.status.as_str(), "connected");
-    assert_eq!(host.inspect("b").unwrap().transport, "sdk");
+    assert_eq!(host.server_details("b").unwrap().transport, "sdk");
     assert_eq!(looks(&host).await, "one");
     let taken = host.add_local("b", Arc::clone(&board)).await.unwrap_err();
     assert!(matches!(taken, ServerError::NameTaken(_)), "{taken}");

@@ -183,7 +183,10 @@ async fn a_dormant_server_is_woken_by_a_read() {
     config.lazy = true;
     let host = permissive().server(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
-    assert_eq!(host.inspect("s").unwrap().phase, "dormant");
+    assert_eq!(
+        host.server_details("s").unwrap().phase,
+        switchboard::status::ServerPhase::Dormant
+    );
     let of_all = host.resources(None).await.unwrap();
     assert!(of_all.items.is_empty(), "who asks all wakes nobody");
     let result = host.read_resource("s", "demo://x").await.unwrap();

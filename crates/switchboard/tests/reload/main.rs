@@ -147,7 +147,7 @@ async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
     );
     // What was there before is there without anybody waiting for it.
     assert_eq!(pid(&host, "same").await, same);
-    assert_eq!(host.inspect("same").unwrap().generation.0, 1);
+    assert_eq!(host.server_details("same").unwrap().generation.0, 1);
     assert_eq!(names(&host), ["new", "changed", "bad", "same"]);
     host.wait_for(Readiness::All).await;
     assert_eq!(

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use switchboard::{Host, Inspection};
+use switchboard::Host;
+use switchboard::status::{ServerDetails, ServerPhase};
 use switchboard_config::{Diagnostic, Reading, ServerEntry};
 use tokio::sync::watch;
 
@@ -48,7 +49,7 @@ async fn follow(host: &Host, mut servers: LoadedServers, context: &Context) -> R
         }
         let counts_down = inspected
             .iter()
-            .any(|(_, server)| server.phase == "retrying");
+            .any(|(_, server)| server.phase == ServerPhase::Retrying);
         tokio::select! {
             biased;
             Ok(()) = latest.changed() => {
@@ -86,7 +87,7 @@ impl View {
     /// Shows the servers, unless they look as they did.
     fn show(
         &mut self,
-        inspected: &[(&ServerEntry, Inspection)],
+        inspected: &[(&ServerEntry, ServerDetails)],
         servers: &LoadedServers,
     ) -> Result<StdoutState, Failure> {
         let size = stdout_size();

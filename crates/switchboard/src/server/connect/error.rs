@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::auth::login::LoginWanted;
 use crate::server::negotiate::Refusal;
-use crate::server::status::Stage;
 use crate::session::Failed;
+use crate::status::ConnectStage;
 use crate::transport::process::{Sought, SpawnError};
 
 /// Why an attempt failed.
@@ -96,17 +96,17 @@ impl ConnectError {
     }
 
     /// Which step it did not get past.
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> ConnectStage {
         match self {
             Self::Spawn(_)
             | Self::NotProvided { .. }
             | Self::Withheld
             | Self::Dial(_)
-            | Self::Defective(_) => Stage::Open,
+            | Self::Defective(_) => ConnectStage::Open,
             Self::Unreachable(failed) | Self::NotStreamable(failed) => failed.stage,
-            Self::Gone { .. } => Stage::Alive,
-            Self::NeedsLogin(_) => Stage::Login,
-            Self::Refused(_) | Self::TimedOut { .. } => Stage::Handshake,
+            Self::Gone { .. } => ConnectStage::Alive,
+            Self::NeedsLogin(_) => ConnectStage::Login,
+            Self::Refused(_) | Self::TimedOut { .. } => ConnectStage::Handshake,
         }
     }
 
@@ -135,7 +135,7 @@ impl ConnectError {
 
     /// The server was there, and no session came about.
     pub(super) fn is_of_handshake(&self) -> bool {
-        matches!(self.stage(), Stage::Alive | Stage::Handshake)
+        matches!(self.stage(), ConnectStage::Alive | ConnectStage::Handshake)
     }
 
     /// What to do about it.

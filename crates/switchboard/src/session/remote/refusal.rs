@@ -13,9 +13,9 @@ use url::Url;
 use super::courier::{NoReply, Reply};
 use crate::limits::Limits;
 use crate::mcp::ErrorObject;
-use crate::server::status::Stage;
 use crate::session::peer::Peer;
 use crate::session::{Delivery, Failed, RequestError};
+use crate::status::ConnectStage;
 use crate::transport::http::{BodyError, HttpError};
 use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received};
 
@@ -68,8 +68,8 @@ pub(super) async fn read(
         status: Some(status.as_u16()),
         retry_after: retry_after(&incoming.headers, status, SystemTime::now()),
         stage: match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Stage::Login,
-            _ => Stage::Alive,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ConnectStage::Login,
+            _ => ConnectStage::Alive,
         },
         ..Failed::unknown(what)
     })
@@ -141,7 +141,7 @@ pub(super) fn no_reply(error: NoReply) -> RequestError {
         NoReply::NoCredential(error) => RequestError::Failed(Failed {
             delivery: Delivery::NotSent,
             hint: error.hint(),
-            stage: Stage::Login,
+            stage: ConnectStage::Login,
             ..Failed::unknown(error.to_string())
         }),
         NoReply::NeedsLogin(login) => RequestError::NeedsLogin(login),

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio_rustls::rustls;
 
 use crate::limits::legible;
-use crate::server::status::Stage;
 use crate::session::Delivery;
+use crate::status::ConnectStage;
 
 /// Why there is no answer, or only half of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,18 +40,18 @@ impl HttpError {
 
 impl HttpError {
     /// The step on the way to a server that it did not get past.
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> ConnectStage {
         use HttpErrorKind as Kind;
         match self.kind {
-            Kind::Tls { .. } | Kind::Certificate { .. } | Kind::Setup(_) => Stage::Secure,
-            Kind::PlainCredential { .. } | Kind::ReservedHeader { .. } => Stage::Login,
+            Kind::Tls { .. } | Kind::Certificate { .. } | Kind::Setup(_) => ConnectStage::Secure,
+            Kind::PlainCredential { .. } | Kind::ReservedHeader { .. } => ConnectStage::Login,
             Kind::Closed { .. }
             | Kind::Cut { .. }
             | Kind::Broken { .. }
             | Kind::Malformed { .. }
             | Kind::Encoding { .. }
-            | Kind::Gzip { .. } => Stage::Alive,
-            _ => Stage::Open,
+            | Kind::Gzip { .. } => ConnectStage::Alive,
+            _ => ConnectStage::Open,
         }
     }
 }

@@ -1,0 +1,289 @@
+//! Public data types that describe the state of a server.
+//!
+//! Plain data: [`Host::status`](crate::Host::status) and
+//! [`Host::server_details`](crate::Host::server_details) fill these types in. The module depends
+//! neither on the host nor on the task that owns a server, so that events can use it as well.
+//! Invariant: the serialized form is stable, other programs parse it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use switchboard_config::{Scope, WrittenEntry};
+
+use crate::auth::Challenge;
+use crate::id::{Generation, ServerName};
+use crate::mcp::{Implementation, ServerHello, Tool};
+
+/// The connection state of a server. Agents show these five states to their users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ConnectionStatus {
+    /// A session is open. If listing the tools failed, [`ServerStatus::error`] has the reason.
+    Connected,
+    /// The server cannot be started, rejected the connection, or crashed too often.
+    Failed,
+    /// The server requires a login.
+    NeedsAuth,
+    /// The server is dormant, starting, waiting for the next attempt, or awaiting approval.
+    Pending,
+    /// The user disabled the server.
+    Disabled,
+}
+
+impl ConnectionStatus {
+    /// The text used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Failed => "failed",
+            Self::NeedsAuth => "needs-auth",
+            Self::Pending => "pending",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+impl fmt::Display for ConnectionStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where a server is in its life cycle. Finer than [`ConnectionStatus`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ServerPhase {
+    /// Configured but not started. The first call starts it.
+    Dormant,
+    /// Disabled before it was ever started.
+    Off,
+    /// Opening the connection, negotiating the version, or listing tools for the first time.
+    Starting,
+    /// A session is open.
+    Ready,
+    /// The session ended and the reason is being determined.
+    Lost,
+    /// Waiting for the next connection attempt.
+    Retrying,
+    /// The user has not approved the entry. No process was started.
+    AwaitingApproval,
+    /// The server requires a login. No attempt is made until a reconnect is requested.
+    NeedsAuth,
+    /// Reconnecting stopped after too many failures or a permanent error.
+    Failed,
+    /// The server was removed or the host shut down.
+    Stopped,
+}
+
+impl ServerPhase {
+    /// The text used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dormant => "dormant",
+            Self::Off => "off",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Lost => "lost",
+            Self::Retrying => "retrying",
+            Self::AwaitingApproval => "awaiting-approval",
+            Self::NeedsAuth => "needs-auth",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl fmt::Display for ServerPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The status of one server. Field names and states match the status that the Claude Agent SDK
+/// reports.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServerStatus {
+    /// The configured name of the server.
+    pub name: ServerName,
+    /// The connection state.
+    pub status: ConnectionStatus,
+    /// Name and version that the server sent in the handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_info: Option<Implementation>,
+    /// The last error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The config entry as written in the file, with literal secrets masked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<WrittenEntry>,
+    /// The scope that the entry came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+    /// The tools of the server. Empty while the server is disabled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSummary>,
+    /// A sentence about the state and, where one helps, the command to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// One tool in a [`ServerStatus`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ToolSummary {
+    /// The name as the server sent it.
+    pub name: String,
+    /// The description as the server sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The hints of the server about the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<HintSummary>,
+}
+
+/// The hints of one tool in a [`ToolSummary`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct HintSummary {
+    /// The tool changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// The tool may delete or overwrite data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive: Option<bool>,
+    /// The tool accesses external systems.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_world: Option<bool>,
+}
+
+impl From<&Tool> for ToolSummary {
+    fn from(tool: &Tool) -> Self {
+        let hints = &tool.annotations;
+        let annotations = HintSummary {
+            read_only: hints.read_only,
+            destructive: hints.destructive,
+            open_world: hints.open_world,
+        };
+        let has_hints = hints
+            .read_only
+            .or(hints.destructive)
+            .or(hints.open_world)
+            .is_some();
+        Self {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            annotations: has_hints.then_some(annotations),
+        }
+    }
+}
+
+/// Everything known about one server, for diagnosis.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServerDetails {
+    /// The status.
+    #[serde(flatten)]
+    pub status: ServerStatus,
+    /// The transport: `stdio`, `http`, `sse`, `sdk` and so on.
+    pub transport: &'static str,
+    /// The phase of the life cycle.
+    pub phase: ServerPhase,
+    /// The number of sessions so far.
+    pub generation: Generation,
+    /// Time from the start of the connection attempt until the tools were listed. Serialized in
+    /// milliseconds.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_milliseconds"
+    )]
+    pub connect_time: Option<Duration>,
+    /// The progress of the last connection attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Attempt>,
+    /// The `WWW-Authenticate` challenge of a server that requires a login.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<Challenge>,
+    /// The handshake response of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hello: Option<ServerHello>,
+    /// Problems found in the listings: skipped tools, limits that were reached.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The last lines that the process wrote to stderr.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+}
+
+/// The stages of a connection attempt, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ConnectStage {
+    /// Starting the process, or opening the TCP connection.
+    Open,
+    /// The TLS handshake.
+    Secure,
+    /// The process keeps running, or the endpoint responds like an MCP server.
+    Alive,
+    /// The server accepts the credentials.
+    Login,
+    /// The MCP handshake, which agrees on a protocol version.
+    Handshake,
+    /// Listing the tools.
+    Listing,
+}
+
+/// How far a connection attempt got. Durations are serialized in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The stage that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_at: Option<ConnectStage>,
+    /// Time until the process was running or the stream was open.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_milliseconds"
+    )]
+    pub opening: Option<Duration>,
+    /// Time from there until the MCP handshake was complete.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_milliseconds"
+    )]
+    pub handshake: Option<Duration>,
+    /// Time from there until the tools were listed.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_milliseconds"
+    )]
+    pub listing: Option<Duration>,
+}
+
+impl Attempt {
+    pub(crate) fn failed_at(stage: ConnectStage) -> Self {
+        Self {
+            failed_at: Some(stage),
+            ..Self::default()
+        }
+    }
+}
+
+#[expect(
+    clippy::ref_option,
+    reason = "serde requires this signature of `serialize_with`"
+)]
+fn as_milliseconds<S: serde::Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_some(&time.map(|time| u64::try_from(time.as_millis()).ok()))
+}
