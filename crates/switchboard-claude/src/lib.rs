@@ -54,6 +54,7 @@ mod permission;
 mod program;
 mod query;
 mod servers;
+mod tool_names;
 
 pub use client::{Client, Messages};
 pub use error::{Error, LastWords, Loss};
@@ -63,9 +64,10 @@ pub use message::{
     StreamEvent, SystemMessage, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock,
     UnknownMessage, Usage, UserMessage,
 };
-pub use options::{Options, PermissionMode, SettingSource, tools_of};
+pub use options::{Options, PermissionMode, SettingSource};
 pub use permission::{PermissionResult, ToolPermissionRequest};
 pub use query::{Prompt, Query, query};
 pub use servers::{
     McpConnectionStatus, McpServerConfig, McpServerStatus, McpSetServersResult, McpToolInfo,
 };
+pub use tool_names::server_tools_pattern;

@@ -35,7 +35,7 @@ use switchboard::permission::Rule;
 use switchboard::{Instance, Interaction};
 
 pub(crate) use arguments::{CommandLine, WITHHELD};
-pub use words::{PermissionMode, SettingSource, tools_of};
+pub use words::{PermissionMode, SettingSource};
 
 use crate::hooks::Hooks;
 use crate::permission::{Callback, PermissionResult, Permissions, ToolPermissionRequest};
@@ -177,7 +177,7 @@ impl Options {
     }
 
     /// Tools that are used without a question: built-in ones (`Read`, `Bash(git log:*)`), one of a
-    /// server (`mcp__calculator__add`), all of a server (`mcp__calculator`, see [`tools_of`]), or those
+    /// server (`mcp__calculator__add`), all of a server (`mcp__calculator`, see [`server_tools_pattern`](crate::server_tools_pattern)), or those
     /// of all servers in these options (`mcp__*`). Adds to what was said before.
     pub fn allowed_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_tools.extend(tools.into_iter().map(Into::into));

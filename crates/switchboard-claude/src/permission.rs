@@ -31,7 +31,7 @@ use switchboard_config::InvalidServerName;
 pub use reply::PermissionResult;
 
 use crate::fields::Fields;
-use crate::options::tools_of;
+use crate::tool_names::server_tools_pattern;
 
 /// The program's own answer to the question whether a tool may be used.
 pub(crate) type Callback =
@@ -197,11 +197,11 @@ impl Permissions {
         let named = input.get("server").and_then(Value::as_str);
         // Where none is named it looks at all of them.
         let is_meant =
-            |server: &&str| named.is_none_or(|named| tools_of(named) == tools_of(server));
+            |server: &&str| named.is_none_or(|named| server_tools_pattern(named) == server_tools_pattern(server));
         let declared = self.servers.iter().map(String::as_str).filter(is_meant);
         let servers = declared.chain(named);
         let mut names = servers.filter_map(|server| {
-            let spelled = tools_of(server);
+            let spelled = server_tools_pattern(server);
             let spelled = spelled.strip_prefix("mcp__").unwrap_or_default();
             let name = ServerName::new(server).or_else(|_| ServerName::new(spelled));
             name.ok()
@@ -300,7 +300,7 @@ impl Named {
 
 /// What is left of a tool's name without that of its server.
 fn own_name<'a>(server: &str, tool: &'a str) -> Option<&'a str> {
-    let rest = tool.strip_prefix(tools_of(server).as_str())?;
+    let rest = tool.strip_prefix(server_tools_pattern(server).as_str())?;
     rest.strip_prefix("__")
 }
 

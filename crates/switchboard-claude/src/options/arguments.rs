@@ -9,8 +9,9 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 use tempfile::TempPath;
 
-use super::words::{ALL_SERVERS, PermissionMode, SettingSource, tools_of};
+use super::words::{PermissionMode, SettingSource};
 use super::{Options, SystemPrompt};
+use crate::tool_names::{ALL_SERVERS_PATTERN, server_tools_pattern};
 
 /// A longer prompt goes through a file: the system takes no argument of more than 128 KiB.
 const LONGEST_ARGUMENT: usize = 64 * 1024;
@@ -87,9 +88,9 @@ impl Options {
             line.pair("--allowedTools", allowed.join(","));
         }
         let mut disallowed = self.spelled_out(&self.disallowed_tools);
-        if self.disallowed_tools.iter().any(|tool| tool == ALL_SERVERS) {
+        if self.disallowed_tools.iter().any(|tool| tool == ALL_SERVERS_PATTERN) {
             // Servers that are none of ours are meant as well, where the CLI has a word for them.
-            disallowed.push(ALL_SERVERS.to_owned());
+            disallowed.push(ALL_SERVERS_PATTERN.to_owned());
         }
         if !disallowed.is_empty() {
             line.pair("--disallowedTools", disallowed.join(","));
@@ -100,8 +101,8 @@ impl Options {
     fn spelled_out(&self, tools: &[String]) -> Vec<String> {
         let mut spelled = Vec::new();
         for tool in tools {
-            if tool == ALL_SERVERS {
-                spelled.extend(self.servers.iter().map(|(name, _)| tools_of(name)));
+            if tool == ALL_SERVERS_PATTERN {
+                spelled.extend(self.servers.iter().map(|(name, _)| server_tools_pattern(name)));
             } else {
                 spelled.push(tool.clone());
             }

@@ -1,9 +1,6 @@
-//! The values that some options have to choose from, and how tools are spelled.
+//! Options with a fixed set of values: [`PermissionMode`] and [`SettingSource`].
 
 use std::fmt;
-
-/// All tools of all servers.
-pub(super) const ALL_SERVERS: &str = "mcp__*";
 
 /// Which questions about tools are asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,18 +81,4 @@ impl SettingSource {
             Self::Local => "local",
         }
     }
-}
-
-/// How all tools of a server are spelled in lists of tools: `mcp__<server>`, with `_` for whatever a
-/// model could not spell.
-///
-/// ```
-/// assert_eq!(switchboard_claude::tools_of("my calculator"), "mcp__my_calculator");
-/// ```
-pub fn tools_of(server: &str) -> String {
-    let letters = server.chars().map(|letter| match letter {
-        'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '-' => letter,
-        _ => '_',
-    });
-    format!("mcp__{}", letters.collect::<String>())
 }

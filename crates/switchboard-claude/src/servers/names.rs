@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::options::tools_of;
+use crate::tool_names::server_tools_pattern;
 
 /// Whether every server has a name of its own, as the tools of the model spell it; else what to do.
 pub(crate) fn check_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
@@ -13,7 +13,7 @@ pub(crate) fn check_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Resul
                 "{name:?} cannot be the name of a server: give it one of letters, digits, `-` and `_`"
             ));
         }
-        let spelling = tools_of(name);
+        let spelling = server_tools_pattern(name);
         if let Some(other) = spelled.insert(spelling.clone(), name) {
             return Err(format!(
                 "the tools of the servers {other:?} and {name:?} would both be called \
