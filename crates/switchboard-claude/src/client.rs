@@ -1,4 +1,4 @@
-//! A session with the CLI over several turns.
+//! A session of several turns with the CLI.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,36 +11,36 @@ use serde_json::{Map, Value, json};
 use switchboard::Instance;
 use switchboard::mcp::Json;
 
-use crate::connect::{Ends, connect};
+use crate::connect::{CloseInput, connect};
 use crate::control::Control;
 use crate::error::Error;
-use crate::lenient;
+use crate::lenient_json;
 use crate::message::Message;
 use crate::options::{Options, PermissionMode};
 use crate::query::Prompt;
 use crate::servers::{
-    McpServerConfig, McpServerStatus, McpSetServersResult, check_names, millis, statuses,
+    McpServerConfig, McpServerStatus, McpSetServersResult, check_names, millis, parse_statuses,
 };
 
-/// The name of the one session, towards the CLI.
+/// The session id to send with prompts. The CLI has one session per process.
 const SESSION: &str = "default";
-/// How much longer than a call itself the CLI may take to tell of it.
-const GRACE: Duration = Duration::from_secs(5);
+/// How much longer than the call itself the response to `mcp_call` may take.
+const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 
-/// A session with the CLI. Dropped, the CLI is killed with all that it started; [`Client::close`] lets
-/// it leave in good order.
+/// A session with the CLI. Dropping it kills the CLI and all processes that it started; [`Client::close`]
+/// shuts the CLI down gracefully.
 ///
-/// All methods take `&self`: while one task reads messages, another may interrupt. What the CLI asks
-/// (tools, permissions, hooks) is answered whether messages are read or not. They are kept until then,
-/// up to 256 MiB; beyond that the CLI is ended with an error.
+/// All methods take `&self`: one task may interrupt while another reads messages. Requests of the CLI
+/// (tools, permissions, hooks) are answered even while no messages are read. Up to 256 MiB of unread
+/// messages are queued; beyond that, the session ends with an error.
 ///
 /// ```no_run
 /// use switchboard_claude::{Client, Options};
 ///
 /// # async fn example() -> Result<(), switchboard_claude::Error> {
 /// let client = Client::connect(Options::new()).await?;
-/// for question in ["What is 15 + 27?", "And twice that?"] {
-///     client.send(question).await?;
+/// for prompt in ["What is 15 + 27?", "And twice that?"] {
+///     client.send(prompt).await?;
 ///     let mut response = client.receive_response();
 ///     while let Some(message) = response.next().await {
 ///         if let Some(text) = message?.text() {
@@ -54,57 +54,57 @@ const GRACE: Duration = Duration::from_secs(5);
 /// ```
 pub struct Client {
     control: Control,
-    info: Value,
-    time_for_calls: Duration,
-    /// The servers of this program that were there from the beginning. They stay.
-    lasting: Vec<(String, McpServerConfig)>,
-    /// All servers of this program that the CLI has.
-    present: Mutex<Vec<(String, Instance)>>,
-    /// Held while they are exchanged.
-    exchange: tokio::sync::Mutex<()>,
+    server_info: Value,
+    call_timeout: Duration,
+    /// The in-process servers of the options. [`Client::mcp_set_servers`] does not remove them.
+    initial_servers: Vec<(String, McpServerConfig)>,
+    /// All in-process servers that the CLI has now.
+    current_servers: Mutex<Vec<(String, Instance)>>,
+    /// Held during [`Client::mcp_set_servers`].
+    replace_lock: tokio::sync::Mutex<()>,
 }
 
 impl Client {
-    /// Starts the CLI and waits until it is ready.
+    /// Starts the CLI and waits until it is initialized.
     pub async fn connect(options: Options) -> Result<Self, Error> {
-        let connected = connect(&options, Ends::WhenClosed).await?;
-        let info = connected.answer.map(|answer| answer.to_value());
-        let servers = options.servers().iter();
-        let lasting = servers.filter(|(_, config)| config.instance().is_some());
+        let connected = connect(&options, CloseInput::OnClose).await?;
+        let server_info = connected.server_info.map(|info| info.to_value());
+        let servers = options.servers.iter();
+        let in_process = servers.filter(|(_, config)| config.instance().is_some());
         Ok(Self {
             control: connected.control,
-            info: info.and_then(Result::ok).unwrap_or_default(),
-            time_for_calls: options.time_for_calls(),
-            lasting: lasting.cloned().collect(),
-            present: Mutex::new(options.sdk_servers()),
-            exchange: tokio::sync::Mutex::default(),
+            server_info: server_info.and_then(Result::ok).unwrap_or_default(),
+            call_timeout: options.call_timeout,
+            initial_servers: in_process.cloned().collect(),
+            current_servers: Mutex::new(options.in_process_servers()),
+            replace_lock: tokio::sync::Mutex::default(),
         })
     }
 
-    /// What the CLI said of itself when it started: commands, models, agents, its version. Which
-    /// members there are depends on that version.
+    /// The response of the CLI to `initialize`: commands, models, agents, its version. The members depend
+    /// on the version of the CLI.
     pub fn server_info(&self) -> &Value {
-        &self.info
+        &self.server_info
     }
 
-    /// Says something to the model. What comes of it is read with [`Client::receive_response`].
+    /// Sends a prompt to the model. Read the response with [`Client::receive_response`].
     pub async fn send(&self, prompt: impl Into<Prompt>) -> Result<(), Error> {
         let prompt = prompt.into();
-        self.control.say(prompt.content()?, SESSION).await
+        self.control.send_prompt(prompt.content()?, SESSION).await
     }
 
-    /// The next message, whichever turn it belongs to; `None` when the CLI has left.
+    /// Returns the next message of any turn; `None` after the CLI has exited.
     pub async fn receive(&self) -> Option<Result<Message, Error>> {
-        self.control.next().await
+        self.control.next_message().await
     }
 
-    /// All messages, until the CLI has left.
+    /// Returns all messages until the CLI exits.
     pub fn messages(&self) -> Messages<'_> {
         let all = stream::unfold(self, async |client| Some((client.receive().await?, client)));
         Messages(all.boxed())
     }
 
-    /// The messages of one turn, its result included.
+    /// Returns the messages of one turn, up to and including its result.
     pub fn receive_response(&self) -> Messages<'_> {
         let turn = stream::unfold(Some(self), async |client| {
             let client = client?;
@@ -115,37 +115,38 @@ impl Client {
         Messages(turn.boxed())
     }
 
-    /// Closes the CLI's input, waits until it has left, and makes it leave if it does not. Messages that
-    /// it said until then can still be read.
+    /// Closes the input of the CLI, waits for its exit, and kills it if it does not exit within five
+    /// seconds. Messages that arrived before can still be read.
     pub async fn close(&self) {
         self.control.close().await;
     }
 }
 
-/// What can be asked of the CLI.
+/// Requests to the CLI.
 impl Client {
-    /// Asks the CLI for anything that has no method here: the payload of its answer, or `null`.
+    /// Sends a control request that has no method here. Returns the payload of the response, or `null`.
     pub async fn request(&self, subtype: &str, fields: Map<String, Value>) -> Result<Value, Error> {
-        read(subtype, self.control.request(subtype, fields).await?)
+        parse_response(subtype, self.control.request(subtype, fields).await?)
     }
 
-    /// Interrupts what the model is doing. The turn ends with a result that says so.
+    /// Interrupts the model. The current turn ends with a result that reports the interruption.
     pub async fn interrupt(&self) -> Result<(), Error> {
-        self.order("interrupt", []).await
+        self.send_command("interrupt", []).await
     }
 
-    /// Changes which questions about tools are asked.
+    /// Changes the permission mode.
     pub async fn set_permission_mode(&self, mode: PermissionMode) -> Result<(), Error> {
         let fields = [("mode", json!(mode.as_str()))];
-        self.order("set_permission_mode", fields).await
+        self.send_command("set_permission_mode", fields).await
     }
 
-    /// Changes the model; `None` is the CLI's own choice.
+    /// Changes the model; `None` for the CLI's default.
     pub async fn set_model(&self, model: Option<&str>) -> Result<(), Error> {
-        self.order("set_model", [("model", json!(model))]).await
+        self.send_command("set_model", [("model", json!(model))])
+            .await
     }
 
-    async fn order<const N: usize>(
+    async fn send_command<const N: usize>(
         &self,
         subtype: &str,
         fields: [(&str, Value); N],
@@ -159,13 +160,13 @@ impl Client {
 
 /// MCP servers.
 impl Client {
-    /// The servers that the CLI has, and how they are.
+    /// Returns the MCP servers of the CLI and their status.
     pub async fn mcp_status(&self) -> Result<Vec<McpServerStatus>, Error> {
-        let answer = self.request("mcp_status", Map::new()).await?;
-        Ok(statuses(&answer))
+        let response = self.request("mcp_status", Map::new()).await?;
+        Ok(parse_statuses(&response))
     }
 
-    /// Connects a server anew.
+    /// Reconnects a server.
     pub async fn mcp_reconnect(&self, server: &str) -> Result<(), Error> {
         if self
             .control
@@ -174,120 +175,120 @@ impl Client {
             .iter()
             .any(|name| name == server)
         {
-            // The CLI connects a server of this program anew only when it is switched on.
+            // The CLI reconnects an in-process server only when it is enabled.
             self.mcp_toggle(server, false).await?;
             return self.mcp_toggle(server, true).await;
         }
         let fields = [("serverName", json!(server))];
-        self.order("mcp_reconnect", fields).await
+        self.send_command("mcp_reconnect", fields).await
     }
 
-    /// Switches a server on or off.
+    /// Enables or disables a server.
     pub async fn mcp_toggle(&self, server: &str, enabled: bool) -> Result<(), Error> {
         let fields = [("serverName", json!(server)), ("enabled", json!(enabled))];
-        self.order("mcp_toggle", fields).await
+        self.send_command("mcp_toggle", fields).await
     }
 
-    /// Replaces the servers that were added in this way before. Those of the options stay, unless one
-    /// here has the same name.
+    /// Replaces the servers of the previous call of this method. The servers of the options stay, unless
+    /// one here has the same name.
     pub async fn mcp_set_servers(
         &self,
         servers: impl IntoIterator<Item = (String, McpServerConfig)>,
     ) -> Result<McpSetServersResult, Error> {
         const REQUEST: &str = "mcp_set_servers";
-        let mut wanted = self.lasting.clone();
+        let mut wanted = self.initial_servers.clone();
         for (name, config) in servers {
             wanted.retain(|(known, _)| *known != name);
             wanted.push((name, config));
         }
         let names = wanted.iter().map(|(name, _)| name.as_str());
-        check_names(names).map_err(Error::Unusable)?;
-        let declared = wanted.iter();
-        let declared = declared.map(|(name, config)| {
-            let config = config.patient(self.time_for_calls);
-            (name.clone(), config.declared(name))
+        check_names(names).map_err(Error::InvalidInput)?;
+        let entries = wanted.iter().map(|(name, config)| {
+            let config = config.with_default_timeout(self.call_timeout);
+            (name.clone(), config.to_json(name))
         });
-        let fields = object([("servers", Value::Object(declared.collect()))]);
-        let of_ours = |(name, config): &(String, McpServerConfig)| {
+        let fields = object([("servers", Value::Object(entries.collect()))]);
+        let in_process = |(name, config): &(String, McpServerConfig)| {
             Some((name.clone(), config.instance()?.clone()))
         };
-        let instances: Vec<_> = wanted.iter().filter_map(of_ours).collect();
+        let instances: Vec<_> = wanted.iter().filter_map(in_process).collect();
 
-        // One at a time: each would take away what another has just brought.
-        let _turn = self.exchange.lock().await;
-        // The CLI may speak to the new ones before it answers, and to the old ones until then.
-        let before = self.present();
-        self.control.servers().replace(united(&instances, &before));
-        let answer = self.control.request(REQUEST, fields).await;
-        if answer.is_err() {
-            self.set_present(before);
+        // Concurrent calls would remove each other's servers.
+        let _guard = self.replace_lock.lock().await;
+        // Serve old and new servers until the CLI has responded: it may use both before that.
+        let before = self.current_servers();
+        self.control.servers().replace(merged(&instances, &before));
+        let response = self.control.request(REQUEST, fields).await;
+        if response.is_err() {
+            self.set_current_servers(before);
         } else {
-            self.exchange_namesakes(&before, instances).await?;
+            self.replace_same_name(&before, instances).await?;
         }
-        let answer = read(REQUEST, answer?)?;
-        serde_json::from_value(answer).map_err(|error| unreadable(REQUEST, &error))
+        let response = parse_response(REQUEST, response?)?;
+        serde_json::from_value(response).map_err(|error| unexpected_response(REQUEST, &error))
     }
 
-    /// Calls a tool of one of the CLI's servers (`mcp__server__tool`) without the model: its result as
-    /// the protocol has it. Servers of this program are not called so.
+    /// Calls a tool of an external server (`mcp__server__tool`) without the model and returns the MCP
+    /// result. Does not work for in-process servers.
     pub async fn mcp_call(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Result<Value, Error> {
         const REQUEST: &str = "mcp_call";
-        let limit = self.time_for_calls;
+        let limit = self.call_timeout;
         let fields = object([
             ("tool", json!(tool)),
             ("arguments", Value::Object(arguments)),
             ("timeout_ms", json!(millis(limit))),
         ]);
-        let limit = limit.saturating_add(GRACE);
-        let answer = self
+        let limit = limit.saturating_add(RESPONSE_MARGIN);
+        let response = self
             .control
             .request_within(limit, "call_timeout", REQUEST, fields);
-        read(REQUEST, answer.await?)
+        parse_response(REQUEST, response.await?)
     }
 
-    /// Reads a resource of one of the CLI's servers. The CLI does so for addresses of user interfaces
-    /// (`ui://…`) only, and not of servers of this program.
+    /// Reads a resource of an external server. The CLI supports only `ui://` URIs, and no in-process
+    /// servers.
     pub async fn mcp_read_resource(&self, server: &str, uri: &str) -> Result<Value, Error> {
         let fields = object([("serverName", json!(server)), ("uri", json!(uri))]);
         self.request("mcp_read_resource", fields).await
     }
 
-    /// Goes over to new servers. The CLI takes one of the same name for the one that it knows, and says
-    /// hello to it only when it is switched off and on.
-    async fn exchange_namesakes(
+    /// Switches to the new servers. The CLI treats a new server with the name of an old one as unchanged and
+    /// initializes it only after it was disabled and enabled.
+    async fn replace_same_name(
         &self,
         before: &[(String, Instance)],
         after: Vec<(String, Instance)>,
     ) -> Result<(), Error> {
-        let is_exchanged = |(name, new): &&(String, Instance)| {
-            let namesake = before.iter().find(|(known, _)| known == name);
-            namesake.is_some_and(|(_, old)| !old.is_same(new))
+        let is_replaced = |(name, new): &&(String, Instance)| {
+            let previous = before.iter().find(|(known, _)| known == name);
+            previous.is_some_and(|(_, old)| !old.is_same(new))
         };
-        let exchanged = after.iter().filter(is_exchanged);
-        let exchanged: Vec<_> = exchanged.map(|(name, _)| name.clone()).collect();
-        let mut outcome = Ok(());
-        for name in &exchanged {
-            outcome = outcome.and(self.mcp_toggle(name, false).await);
+        let replaced = after.iter().filter(is_replaced);
+        let replaced: Vec<_> = replaced.map(|(name, _)| name.clone()).collect();
+        let mut result = Ok(());
+        for name in &replaced {
+            result = result.and(self.mcp_toggle(name, false).await);
         }
-        self.set_present(after);
-        for name in &exchanged {
-            outcome = outcome.and(self.mcp_toggle(name, true).await);
+        self.set_current_servers(after);
+        for name in &replaced {
+            result = result.and(self.mcp_toggle(name, true).await);
         }
-        outcome
+        result
     }
 
-    fn set_present(&self, servers: Vec<(String, Instance)>) {
+    fn set_current_servers(&self, servers: Vec<(String, Instance)>) {
         self.control.servers().replace(servers.clone());
-        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+        let current = self.current_servers.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = servers;
     }
 
-    fn present(&self) -> Vec<(String, Instance)> {
-        let present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        present.clone()
+    fn current_servers(&self) -> Vec<(String, Instance)> {
+        let current = self.current_servers.lock();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -299,11 +300,11 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Messages of a session, as a stream. Dropped, it leaves the rest of them to whoever reads next.
+/// A stream of messages. Dropping it does not discard the messages that are left; the next reader gets them.
 pub struct Messages<'a>(BoxStream<'a, Result<Message, Error>>);
 
 impl Messages<'_> {
-    /// The next message; `None` when there are no more.
+    /// Returns the next message; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Result<Message, Error>> {
         self.0.next().await
     }
@@ -323,8 +324,8 @@ impl fmt::Debug for Messages<'_> {
     }
 }
 
-/// Those of `new`, and of `old` those that have no namesake there.
-fn united(old: &[(String, Instance)], new: &[(String, Instance)]) -> Vec<(String, Instance)> {
+/// Returns `new`, preceded by the servers of `old` that have another name.
+fn merged(old: &[(String, Instance)], new: &[(String, Instance)]) -> Vec<(String, Instance)> {
     let is_replaced = |name: &str| new.iter().any(|(known, _)| known == name);
     let kept = old.iter().filter(|(name, _)| !is_replaced(name));
     kept.chain(new).cloned().collect()
@@ -337,17 +338,17 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
         .collect()
 }
 
-fn read(request: &str, answer: Option<Json>) -> Result<Value, Error> {
-    let answer = answer
-        .map(|answer| lenient::outline(answer.as_str()))
+fn parse_response(request: &str, response: Option<Json>) -> Result<Value, Error> {
+    let response = response
+        .map(|response| lenient_json::parse_lossy(response.as_str()))
         .transpose();
-    let answer = answer.map_err(|error| unreadable(request, &error))?;
-    Ok(answer.unwrap_or_default())
+    let response = response.map_err(|error| unexpected_response(request, &error))?;
+    Ok(response.unwrap_or_default())
 }
 
-fn unreadable(request: &str, error: &serde_json::Error) -> Error {
-    Error::Unreadable {
+fn unexpected_response(request: &str, error: &serde_json::Error) -> Error {
+    Error::UnexpectedResponse {
         request: request.to_owned(),
-        why: error.to_string(),
+        cause: error.to_string(),
     }
 }

@@ -1,90 +1,95 @@
-//! From options to a CLI that runs and has answered `initialize`.
+//! Starts the CLI and waits for its response to `initialize`.
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 use switchboard::mcp::Json;
 
-use crate::control::{Control, Desk, Link, Settings};
+use crate::control::{CliStreams, Control, ControlSettings, RequestRouter};
 use crate::elicitation::Elicitations;
 use crate::error::Error;
 use crate::options::Options;
-use crate::program::{Launch, Stderr};
-use crate::servers::{SdkServers, check_names};
+use crate::process::{CliLaunch, StderrTail};
+use crate::servers::{InProcessServers, check_names};
 
-/// How many bytes of messages wait for a user who does not read them.
-const MOST_WAITING: usize = 256 * 1024 * 1024;
+/// Maximum size of unread messages, in bytes. At least one message of maximum length always fits.
+const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
-/// When the input of the CLI ends.
+/// When to close the input of the CLI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// With the first turn.
+pub(crate) enum CloseInput {
+    /// After the first turn.
     AfterTurn,
-    /// When it is closed.
-    WhenClosed,
+    /// When the client closes the connection.
+    OnClose,
 }
 
-/// A CLI that is ready, and what it said of itself.
+/// An initialized CLI.
 pub(crate) struct Connected {
     pub(crate) control: Control,
-    pub(crate) answer: Option<Json>,
+    /// The payload of the response to `initialize`.
+    pub(crate) server_info: Option<Json>,
 }
 
-/// Starts the CLI.
-pub(crate) async fn connect(options: &Options, ends: Ends) -> Result<Connected, Error> {
-    let names = options.servers().iter().map(|(name, _)| name.as_str());
-    check_names(names).map_err(Error::Unusable)?;
-    let (servers, notices) = SdkServers::new(options.sdk_servers(), options.time_for_calls());
-    let servers = servers.loading(options.eager_servers());
-    let manifests = if options.wants_manifests() {
+/// Starts the CLI and initializes the session.
+pub(crate) async fn connect(
+    options: &Options,
+    close_input: CloseInput,
+) -> Result<Connected, Error> {
+    let names = options.servers.iter().map(|(name, _)| name.as_str());
+    check_names(names).map_err(Error::InvalidInput)?;
+    let (servers, notifications) =
+        InProcessServers::new(options.in_process_servers(), options.call_timeout);
+    let servers = servers.with_always_load(options.always_loaded_servers());
+    let manifests = if options.flags.manifests {
         servers.manifests().await
     } else {
         Map::new()
     };
-    let desk = Desk {
+    let router = RequestRouter {
         servers,
         permissions: options.permissions(),
-        hooks: options.hooked(),
-        elicitations: Elicitations::new(options.asked()),
+        hooks: options.hooks_with_rules(),
+        elicitations: Elicitations::new(options.interaction.clone()),
     };
-    let link = start(options).await?;
-    let settings = Settings {
-        time_for_requests: options.time_for_requests(),
-        patience: options.time_for_requests(),
-        longest_line: options.longest_line(),
-        most_waiting: MOST_WAITING.max(options.longest_line()),
-        ends_with_turn: ends == Ends::AfterTurn,
+    let streams = start(options).await?;
+    let settings = ControlSettings {
+        request_timeout: options.request_timeout,
+        write_timeout: options.request_timeout,
+        max_line_bytes: options.max_buffer_size,
+        max_queued_bytes: MAX_QUEUED_BYTES.max(options.max_buffer_size),
+        close_after_turn: close_input == CloseInput::AfterTurn,
     };
-    let control = Control::spawn(link, desk, notices, settings);
-    let request = match options.initialize(manifests) {
-        Value::Object(request) => request,
-        _ => Map::new(),
-    };
-    let answer = control.request("initialize", request).await?;
-    control.is_ready();
-    Ok(Connected { control, answer })
+    let control = Control::spawn(streams, router, notifications, settings);
+    let request = options.initialize_request(manifests);
+    let server_info = control.request("initialize", request).await?;
+    control.mark_ready();
+    Ok(Connected {
+        control,
+        server_info,
+    })
 }
 
-async fn start(options: &Options) -> Result<Link, Error> {
+async fn start(options: &Options) -> Result<CliStreams, Error> {
     let command_line = options.command_line().map_err(|error| {
-        let advice = "check the folder for temporary files";
-        Error::Unusable(format!(
-            "files for the Claude CLI could not be written ({error}): {advice}"
+        Error::InvalidInput(format!(
+            "could not write temporary files for the Claude CLI ({error}); check the directory for \
+             temporary files"
         ))
     })?;
-    let launch = Launch {
-        named: options.program().map(ToOwned::to_owned),
+    let launch = CliLaunch {
+        program: options.cli_path.clone(),
         arguments: command_line.arguments.clone(),
         variables: options.environment(),
-        folder: options.folder().map(ToOwned::to_owned),
+        cwd: options.cwd.clone(),
     };
     let started = launch.start().await?;
     let streams = started.streams;
-    Ok(Link {
+    Ok(CliStreams {
         reader: streams.stdout,
         writer: streams.stdin,
-        stderr: Some(Stderr::spawn(
+        stderr: Some(StderrTail::spawn(
             streams.stderr,
             started.secrets.clone(),
-            options.stderr_callback(),
+            options.stderr.clone(),
         )),
         secrets: started.secrets,
         child: Some(started.child),

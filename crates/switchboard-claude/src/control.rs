@@ -1,24 +1,26 @@
-//! The control protocol: one connection to a CLI, over whatever streams.
+//! The control protocol: one connection to a CLI over a pair of streams.
 //!
-//! Three tasks: one reads, one writes, one sees it to its end; and one for each thing that the CLI
-//! asks. Invariant: reading waits for nobody, so that what the CLI asks is answered while our own
-//! requests are under way and while nobody reads messages; every request of ours ends; when a
-//! [`Control`] is gone, so is the CLI.
+//! Four tasks serve a connection: the reader, the writer, the shutdown task and the task that forwards
+//! notifications of in-process servers. Each request of the CLI gets another task.
+//!
+//! Invariants: the reader never waits for the user, so requests of the CLI are answered while our own are
+//! in flight and while messages are unread. Every request of ours ends. Dropping a [`Control`] kills the
+//! CLI.
 
-mod desk;
-mod ending;
+mod close_reason;
 mod frame;
-mod inbox;
-mod lines;
-mod noise;
-mod outcome;
+mod incoming;
+mod line_reader;
+mod message_queue;
 mod pending;
-mod reading;
-mod serving;
+mod reader;
+mod router;
+mod shutdown;
+mod stray_output;
 #[cfg(test)]
 mod tests;
-mod turns;
-mod writing;
+mod turn_state;
+mod writer;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,141 +36,144 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::desk::Desk;
-use self::ending::Ending;
-use self::frame::Answer;
-use self::inbox::Inbox;
-use self::noise::Noise;
-use self::pending::{Pending, Ticket};
-use self::reading::Reader;
-use self::serving::Serving;
-use self::writing::Writer;
-use crate::error::{Error, LastWords};
+use self::close_reason::CloseReason;
+use self::frame::Response;
+use self::incoming::IncomingRequests;
+use self::message_queue::MessageQueue;
+use self::pending::{PendingRequest, PendingRequests};
+use self::reader::Reader;
+pub(crate) use self::router::RequestRouter;
+use self::shutdown::Shutdown;
+use self::stray_output::StrayOutput;
+use self::writer::Writer;
+use crate::error::{Error, OutputTail};
 use crate::message::{Message, UnknownMessage};
 use crate::options::CommandLine;
-use crate::program::{Secrets, Stderr};
-use crate::servers::SdkServers;
+use crate::process::{SecretMask, StderrTail};
+use crate::servers::InProcessServers;
 
-/// The option that says how long a request may take.
+/// The option that sets [`ControlSettings::request_timeout`], for error messages.
 const REQUEST_TIMEOUT: &str = "request_timeout";
 
-/// The streams of a CLI, and what there is besides.
-pub(crate) struct Link {
+/// The streams of a CLI, and what must live as long as its process.
+pub(crate) struct CliStreams {
     pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
     pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
-    pub(crate) stderr: Option<Stderr>,
-    /// What no error message may repeat.
-    pub(crate) secrets: Secrets,
+    pub(crate) stderr: Option<StderrTail>,
+    /// Masks secrets in error messages.
+    pub(crate) secrets: SecretMask,
     pub(crate) child: Option<RunningProgram>,
-    /// Files that the CLI may read as long as it runs.
+    /// Holds temporary files that the CLI may read at any time.
     pub(crate) files: Option<CommandLine>,
 }
 
-/// What holds for a connection.
+/// Timeouts and limits of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// How long a request of ours may take.
-    pub(crate) time_for_requests: Duration,
-    /// How long the CLI may take to read anything at all.
-    pub(crate) patience: Duration,
-    /// How long a line of the CLI's may be, in bytes.
-    pub(crate) longest_line: usize,
-    /// How many bytes of messages wait for the user.
-    pub(crate) most_waiting: usize,
-    /// The input of the CLI ends with its turn.
-    pub(crate) ends_with_turn: bool,
+pub(crate) struct ControlSettings {
+    /// How long the CLI may take to respond to a request.
+    pub(crate) request_timeout: Duration,
+    /// How long a single write to the CLI may take.
+    pub(crate) write_timeout: Duration,
+    /// Maximum length of a line of the CLI.
+    pub(crate) max_line_bytes: usize,
+    /// Maximum size of all unread messages.
+    pub(crate) max_queued_bytes: usize,
+    /// Whether to close the input of the CLI when its turn is over.
+    pub(crate) close_after_turn: bool,
 }
 
-/// A connection to a CLI. Dropped, the CLI is killed.
+/// A connection to a CLI. Dropping it kills the CLI.
 pub(crate) struct Control {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    settings: Settings,
-    desk: Desk,
-    outbox: mpsc::Sender<Vec<u8>>,
-    pending: Pending,
-    serving: Serving,
-    inbox: Inbox,
-    noise: Noise,
-    secrets: Secrets,
-    stderr: Option<Stderr>,
-    /// Removed when nothing of this is left.
+    settings: ControlSettings,
+    router: RequestRouter,
+    /// Queue of the writer task.
+    writer: mpsc::Sender<Vec<u8>>,
+    pending: PendingRequests,
+    incoming: IncomingRequests,
+    messages: MessageQueue,
+    stray_output: StrayOutput,
+    secrets: SecretMask,
+    stderr: Option<StderrTail>,
+    /// The temporary files are deleted when the last task drops this struct.
     _files: Option<CommandLine>,
-    /// Until its end is near.
+    /// Taken by the shutdown task, or by dropping the [`Control`].
     child: Mutex<Option<RunningProgram>>,
     tasks: TaskTracker,
-    /// The input of the CLI is to be closed.
+    /// Cancelled to close the input of the CLI.
     closing: CancellationToken,
-    /// This program has closed the connection, and wants to hear no more.
-    is_left: AtomicBool,
-    /// The CLI has answered `initialize`, and hears what servers of ours say.
+    /// Set by [`Control::close`]: the exit of the CLI is then not an error.
+    closed_by_us: AtomicBool,
+    /// Cancelled after `initialize`. The CLI ignores notifications of servers before that.
     ready: CancellationToken,
-    /// Everything is to end at once.
+    /// Cancelled to stop all tasks immediately.
     stop: CancellationToken,
-    /// Everything has ended.
-    over: CancellationToken,
+    /// Cancelled when the connection has ended and its [`CloseReason`] is published.
+    ended: CancellationToken,
 }
 
 impl Control {
-    /// Starts to read and to write. `notices` is what servers of ours say by themselves.
+    /// Spawns the tasks of a connection. `notifications` yields what in-process servers send, with the
+    /// name of the server.
     pub(crate) fn spawn(
-        link: Link,
-        desk: Desk,
-        notices: mpsc::Receiver<(String, Json)>,
-        settings: Settings,
+        streams: CliStreams,
+        router: RequestRouter,
+        notifications: mpsc::Receiver<(String, Json)>,
+        settings: ControlSettings,
     ) -> Self {
-        let (outbox, lines) = mpsc::channel(writing::WAITING);
+        let (writer, lines) = mpsc::channel(writer::QUEUE_LINES);
         let shared = Arc::new(Shared {
-            inbox: Inbox::new(settings.most_waiting),
+            messages: MessageQueue::new(settings.max_queued_bytes),
             settings,
-            desk,
-            outbox,
-            pending: Pending::new(),
-            serving: Serving::default(),
-            noise: Noise::default(),
-            secrets: link.secrets,
-            stderr: link.stderr,
-            _files: link.files,
-            child: Mutex::new(link.child),
+            router,
+            writer,
+            pending: PendingRequests::new(),
+            incoming: IncomingRequests::default(),
+            stray_output: StrayOutput::default(),
+            secrets: streams.secrets,
+            stderr: streams.stderr,
+            _files: streams.files,
+            child: Mutex::new(streams.child),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
-            is_left: AtomicBool::new(false),
+            closed_by_us: AtomicBool::new(false),
             ready: CancellationToken::new(),
             stop: CancellationToken::new(),
-            over: CancellationToken::new(),
+            ended: CancellationToken::new(),
         });
         let writer = Writer {
-            stream: link.writer,
+            stream: streams.writer,
             lines,
             closing: shared.closing.clone(),
-            patience: shared.settings.patience,
+            write_timeout: shared.settings.write_timeout,
         };
-        let reader = Reader::new(link.reader, Arc::clone(&shared));
-        let ending = Ending {
+        let reader = Reader::new(streams.reader, Arc::clone(&shared));
+        let shutdown = Shutdown {
             shared: Arc::clone(&shared),
-            reading: shared.tasks.spawn(reader.run()),
-            writing: shared.tasks.spawn(writer.run()),
+            reader: shared.tasks.spawn(reader.run()),
+            writer: shared.tasks.spawn(writer.run()),
         };
-        shared.tasks.spawn(ending.run());
-        let telling = tell(Arc::clone(&shared), notices);
-        shared.tasks.spawn(telling);
+        shared.tasks.spawn(shutdown.run());
+        let forwarder = forward_notifications(Arc::clone(&shared), notifications);
+        shared.tasks.spawn(forwarder);
         Self { shared }
     }
 
-    /// Asks the CLI something: the payload of its answer, if there is one.
+    /// Sends a request and returns the payload of the response, if it has one.
     pub(crate) async fn request(
         &self,
         subtype: &str,
         fields: Map<String, Value>,
     ) -> Result<Option<Json>, Error> {
-        let limit = self.shared.settings.time_for_requests;
+        let limit = self.shared.settings.request_timeout;
         self.request_within(limit, REQUEST_TIMEOUT, subtype, fields)
             .await
     }
 
-    /// The same, with a time of its own and the option that it is from.
+    /// Like [`Control::request`], with another timeout. `option` is the method of `Options` that sets it.
     pub(crate) async fn request_within(
         &self,
         limit: Duration,
@@ -176,81 +181,81 @@ impl Control {
         subtype: &str,
         fields: Map<String, Value>,
     ) -> Result<Option<Json>, Error> {
-        let mut request = fields;
-        request.insert("subtype".to_owned(), subtype.into());
-        let entered = self.shared.pending.enter();
-        let ticket = entered.map_err(|outcome| outcome.during(subtype))?;
-        let mut asking = Asking {
-            ticket,
+        let mut body = fields;
+        body.insert("subtype".to_owned(), subtype.into());
+        let pending = self.shared.pending.register();
+        let pending = pending.map_err(|reason| reason.to_error(subtype))?;
+        let mut request = OutgoingRequest {
+            pending,
             shared: &self.shared,
             is_sent: false,
         };
-        let asked = asking.ask(Value::Object(request));
-        match timeout(limit, asked).await {
+        let response = request.send(Value::Object(body));
+        match timeout(limit, response).await {
             Err(_) => Err(Error::TimedOut {
                 request: subtype.to_owned(),
                 after: limit,
                 option,
-                words: self.shared.last_words(),
+                output: self.shared.output_tail(),
             }),
-            Ok(Err(outcome)) => Err(outcome.during(subtype)),
-            Ok(Ok(Answer::Refusal { message, code })) => Err(Error::Refused {
+            Ok(Err(reason)) => Err(reason.to_error(subtype)),
+            Ok(Ok(Response::Error { message, code })) => Err(Error::Refused {
                 request: subtype.to_owned(),
                 message,
                 code,
             }),
-            Ok(Ok(Answer::Success(payload))) => payload
+            Ok(Ok(Response::Success(payload))) => payload
                 .map(|payload| Json::parse(&payload))
                 .transpose()
-                .map_err(|error| Error::Unreadable {
+                .map_err(|error| Error::UnexpectedResponse {
                     request: subtype.to_owned(),
-                    why: error.to_string(),
+                    cause: error.to_string(),
                 }),
         }
     }
 
-    /// Says something to the model.
-    pub(crate) async fn say(&self, content: &Value, session: &str) -> Result<(), Error> {
-        const DOING: &str = "a prompt was sent";
-        let limit = self.shared.settings.time_for_requests;
-        let sent = self.shared.outbox.send(frame::user(session, content));
+    /// Sends a prompt to the model.
+    pub(crate) async fn send_prompt(&self, content: &Value, session: &str) -> Result<(), Error> {
+        const OPERATION: &str = "sending a prompt";
+        let limit = self.shared.settings.request_timeout;
+        let sent = self.shared.writer.send(frame::prompt(session, content));
         match timeout(limit, sent).await {
             Ok(Ok(())) => Ok(()),
             Err(_) => Err(Error::TimedOut {
-                request: "a prompt".to_owned(),
+                request: "prompt".to_owned(),
                 after: limit,
                 option: REQUEST_TIMEOUT,
-                words: self.shared.last_words(),
+                output: self.shared.output_tail(),
             }),
-            // The input is closed: why that is, is known when all is over.
+            // The writer has stopped. The reason is known only after the shutdown.
             Ok(Err(_)) => {
-                self.shared.over.cancelled().await;
-                Err(self.shared.pending.outcome().during(DOING))
+                self.shared.ended.cancelled().await;
+                Err(self.shared.pending.close_reason().to_error(OPERATION))
             }
         }
     }
 
-    /// The next message; an error when the CLI was lost, once; `None` at the end.
-    pub(crate) async fn next(&self) -> Option<Result<Message, Error>> {
-        let next = self.shared.inbox.next().await?;
-        Some(next.map(|text| read(&text)))
+    /// Returns the next message, once the error of a lost connection, and `None` at the end.
+    pub(crate) async fn next_message(&self) -> Option<Result<Message, Error>> {
+        let next = self.shared.messages.next().await?;
+        Some(next.map(|text| parse_message(&text)))
     }
 
-    /// The CLI has answered `initialize`: what servers of ours say by themselves is told from now on.
-    pub(crate) fn is_ready(&self) {
+    /// Starts forwarding notifications of in-process servers. Call it after the response to `initialize`.
+    pub(crate) fn mark_ready(&self) {
         self.shared.ready.cancel();
     }
 
-    /// The servers of this program that the CLI has.
-    pub(crate) fn servers(&self) -> &SdkServers {
-        &self.shared.desk.servers
+    /// The in-process servers that the CLI can reach.
+    pub(crate) fn servers(&self) -> &InProcessServers {
+        &self.shared.router.servers
     }
 
-    /// Closes the CLI's input and sees it off. Nothing of it is left afterwards.
+    /// Closes the input of the CLI and waits until its process and all its descendants are gone.
     pub(crate) async fn close(&self) {
-        self.shared.is_left.store(true, Ordering::Relaxed);
+        self.shared.closed_by_us.store(true, Ordering::Relaxed);
         self.shared.closing.cancel();
-        self.shared.over.cancelled().await;
+        self.shared.ended.cancelled().await;
     }
 }
 
@@ -264,7 +269,7 @@ impl Drop for Control {
 impl fmt::Debug for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Control")
-            .field("is_over", &self.shared.over.is_cancelled())
+            .field("ended", &self.shared.ended.is_cancelled())
             .finish_non_exhaustive()
     }
 }
@@ -275,45 +280,47 @@ impl Shared {
         child.take()
     }
 
-    fn is_left(&self) -> bool {
-        self.is_left.load(Ordering::Relaxed)
+    fn is_closed_by_us(&self) -> bool {
+        self.closed_by_us.load(Ordering::Relaxed)
     }
 
-    fn last_words(&self) -> LastWords {
-        let stderr = self.stderr.as_ref().map(Stderr::last_lines);
-        LastWords {
+    fn output_tail(&self) -> OutputTail {
+        let stderr = self.stderr.as_ref().map(StderrTail::last_lines);
+        OutputTail {
             stderr: stderr.unwrap_or_default(),
-            noise: self.noise.last_lines(),
+            stray_stdout: self.stray_output.last_lines(),
         }
     }
 }
 
-/// A request under way. Dropped before it is answered, the CLI is told, if there is room for that.
-struct Asking<'a> {
-    ticket: Ticket,
+/// One of our requests. Dropping it before the response sends a cancellation, unless the writer's queue is
+/// full.
+struct OutgoingRequest<'a> {
+    pending: PendingRequest,
     shared: &'a Shared,
     is_sent: bool,
 }
 
-impl Asking<'_> {
-    async fn ask(&mut self, request: Value) -> Result<Answer, outcome::Outcome> {
-        let line = frame::request(self.ticket.id(), &request);
-        // Where nobody takes it the connection is about to be over, and the ticket will say why.
-        self.is_sent = self.shared.outbox.send(line).await.is_ok();
-        self.ticket.answer().await
+impl OutgoingRequest<'_> {
+    async fn send(&mut self, body: Value) -> Result<Response, CloseReason> {
+        let line = frame::request(self.pending.id(), &body);
+        // If the writer has stopped, the shutdown task completes the pending request with the reason.
+        self.is_sent = self.shared.writer.send(line).await.is_ok();
+        self.pending.response().await
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for OutgoingRequest<'_> {
     fn drop(&mut self) {
-        if self.is_sent && self.ticket.is_open() {
-            let _ = self.shared.outbox.try_send(frame::cancel(self.ticket.id()));
+        if self.is_sent && self.pending.is_open() {
+            let line = frame::cancel(self.pending.id());
+            let _ = self.shared.writer.try_send(line);
         }
     }
 }
 
-/// A line of the CLI's as a message. It is known to be JSON; what its parts are like is not.
-fn read(line: &str) -> Message {
+/// Parses a line of the CLI. The line is known to be a JSON object; its members may have any type.
+fn parse_message(line: &str) -> Message {
     Message::parse(line).unwrap_or_else(|_| {
         let raw = Json::parse(line).unwrap_or_else(|_| Json::from(&Value::Null));
         let kind = String::new();
@@ -321,21 +328,24 @@ fn read(line: &str) -> Message {
     })
 }
 
-/// Hands on what servers of ours say by themselves. The CLI's acknowledgements are of no interest.
-/// What is said before the CLI is ready waits: it would not be heard.
-async fn tell(shared: Arc<Shared>, mut notices: mpsc::Receiver<(String, Json)>) {
+/// Forwards notifications of in-process servers to the CLI and ignores the responses. Notifications wait
+/// until the CLI is ready, because it drops those that arrive before.
+async fn forward_notifications(
+    shared: Arc<Shared>,
+    mut notifications: mpsc::Receiver<(String, Json)>,
+) {
     let ready = shared.ready.cancelled();
     if shared.stop.run_until_cancelled(ready).await.is_none() {
         return;
     }
     loop {
-        let notice = shared.stop.run_until_cancelled(notices.recv()).await;
-        let Some(Some((server, message))) = notice else {
+        let next = shared.stop.run_until_cancelled(notifications.recv()).await;
+        let Some(Some((server, message))) = next else {
             return;
         };
         let id = shared.pending.next_id();
         let line = frame::server_message(&id, &server, message.as_str());
-        if shared.outbox.send(line).await.is_err() {
+        if shared.writer.send(line).await.is_err() {
             return;
         }
     }

@@ -1,8 +1,8 @@
-//! What MCP servers of the CLI ask the user: forms and addresses.
+//! Answers elicitations (forms and URLs) that MCP servers send through the CLI.
 //!
-//! The engine reads and judges the question before anybody sees it, and the answer before it is sent.
-//! Invariant: what nobody is there to answer, or nobody offered to answer, is declined; questions of
-//! one server are asked one at a time.
+//! The engine validates each elicitation before the [`Interaction`] sees it, and each answer before it is
+//! sent. Invariant: without an interaction that supports elicitation, the answer is `decline`. Each server
+//! has at most one open elicitation.
 
 #[cfg(test)]
 mod tests;
@@ -19,12 +19,12 @@ use switchboard::mcp::Json;
 use switchboard::{ElicitAnswer, Elicitation, Interaction};
 use tokio::sync::Semaphore;
 
-use crate::fields::Fields;
+use crate::json_fields::Fields;
 
-/// How many servers' turns are remembered: a CLI that makes up names does not fill the memory.
-const MOST_SERVERS: usize = 1024;
+/// Bounds the memory that a CLI with generated server names can use.
+const MAX_SERVERS: usize = 1024;
 
-/// The CLI's words for the members of a question, and the protocol's.
+/// Member names of the control protocol and of MCP.
 const MEMBERS: [(&str, &str); 5] = [
     ("mode", "mode"),
     ("message", "message"),
@@ -33,68 +33,65 @@ const MEMBERS: [(&str, &str); 5] = [
     ("elicitation_id", "elicitationId"),
 ];
 
-/// Who answers the questions of servers.
+/// Answers elicitations.
 pub(crate) struct Elicitations {
     interaction: Option<Arc<dyn Interaction>>,
-    turns: Mutex<HashMap<ServerName, Arc<Semaphore>>>,
+    /// One permit per server: elicitations of one server run one at a time.
+    slots: Mutex<HashMap<ServerName, Arc<Semaphore>>>,
 }
 
 impl Elicitations {
     pub(crate) fn new(interaction: Option<Arc<dyn Interaction>>) -> Self {
         Self {
             interaction,
-            turns: Mutex::default(),
+            slots: Mutex::default(),
         }
     }
 
-    /// The answer to a question: what is sent back, or why there is none.
+    /// Answers `elicitation`: the payload of the response, or an error message for the CLI.
     pub(crate) async fn elicit(&self, request: Value) -> Result<Value, String> {
         let Some(interaction) = &self.interaction else {
-            return Ok(declined());
+            return Ok(decline());
         };
-        let asked = Fields::of(&request);
-        let server = asked.text("mcp_server_name").unwrap_or_default();
-        let server = ServerName::new(&server).map_err(|problem| {
-            format!("who asks is not clear: the name of the server {problem}")
-        })?;
+        let fields = Fields::of(&request);
+        let server = fields.text("mcp_server_name").unwrap_or_default();
+        let server = ServerName::new(&server)
+            .map_err(|problem| format!("invalid server name: {problem}"))?;
         let offers = interaction.offers_to(&server);
         if !offers.elicitation && !offers.elicitation_url {
-            return Ok(declined());
+            return Ok(decline());
         }
-        let question = Elicitation::parse(&server, &params(asked), offers)
+        let question = Elicitation::parse(&server, &mcp_params(fields), offers)
             .map_err(|error| error.message.clone())?;
         let mode = question.mode.clone();
-        let turn = self.turn(&server)?;
-        let _turn = turn
-            .acquire()
-            .await
-            .map_err(|_| "nobody is asked any more")?;
+        let slot = self.slot(&server)?;
+        let _permit = slot.acquire().await.map_err(|_| "session is closing")?;
         let answer = AssertUnwindSafe(interaction.elicit(question));
         let answer = answer.catch_unwind().await.unwrap_or(ElicitAnswer::Cancel);
         Ok(answer.into_result(&mode, &server))
     }
 
-    fn turn(&self, server: &ServerName) -> Result<Arc<Semaphore>, String> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if turns.len() >= MOST_SERVERS && !turns.contains_key(server) {
-            return Err(format!("more than {MOST_SERVERS} servers have asked"));
+    fn slot(&self, server: &ServerName) -> Result<Arc<Semaphore>, String> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() >= MAX_SERVERS && !slots.contains_key(server) {
+            return Err(format!("elicitations from more than {MAX_SERVERS} servers"));
         }
-        let turn = turns.entry(server.clone());
+        let slot = slots.entry(server.clone());
         Ok(Arc::clone(
-            turn.or_insert_with(|| Arc::new(Semaphore::new(1))),
+            slot.or_insert_with(|| Arc::new(Semaphore::new(1))),
         ))
     }
 }
 
-fn declined() -> Value {
+fn decline() -> Value {
     json!({"action": "decline"})
 }
 
-/// The question as the server put it.
-fn params(asked: Fields<'_>) -> Json {
+/// Translates a request of the control protocol back to the parameters of `elicitation/create`.
+fn mcp_params(request: Fields<'_>) -> Json {
     let members = MEMBERS.iter();
     let members = members
-        .filter_map(|(ours, theirs)| Some(((*theirs).to_owned(), asked.value(ours)?.clone())));
+        .filter_map(|(control, mcp)| Some(((*mcp).to_owned(), request.value(control)?.clone())));
     Json::from(&Value::Object(members.collect::<Map<_, _>>()))
 }
 

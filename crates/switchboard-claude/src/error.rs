@@ -1,7 +1,7 @@
-//! What can go wrong between this program and the CLI.
+//! Errors of the connection to the CLI.
 //!
-//! An error says what was being done, what the CLI did instead, and its last words, so that it can be
-//! acted on without a look at a log.
+//! Each message names the failed operation, the cause, something to try, and the last lines that the CLI
+//! wrote to stderr.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,99 +9,97 @@ use std::time::Duration;
 
 use switchboard::process::Exit;
 
-/// Why the CLI could not be used, or did not do what it was asked for.
+/// The CLI could not be started, was lost, or did not do what a request asked for.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no CLI.
+    /// No executable of the CLI was found.
     #[error(
-        "the Claude CLI was not found (looked at: {}): install it with \
-         `npm install -g @anthropic-ai/claude-code`, or name it with `Options::cli_path`",
-        places(.sought)
+        "Claude CLI not found (searched {}); install it with \
+         `npm install -g @anthropic-ai/claude-code` or set `Options::cli_path`",
+        join_paths(.searched)
     )]
     NotFound {
-        /// Where it was looked for, in this order.
-        sought: Vec<PathBuf>,
+        /// The paths that were tried, in order.
+        searched: Vec<PathBuf>,
     },
-    /// There is one, and it could not be started.
-    #[error("the Claude CLI at {} could not be started: {why}", .program.display())]
+    /// The executable was found, but the process could not be started.
+    #[error("could not start the Claude CLI at {}: {cause}", .program.display())]
     NotStarted {
-        /// The one.
+        /// The executable.
         program: PathBuf,
-        /// What the system says.
-        why: String,
+        /// The error of the operating system, or what is wrong with the file.
+        cause: String,
     },
-    /// The CLI ended, or became unusable, and all that was asked of it with it.
-    #[error("the Claude CLI {loss} while this was under way: {doing}{hint}{words}", hint = .loss.hint())]
+    /// The CLI exited or the connection to it became unusable. All requests in flight fail with this.
+    #[error("the Claude CLI {reason} (during: {operation}){hint}{output}", hint = .reason.hint())]
     Lost {
-        /// What was being done.
-        doing: String,
-        /// What happened.
-        loss: Loss,
-        /// What the CLI said last.
-        words: LastWords,
+        /// The operation that failed: the subtype of a request, or a short description.
+        operation: String,
+        /// Why the connection was lost.
+        reason: LossReason,
+        /// The last output of the CLI.
+        output: OutputTail,
     },
-    /// The CLI runs and did not answer in time.
+    /// The CLI is running but did not respond in time.
     #[error(
-        "the Claude CLI did not answer `{request}` within {} s: try `claude --version` by hand, or \
-         allow more time with `Options::{option}`{words}",
+        "the Claude CLI did not respond to `{request}` within {} s; check that `claude --version` works, \
+         or raise `Options::{option}`{output}",
         .after.as_secs_f64()
     )]
     TimedOut {
-        /// What was asked.
+        /// The subtype of the request.
         request: String,
-        /// How long was waited.
+        /// The timeout that expired.
         after: Duration,
-        /// The option that says how long that is.
+        /// The method of [`Options`](crate::Options) that sets this timeout.
         option: &'static str,
-        /// What the CLI said last.
-        words: LastWords,
+        /// The last output of the CLI.
+        output: OutputTail,
     },
-    /// The CLI answered that it does not do this.
+    /// The CLI answered the request with an error.
     #[error("the Claude CLI refused `{request}`: {message}")]
     Refused {
-        /// What was asked.
+        /// The subtype of the request.
         request: String,
-        /// What it says.
+        /// The error message of the CLI.
         message: String,
-        /// The CLI's own name for it, where it has one.
+        /// The error code of the CLI, if it sent one.
         code: Option<String>,
     },
-    /// The CLI answered something that is no answer to what was asked.
-    #[error(
-        "the Claude CLI answered `{request}` with something else ({why}): it may need an update"
-    )]
-    Unreadable {
-        /// What was asked.
+    /// The response of the CLI does not have the expected form.
+    #[error("unexpected response to `{request}` ({cause}); update the Claude CLI")]
+    UnexpectedResponse {
+        /// The subtype of the request.
         request: String,
-        /// What is wrong with the answer.
-        why: String,
+        /// What is wrong with the response.
+        cause: String,
     },
-    /// The connection was closed by this program.
-    #[error("`{doing}` came after the client was closed: connect a new one")]
+    /// This program had already closed the connection.
+    #[error("`{operation}`: the client is closed; connect a new one")]
     Closed {
-        /// What was being done.
-        doing: String,
+        /// The operation that failed.
+        operation: String,
     },
-    /// Something in the options cannot be used.
+    /// An option, a prompt or a server entry is invalid. Nothing was sent to the CLI.
     #[error("{0}")]
-    Unusable(String),
+    InvalidInput(String),
 }
 
 impl Error {
-    /// What the CLI wrote to stderr last, where it is the CLI that failed.
+    /// The last lines of the CLI's stderr, for [`Error::Lost`] and [`Error::TimedOut`].
     pub fn stderr(&self) -> Option<&str> {
         match self {
-            Self::Lost { words, .. } | Self::TimedOut { words, .. } => Some(&words.stderr),
+            Self::Lost { output, .. } | Self::TimedOut { output, .. } => Some(&output.stderr),
             _ => None,
         }
     }
 
-    /// What the CLI exited with, where it did.
+    /// The exit code of the CLI, if it exited with one.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Self::Lost {
-                loss: Loss::Exited(exit),
+                reason: LossReason::Exited(exit),
                 ..
             } => exit.code(),
             _ => None,
@@ -109,89 +107,90 @@ impl Error {
     }
 }
 
-/// How the CLI was lost.
+/// Why the connection to the CLI was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Loss {
-    /// It ended.
+pub enum LossReason {
+    /// The process exited.
     Exited(Exit),
-    /// It wrote a line that begins as JSON and is none; its beginning.
-    Garbled(String),
-    /// It wrote so much that is no message that it is not taken for the CLI.
+    /// A line of stdout starts with `{` but is not valid JSON. Holds the beginning of that line.
+    InvalidJson(String),
+    /// The process wrote more than 1 MiB to stdout before its first message, so it is not the CLI.
     NotTheCli,
-    /// It wrote a line that is longer than this many bytes.
+    /// A line of stdout exceeded this many bytes.
     LineTooLong(usize),
-    /// Its messages were not read, and came to more than this many bytes.
-    NobodyReads(usize),
-    /// It did not read what was sent to it for this long.
-    Deaf(Duration),
-    /// It closed its input, and went on.
-    HungUp,
-    /// Its output could not be read.
-    Unreadable(String),
+    /// Unread messages exceeded this many bytes.
+    QueueFull(usize),
+    /// The CLI did not read its stdin for this long.
+    NotReading(Duration),
+    /// The CLI closed its stdin but did not exit.
+    ClosedInput,
+    /// Reading stdout failed.
+    ReadFailed(String),
 }
 
-impl Loss {
-    /// What to do about it.
+impl LossReason {
     fn hint(&self) -> &'static str {
         match self {
-            Self::Exited(_) => "; its last words tell why, or `claude --debug` by hand does",
-            Self::Garbled(_) | Self::NotTheCli => {
+            Self::Exited(_) => "; see stderr below, or run `claude --debug`",
+            Self::InvalidJson(_) | Self::NotTheCli => {
                 "; check that `Options::cli_path` or the `claude` on the PATH is the CLI"
             }
-            Self::LineTooLong(_) => "; allow longer ones with `Options::max_buffer_size`",
-            Self::NobodyReads(_) => "; read messages, also while other requests are made",
-            Self::Deaf(_) | Self::HungUp | Self::Unreadable(_) => "; connect anew",
+            Self::LineTooLong(_) => "; raise `Options::max_buffer_size`",
+            Self::QueueFull(_) => "; keep reading messages while requests are in flight",
+            Self::NotReading(_) | Self::ClosedInput | Self::ReadFailed(_) => "; reconnect",
         }
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(exit) => exit.fmt(f),
-            Self::Garbled(line) => write!(f, "wrote a line that is no JSON ({line})"),
-            Self::NotTheCli => f.write_str("wrote nothing but text that is no message"),
+            Self::InvalidJson(line) => write!(f, "wrote invalid JSON ({line})"),
+            Self::NotTheCli => f.write_str("wrote output that is not the control protocol"),
             Self::LineTooLong(limit) => write!(f, "wrote a line of more than {limit} bytes"),
-            Self::NobodyReads(limit) => {
+            Self::QueueFull(limit) => {
                 write!(
                     f,
-                    "had more than {limit} bytes of messages that nobody read"
+                    "sent more than {limit} bytes of messages that were not read"
                 )
             }
-            Self::Deaf(time) => write!(f, "read nothing for {} s", time.as_secs_f64()),
-            Self::HungUp => f.write_str("closed its input"),
-            Self::Unreadable(why) => write!(f, "could not be read from ({why})"),
+            Self::NotReading(time) => {
+                write!(f, "did not read its input for {} s", time.as_secs_f64())
+            }
+            Self::ClosedInput => f.write_str("closed its input"),
+            Self::ReadFailed(error) => write!(f, "could not be read from ({error})"),
         }
     }
 }
 
-/// What the CLI said last, beside its messages.
+/// The last output of the CLI, its messages aside. Secrets of the environment are masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LastWords {
-    /// The end of its stderr.
+pub struct OutputTail {
+    /// The last lines of stderr.
     pub stderr: String,
-    /// Lines of its stdout that were no messages, the last ones.
-    pub noise: String,
+    /// The last lines of stdout that are not messages.
+    pub stray_stdout: String,
 }
 
-impl fmt::Display for LastWords {
+impl fmt::Display for OutputTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.stderr.is_empty() {
-            write!(f, "\nits stderr ends with:\n{}", self.stderr)?;
+            write!(f, "\nstderr:\n{}", self.stderr)?;
         }
-        if !self.noise.is_empty() {
-            write!(f, "\nit also printed:\n{}", self.noise)?;
+        if !self.stray_stdout.is_empty() {
+            write!(f, "\nstdout:\n{}", self.stray_stdout)?;
         }
         Ok(())
     }
 }
 
-fn places(sought: &[PathBuf]) -> String {
-    let places: Vec<_> = sought
+fn join_paths(paths: &[PathBuf]) -> String {
+    let paths: Vec<_> = paths
         .iter()
-        .map(|place| place.display().to_string())
+        .map(|path| path.display().to_string())
         .collect();
-    places.join(", ")
+    paths.join(", ")
 }

@@ -1,7 +1,7 @@
-//! Functions of this program that the CLI calls when something happens.
+//! Hooks: callbacks for events of the CLI.
 //!
-//! They are declared in `initialize` under names of ours, by which the CLI calls them.
-//! Invariant: a hook that panics is that call's error, and nobody else's.
+//! `initialize` registers each hook under a generated id, with which the CLI then sends `hook_callback`
+//! requests. Invariant: a panic in a hook affects only the request that called it.
 //!
 //! ```
 //! use switchboard_claude::{HookEvent, HookOutput, Hooks};
@@ -9,7 +9,7 @@
 //! let hooks = Hooks::new().on(HookEvent::PreToolUse, "Bash", |input| async move {
 //!     let command = input.tool_input.get("command").and_then(|command| command.as_str());
 //!     match command {
-//!         Some(command) if command.contains("rm ") => HookOutput::deny("nothing is removed here"),
+//!         Some(command) if command.contains("rm ") => HookOutput::deny("removing files is not allowed"),
 //!         _ => HookOutput::none(),
 //!     }
 //! });
@@ -32,43 +32,43 @@ use switchboard::mcp::Json;
 
 pub use output::HookOutput;
 
-use crate::fields::Fields;
-use crate::permission::{Objection, Permissions};
+use crate::json_fields::Fields;
+use crate::permission::{Permissions, RuleVerdict};
 
-type Callback = Arc<dyn Fn(HookInput) -> BoxFuture<'static, HookOutput> + Send + Sync>;
+type HookCallback = Arc<dyn Fn(HookInput) -> BoxFuture<'static, HookOutput> + Send + Sync>;
 
-/// What the names of hooks begin with.
-const PREFIX: &str = "hook_";
+/// Prefix of the generated hook ids. The index of the hook follows.
+const ID_PREFIX: &str = "hook_";
 
-/// When a hook is called.
+/// The event that calls a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HookEvent {
-    /// Before a tool is used.
+    /// Before a tool runs.
     PreToolUse,
-    /// After a tool was used.
+    /// After a tool ran.
     PostToolUse,
-    /// After the use of a tool failed.
+    /// After a tool failed.
     PostToolUseFailure,
-    /// When somebody said something to the model.
+    /// When a prompt is sent to the model.
     UserPromptSubmit,
-    /// When the model is done.
+    /// When the model has finished its response.
     Stop,
-    /// When a subagent begins.
+    /// When a subagent starts.
     SubagentStart,
-    /// When a subagent is done.
+    /// When a subagent has finished.
     SubagentStop,
-    /// Before the conversation is made shorter.
+    /// Before the conversation is compacted.
     PreCompact,
-    /// When the user is to be told something.
+    /// When the CLI shows the user a notification.
     Notification,
-    /// When somebody would be asked about a tool.
+    /// When a tool needs permission.
     PermissionRequest,
-    /// When the session begins.
+    /// When the session starts.
     SessionStart,
     /// When the session ends.
     SessionEnd,
-    /// One that is not known here.
+    /// An event that this crate does not know.
     Other(String),
 }
 
@@ -88,7 +88,7 @@ impl HookEvent {
         Self::SessionEnd,
     ];
 
-    /// The event as the CLI spells it.
+    /// The CLI's spelling of the event.
     pub fn as_str(&self) -> &str {
         match self {
             Self::PreToolUse => "PreToolUse",
@@ -117,23 +117,23 @@ impl From<&str> for HookEvent {
     }
 }
 
-/// For what a hook is called, and how long it may take.
+/// Selects the tools that a hook is called for, and limits its duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookMatcher {
-    /// The tools that it is about, as a regular expression; all if there is none.
+    /// A regular expression for tool names; `None` matches every tool.
     pub tools: Option<String>,
-    /// How long the CLI waits for it; its own time if there is none.
+    /// How long the CLI waits for the hook; `None` for the CLI's default.
     pub timeout: Option<Duration>,
 }
 
 impl HookMatcher {
-    /// For everything.
+    /// Matches every tool.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// How long the CLI waits for the hook, in whole seconds.
+    /// Sets how long the CLI waits for the hook, in whole seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -149,38 +149,38 @@ impl From<&str> for HookMatcher {
     }
 }
 
-/// What happened.
+/// The event that a hook is called for.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HookInput {
-    /// What.
+    /// The kind of event.
     pub event: HookEvent,
-    /// The session.
+    /// The id of the session.
     pub session_id: String,
-    /// The file that the conversation is kept in.
+    /// The file with the transcript of the conversation.
     pub transcript_path: Option<String>,
-    /// The folder that the session works in.
+    /// The working directory of the session.
     pub cwd: Option<String>,
-    /// Which questions are asked.
+    /// The permission mode of the session.
     pub permission_mode: Option<String>,
-    /// The tool that it is about.
+    /// The tool, for tool events.
     pub tool_name: Option<String>,
-    /// What the tool works on; null if it is about none.
+    /// The arguments of the tool; null for other events.
     pub tool_input: Value,
-    /// What the tool gave; null if there is nothing yet.
+    /// The result of the tool; null before it has run.
     pub tool_response: Value,
-    /// The use of the tool.
+    /// The id of the tool use.
     pub tool_use_id: Option<String>,
-    /// The MCP server that offers the tool, by the name that it was given.
+    /// The name of the tool's MCP server in the options.
     pub server: Option<String>,
-    /// What somebody said to the model.
+    /// The prompt, for [`HookEvent::UserPromptSubmit`].
     pub prompt: Option<String>,
-    /// All of it, as it came.
+    /// The input as the CLI sent it.
     pub raw: Json,
 }
 
 impl HookInput {
-    fn read(input: &Value, tool_use_id: Option<String>) -> Self {
+    fn parse(input: &Value, tool_use_id: Option<String>) -> Self {
         let fields = Fields::of(input);
         let event = fields.text("hook_event_name").unwrap_or_default();
         Self {
@@ -193,41 +193,39 @@ impl HookInput {
             tool_input: fields.value("tool_input").cloned().unwrap_or_default(),
             tool_response: fields.value("tool_response").cloned().unwrap_or_default(),
             tool_use_id: tool_use_id.or_else(|| fields.text("tool_use_id")),
-            server: fields.inside("mcp_server").text("name"),
+            server: fields.nested("mcp_server").text("name"),
             prompt: fields.text("prompt"),
             raw: Json::from(input),
         }
     }
 }
 
-/// Functions that the CLI calls when something happens.
+/// A set of hooks.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    /// The place of each is part of its name.
-    registered: Vec<Registered>,
+    /// The index of a hook is part of its id.
+    registered: Vec<RegisteredHook>,
 }
 
 #[derive(Clone)]
-struct Registered {
+struct RegisteredHook {
     event: HookEvent,
     matcher: HookMatcher,
-    /// Whether what it is about is stopped if the hook cannot answer.
-    fails_closed: bool,
-    callback: Callback,
+    /// Whether a failure of the hook blocks the event.
+    block_on_failure: bool,
+    callback: HookCallback,
 }
 
 impl Hooks {
-    /// None yet.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Calls `callback` when `event` happens to what `matcher` fits: [`HookMatcher::all`], or a regular
-    /// expression for the names of tools. Of an expression that is none the CLI says nothing, and the
-    /// hook is not called.
+    /// Adds a hook for `event`. `matcher` is [`HookMatcher::all`] or a regular expression for tool names.
+    /// The CLI silently ignores a hook with an invalid expression.
     ///
-    /// Before the use of a tool ([`HookEvent::PreToolUse`]), a hook that panics or does not answer in
-    /// time has said no.
+    /// A hook for [`HookEvent::PreToolUse`] that panics or times out denies the tool.
     pub fn on<F, O>(
         mut self,
         event: HookEvent,
@@ -238,8 +236,8 @@ impl Hooks {
         F: Fn(HookInput) -> O + Send + Sync + 'static,
         O: Future<Output = HookOutput> + Send + 'static,
     {
-        self.registered.push(Registered {
-            fails_closed: event == HookEvent::PreToolUse,
+        self.registered.push(RegisteredHook {
+            block_on_failure: event == HookEvent::PreToolUse,
             event,
             matcher: matcher.into(),
             callback: Arc::new(move |input| Box::pin(callback(input))),
@@ -247,76 +245,77 @@ impl Hooks {
         self
     }
 
-    /// Gives rules a say before every use of a tool, since the CLI asks about some of them only.
-    pub(crate) fn guarded(mut self, permissions: Permissions) -> Self {
+    /// Adds a hook that applies the deny and ask rules to every tool use. The CLI sends `can_use_tool` for
+    /// some of them only.
+    pub(crate) fn with_rules(mut self, permissions: Permissions) -> Self {
         let permissions = Arc::new(permissions);
-        self.registered.push(Registered {
+        self.registered.push(RegisteredHook {
             event: HookEvent::PreToolUse,
             matcher: HookMatcher::all(),
-            fails_closed: true,
+            block_on_failure: true,
             callback: Arc::new(move |input| {
                 let tool = input.tool_name.unwrap_or_default();
-                let objection = permissions.objection(&tool, input.server, &input.tool_input);
-                Box::pin(ready(match objection {
-                    Objection::None => HookOutput::none(),
-                    Objection::ToBeAsked(why) => HookOutput::ask(why),
-                    Objection::Denied(why) => HookOutput::deny(why),
+                let verdict = permissions.check_rules(&tool, input.server, &input.tool_input);
+                Box::pin(ready(match verdict {
+                    RuleVerdict::NoObjection => HookOutput::none(),
+                    RuleVerdict::Ask(reason) => HookOutput::ask(reason),
+                    RuleVerdict::Deny(reason) => HookOutput::deny(reason),
                 }))
             }),
         });
         self
     }
 
-    /// What `initialize` says of them; nothing if there are none.
-    pub(crate) fn declared(&self) -> Option<Value> {
-        let mut declared: Map<String, Value> = Map::new();
-        for (place, hook) in self.registered.iter().enumerate() {
-            let event = declared.entry(hook.event.as_str());
+    /// Builds the member `hooks` of `initialize`; `None` if there are no hooks.
+    pub(crate) fn to_json(&self) -> Option<Value> {
+        let mut events: Map<String, Value> = Map::new();
+        for (index, hook) in self.registered.iter().enumerate() {
+            let event = events.entry(hook.event.as_str());
             if let Value::Array(entries) = event.or_insert_with(|| json!([])) {
-                entries.push(hook.declared(place));
+                entries.push(hook.to_json(index));
             }
         }
-        (!declared.is_empty()).then_some(Value::Object(declared))
+        (!events.is_empty()).then_some(Value::Object(events))
     }
 
-    /// The answer to a call: what is sent back, or why there is none.
+    /// Answers `hook_callback`: the payload of the response, or an error message for the CLI.
     pub(crate) async fn callback(&self, request: Value) -> Result<Value, String> {
         let fields = Fields::of(&request);
         let id = fields.text("callback_id").unwrap_or_default();
         let hook = self
             .find(&id)
-            .ok_or_else(|| format!("there is no hook `{id}`"))?;
+            .ok_or_else(|| format!("unknown hook `{id}`"))?;
         let input = fields.value("input").unwrap_or(&Value::Null);
-        let input = HookInput::read(input, fields.text("tool_use_id"));
+        let input = HookInput::parse(input, fields.text("tool_use_id"));
         let event = input.event.clone();
         let output = AssertUnwindSafe(async { (hook.callback)(input).await });
         let output = output.catch_unwind().await;
         let panicked = || format!("the hook for {} panicked", event.as_str());
         let output = match output {
             Ok(output) => output,
-            // Said in so many words: an older CLI goes on after a hook that failed.
-            Err(_) if hook.fails_closed => HookOutput::deny(panicked()),
+            // An explicit denial: an older CLI ignores `onFailure` and continues after a failed hook.
+            Err(_) if hook.block_on_failure => HookOutput::deny(panicked()),
             Err(_) => return Err(panicked()),
         };
-        Ok(output.into_reply(&event))
+        Ok(output.into_json(&event))
     }
 
-    fn find(&self, id: &str) -> Option<&Registered> {
-        let place = id.strip_prefix(PREFIX)?.parse::<usize>().ok()?;
-        self.registered.get(place)
+    fn find(&self, id: &str) -> Option<&RegisteredHook> {
+        let index = id.strip_prefix(ID_PREFIX)?.parse::<usize>().ok()?;
+        self.registered.get(index)
     }
 }
 
-impl Registered {
-    fn declared(&self, place: usize) -> Value {
+impl RegisteredHook {
+    fn to_json(&self, index: usize) -> Value {
         let mut entry = Map::new();
         let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
         put("matcher", json!(self.matcher.tools));
-        put("hookCallbackIds", json!([format!("{PREFIX}{place}")]));
+        put("hookCallbackIds", json!([format!("{ID_PREFIX}{index}")]));
         if let Some(timeout) = self.matcher.timeout {
             put("timeout", timeout.as_secs().max(1).into());
         }
-        if self.fails_closed {
+        if self.block_on_failure {
             put("onFailure", json!("block"));
         }
         Value::Object(entry)

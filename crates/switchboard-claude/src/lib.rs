@@ -1,8 +1,10 @@
-//! Drives the Claude CLI from Rust, with Rust functions as tools inside it.
+//! Drives the Claude CLI from Rust: sends prompts, receives messages, and offers Rust functions to the
+//! model as tools.
 //!
-//! [`query`] asks one thing and is a stream of what the CLI says; a [`Client`] is a session of several
-//! turns. [`Options`] say which servers, tools and permissions there are. Names follow the official
-//! SDKs.
+//! The crate starts the CLI as a child process and implements its control protocol: in-process MCP servers,
+//! permission requests, hooks and elicitations. [`query`] sends one prompt and returns a stream of
+//! messages. A [`Client`] is a session of several turns. [`Options`] configure servers, tools and
+//! permissions. Names follow the official SDKs for Python and TypeScript.
 //!
 //! ```no_run
 //! use schemars::JsonSchema;
@@ -35,29 +37,28 @@
 //! # }
 //! ```
 //!
-//! The CLI is a child of this program. When the stream or the client is dropped or closed, it ends with
-//! all that it started. When this program is killed, the CLI ends too, where the system does that
-//! (Linux); what the CLI has started is then left to the CLI, and may live on. It inherits the
-//! environment.
+//! The CLI inherits the environment of this program. Dropping or closing the stream or the client ends
+//! the CLI and all processes that it started. If this program is killed, the kernel kills the CLI too (Linux
+//! only), but processes that the CLI started may survive.
 
 mod client;
 mod connect;
 mod control;
 mod elicitation;
 mod error;
-mod fields;
 mod hooks;
-mod lenient;
+mod json_fields;
+mod lenient_json;
 mod message;
 mod options;
 mod permission;
-mod program;
+mod process;
 mod query;
 mod servers;
 mod tool_names;
 
 pub use client::{Client, Messages};
-pub use error::{Error, LastWords, Loss};
+pub use error::{Error, LossReason, OutputTail};
 pub use hooks::{HookEvent, HookInput, HookMatcher, HookOutput, Hooks};
 pub use message::{
     AssistantMessage, ContentBlock, Init, InitServer, Message, PermissionDenial, ResultMessage,

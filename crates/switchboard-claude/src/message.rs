@@ -1,8 +1,8 @@
-//! What the CLI says: messages, typed as far as they are known.
+//! Typed messages of the CLI.
 //!
-//! Invariant: reading an object never fails. A type that is not known is [`Message::Unknown`], a field
-//! that is missing or of another type has its default, and every message keeps its text as it came
-//! ([`Message::raw`]), so nothing that a newer CLI says is out of reach.
+//! Invariant: parsing a JSON object never fails. An unknown type becomes [`Message::Unknown`], and a field
+//! that is missing or of another type gets its default. Every message keeps its original JSON
+//! ([`Message::raw`]), so fields of a newer CLI remain accessible.
 //!
 //! ```
 //! use switchboard_claude::Message;
@@ -14,7 +14,7 @@
 //! ```
 
 mod content;
-mod outcome;
+mod result;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -23,127 +23,126 @@ use serde_json::Value;
 use switchboard::mcp::Json;
 
 pub use content::{ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock};
-pub use outcome::{PermissionDenial, ResultMessage, Usage};
+pub use result::{PermissionDenial, ResultMessage, Usage};
 pub use system::{Init, InitServer, SystemMessage};
 
-use crate::fields::Fields;
-use crate::lenient;
+use crate::json_fields::Fields;
+use crate::lenient_json;
 
 /// One message of the CLI.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Message {
-    /// Something about the session: its beginning, its state, a retry.
+    /// Information about the session: its start, its state, a retry.
     System(SystemMessage),
-    /// What the model said: text, thoughts, the wish to use a tool. One block comes per message.
+    /// Output of the model: text, thinking, tool uses. The CLI sends one block per message.
     Assistant(AssistantMessage),
-    /// What went to the model: results of tools, text.
+    /// Input of the model: tool results, text.
     User(UserMessage),
     /// The end of a turn.
     Result(Box<ResultMessage>),
-    /// A piece of what the model is saying, if [`Options::include_partial_messages`] asks for it.
+    /// A piece of the output of the model, with [`Options::include_partial_messages`].
     ///
     /// [`Options::include_partial_messages`]: crate::Options::include_partial_messages
     StreamEvent(StreamEvent),
-    /// Anything else.
+    /// A message of another type.
     Unknown(UnknownMessage),
 }
 
-/// What the model said.
+/// Output of the model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantMessage {
-    /// The name of the API's message; several of the CLI's may be parts of one.
+    /// The id of the API message. Several messages of the CLI may be parts of one API message.
     pub id: String,
-    /// Who said it.
+    /// The model.
     pub model: String,
-    /// What was said.
+    /// The content.
     pub content: Vec<ContentBlock>,
-    /// Why the model stopped, where that is known already.
+    /// Why the model stopped, if that is known yet.
     pub stop_reason: Option<String>,
-    /// What it cost so far.
+    /// Tokens used so far.
     pub usage: Usage,
-    /// What went wrong, if this stands for a failure of the API.
+    /// The error, if the API failed.
     pub error: Option<String>,
-    /// The use of a tool within which it was said, by a subagent.
+    /// The tool use that runs the subagent, for messages of a subagent.
     pub parent_tool_use_id: Option<String>,
-    /// The session that it belongs to.
+    /// The id of the session.
     pub session_id: String,
-    /// The name of this message.
+    /// The id of this message.
     pub uuid: Option<String>,
-    /// The message as it came.
+    /// The message as the CLI sent it.
     pub raw: Json,
 }
 
-/// What went to the model.
+/// Input of the model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UserMessage {
-    /// What was said; text alone is one block of it.
+    /// The content. A plain string becomes one text block.
     pub content: Vec<ContentBlock>,
-    /// What a tool gave, before it was made fit for the model.
+    /// The result of a tool before its conversion for the model.
     pub tool_use_result: Option<Json>,
-    /// Whether it is repeated or made up by the CLI, and not new.
+    /// Whether the CLI repeated or generated this message.
     pub is_replay: bool,
-    /// The use of a tool within which it was said, to a subagent.
+    /// The tool use that runs the subagent, for messages to a subagent.
     pub parent_tool_use_id: Option<String>,
-    /// The session that it belongs to.
+    /// The id of the session.
     pub session_id: String,
-    /// The name of this message.
+    /// The id of this message.
     pub uuid: Option<String>,
-    /// The message as it came.
+    /// The message as the CLI sent it.
     pub raw: Json,
 }
 
-/// A piece of what the model is saying.
+/// A piece of the output of the model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StreamEvent {
-    /// The event of the API, as it is.
+    /// The event of the API, unchanged.
     pub event: Value,
-    /// The use of a tool within which it is said, by a subagent.
+    /// The tool use that runs the subagent, for events of a subagent.
     pub parent_tool_use_id: Option<String>,
-    /// The session that it belongs to.
+    /// The id of the session.
     pub session_id: String,
-    /// The name of this message.
+    /// The id of this message.
     pub uuid: Option<String>,
-    /// The message as it came.
+    /// The message as the CLI sent it.
     pub raw: Json,
 }
 
-/// A message of a type that is not known here.
+/// A message of an unknown type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UnknownMessage {
-    /// What it calls itself; empty if it does not say.
+    /// Its `type`; empty if that is missing.
     pub kind: String,
-    /// The message as it came.
+    /// The message as the CLI sent it.
     pub raw: Json,
 }
 
 impl Message {
-    /// Reads a message. Only what is no JSON at all is an error: what cannot be kept of it (half of a
-    /// character, nesting without end) is left out, and [`Message::raw`] has it.
+    /// Parses a message. Fails only on invalid JSON. Parts that cannot be represented (lone surrogates,
+    /// very deep nesting) are replaced; [`Message::raw`] keeps them.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let raw = Json::parse(text)?;
-        Ok(Self::read(&lenient::outline(text)?, raw))
+        Ok(Self::from_value(&lenient_json::parse_lossy(text)?, raw))
     }
 
-    /// Reads a message of which the tree has been built.
-    pub(crate) fn read(value: &Value, raw: Json) -> Self {
+    fn from_value(value: &Value, raw: Json) -> Self {
         let fields = Fields::of(value);
         let kind = fields.text("type").unwrap_or_default();
         match kind.as_str() {
-            "system" => Self::System(SystemMessage::read(fields, raw)),
-            "assistant" => Self::Assistant(AssistantMessage::read(fields, raw)),
-            "user" => Self::User(UserMessage::read(fields, raw)),
-            "result" => Self::Result(Box::new(ResultMessage::read(fields, raw))),
-            "stream_event" => Self::StreamEvent(StreamEvent::read(fields, raw)),
+            "system" => Self::System(SystemMessage::parse(fields, raw)),
+            "assistant" => Self::Assistant(AssistantMessage::parse(fields, raw)),
+            "user" => Self::User(UserMessage::parse(fields, raw)),
+            "result" => Self::Result(Box::new(ResultMessage::parse(fields, raw))),
+            "stream_event" => Self::StreamEvent(StreamEvent::parse(fields, raw)),
             _ => Self::Unknown(UnknownMessage { kind, raw }),
         }
     }
 
-    /// The message as it came.
+    /// The message as the CLI sent it.
     pub fn raw(&self) -> &Json {
         match self {
             Self::System(message) => &message.raw,
@@ -155,7 +154,7 @@ impl Message {
         }
     }
 
-    /// The session that the message belongs to, where that is known.
+    /// The id of the session, if the message has one.
     pub fn session_id(&self) -> Option<&str> {
         let id = match self {
             Self::System(message) => &message.session_id,
@@ -168,7 +167,7 @@ impl Message {
         Some(id.as_str()).filter(|id| !id.is_empty())
     }
 
-    /// What the model says in this message, if it says anything.
+    /// The text of the model in this message, if there is any.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Assistant(message) => message.text(),
@@ -176,18 +175,18 @@ impl Message {
         }
     }
 
-    /// The uses of tools that the model wishes for in this message.
+    /// The tool uses in this message.
     pub fn tool_uses(&self) -> impl Iterator<Item = &ToolUseBlock> {
         self.content().iter().filter_map(ContentBlock::as_tool_use)
     }
 
-    /// The results of tools in this message.
+    /// The tool results in this message.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResultBlock> {
         let blocks = self.content().iter();
         blocks.filter_map(ContentBlock::as_tool_result)
     }
 
-    /// The result, if this is the end of a turn.
+    /// The result, if this message ends a turn.
     pub fn as_result(&self) -> Option<&ResultMessage> {
         match self {
             Self::Result(result) => Some(result),
@@ -205,14 +204,14 @@ impl Message {
 }
 
 impl AssistantMessage {
-    fn read(fields: Fields<'_>, raw: Json) -> Self {
-        let message = fields.inside("message");
+    fn parse(fields: Fields<'_>, raw: Json) -> Self {
+        let message = fields.nested("message");
         Self {
             id: message.text("id").unwrap_or_default(),
             model: message.text("model").unwrap_or_default(),
-            content: content::read(message),
+            content: content::parse(message),
             stop_reason: message.text("stop_reason"),
-            usage: Usage::read(message),
+            usage: Usage::parse(message),
             error: fields.text("error"),
             parent_tool_use_id: fields.text("parent_tool_use_id"),
             session_id: fields.text("session_id").unwrap_or_default(),
@@ -221,16 +220,16 @@ impl AssistantMessage {
         }
     }
 
-    /// What the model says, if there is any text.
+    /// The text of the model, if there is any.
     pub fn text(&self) -> Option<String> {
-        content::joined(&self.content)
+        content::joined_text(&self.content)
     }
 }
 
 impl UserMessage {
-    fn read(fields: Fields<'_>, raw: Json) -> Self {
+    fn parse(fields: Fields<'_>, raw: Json) -> Self {
         Self {
-            content: content::read(fields.inside("message")),
+            content: content::parse(fields.nested("message")),
             tool_use_result: fields.json("tool_use_result"),
             is_replay: fields.flag("isReplay"),
             parent_tool_use_id: fields.text("parent_tool_use_id"),
@@ -240,14 +239,14 @@ impl UserMessage {
         }
     }
 
-    /// The text of it, results of tools aside.
+    /// The text, without tool results.
     pub fn text(&self) -> Option<String> {
-        content::joined(&self.content)
+        content::joined_text(&self.content)
     }
 }
 
 impl StreamEvent {
-    fn read(fields: Fields<'_>, raw: Json) -> Self {
+    fn parse(fields: Fields<'_>, raw: Json) -> Self {
         Self {
             event: fields.value("event").cloned().unwrap_or_default(),
             parent_tool_use_id: fields.text("parent_tool_use_id"),
@@ -257,23 +256,23 @@ impl StreamEvent {
         }
     }
 
-    /// What the event calls itself: `message_start`, `content_block_delta` and so on.
+    /// The type of the event: `message_start`, `content_block_delta` and so on.
     pub fn kind(&self) -> &str {
         let kind = self.event.get("type").and_then(Value::as_str);
         kind.unwrap_or_default()
     }
 
-    /// The next piece of text, if this is one.
+    /// The next piece of text, if the event carries one.
     pub fn text_delta(&self) -> Option<&str> {
         self.delta("text_delta", "text")
     }
 
-    /// The next piece of a thought, if this is one.
+    /// The next piece of thinking, if the event carries one.
     pub fn thinking_delta(&self) -> Option<&str> {
         self.delta("thinking_delta", "thinking")
     }
 
-    /// The next piece of a tool's input, as JSON that is not complete yet, if this is one.
+    /// The next piece of a tool's input (incomplete JSON), if the event carries one.
     pub fn input_delta(&self) -> Option<&str> {
         self.delta("input_json_delta", "partial_json")
     }

@@ -1,10 +1,11 @@
-//! What a session with the CLI is to be like.
+//! Options of a session with the CLI.
 //!
-//! Names follow the official SDKs. [`Options`] only holds what was said; `arguments` makes the command
-//! line of it, `initialize` the first request, `words` the lists of values.
+//! Method names follow the official SDKs. [`Options`] only stores values: `command_line` turns them into
+//! arguments and environment, `initialize_request` into the first request, `accessors` into the handlers
+//! of a connection. `values` holds the enums.
 //!
-//! Invariant: `Debug` shows no value of the environment, and no secret of a server reaches the command
-//! line, which everybody on the machine can read.
+//! Invariant: `Debug` prints no value of the environment, and no secret of a server is put on the command
+//! line, which every user of the machine can read.
 //!
 //! ```
 //! use switchboard_claude::{McpServerConfig, Options, PermissionMode};
@@ -17,16 +18,17 @@
 //!     .cwd("/srv/project");
 //! ```
 
-mod arguments;
-mod initialize;
+mod accessors;
+mod command_line;
+mod initialize_request;
 #[cfg(test)]
 mod tests;
-mod words;
+mod values;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,44 +36,42 @@ use serde_json::{Map, Value};
 use switchboard::permission::Rule;
 use switchboard::{Instance, Interaction};
 
-pub(crate) use arguments::{CommandLine, WITHHELD};
-pub use words::{PermissionMode, SettingSource};
+pub(crate) use command_line::{CommandLine, NOT_INHERITED};
+pub use values::{PermissionMode, SettingSource};
 
 use crate::hooks::Hooks;
-use crate::permission::{Callback, PermissionResult, Permissions, ToolPermissionRequest};
+use crate::permission::{PermissionCallback, PermissionResult, ToolPermissionRequest};
 use crate::servers::McpServerConfig;
 
-/// How long the CLI may take to answer a request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a line of the CLI's may be, in bytes: results of tools are in them, twice.
-const LONGEST_LINE: usize = 64 * 1024 * 1024;
-/// How long a tool of this program may take.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Generous, because a message may repeat a whole tool result, and twice.
+const DEFAULT_MAX_BUFFER_SIZE: usize = 64 * 1024 * 1024;
+const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// What is done with each line that the CLI writes to its standard error.
+/// Receives each line that the CLI writes to stderr.
 pub(crate) type StderrCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a session with the CLI is to be like. Everything has a default.
+/// Options of a session with the CLI. Every option has a default.
 #[derive(Clone)]
 pub struct Options {
-    servers: Vec<(String, McpServerConfig)>,
+    pub(crate) servers: Vec<(String, McpServerConfig)>,
     allowed_tools: Vec<String>,
     disallowed_tools: Vec<String>,
-    /// The built-in tools, if not all of them.
+    /// The built-in tools that exist; `None` for all.
     tools: Option<Vec<String>>,
     permission_mode: Option<PermissionMode>,
-    can_use_tool: Option<Callback>,
+    can_use_tool: Option<PermissionCallback>,
     rules: Vec<Rule>,
-    interaction: Option<Arc<dyn Interaction>>,
+    pub(crate) interaction: Option<Arc<dyn Interaction>>,
     hooks: Hooks,
     system_prompt: SystemPrompt,
-    cwd: Option<PathBuf>,
+    pub(crate) cwd: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
     model: Option<String>,
     fallback_model: Option<String>,
     max_turns: Option<u32>,
     max_budget_usd: Option<f64>,
-    switches: Switches,
+    pub(crate) flags: Flags,
     resume: Option<String>,
     session_id: Option<String>,
     settings: Option<String>,
@@ -80,33 +80,32 @@ pub struct Options {
     json_schema: Option<Value>,
     agents: Map<String, Value>,
     extra_args: Vec<(String, Option<String>)>,
-    cli_path: Option<PathBuf>,
-    stderr: Option<StderrCallback>,
-    request_timeout: Duration,
-    call_timeout: Duration,
-    max_buffer_size: usize,
+    pub(crate) cli_path: Option<PathBuf>,
+    pub(crate) stderr: Option<StderrCallback>,
+    pub(crate) request_timeout: Duration,
+    pub(crate) call_timeout: Duration,
+    pub(crate) max_buffer_size: usize,
 }
 
-/// What is either on or off.
+/// The boolean options.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a flag of its own on the command line"
+    reason = "each field is an independent option"
 )]
 #[derive(Clone, Debug)]
-struct Switches {
+pub(crate) struct Flags {
     partial_messages: bool,
     continue_conversation: bool,
     fork_session: bool,
     strict_mcp_config: bool,
-    manifests: bool,
+    pub(crate) manifests: bool,
 }
 
-/// What the model is told before anything else.
 #[derive(Clone, Debug)]
 enum SystemPrompt {
-    /// This, which may be nothing, and no more.
+    /// Replaces the prompt of the CLI. May be empty.
     Only(String),
-    /// What the CLI tells it when a person uses it, and this.
+    /// The prompt that the CLI uses interactively, with an optional addition.
     ClaudeCode(Option<String>),
 }
 
@@ -129,7 +128,7 @@ impl Default for Options {
             fallback_model: None,
             max_turns: None,
             max_budget_usd: None,
-            switches: Switches {
+            flags: Flags {
                 partial_messages: false,
                 continue_conversation: false,
                 fork_session: false,
@@ -146,21 +145,21 @@ impl Default for Options {
             extra_args: Vec::new(),
             cli_path: None,
             stderr: None,
-            request_timeout: REQUEST_TIMEOUT,
-            call_timeout: CALL_TIMEOUT,
-            max_buffer_size: LONGEST_LINE,
+            request_timeout: DEFAULT_REQUEST_TIMEOUT,
+            call_timeout: DEFAULT_CALL_TIMEOUT,
+            max_buffer_size: DEFAULT_MAX_BUFFER_SIZE,
         }
     }
 }
 
 /// Servers and tools.
 impl Options {
-    /// Everything as it is by default.
+    /// Creates options with the default values.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an MCP server; one of the same name is replaced. Its tools are called
+    /// Adds an MCP server and replaces one of the same name. Its tools are called
     /// `mcp__<name>__<tool>`.
     pub fn mcp_server(mut self, name: impl Into<String>, config: McpServerConfig) -> Self {
         let name = name.into();
@@ -171,50 +170,50 @@ impl Options {
         self
     }
 
-    /// Adds a server of this program: the CLI calls it through this session.
+    /// Adds an in-process server. The CLI calls its tools over the control protocol.
     pub fn sdk_server(self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
         self.mcp_server(name, McpServerConfig::sdk(server))
     }
 
-    /// Tools that are used without a question: built-in ones (`Read`, `Bash(git log:*)`), one of a
-    /// server (`mcp__calculator__add`), all of a server (`mcp__calculator`, see [`server_tools_pattern`](crate::server_tools_pattern)), or those
-    /// of all servers in these options (`mcp__*`). Adds to what was said before.
+    /// Adds tools that run without a permission prompt: built-in ones (`Read`, `Bash(git log:*)`), one
+    /// tool of a server (`mcp__calculator__add`), all tools of a server (`mcp__calculator`, see
+    /// [`server_tools_pattern`](crate::server_tools_pattern)), or the tools of all servers in these
+    /// options (`mcp__*`).
     pub fn allowed_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_tools.extend(tools.into_iter().map(Into::into));
         self
     }
 
-    /// Tools that are never used, spelled as in [`Options::allowed_tools`]. Adds to what was said
-    /// before.
+    /// Adds tools that must not run, spelled as in [`Options::allowed_tools`].
     pub fn disallowed_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let tools = tools.into_iter().map(Into::into);
         self.disallowed_tools.extend(tools);
         self
     }
 
-    /// The built-in tools that there are at all; none of them if the list is empty. Whether they may
-    /// be used is another question.
+    /// Sets the built-in tools that exist at all. An empty list removes every one. Permission to use them
+    /// is decided separately.
     pub fn tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Whether only the servers of these options are used, and none from the user's or the project's
-    /// files. It is so by default: what is in a project's file may have been written by anybody.
+    /// Sets whether the CLI ignores the servers of the user's and the project's files and uses only those
+    /// of these options. On by default, because the content of a project file is not trusted.
     pub fn strict_mcp_config(mut self, strict: bool) -> Self {
-        self.switches.strict_mcp_config = strict;
+        self.flags.strict_mcp_config = strict;
         self
     }
 
-    /// Whether the CLI is told at once what servers of this program offer, which saves it from asking.
-    /// It is by default. A CLI that does not know of it asks.
+    /// Sets whether `initialize` carries the tool lists of in-process servers, which saves the CLI several
+    /// round trips. On by default. A CLI without support for this asks the servers itself.
     pub fn manifests(mut self, manifests: bool) -> Self {
-        self.switches.manifests = manifests;
+        self.flags.manifests = manifests;
         self
     }
 
-    /// How long a tool of this program may take: ten minutes by default. What an entry says of itself
-    /// ([`McpServerConfig::timeout`]) is the CLI's limit besides.
+    /// Sets how long a tool of an in-process server may run. The default is ten minutes. The CLI applies
+    /// [`McpServerConfig::timeout`] in addition.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
@@ -223,16 +222,16 @@ impl Options {
 
 /// Permission.
 impl Options {
-    /// Which questions are asked.
+    /// Sets which tools need permission.
     pub fn permission_mode(mut self, mode: PermissionMode) -> Self {
         self.permission_mode = Some(mode);
         self
     }
 
-    /// Adds rules. They are read first: an allow or a deny is the answer, and only what is left is
-    /// asked about. What denies or wants to be asked holds for every use of a tool, also for those that
-    /// the CLI would not have asked about (`Read`, [`Options::allowed_tools`]). MCP tools go by the name
-    /// of their server as it was given here, built-in ones by their own (`Bash`).
+    /// Adds permission rules. They are evaluated first: allow and deny are final, and ask goes to
+    /// [`Options::can_use_tool`] or [`Options::interaction`]. Deny and ask rules also apply to tools that
+    /// the CLI would run without asking (`Read`, [`Options::allowed_tools`]). A rule names an MCP tool
+    /// by the server name given in these options, and a built-in tool by its own name (`Bash`).
     ///
     /// ```
     /// use switchboard::permission::{Action, Rule};
@@ -249,15 +248,15 @@ impl Options {
         self
     }
 
-    /// Who is asked where no rule decides: a function of this program. It goes before
+    /// Sets the callback that decides where no rule does. It takes precedence over
     /// [`Options::interaction`].
     ///
     /// ```
     /// use switchboard_claude::{Options, PermissionResult};
     ///
-    /// let options = Options::new().can_use_tool(|asked| async move {
-    ///     match asked.tool_name.as_str() {
-    ///         "Bash" => PermissionResult::deny("no commands, please"),
+    /// let options = Options::new().can_use_tool(|request| async move {
+    ///     match request.tool_name.as_str() {
+    ///         "Bash" => PermissionResult::deny("commands are not allowed"),
     ///         _ => PermissionResult::allow(),
     ///     }
     /// });
@@ -271,71 +270,73 @@ impl Options {
         self
     }
 
-    /// Who is asked where no rule decides, and who answers what servers ask of the user.
+    /// Sets the handler that decides where no rule does, and that answers elicitations of MCP servers.
     pub fn interaction(mut self, interaction: impl Interaction) -> Self {
         self.interaction = Some(Arc::new(interaction));
         self
     }
 
-    /// Functions of this program that the CLI calls when something happens.
+    /// Sets the hooks, callbacks for events of the CLI.
     pub fn hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;
         self
     }
 }
 
-/// The model and what it is told.
+/// Model and prompts.
 impl Options {
-    /// What the model is told before anything else, and no more than that. By default it is told
-    /// nothing.
+    /// Sets the whole system prompt. Empty by default.
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system_prompt = SystemPrompt::Only(prompt.into());
         self
     }
 
-    /// The model is told what the CLI tells it when a person uses it.
+    /// Uses the system prompt of the interactive CLI.
     pub fn claude_code_system_prompt(mut self) -> Self {
         self.system_prompt = SystemPrompt::ClaudeCode(None);
         self
     }
 
-    /// The model is told what the CLI tells it when a person uses it, and then this.
+    /// Uses the system prompt of the interactive CLI and appends this text.
     pub fn append_system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system_prompt = SystemPrompt::ClaudeCode(Some(prompt.into()));
         self
     }
 
-    /// The model: a name or an alias (`sonnet`).
+    /// Sets the model by name or alias (`sonnet`).
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// The model that is used while the other is overloaded.
+    /// Sets the model to use while the other one is overloaded.
     pub fn fallback_model(mut self, model: impl Into<String>) -> Self {
         self.fallback_model = Some(model.into());
         self
     }
 
-    /// How often the model may be asked before the turn ends.
+    /// Limits how many requests to the model one turn may take.
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
         self
     }
 
-    /// How much may be spent, in dollars.
+    /// Limits the cost of the session, in US dollars.
     pub fn max_budget_usd(mut self, dollars: f64) -> Self {
         self.max_budget_usd = Some(dollars);
         self
     }
 
-    /// Whether pieces of what the model says come as it says them.
+    /// Sets whether output of the model is also delivered in pieces, as [`Message::StreamEvent`].
+    ///
+    /// [`Message::StreamEvent`]: crate::Message::StreamEvent
     pub fn include_partial_messages(mut self, include: bool) -> Self {
-        self.switches.partial_messages = include;
+        self.flags.partial_messages = include;
         self
     }
 
-    /// The shape of the last answer, as a JSON Schema: see [`ResultMessage::structured_output`].
+    /// Requests a final answer that matches this JSON Schema: see
+    /// [`ResultMessage::structured_output`].
     ///
     /// [`ResultMessage::structured_output`]: crate::ResultMessage::structured_output
     pub fn json_schema(mut self, schema: Value) -> Self {
@@ -343,7 +344,7 @@ impl Options {
         self
     }
 
-    /// Adds a subagent, described as the CLI wants it: `description`, `prompt`, `tools`, `model`.
+    /// Adds a subagent. The CLI expects the members `description`, `prompt`, `tools` and `model`.
     pub fn agent(mut self, name: impl Into<String>, definition: Value) -> Self {
         self.agents.insert(name.into(), definition);
         self
@@ -352,176 +353,97 @@ impl Options {
 
 /// The session.
 impl Options {
-    /// Takes up a session again.
+    /// Resumes an earlier session.
     pub fn resume(mut self, session_id: impl Into<String>) -> Self {
         self.resume = Some(session_id.into());
         self
     }
 
-    /// Takes up the latest session of the folder again.
+    /// Sets whether to resume the latest session of the working directory.
     pub fn continue_conversation(mut self, continues: bool) -> Self {
-        self.switches.continue_conversation = continues;
+        self.flags.continue_conversation = continues;
         self
     }
 
-    /// Whether a session that is taken up again goes on under a new name, and the old one stays as it
-    /// is.
+    /// Sets whether a resumed session continues under a new id and leaves the old one unchanged.
     pub fn fork_session(mut self, fork: bool) -> Self {
-        self.switches.fork_session = fork;
+        self.flags.fork_session = fork;
         self
     }
 
-    /// The name of the new session, a UUID.
+    /// Sets the id of the new session, a UUID.
     pub fn session_id(mut self, id: impl Into<String>) -> Self {
         self.session_id = Some(id.into());
         self
     }
 
-    /// Settings of the CLI beside those of files: JSON, or the path of a file.
+    /// Adds settings of the CLI to those of its files: JSON, or the path of a file.
     pub fn settings(mut self, settings: impl Into<String>) -> Self {
         self.settings = Some(settings.into());
         self
     }
 
-    /// Which files settings are read from; none if the list is empty. By default the CLI reads what it
-    /// always reads, files of the project included.
+    /// Sets which settings files the CLI reads; an empty list for none. By default it reads all of them,
+    /// including those of the project.
     pub fn setting_sources(mut self, sources: impl IntoIterator<Item = SettingSource>) -> Self {
         self.setting_sources = Some(sources.into_iter().collect());
         self
     }
 
-    /// A folder that tools may work in beside the first.
-    pub fn add_dir(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.add_dirs.push(folder.into());
+    /// Adds a directory that tools may access besides the working directory.
+    pub fn add_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.add_dirs.push(directory.into());
         self
     }
 }
 
 /// The process.
 impl Options {
-    /// The folder to work in.
-    pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cwd = Some(folder.into());
+    /// Sets the working directory.
+    pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(directory.into());
         self
     }
 
-    /// Adds a variable to the environment of the CLI, which inherits that of this program.
+    /// Adds an environment variable. The CLI inherits the environment of this program.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// A flag that has no method here, without its dashes. One without a value is given `None`.
+    /// Adds a flag of the CLI that has no method here. `flag` is written without dashes; `value` is `None`
+    /// for a flag without a value.
     pub fn extra_arg(mut self, flag: impl Into<String>, value: Option<&str>) -> Self {
         let value = value.map(str::to_owned);
         self.extra_args.push((flag.into(), value));
         self
     }
 
-    /// Where the CLI is. By default it is looked for.
+    /// Sets the executable of the CLI. By default, the PATH and the usual install locations are searched.
     pub fn cli_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.cli_path = Some(path.into());
         self
     }
 
-    /// What is done with each line that the CLI writes to its standard error. It is called on the task
-    /// that reads them and must not wait.
+    /// Sets a callback for each line that the CLI writes to stderr. It runs on the task that reads stderr
+    /// and must not block.
     pub fn stderr(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.stderr = Some(Arc::new(callback));
         self
     }
 
-    /// How long the CLI may take to answer a request, the first one included: a minute by default.
+    /// Sets how long the CLI may take to respond to a request, `initialize` included. The default is one
+    /// minute.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// How long a message of the CLI's may be, in bytes: 64 MiB by default. One that is longer ends the
-    /// session with an error.
+    /// Sets the maximum size of one message of the CLI, in bytes. The default is 64 MiB. A longer message
+    /// ends the session with an error.
     pub fn max_buffer_size(mut self, bytes: usize) -> Self {
         self.max_buffer_size = bytes;
         self
-    }
-}
-
-/// What the rest of the crate needs to know.
-impl Options {
-    /// The servers of this program, by the names that the CLI knows them by.
-    pub(crate) fn sdk_servers(&self) -> Vec<(String, Instance)> {
-        let servers = self.servers.iter();
-        servers
-            .filter_map(|(name, config)| Some((name.clone(), config.instance()?.clone())))
-            .collect()
-    }
-
-    pub(crate) fn servers(&self) -> &[(String, McpServerConfig)] {
-        &self.servers
-    }
-
-    /// Answers the CLI's questions about tools.
-    /// The servers of this program whose tools the model is to see from the beginning.
-    pub(crate) fn eager_servers(&self) -> impl Iterator<Item = String> {
-        let servers = self.servers.iter();
-        let eager =
-            servers.filter(|(_, config)| config.instance().is_some() && config.is_always_loaded());
-        eager.map(|(name, _)| name.clone())
-    }
-
-    pub(crate) fn permissions(&self) -> Permissions {
-        Permissions::new(
-            self.rules.iter().cloned(),
-            self.can_use_tool.clone(),
-            self.interaction.clone(),
-            self.servers.iter().map(|(name, _)| name.clone()).collect(),
-        )
-    }
-
-    /// Whether the CLI is to ask about tools that it has no rule for.
-    pub(crate) fn answers_permissions(&self) -> bool {
-        self.can_use_tool.is_some() || self.interaction.is_some() || !self.rules.is_empty()
-    }
-
-    pub(crate) fn asked(&self) -> Option<Arc<dyn Interaction>> {
-        self.interaction.clone()
-    }
-
-    /// The program's hooks, and the one by which rules hold whatever the CLI would ask about.
-    pub(crate) fn hooked(&self) -> Hooks {
-        let hooks = self.hooks.clone();
-        if self.rules.is_empty() {
-            hooks
-        } else {
-            hooks.guarded(self.permissions())
-        }
-    }
-
-    pub(crate) fn wants_manifests(&self) -> bool {
-        self.switches.manifests
-    }
-
-    pub(crate) fn folder(&self) -> Option<&Path> {
-        self.cwd.as_deref()
-    }
-
-    pub(crate) fn program(&self) -> Option<&Path> {
-        self.cli_path.as_deref()
-    }
-
-    pub(crate) fn stderr_callback(&self) -> Option<StderrCallback> {
-        self.stderr.clone()
-    }
-
-    pub(crate) fn time_for_requests(&self) -> Duration {
-        self.request_timeout
-    }
-
-    pub(crate) fn longest_line(&self) -> usize {
-        self.max_buffer_size
-    }
-
-    pub(crate) fn time_for_calls(&self) -> Duration {
-        self.call_timeout
     }
 }
 
@@ -540,7 +462,7 @@ impl fmt::Debug for Options {
             .field("env", &variables)
             .field("model", &self.model)
             .field("max_turns", &self.max_turns)
-            .field("switches", &self.switches)
+            .field("flags", &self.flags)
             .field("resume", &self.resume)
             .field("cli_path", &self.cli_path)
             .finish_non_exhaustive()

@@ -1,15 +1,16 @@
-//! May the model use this tool?
+//! Decides whether the model may use a tool, and answers `can_use_tool`.
 //!
-//! Rules first, as everywhere in Switchboard; what no rule decides is asked of the program's callback,
-//! or else of its [`Interaction`]. MCP tools go by the name of their server as it was given, and by the
-//! name of the tool as the CLI spells it; built-in tools go by their own name.
+//! Rules decide first. What no rule decides goes to the callback, or without one to the [`Interaction`].
+//! Rules name an MCP tool by its server's name in the options and by the CLI's spelling of the tool,
+//! and a built-in tool by its own name.
 //!
-//! The CLI asks (`can_use_tool`) only about what its own rules leave open. So that rules that deny or
-//! want to be asked hold in any case, they have a say before every use of a tool, as a hook.
+//! The CLI sends `can_use_tool` only where its own rules do not decide. A `PreToolUse` hook therefore
+//! applies our deny and ask rules to every tool use ([`Permissions::check_rules`]).
 //!
-//! Invariant: nothing is allowed that nobody allowed. A callback that panics has said no.
+//! Invariant: a tool runs only if a rule, the callback, the interaction or the CLI's own rules allow it. A
+//! callback that panics denies.
 
-mod reply;
+mod result;
 #[cfg(test)]
 mod tests;
 
@@ -28,81 +29,81 @@ use switchboard::{
 };
 use switchboard_config::InvalidServerName;
 
-pub use reply::PermissionResult;
+pub use result::PermissionResult;
 
-use crate::fields::Fields;
+use crate::json_fields::Fields;
 use crate::tool_names::server_tools_pattern;
 
-/// The program's own answer to the question whether a tool may be used.
-pub(crate) type Callback =
+/// The callback of [`Options::can_use_tool`](crate::Options::can_use_tool).
+pub(crate) type PermissionCallback =
     Arc<dyn Fn(ToolPermissionRequest) -> BoxFuture<'static, PermissionResult> + Send + Sync>;
 
-/// What built-in tools are said to belong to, where a server is asked for.
-const BUILT_IN: &str = "claude";
+/// The server name of built-in tools in permission questions.
+const BUILT_IN_SERVER: &str = "claude";
 
-/// Built-in tools that look at what servers have beside their tools. The CLI asks nobody about them.
-const OF_RESOURCES: [&str; 3] = [
+/// Built-in tools that read resources of MCP servers. The CLI runs them without asking.
+const RESOURCE_TOOLS: [&str; 3] = [
     "ListMcpResourcesTool",
     "ReadMcpResourceTool",
     "ReadMcpResourceDirTool",
 ];
 
-/// The CLI's question whether a tool may be used.
+/// A request of the CLI for permission to use a tool.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ToolPermissionRequest {
     /// The tool as the model spells it: `Bash`, `mcp__calculator__add`.
     pub tool_name: String,
-    /// What it is to work on.
+    /// The arguments of the tool.
     pub input: Map<String, Value>,
-    /// The MCP server that offers it, by the name that it was given; none for built-in tools.
+    /// The name of the tool's MCP server in the options; `None` for built-in tools.
     pub server: Option<String>,
-    /// The use of the tool that this is about.
+    /// The id of the tool use.
     pub tool_use_id: Option<String>,
-    /// Changes of the CLI's rules that would save it from asking again, for
+    /// Changes of the CLI's rules that avoid the same request in the future. Pass them to
     /// [`PermissionResult::with_permissions`].
     pub suggestions: Vec<Value>,
-    /// The path that the tool has no access to, if that is why it is asked.
+    /// The path that the tool may not access, if that caused the request.
     pub blocked_path: Option<String>,
-    /// Why it is asked.
+    /// Why the CLI asks.
     pub decision_reason: Option<String>,
-    /// The question in a few words.
+    /// A short title of the request.
     pub title: Option<String>,
-    /// The tool in words for a person.
+    /// The human-readable name of the tool.
     pub display_name: Option<String>,
-    /// More about the use of the tool.
+    /// A description of the tool use.
     pub description: Option<String>,
-    /// The subagent that wants it.
+    /// The id of the subagent that uses the tool.
     pub agent_id: Option<String>,
-    /// The question as it came.
+    /// The request as the CLI sent it.
     pub raw: Json,
 }
 
-/// Who decides about tools.
+/// The rules and handlers that decide about tools.
 pub(crate) struct Permissions {
     policy: Policy,
-    callback: Option<Callback>,
+    callback: Option<PermissionCallback>,
     interaction: Option<Arc<dyn Interaction>>,
-    /// The servers that were declared, whose names an old CLI does not tell.
+    /// The names of the configured servers. An old CLI does not send the server's name with a tool.
     servers: Vec<String>,
 }
 
-/// What rules have against the use of a tool, with the reason.
+/// Verdict of the rules on a tool use, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Objection {
-    /// Nothing: the CLI goes on as it would.
-    None,
-    /// It is to be asked about, even if the CLI would not.
-    ToBeAsked(String),
-    /// It may not be used.
-    Denied(String),
+pub(crate) enum RuleVerdict {
+    /// No rule denies or asks. The CLI decides by its own rules.
+    NoObjection,
+    /// A rule requires permission, even if the CLI would not ask.
+    Ask(String),
+    /// A rule denies the tool.
+    Deny(String),
 }
 
-/// A tool as rules know it.
-struct Named {
+/// A tool in the form that rules match against.
+struct ToolRef {
     tool: ToolId,
     wire: WireName,
-    /// The CLI does not say what servers claim of their tools.
+    /// Always empty: the CLI does not forward the annotations of tools.
     annotations: ToolAnnotations,
     is_built_in: bool,
 }
@@ -110,7 +111,7 @@ struct Named {
 impl Permissions {
     pub(crate) fn new(
         rules: impl IntoIterator<Item = Rule>,
-        callback: Option<Callback>,
+        callback: Option<PermissionCallback>,
         interaction: Option<Arc<dyn Interaction>>,
         servers: Vec<String>,
     ) -> Self {
@@ -122,26 +123,26 @@ impl Permissions {
         }
     }
 
-    /// The answer to a question: what is sent back, or why there is none.
+    /// Answers `can_use_tool`: the payload of the response, or an error message for the CLI.
     pub(crate) async fn can_use_tool(&self, request: Value) -> Result<Value, String> {
-        let asked = self.read(&request)?;
-        let input = asked.input.clone();
-        Ok(self.decide(asked).await.into_reply(input))
+        let request = self.parse(&request)?;
+        let input = request.input.clone();
+        Ok(self.decide(request).await.into_json(input))
     }
 
-    fn read(&self, request: &Value) -> Result<ToolPermissionRequest, String> {
+    fn parse(&self, request: &Value) -> Result<ToolPermissionRequest, String> {
         let fields = Fields::of(request);
         let tool_name = fields
             .text("tool_name")
-            .ok_or("can_use_tool names no tool: `tool_name` is missing")?;
+            .ok_or("can_use_tool has no `tool_name`")?;
         let input = match fields.value("input") {
             None => Map::new(),
             Some(Value::Object(input)) => input.clone(),
             Some(_) => return Err(format!("the input of {tool_name} is not an object")),
         };
-        let told = fields.inside("mcp_server").text("name");
+        let sent_server = fields.nested("mcp_server").text("name");
         Ok(ToolPermissionRequest {
-            server: told.or_else(|| self.server_of(&tool_name)),
+            server: sent_server.or_else(|| self.server_of(&tool_name)),
             tool_name,
             input,
             tool_use_id: fields.text("tool_use_id"),
@@ -156,72 +157,78 @@ impl Permissions {
         })
     }
 
-    /// The server behind the name of a tool: the declared one that it can be, or what stands there.
+    /// Finds the server of a tool by its name: the configured server with the longest matching name, or
+    /// else the server part of the name itself.
     fn server_of(&self, tool: &str) -> Option<String> {
-        let declared = self.servers.iter();
-        let declared = declared.filter(|server| own_name(server, tool).is_some());
-        let longest = declared.max_by_key(|server| server.len()).cloned();
+        let configured = self.servers.iter();
+        let matching = configured.filter(|server| raw_tool_name(server, tool).is_some());
+        let longest = matching.max_by_key(|server| server.len()).cloned();
         longest.or_else(|| split_wire_name(tool).map(|(server, _)| server.to_owned()))
     }
 
-    /// What the rules have against the use of a tool, whatever the CLI would say: a denial, or that
-    /// it is to be asked about.
-    pub(crate) fn objection(&self, tool: &str, server: Option<String>, input: &Value) -> Objection {
+    /// Checks a tool use against the deny and ask rules, independently of the CLI's own rules.
+    pub(crate) fn check_rules(
+        &self,
+        tool: &str,
+        server: Option<String>,
+        input: &Value,
+    ) -> RuleVerdict {
         let server = server.or_else(|| self.server_of(tool));
-        let Ok(named) = Named::new(tool, server.as_deref()) else {
-            return Objection::Denied(unspeakable(tool));
+        let Ok(tool_ref) = ToolRef::new(tool, server.as_deref()) else {
+            return RuleVerdict::Deny(invalid_server_message(tool));
         };
-        let nothing = Map::new();
-        let decision = self.decision(&named, input.as_object().unwrap_or(&nothing));
+        let empty = Map::new();
+        let decision = self.decide_by_rules(&tool_ref, input.as_object().unwrap_or(&empty));
         match (decision.action, &decision.reason) {
-            (Action::Deny, _) => Objection::Denied(refused(tool, &Denial::Rule(decision))),
-            (Action::Ask, Reason::Rule(_)) => Objection::ToBeAsked(decision.to_string()),
-            _ => Objection::None,
+            (Action::Deny, _) => RuleVerdict::Deny(denial_message(tool, &Denial::Rule(decision))),
+            (Action::Ask, Reason::Rule(_)) => RuleVerdict::Ask(decision.to_string()),
+            _ => RuleVerdict::NoObjection,
         }
     }
 
-    fn decision(&self, named: &Named, input: &Map<String, Value>) -> Decision {
-        if !named.is_built_in {
-            return self.policy.decide(&named.subject(input));
+    fn decide_by_rules(&self, tool_ref: &ToolRef, input: &Map<String, Value>) -> Decision {
+        if !tool_ref.is_built_in {
+            return self.policy.decide(&tool_ref.subject(input));
         }
-        let tool = named.wire.as_str();
-        let denial = self.denial_of_resources(tool, input);
+        let tool = tool_ref.wire.as_str();
+        let denial = self.resource_tool_denial(tool, input);
         denial.unwrap_or_else(|| self.policy.decide_local(tool, input))
     }
 
-    /// The rule against all of a server, where a built-in tool is to look at what that server has.
-    fn denial_of_resources(&self, tool: &str, input: &Map<String, Value>) -> Option<Decision> {
-        if !OF_RESOURCES.contains(&tool) {
+    /// Denies a built-in resource tool if a rule denies the whole server whose resources it reads.
+    fn resource_tool_denial(&self, tool: &str, input: &Map<String, Value>) -> Option<Decision> {
+        if !RESOURCE_TOOLS.contains(&tool) {
             return None;
         }
         let named = input.get("server").and_then(Value::as_str);
-        // Where none is named it looks at all of them.
-        let is_meant =
-            |server: &&str| named.is_none_or(|named| server_tools_pattern(named) == server_tools_pattern(server));
-        let declared = self.servers.iter().map(String::as_str).filter(is_meant);
-        let servers = declared.chain(named);
+        // Without a server in the input, the tool reads the resources of all servers.
+        let is_read = |server: &&str| {
+            named.is_none_or(|named| server_tools_pattern(named) == server_tools_pattern(server))
+        };
+        let configured = self.servers.iter().map(String::as_str).filter(is_read);
+        let servers = configured.chain(named);
         let mut names = servers.filter_map(|server| {
-            let spelled = server_tools_pattern(server);
-            let spelled = spelled.strip_prefix("mcp__").unwrap_or_default();
-            let name = ServerName::new(server).or_else(|_| ServerName::new(spelled));
+            let pattern = server_tools_pattern(server);
+            let normalized = pattern.strip_prefix("mcp__").unwrap_or_default();
+            let name = ServerName::new(server).or_else(|_| ServerName::new(normalized));
             name.ok()
         });
         names.find_map(|name| self.policy.denial_of(&name))
     }
 
-    async fn decide(&self, asked: ToolPermissionRequest) -> PermissionResult {
-        let Ok(named) = Named::new(&asked.tool_name, asked.server.as_deref()) else {
-            return PermissionResult::deny(unspeakable(&asked.tool_name));
+    async fn decide(&self, request: ToolPermissionRequest) -> PermissionResult {
+        let Ok(tool_ref) = ToolRef::new(&request.tool_name, request.server.as_deref()) else {
+            return PermissionResult::deny(invalid_server_message(&request.tool_name));
         };
-        let decision = self.decision(&named, &asked.input);
+        let decision = self.decide_by_rules(&tool_ref, &request.input);
         match decision.action {
             Action::Allow => PermissionResult::allow(),
-            Action::Deny => refusal(&asked.tool_name, &Denial::Rule(decision)),
+            Action::Deny => deny(&request.tool_name, &Denial::Rule(decision)),
             Action::Ask => match &self.callback {
-                Some(callback) => call(callback, asked).await,
+                Some(callback) => call(callback, request).await,
                 None => {
-                    let subject = named.subject(&asked.input);
-                    self.ask(&asked, &subject, &decision).await
+                    let subject = tool_ref.subject(&request.input);
+                    self.ask(&request, &subject, &decision).await
                 }
             },
         }
@@ -229,58 +236,58 @@ impl Permissions {
 
     async fn ask(
         &self,
-        asked: &ToolPermissionRequest,
+        request: &ToolPermissionRequest,
         subject: &Subject<'_>,
         decision: &Decision,
     ) -> PermissionResult {
-        let nobody = PermissionAnswer::NobodyToAsk;
+        let unanswered = PermissionAnswer::NobodyToAsk;
         let context = CallContext::default().origin(CallOrigin::Model);
         let answer = match &self.interaction {
-            None => nobody,
+            None => unanswered,
             Some(interaction) => {
-                let question = PermissionQuestion::new(subject, &asked.input, decision, &context);
+                let question = PermissionQuestion::new(subject, &request.input, decision, &context);
                 let answer = AssertUnwindSafe(interaction.permit(question));
-                answer.catch_unwind().await.unwrap_or(nobody)
+                answer.catch_unwind().await.unwrap_or(unanswered)
             }
         };
         match answer {
             PermissionAnswer::Allow => PermissionResult::allow(),
-            PermissionAnswer::Deny => refusal(&asked.tool_name, &Denial::Person),
-            _ => refusal(&asked.tool_name, &Denial::NobodyToAsk),
+            PermissionAnswer::Deny => deny(&request.tool_name, &Denial::Person),
+            _ => deny(&request.tool_name, &Denial::NobodyToAsk),
         }
     }
 }
 
-async fn call(callback: &Callback, asked: ToolPermissionRequest) -> PermissionResult {
-    let tool = asked.tool_name.clone();
-    let answer = AssertUnwindSafe(async { callback(asked).await });
+async fn call(callback: &PermissionCallback, request: ToolPermissionRequest) -> PermissionResult {
+    let tool = request.tool_name.clone();
+    let answer = AssertUnwindSafe(async { callback(request).await });
     answer.catch_unwind().await.unwrap_or_else(|_| {
         PermissionResult::deny(format!(
-            "{tool} was not executed: what decides about it panicked"
+            "{tool} was not executed: the permission callback panicked"
         ))
     })
 }
 
-fn refusal(tool: &str, denial: &Denial) -> PermissionResult {
-    PermissionResult::deny(refused(tool, denial))
+fn deny(tool: &str, denial: &Denial) -> PermissionResult {
+    PermissionResult::deny(denial_message(tool, denial))
 }
 
-fn refused(tool: &str, denial: &Denial) -> String {
+fn denial_message(tool: &str, denial: &Denial) -> String {
     format!("{tool} was not executed: {denial}")
 }
 
-fn unspeakable(tool: &str) -> String {
-    format!("{tool} was not executed: its server has a name that no rule could spell")
+fn invalid_server_message(tool: &str) -> String {
+    format!("{tool} was not executed: invalid server name")
 }
 
-impl Named {
+impl ToolRef {
     fn new(tool: &str, server: Option<&str>) -> Result<Self, InvalidServerName> {
-        let name = ServerName::new(server.unwrap_or(BUILT_IN))?;
-        let own = own_name(name.as_str(), tool);
-        let spelled = || split_wire_name(tool).map(|(_, tool)| tool);
-        let own = own.or_else(spelled).unwrap_or(tool);
+        let name = ServerName::new(server.unwrap_or(BUILT_IN_SERVER))?;
+        let raw_name = raw_tool_name(name.as_str(), tool);
+        let wire_part = || split_wire_name(tool).map(|(_, tool)| tool);
+        let raw_name = raw_name.or_else(wire_part).unwrap_or(tool);
         Ok(Self {
-            tool: ToolId::new(name, own),
+            tool: ToolId::new(name, raw_name),
             wire: WireName::from(tool),
             annotations: ToolAnnotations::default(),
             is_built_in: server.is_none(),
@@ -298,8 +305,8 @@ impl Named {
     }
 }
 
-/// What is left of a tool's name without that of its server.
-fn own_name<'a>(server: &str, tool: &'a str) -> Option<&'a str> {
+/// Strips the prefix `mcp__<server>__` from a tool name.
+fn raw_tool_name<'a>(server: &str, tool: &'a str) -> Option<&'a str> {
     let rest = tool.strip_prefix(server_tools_pattern(server).as_str())?;
     rest.strip_prefix("__")
 }

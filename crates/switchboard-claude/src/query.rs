@@ -1,4 +1,4 @@
-//! One question to the CLI, and all that it says.
+//! One prompt to the CLI and the stream of its messages.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use serde_json::Value;
 
-use crate::connect::{Ends, connect};
+use crate::connect::{CloseInput, connect};
 use crate::control::Control;
 use crate::error::Error;
 use crate::message::Message;
 use crate::options::Options;
 
-/// Asks the CLI one thing. It is started when the first message is asked for, and has left when there
-/// are no more.
+/// Sends one prompt and returns the messages as a stream. Polling the stream starts the CLI. When the stream
+/// ends, the CLI has exited.
 ///
 /// ```no_run
 /// use switchboard_claude::{Options, query};
@@ -34,22 +34,22 @@ use crate::options::Options;
 /// # }
 /// ```
 pub fn query(prompt: impl Into<Prompt>, options: Options) -> Query {
-    let begin = Step::Begin(Box::new((prompt.into(), options)));
+    let state = QueryState::NotStarted(Box::new((prompt.into(), options)));
     Query {
-        messages: stream::unfold(begin, Step::take).boxed(),
+        messages: stream::unfold(state, QueryState::next).boxed(),
     }
 }
 
-/// The messages of one question. Dropped before its end, the CLI is killed with all that it started.
+/// The messages of one prompt. Dropping it early kills the CLI and all processes that it started.
 ///
-/// What the CLI asks meanwhile (tools, permissions, hooks) is answered whether messages are read or
-/// not. They are kept until then, up to 256 MiB; beyond that the CLI is ended with an error.
+/// Requests of the CLI (tools, permissions, hooks) are answered even while no messages are read. Up to
+/// 256 MiB of unread messages are queued; beyond that, the query ends with an error.
 pub struct Query {
     messages: BoxStream<'static, Result<Message, Error>>,
 }
 
 impl Query {
-    /// The next message; `None` when the CLI has left. After an error there are no more.
+    /// Returns the next message; `None` after the CLI has exited or after an error.
     pub async fn next(&mut self) -> Option<Result<Message, Error>> {
         self.messages.next().await
     }
@@ -69,52 +69,51 @@ impl fmt::Debug for Query {
     }
 }
 
-/// How far a query has come.
-enum Step {
-    Begin(Box<(Prompt, Options)>),
-    Go(Box<Control>),
-    Over,
+enum QueryState {
+    NotStarted(Box<(Prompt, Options)>),
+    Running(Box<Control>),
+    Done,
 }
 
-impl Step {
-    async fn take(self) -> Option<(Result<Message, Error>, Self)> {
+impl QueryState {
+    async fn next(self) -> Option<(Result<Message, Error>, Self)> {
         let control = match self {
-            Self::Over => return None,
-            Self::Go(control) => control,
-            Self::Begin(asked) => match begin(&asked.0, &asked.1).await {
+            Self::Done => return None,
+            Self::Running(control) => control,
+            Self::NotStarted(input) => match start(&input.0, &input.1).await {
                 Ok(control) => Box::new(control),
-                Err(error) => return Some((Err(error), Self::Over)),
+                Err(error) => return Some((Err(error), Self::Done)),
             },
         };
-        let message = control.next().await?;
-        Some((message, Self::Go(control)))
+        let message = control.next_message().await?;
+        Some((message, Self::Running(control)))
     }
 }
 
-async fn begin(prompt: &Prompt, options: &Options) -> Result<Control, Error> {
+async fn start(prompt: &Prompt, options: &Options) -> Result<Control, Error> {
     let content = prompt.content()?;
-    let control = connect(options, Ends::AfterTurn).await?.control;
-    control.say(content, "").await?;
+    let control = connect(options, CloseInput::AfterTurn).await?.control;
+    control.send_prompt(content, "").await?;
     Ok(control)
 }
 
-/// What the model is asked: a text, or blocks of content as the Messages API has them.
+/// A prompt: text, or content blocks of the Messages API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt(Value);
 
 impl Prompt {
-    /// Blocks of content: `{"type": "text", …}`, `{"type": "image", …}`.
+    /// Creates a prompt from content blocks: `{"type": "text", …}`, `{"type": "image", …}`.
     pub fn blocks(blocks: impl IntoIterator<Item = Value>) -> Self {
         Self(blocks.into_iter().collect())
     }
 
-    /// As it is sent; blocks that are none would be passed over in silence.
+    /// Checks the prompt and returns it as JSON. The CLI would silently skip an invalid block.
     pub(crate) fn content(&self) -> Result<&Value, Error> {
         let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
         match &self.0 {
             Value::Array(blocks) if blocks.is_empty() || !blocks.iter().all(is_block) => {
-                Err(Error::Unusable(
-                    "a prompt is a text or blocks of content, each an object with a `type`: \
+                Err(Error::InvalidInput(
+                    "invalid prompt: expected text or content blocks with a `type`, such as \
                      `{\"type\": \"text\", \"text\": \"…\"}`"
                         .to_owned(),
                 ))

@@ -1,18 +1,18 @@
-//! Servers: how they are declared to the CLI, what it says of them, and those of this program that
-//! it speaks to through us.
+//! MCP servers of a session: their configuration, the in-process ones, and the status that the CLI
+//! reports.
 
+mod always_load;
 mod config;
-mod eager;
+mod in_process;
 mod manifest;
-mod names;
-mod sdk;
+mod name_check;
 mod status;
 #[cfg(test)]
 mod tests;
 
 pub use config::McpServerConfig;
 pub(crate) use config::millis;
-pub(crate) use names::check_names;
-pub(crate) use sdk::SdkServers;
-pub(crate) use status::statuses;
+pub(crate) use in_process::InProcessServers;
+pub(crate) use name_check::check_names;
+pub(crate) use status::parse_statuses;
 pub use status::{McpConnectionStatus, McpServerStatus, McpSetServersResult, McpToolInfo};

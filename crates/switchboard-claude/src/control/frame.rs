@@ -1,47 +1,49 @@
-//! Lines as both sides write them.
+//! Lines of the control protocol: parsing those of the CLI, writing ours.
 //!
-//! Reading takes one pass and builds no tree: what a frame is about is found, the rest is passed over.
-//! Invariant: what is written is one line, whatever text goes into it.
+//! Parsing takes one pass and builds no tree: it keeps the members that classify a frame as raw text
+//! and skips the others. Invariant: every frame that is written is one line, even if the JSON in it
+//! spans several.
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::turns::{Sign, State};
+use super::turn_state::{SessionState, TurnSignal};
 
-/// A line of the CLI's.
+/// A line that the CLI wrote.
 #[derive(Debug)]
 pub(super) enum Frame<'a> {
-    /// It asks something.
+    /// A request of the CLI.
     Request {
         id: String,
         request: Option<&'a RawValue>,
     },
-    /// It no longer wants what it asked.
+    /// The CLI cancels one of its requests.
     Cancel { id: String },
-    /// It answers.
-    Answer { id: String, answer: Answer },
-    /// It says something by itself, which the user sees unless it is for us alone.
-    Message { sign: Sign, is_for_us: bool },
-    /// Nothing to do.
-    Nothing,
+    /// A response to one of our requests.
+    Response { id: String, response: Response },
+    /// A message for the user, or with `host_only` for this crate alone.
+    Message { signal: TurnSignal, host_only: bool },
+    /// Needs no action: a keep-alive, or a malformed response.
+    Ignored,
 }
 
-/// The answer to a request of ours.
+/// The response to one of our requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// With a payload or without.
+pub(super) enum Response {
+    /// Holds the payload as JSON, if there is one.
     Success(Option<String>),
-    Refusal {
+    Error {
         message: String,
         code: Option<String>,
     },
 }
 
-/// The members that matter. Each is kept as it is, so that one of an unexpected type spoils nothing.
+/// The members that classify a frame. Raw text, so that a member of an unexpected type does not fail the
+/// whole frame.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Members<'a> {
+struct FrameMembers<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -73,9 +75,9 @@ struct Members<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a line. Only what is no object of JSON is an error.
-    pub(super) fn read(line: &'a str) -> Result<Self, serde_json::Error> {
-        let members: Members<'a> = serde_json::from_str(line)?;
+    /// Parses a line. Fails only if the line is not a JSON object.
+    pub(super) fn parse(line: &'a str) -> Result<Self, serde_json::Error> {
+        let members: FrameMembers<'a> = serde_json::from_str(line)?;
         let id = text(members.request_id).unwrap_or_default();
         let kind = text(members.kind).unwrap_or_default();
         Ok(match kind.as_str() {
@@ -84,62 +86,61 @@ impl<'a> Frame<'a> {
                 request: members.request,
             },
             "control_cancel_request" => Self::Cancel { id },
-            "control_response" => members.response.map_or(Self::Nothing, answer),
-            "keep_alive" => Self::Nothing,
+            "control_response" => members.response.map_or(Self::Ignored, parse_response),
+            "keep_alive" => Self::Ignored,
             kind => Self::Message {
-                sign: sign(kind, &members),
-                is_for_us: flag(members.sdk_host_only),
+                signal: turn_signal(kind, &members),
+                host_only: flag(members.sdk_host_only),
             },
         })
     }
 }
 
-fn answer(response: &RawValue) -> Frame<'_> {
-    let Ok(members) = serde_json::from_str::<Members<'_>>(response.get()) else {
-        return Frame::Nothing;
+fn parse_response(response: &RawValue) -> Frame<'_> {
+    let Ok(members) = serde_json::from_str::<FrameMembers<'_>>(response.get()) else {
+        return Frame::Ignored;
     };
-    let answer = if text(members.subtype).as_deref() == Some("error") {
-        Answer::Refusal {
-            message: text(members.error).unwrap_or_else(|| "it does not say why".to_owned()),
+    let response = if text(members.subtype).as_deref() == Some("error") {
+        Response::Error {
+            message: text(members.error).unwrap_or_else(|| "no error message".to_owned()),
             code: text(members.error_code),
         }
     } else {
-        Answer::Success(members.response.map(|payload| payload.get().to_owned()))
+        Response::Success(members.response.map(|payload| payload.get().to_owned()))
     };
     let id = text(members.request_id).unwrap_or_default();
-    Frame::Answer { id, answer }
+    Frame::Response { id, response }
 }
 
-/// What a message says about the turn.
-fn sign(kind: &str, members: &Members<'_>) -> Sign {
+fn turn_signal(kind: &str, members: &FrameMembers<'_>) -> TurnSignal {
     if kind == "result" {
         let is_error = flag(members.is_error);
-        return Sign::Result { is_error };
+        return TurnSignal::Result { is_error };
     }
     let subtype = text(members.subtype);
     let (Some(subtype), "system") = (subtype, kind) else {
-        return Sign::Other;
+        return TurnSignal::Other;
     };
     let task = || text(members.task_id).unwrap_or_default();
     match subtype.as_str() {
         "session_state_changed" => match text(members.state).as_deref() {
-            Some("idle") => Sign::State(State::Idle),
-            Some("requires_action") => Sign::State(State::RequiresAction),
-            _ => Sign::State(State::Running),
+            Some("idle") => TurnSignal::State(SessionState::Idle),
+            Some("requires_action") => TurnSignal::State(SessionState::RequiresAction),
+            _ => TurnSignal::State(SessionState::Running),
         },
         "task_started" => match text(members.task_type).as_deref() {
-            Some("local_agent" | "local_workflow") => Sign::TaskBegan(task()),
-            _ => Sign::Other,
+            Some("local_agent" | "local_workflow") => TurnSignal::TaskStarted(task()),
+            _ => TurnSignal::Other,
         },
-        "task_notification" => Sign::TaskEnded(task()),
-        "task_updated" if has_ended(members) => Sign::TaskEnded(task()),
-        _ => Sign::Other,
+        "task_notification" => TurnSignal::TaskEnded(task()),
+        "task_updated" if is_task_ended(members) => TurnSignal::TaskEnded(task()),
+        _ => TurnSignal::Other,
     }
 }
 
-fn has_ended(members: &Members<'_>) -> bool {
+fn is_task_ended(members: &FrameMembers<'_>) -> bool {
     let patch = members.patch.map_or("{}", RawValue::get);
-    let patch: Members<'_> = serde_json::from_str(patch).unwrap_or_default();
+    let patch: FrameMembers<'_> = serde_json::from_str(patch).unwrap_or_default();
     let status = text(members.status).or_else(|| text(patch.status));
     let ended = ["completed", "failed", "killed", "stopped", "cancelled"];
     status.is_some_and(|status| ended.contains(&status.as_str()))
@@ -153,7 +154,7 @@ fn flag(member: Option<&RawValue>) -> bool {
     member.is_some_and(|member| member.get() == "true")
 }
 
-/// Asks the CLI something.
+/// Writes a request to the CLI.
 pub(super) fn request(id: &str, request: &Value) -> Vec<u8> {
     let id = quoted(id);
     line(format!(
@@ -161,7 +162,7 @@ pub(super) fn request(id: &str, request: &Value) -> Vec<u8> {
     ))
 }
 
-/// Hands the CLI what a server of ours says by itself.
+/// Writes a notification of an in-process server.
 pub(super) fn server_message(id: &str, server: &str, message: &str) -> Vec<u8> {
     let (id, server) = (quoted(id), quoted(server));
     line(format!(
@@ -169,7 +170,7 @@ pub(super) fn server_message(id: &str, server: &str, message: &str) -> Vec<u8> {
     ))
 }
 
-/// No longer wants what was asked.
+/// Cancels one of our requests.
 pub(super) fn cancel(id: &str) -> Vec<u8> {
     let id = quoted(id);
     line(format!(
@@ -177,7 +178,7 @@ pub(super) fn cancel(id: &str) -> Vec<u8> {
     ))
 }
 
-/// Answers a request of the CLI's; `payload` is JSON.
+/// Answers a request of the CLI; `payload` is JSON.
 pub(super) fn success(id: &str, payload: &str) -> Vec<u8> {
     let id = quoted(id);
     line(format!(
@@ -185,16 +186,16 @@ pub(super) fn success(id: &str, payload: &str) -> Vec<u8> {
     ))
 }
 
-/// Refuses a request of the CLI's.
-pub(super) fn refusal(id: &str, error: &str) -> Vec<u8> {
+/// Answers a request of the CLI with an error.
+pub(super) fn error(id: &str, error: &str) -> Vec<u8> {
     let (id, error) = (quoted(id), quoted(error));
     line(format!(
         r#"{{"type":"control_response","response":{{"subtype":"error","request_id":{id},"error":{error}}}}}"#
     ))
 }
 
-/// Says something to the model.
-pub(super) fn user(session: &str, content: &Value) -> Vec<u8> {
+/// Writes a prompt for the model.
+pub(super) fn prompt(session: &str, content: &Value) -> Vec<u8> {
     let session = quoted(session);
     line(format!(
         r#"{{"type":"user","session_id":{session},"message":{{"role":"user","content":{content}}},"parent_tool_use_id":null}}"#
@@ -205,7 +206,8 @@ fn quoted(text: &str) -> Value {
     Value::from(text)
 }
 
-/// JSON as one line. Ends of lines in it can only stand between its members, where a space is as good.
+/// Puts JSON on one line. JSON strings contain no raw line breaks, so each one found is whitespace
+/// between tokens and may become a space.
 fn line(json: String) -> Vec<u8> {
     let mut line = json.into_bytes();
     for byte in &mut line {

@@ -1,7 +1,7 @@
-//! Requests of ours that the CLI has not answered yet.
+//! Our requests that wait for a response of the CLI.
 //!
-//! Invariant: every one of them ends: with its answer, with the end of the connection, or because
-//! nobody waits for it any more. Answers to anything else change nothing.
+//! Invariant: every pending request ends: with its response, with the end of the connection, or because
+//! the caller dropped it. A response to an unknown id is logged and dropped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -9,122 +9,122 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::frame::Answer;
-use super::outcome::Outcome;
+use super::close_reason::CloseReason;
+use super::frame::Response;
 
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
-    table: Arc<Mutex<Table>>,
+pub(super) struct PendingRequests {
+    table: Arc<Mutex<PendingTable>>,
 }
 
 #[derive(Debug)]
-struct Table {
+struct PendingTable {
     count: u64,
-    /// Sets the ids of this connection apart from those of others.
-    salt: u64,
-    waiting: HashMap<String, oneshot::Sender<Answer>>,
-    end: Option<Outcome>,
+    /// Random, so that ids of different connections differ.
+    id_suffix: u64,
+    waiting: HashMap<String, oneshot::Sender<Response>>,
+    end: Option<CloseReason>,
 }
 
-/// A request under way. Dropped, it is forgotten.
+/// A request that waits for its response. Dropping it removes it from the table.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct PendingRequest {
     id: String,
-    answer: oneshot::Receiver<Answer>,
-    pending: Pending,
+    response: oneshot::Receiver<Response>,
+    requests: PendingRequests,
 }
 
-impl Pending {
+impl PendingRequests {
     pub(super) fn new() -> Self {
         Self {
-            table: Arc::new(Mutex::new(Table {
+            table: Arc::new(Mutex::new(PendingTable {
                 count: 0,
-                salt: RandomState::new().build_hasher().finish(),
+                id_suffix: RandomState::new().build_hasher().finish(),
                 waiting: HashMap::new(),
                 end: None,
             })),
         }
     }
 
-    /// An id that was not used before.
+    /// Returns an unused request id.
     pub(super) fn next_id(&self) -> String {
         let mut table = self.lock();
         table.count += 1;
-        format!("req_{}_{:08x}", table.count, table.salt & 0xffff_ffff)
+        format!("req_{}_{:08x}", table.count, table.id_suffix & 0xffff_ffff)
     }
 
-    /// Enters a request, unless the connection is over.
-    pub(super) fn enter(&self) -> Result<Ticket, Outcome> {
+    /// Registers a request. Fails if the connection has ended.
+    pub(super) fn register(&self) -> Result<PendingRequest, CloseReason> {
         let id = self.next_id();
-        let (sender, answer) = oneshot::channel();
+        let (sender, response) = oneshot::channel();
         let mut table = self.lock();
         if let Some(end) = &table.end {
             return Err(end.clone());
         }
         table.waiting.insert(id.clone(), sender);
         drop(table);
-        let pending = self.clone();
-        Ok(Ticket {
+        let requests = self.clone();
+        Ok(PendingRequest {
             id,
-            answer,
-            pending,
+            response,
+            requests,
         })
     }
 
-    pub(super) fn answered(&self, id: &str, answer: Answer) {
+    /// Delivers a response to its request.
+    pub(super) fn complete(&self, id: &str, response: Response) {
         let waiting = self.lock().waiting.remove(id);
         match waiting {
-            Some(waiting) => drop(waiting.send(answer)),
-            None => tracing::debug!(id, "an answer to nothing that is being asked"),
+            Some(waiting) => drop(waiting.send(response)),
+            None => tracing::debug!(id, "response to an unknown request"),
         }
     }
 
-    /// The connection is over, and all that is under way with it.
-    pub(super) fn end(&self, outcome: Outcome) {
+    /// Fails all pending and later requests with this reason.
+    pub(super) fn end(&self, reason: CloseReason) {
         let mut table = self.lock();
-        table.end.get_or_insert(outcome);
+        table.end.get_or_insert(reason);
         let waiting = std::mem::take(&mut table.waiting);
         drop(table);
         drop(waiting);
     }
 
-    /// Whether the CLI owes an answer to somebody.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.lock().waiting.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().waiting.is_empty()
     }
 
-    /// How the connection ended, once it has.
-    pub(super) fn outcome(&self) -> Outcome {
-        self.lock().end.clone().unwrap_or(Outcome::Closed)
+    /// Why the connection ended. Meaningful only after the end.
+    pub(super) fn close_reason(&self) -> CloseReason {
+        self.lock().end.clone().unwrap_or(CloseReason::Closed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, PendingTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ticket {
+impl PendingRequest {
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// The answer, or how the connection ended before it came.
-    pub(super) async fn answer(&mut self) -> Result<Answer, Outcome> {
-        match (&mut self.answer).await {
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(self.pending.outcome()),
+    /// Waits for the response. Fails if the connection ends first.
+    pub(super) async fn response(&mut self) -> Result<Response, CloseReason> {
+        match (&mut self.response).await {
+            Ok(response) => Ok(response),
+            Err(_) => Err(self.requests.close_reason()),
         }
     }
 
-    /// Whether the CLI still owes an answer.
+    /// Whether the CLI has not responded yet.
     pub(super) fn is_open(&self) -> bool {
-        self.pending.lock().waiting.contains_key(&self.id)
+        self.requests.lock().waiting.contains_key(&self.id)
     }
 }
 
-impl Drop for Ticket {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
-        let waiting = self.pending.lock().waiting.remove(&self.id);
+        let waiting = self.requests.lock().waiting.remove(&self.id);
         drop(waiting);
     }
 }
@@ -134,31 +134,31 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn answers_go_to_their_requests_in_any_order_and_others_nowhere() {
-        let pending = Pending::new();
-        let mut tickets: Vec<_> = (0..100).map(|_| pending.enter().unwrap()).collect();
-        pending.answered("req_1_unknown", Answer::Success(None));
-        for ticket in tickets.iter().rev() {
-            let payload = Some(ticket.id().to_owned());
-            pending.answered(ticket.id(), Answer::Success(payload));
-            pending.answered(ticket.id(), Answer::Success(None));
+    async fn responses_match_requests_in_any_order() {
+        let pending = PendingRequests::new();
+        let mut requests: Vec<_> = (0..100).map(|_| pending.register().unwrap()).collect();
+        pending.complete("req_1_unknown", Response::Success(None));
+        for request in requests.iter().rev() {
+            let payload = Some(request.id().to_owned());
+            pending.complete(request.id(), Response::Success(payload));
+            pending.complete(request.id(), Response::Success(None));
         }
-        for ticket in &mut tickets {
-            let expected = Answer::Success(Some(ticket.id().to_owned()));
-            assert_eq!(ticket.answer().await.unwrap(), expected);
+        for request in &mut requests {
+            let expected = Response::Success(Some(request.id().to_owned()));
+            assert_eq!(request.response().await.unwrap(), expected);
         }
     }
 
     #[tokio::test]
-    async fn what_nobody_waits_for_is_forgotten_and_the_end_is_everybodys() {
-        let pending = Pending::new();
-        let given_up = pending.enter().unwrap();
-        let mut kept = pending.enter().unwrap();
-        assert!(given_up.is_open());
-        drop(given_up);
+    async fn connection_end_fails_open_requests() {
+        let pending = PendingRequests::new();
+        let dropped = pending.register().unwrap();
+        let mut kept = pending.register().unwrap();
+        assert!(dropped.is_open());
+        drop(dropped);
         assert_eq!(pending.lock().waiting.len(), 1);
-        pending.end(Outcome::Closed);
-        assert!(matches!(kept.answer().await, Err(Outcome::Closed)));
-        assert!(matches!(pending.enter(), Err(Outcome::Closed)));
+        pending.end(CloseReason::Closed);
+        assert!(matches!(kept.response().await, Err(CloseReason::Closed)));
+        assert!(matches!(pending.register(), Err(CloseReason::Closed)));
     }
 }

@@ -1,4 +1,4 @@
-//! The protocol over a stream in memory, with a CLI that is played by the test.
+//! The control protocol over in-memory streams. Each test plays the CLI.
 
 use serde_json::json;
 use switchboard::mcp::Json;
@@ -6,16 +6,16 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 
 use super::*;
 use crate::elicitation::Elicitations;
-use crate::error::Loss;
+use crate::error::LossReason;
 use crate::hooks::Hooks;
 use crate::options::Options;
 use crate::servers::McpServerConfig;
 use switchboard::inprocess::InProcessServer;
 
-mod endings;
 mod requests;
+mod shutdown;
 
-/// The other end, as the test plays it.
+/// The end of the CLI.
 struct Cli {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     output: WriteHalf<DuplexStream>,
@@ -26,76 +26,77 @@ impl Cli {
         self.output.write_all(text.as_bytes()).await.unwrap();
     }
 
-    async fn say(&mut self, message: Value) {
+    async fn send(&mut self, message: Value) {
         self.write(&format!("{message}\n")).await;
     }
 
-    async fn ask(&mut self, id: &str, request: Value) {
-        self.say(json!({"type": "control_request", "request_id": id, "request": request}))
+    async fn request(&mut self, id: &str, request: Value) {
+        self.send(json!({"type": "control_request", "request_id": id, "request": request}))
             .await;
     }
 
-    async fn mcp(&mut self, id: &str, message: Value) {
+    async fn server_message(&mut self, id: &str, message: Value) {
         let request = json!({"subtype": "mcp_message", "server_name": "s", "message": message});
-        self.ask(id, request).await;
+        self.request(id, request).await;
     }
 
-    /// The next line of the host's; `None` at the end of the input.
+    /// Reads the next line of the host; `None` at the end of the input.
     async fn read(&mut self) -> Option<Value> {
         let line = self.lines.next_line().await.unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    /// The next line is a request of this subtype; its id.
-    async fn awaits(&mut self, subtype: &str) -> String {
+    /// Expects a request of this subtype as the next line and returns its id.
+    async fn expect_request(&mut self, subtype: &str) -> String {
         let request = self.read().await.unwrap();
         assert_eq!(request["request"]["subtype"], subtype, "{request}");
         request["request_id"].as_str().unwrap().to_owned()
     }
 
-    async fn answer(&mut self, id: &str, payload: Value) {
+    async fn respond(&mut self, id: &str, payload: Value) {
         let response = json!({"subtype": "success", "request_id": id, "response": payload});
-        self.say(json!({"type": "control_response", "response": response}))
+        self.send(json!({"type": "control_response", "response": response}))
             .await;
     }
 }
 
-fn settings() -> Settings {
-    Settings {
-        time_for_requests: Duration::from_secs(60),
-        patience: Duration::from_secs(60),
-        longest_line: 64 * 1024,
-        most_waiting: 128 * 1024,
-        ends_with_turn: false,
+fn settings() -> ControlSettings {
+    ControlSettings {
+        request_timeout: Duration::from_secs(60),
+        write_timeout: Duration::from_secs(60),
+        max_line_bytes: 64 * 1024,
+        max_queued_bytes: 128 * 1024,
+        close_after_turn: false,
     }
 }
 
-fn connect(settings: Settings) -> (Control, Cli) {
+fn connect(settings: ControlSettings) -> (Control, Cli) {
     let server = InProcessServer::new("s", "1");
     let options = Options::new().mcp_server("s", McpServerConfig::sdk(server));
     connect_with(&options, settings)
 }
 
-fn connect_with(options: &Options, settings: Settings) -> (Control, Cli) {
-    let (here, there) = tokio::io::duplex(4096);
-    let (reader, writer) = tokio::io::split(here);
-    let (input, output) = tokio::io::split(there);
-    let (servers, notices) = SdkServers::new(options.sdk_servers(), options.time_for_calls());
-    let desk = Desk {
+fn connect_with(options: &Options, settings: ControlSettings) -> (Control, Cli) {
+    let (host, cli) = tokio::io::duplex(4096);
+    let (reader, writer) = tokio::io::split(host);
+    let (input, output) = tokio::io::split(cli);
+    let (servers, notifications) =
+        InProcessServers::new(options.in_process_servers(), options.call_timeout);
+    let router = RequestRouter {
         servers,
         permissions: options.permissions(),
         hooks: Hooks::new(),
         elicitations: Elicitations::new(None),
     };
-    let link = Link {
+    let streams = CliStreams {
         reader: Box::new(reader),
         writer: Box::new(writer),
         stderr: None,
-        secrets: Secrets::default(),
+        secrets: SecretMask::default(),
         child: None,
         files: None,
     };
-    let control = Control::spawn(link, desk, notices, settings);
+    let control = Control::spawn(streams, router, notifications, settings);
     let lines = BufReader::new(input).lines();
     (control, Cli { lines, output })
 }
@@ -104,10 +105,10 @@ fn ping(id: u64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
 }
 
-fn payload(answer: &Value) -> &Value {
-    assert_eq!(answer["type"], "control_response", "{answer}");
-    assert_eq!(answer["response"]["subtype"], "success", "{answer}");
-    &answer["response"]["response"]
+fn payload(response: &Value) -> &Value {
+    assert_eq!(response["type"], "control_response", "{response}");
+    assert_eq!(response["response"]["subtype"], "success", "{response}");
+    &response["response"]["response"]
 }
 
 fn result(is_error: bool) -> Value {

@@ -5,13 +5,14 @@ use switchboard::{BoxFuture, ElicitMode, Offers, PermissionAnswer, PermissionQue
 
 use super::*;
 
-/// Fills in forms with the name Bob, visits addresses on this machine, and thinks for a second.
+/// Answers forms with the name Bob and accepts URLs, each after a second.
 #[derive(Default)]
 struct Bob {
     offers: Offers,
-    /// How many questions are open, and how many were at most.
+    /// Elicitations that are open now.
     open: AtomicUsize,
-    most: AtomicUsize,
+    /// Maximum of `open`.
+    max_open: AtomicUsize,
 }
 
 impl Interaction for Bob {
@@ -26,7 +27,7 @@ impl Interaction for Bob {
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
-            self.most.fetch_max(open, Ordering::Relaxed);
+            self.max_open.fetch_max(open, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(1)).await;
             self.open.fetch_sub(1, Ordering::Relaxed);
             match (question.message.as_str(), question.mode) {
@@ -60,7 +61,7 @@ fn form(message: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_form_is_filled_in() {
+async fn form_is_answered() {
     let (elicitations, _) = with_bob();
     let answer = elicitations.elicit(form("Name?")).await;
     assert_eq!(
@@ -72,7 +73,7 @@ async fn a_form_is_filled_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_is_consented_to() {
+async fn url_is_accepted() {
     let (elicitations, _) = with_bob();
     let request = json!({
         "mcp_server_name": "raw", "message": "Log in", "mode": "url",
@@ -83,7 +84,7 @@ async fn an_address_is_consented_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_fit_is_not_sent() {
+async fn invalid_answer_is_cancelled() {
     let (elicitations, _) = with_bob();
     let mut request = form("Number?");
     request["requested_schema"]["properties"]["name"]["type"] = json!("integer");
@@ -94,39 +95,39 @@ async fn an_answer_that_does_not_fit_is_not_sent() {
 }
 
 #[tokio::test]
-async fn what_nobody_offers_to_answer_is_declined() {
-    let nobody = Elicitations::new(None);
+async fn unsupported_elicitation_is_declined() {
+    let without_handler = Elicitations::new(None);
     assert_eq!(
-        nobody.elicit(form("Name?")).await,
+        without_handler.elicit(form("Name?")).await,
         Ok(json!({"action": "decline"}))
     );
-    let silent = Elicitations::new(Some(Arc::new(Bob::default())));
+    let unsupported = Elicitations::new(Some(Arc::new(Bob::default())));
     assert_eq!(
-        silent.elicit(form("Name?")).await,
+        unsupported.elicit(form("Name?")).await,
         Ok(json!({"action": "decline"}))
     );
 }
 
 #[tokio::test]
-async fn a_question_against_the_rules_is_shown_to_nobody() {
+async fn invalid_elicitation_is_not_shown() {
     let (elicitations, bob) = with_bob();
-    for odd in [
+    for invalid in [
         json!({"message": "Name?", "mode": "form"}),
         json!({"mcp_server_name": "raw", "mode": "form"}),
         json!({"mcp_server_name": "raw", "message": "Name?", "mode": "smell"}),
         json!({"mcp_server_name": "raw", "message": "Go", "mode": "url", "url": "javascript:1"}),
         json!(null),
     ] {
-        assert!(elicitations.elicit(odd).await.is_err());
+        assert!(elicitations.elicit(invalid).await.is_err());
     }
-    assert_eq!(bob.most.load(Ordering::Relaxed), 0);
+    assert_eq!(bob.max_open.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_has_one_question_open_at_a_time() {
+async fn elicitations_of_a_server_run_sequentially() {
     let (elicitations, bob) = with_bob();
     let questions = (0..5).map(|_| elicitations.elicit(form("Name?")));
     let answers = futures_util::future::join_all(questions).await;
     assert!(answers.iter().all(Result::is_ok));
-    assert_eq!(bob.most.load(Ordering::Relaxed), 1);
+    assert_eq!(bob.max_open.load(Ordering::Relaxed), 1);
 }

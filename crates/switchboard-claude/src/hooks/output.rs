@@ -1,56 +1,56 @@
-//! What a hook has to say.
+//! The output of a hook and its JSON form.
 
 use serde_json::{Map, Value, json};
 
 use super::HookEvent;
 
-/// What only some events take.
+/// The member for values that depend on the event.
 const SPECIFIC: &str = "hookSpecificOutput";
 
-/// What a hook has to say: nothing, or what is to happen.
+/// The output of a hook: nothing, or a decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookOutput {
     members: Map<String, Value>,
-    /// What depends on the event, whose name is added when that is known.
+    /// Values that depend on the event. Its name is added when the output is sent.
     specific: Map<String, Value>,
 }
 
 impl HookOutput {
-    /// Nothing: everything goes its way.
+    /// No output: the CLI continues.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Stops what happened, for a reason that the model is told.
+    /// Blocks the event. The model sees the reason.
     pub fn block(reason: impl Into<String>) -> Self {
         Self::none()
             .with("decision", "block")
             .with("reason", reason.into())
     }
 
-    /// Ends the turn, for a reason that the user is told.
+    /// Ends the turn. The user sees the reason.
     pub fn stop(reason: impl Into<String>) -> Self {
         Self::none()
             .with("continue", false)
             .with("stopReason", reason.into())
     }
 
-    /// Lets the tool be used without a question ([`HookEvent::PreToolUse`]).
+    /// Allows the tool without a permission prompt ([`HookEvent::PreToolUse`]).
     pub fn allow() -> Self {
         Self::none().with_specific("permissionDecision", "allow")
     }
 
-    /// Does not let the tool be used ([`HookEvent::PreToolUse`]).
+    /// Denies the tool ([`HookEvent::PreToolUse`]).
     pub fn deny(reason: impl Into<String>) -> Self {
         Self::permission("deny", reason.into())
     }
 
-    /// Asks before the tool is used ([`HookEvent::PreToolUse`]).
+    /// Requires permission for the tool ([`HookEvent::PreToolUse`]).
     pub fn ask(reason: impl Into<String>) -> Self {
         Self::permission("ask", reason.into())
     }
 
-    /// What the CLI takes, where there is no method for it.
+    /// Output for which there is no method here, as the CLI expects it.
     pub fn raw(members: Map<String, Value>) -> Self {
         Self {
             members,
@@ -64,17 +64,17 @@ impl HookOutput {
             .with_specific("permissionDecisionReason", reason)
     }
 
-    /// Tells the model something besides.
+    /// Adds text to the context of the model.
     pub fn additional_context(self, text: impl Into<String>) -> Self {
         self.with_specific("additionalContext", text.into())
     }
 
-    /// Has the tool work on something else ([`HookEvent::PreToolUse`]).
+    /// Replaces the arguments of the tool ([`HookEvent::PreToolUse`]).
     pub fn updated_input(self, input: Map<String, Value>) -> Self {
         self.with_specific("updatedInput", Value::Object(input))
     }
 
-    /// Tells the user something.
+    /// Shows the user a message.
     pub fn system_message(self, text: impl Into<String>) -> Self {
         self.with("systemMessage", text.into())
     }
@@ -89,8 +89,8 @@ impl HookOutput {
         self
     }
 
-    /// As the CLI wants it.
-    pub(super) fn into_reply(self, event: &HookEvent) -> Value {
+    /// Builds the payload of the response.
+    pub(super) fn into_json(self, event: &HookEvent) -> Value {
         let Self {
             mut members,
             mut specific,

@@ -14,14 +14,14 @@ fn request(id: &str) -> Value {
     })
 }
 
-fn saying(output: HookOutput) -> Hooks {
+fn hooks_returning(output: HookOutput) -> Hooks {
     Hooks::new().on(HookEvent::PreToolUse, HookMatcher::all(), move |_| {
         std::future::ready(output.clone())
     })
 }
 
 #[test]
-fn hooks_are_declared_by_event_under_names_of_ours() {
+fn hooks_are_registered_by_event() {
     let nothing = |_| async { HookOutput::none() };
     let slow = HookMatcher::from("Bash").timeout(Duration::from_millis(5_900));
     let hooks = Hooks::new()
@@ -34,7 +34,7 @@ fn hooks_are_declared_by_event_under_names_of_ours() {
             nothing,
         );
     assert_eq!(
-        hooks.declared(),
+        hooks.to_json(),
         Some(json!({
             "PreToolUse": [
                 {"matcher": "mcp__calc__.*", "hookCallbackIds": ["hook_0"], "onFailure": "block"},
@@ -44,11 +44,11 @@ fn hooks_are_declared_by_event_under_names_of_ours() {
             "New": [{"matcher": null, "hookCallbackIds": ["hook_3"]}],
         }))
     );
-    assert_eq!(Hooks::new().declared(), None);
+    assert_eq!(Hooks::new().to_json(), None);
 }
 
 #[tokio::test]
-async fn a_hook_is_told_what_happened() {
+async fn hook_receives_the_event() {
     let hooks = Hooks::new().on(
         HookEvent::PreToolUse,
         HookMatcher::all(),
@@ -68,7 +68,7 @@ async fn a_hook_is_told_what_happened() {
 }
 
 #[tokio::test]
-async fn what_a_hook_says_has_the_clis_form() {
+async fn outputs_have_their_json_form() {
     let specific = |value: Value| json!({"hookSpecificOutput": value});
     let raw = Map::from_iter([("suppressOutput".to_owned(), json!(true))]);
     for (output, expected) in [
@@ -110,33 +110,33 @@ async fn what_a_hook_says_has_the_clis_form() {
         (HookOutput::raw(raw), json!({"suppressOutput": true})),
     ] {
         assert_eq!(
-            saying(output).callback(request("hook_0")).await,
+            hooks_returning(output).callback(request("hook_0")).await,
             Ok(expected)
         );
     }
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_ours_is_an_error() {
-    let hooks = saying(HookOutput::none());
+async fn unknown_hook_id_is_rejected() {
+    let hooks = hooks_returning(HookOutput::none());
     for id in ["hook_1", "hook_", "hook_-1", "other", ""] {
-        let said = hooks.callback(request(id)).await;
-        assert_eq!(said, Err(format!("there is no hook `{id}`")));
+        let answer = hooks.callback(request(id)).await;
+        assert_eq!(answer, Err(format!("unknown hook `{id}`")));
     }
     assert!(hooks.callback(json!(null)).await.is_err());
 }
 
 #[tokio::test]
-async fn a_hook_that_panics_is_an_error() {
+async fn panicking_hook_is_an_error() {
     let hooks = Hooks::new().on(HookEvent::Stop, HookMatcher::all(), |_| async {
         panic!("oh")
     });
-    let said = hooks.callback(request("hook_0")).await;
-    assert_eq!(said, Err("the hook for PreToolUse panicked".to_owned()));
+    let answer = hooks.callback(request("hook_0")).await;
+    assert_eq!(answer, Err("the hook for PreToolUse panicked".to_owned()));
 }
 
 #[test]
-fn events_are_spelled_as_the_cli_spells_them() {
+fn event_names_round_trip() {
     for event in HookEvent::KNOWN {
         assert_eq!(HookEvent::from(event.as_str()), event);
     }

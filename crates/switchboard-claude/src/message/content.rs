@@ -1,70 +1,70 @@
-//! The blocks of what a model says and is told.
+//! Content blocks of messages to and from the model.
 
 use serde_json::Value;
 use switchboard::mcp::Json;
 
-use crate::fields::Fields;
+use crate::json_fields::Fields;
 
-/// A piece of a message.
+/// One block of a message.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ContentBlock {
-    /// Words.
+    /// Text.
     Text(TextBlock),
-    /// What the model thought before it spoke.
+    /// Thinking of the model.
     Thinking(ThinkingBlock),
-    /// The wish to use a tool.
+    /// A tool use requested by the model.
     ToolUse(ToolUseBlock),
-    /// What a tool gave.
+    /// The result of a tool.
     ToolResult(ToolResultBlock),
-    /// Anything else.
+    /// A block of another type.
     Unknown(Json),
 }
 
-/// Words.
+/// Text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextBlock {
-    /// The words.
+    /// The text.
     pub text: String,
 }
 
-/// What the model thought before it spoke.
+/// Thinking of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThinkingBlock {
-    /// The thought.
+    /// The thinking.
     pub thinking: String,
-    /// What proves to the API that the thought is its own.
+    /// Signature with which the API verifies its own thinking.
     pub signature: String,
 }
 
-/// The wish to use a tool.
+/// A tool use requested by the model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolUseBlock {
-    /// The name of this use; the result has the same.
+    /// The id of this tool use. Its result carries the same id.
     pub id: String,
-    /// The tool: `Read`, `mcp__calculator__add`.
+    /// The name of the tool: `Read`, `mcp__calculator__add`.
     pub name: String,
-    /// What it is to work on.
+    /// The arguments of the tool.
     pub input: Value,
 }
 
-/// What a tool gave.
+/// The result of a tool.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolResultBlock {
-    /// The use that it answers.
+    /// The id of the tool use.
     pub tool_use_id: String,
-    /// Text, or a list of blocks, or null.
+    /// A string, a list of blocks, or null.
     pub content: Value,
     /// Whether the tool failed.
     pub is_error: bool,
 }
 
 impl ToolResultBlock {
-    /// The text of the result; blocks of text are put together line by line.
+    /// The text of the result. Text blocks are joined with line breaks.
     pub fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -80,7 +80,7 @@ impl ToolResultBlock {
 }
 
 impl ContentBlock {
-    /// The words, if it is words.
+    /// The text, if this is a text block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(block) => Some(&block.text),
@@ -88,7 +88,7 @@ impl ContentBlock {
         }
     }
 
-    /// The wish to use a tool, if it is one.
+    /// The tool use, if this block is one.
     pub fn as_tool_use(&self) -> Option<&ToolUseBlock> {
         match self {
             Self::ToolUse(block) => Some(block),
@@ -96,7 +96,7 @@ impl ContentBlock {
         }
     }
 
-    /// What a tool gave, if it is that.
+    /// The tool result, if this block is one.
     pub fn as_tool_result(&self) -> Option<&ToolResultBlock> {
         match self {
             Self::ToolResult(block) => Some(block),
@@ -104,7 +104,7 @@ impl ContentBlock {
         }
     }
 
-    fn of(value: &Value) -> Self {
+    fn parse(value: &Value) -> Self {
         let fields = Fields::of(value);
         let known = match fields.text("type").as_deref() {
             Some("text") => fields.text("text").map(Self::text),
@@ -134,19 +134,19 @@ impl ContentBlock {
     }
 }
 
-/// The blocks of a message, whose content may be text alone.
-pub(super) fn read(message: Fields<'_>) -> Vec<ContentBlock> {
+/// Parses the content of a message: a list of blocks, or a plain string.
+pub(super) fn parse(message: Fields<'_>) -> Vec<ContentBlock> {
     match message.text("content") {
         Some(text) => vec![ContentBlock::text(text)],
         None => {
             let blocks = message.list("content").iter();
-            blocks.map(ContentBlock::of).collect()
+            blocks.map(ContentBlock::parse).collect()
         }
     }
 }
 
-/// The words of all blocks, if there are any.
-pub(super) fn joined(blocks: &[ContentBlock]) -> Option<String> {
+/// Joins the text of all blocks; `None` if there is no text block.
+pub(super) fn joined_text(blocks: &[ContentBlock]) -> Option<String> {
     let mut texts = blocks.iter().filter_map(ContentBlock::as_text).peekable();
     texts.peek()?;
     Some(texts.collect())

@@ -1,68 +1,68 @@
-//! What the CLI says of the session itself.
+//! System messages: information about the session.
 
 use serde_json::Value;
 use switchboard::mcp::Json;
 
-use crate::fields::Fields;
+use crate::json_fields::Fields;
 
-/// Something about the session.
+/// Information about the session.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SystemMessage {
-    /// What it is about: `init`, `status`, `api_retry`, `compact_boundary` and many others.
+    /// The kind of information: `init`, `status`, `api_retry`, `compact_boundary` and many others.
     pub subtype: String,
-    /// With what the session begins, if the subtype is `init`. It comes again with every turn.
+    /// The setup of the session, if the subtype is `init`. The CLI sends it at the start of every turn.
     pub init: Option<Box<Init>>,
-    /// The session.
+    /// The id of the session.
     pub session_id: String,
-    /// The name of this message.
+    /// The id of this message.
     pub uuid: Option<String>,
-    /// The message as it came.
+    /// The message as the CLI sent it.
     pub raw: Json,
 }
 
-/// With what a session begins.
+/// The setup of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Init {
-    /// The session.
+    /// The id of the session.
     pub session_id: String,
-    /// The folder that it works in.
+    /// The working directory.
     pub cwd: String,
-    /// The tools that the model can use.
+    /// The names of the tools that the model can use.
     pub tools: Vec<String>,
-    /// The MCP servers, and how they are.
+    /// The MCP servers and their status.
     pub mcp_servers: Vec<InitServer>,
     /// The model.
     pub model: String,
-    /// Which questions are asked.
+    /// The permission mode.
     pub permission_mode: String,
     /// The version of the CLI.
     pub version: String,
-    /// What can be typed after a slash.
+    /// The names of the slash commands.
     pub slash_commands: Vec<String>,
-    /// The subagents.
+    /// The names of the subagents.
     pub agents: Vec<String>,
-    /// What this CLI can do that others cannot.
+    /// Optional features of this version of the CLI.
     pub capabilities: Vec<String>,
 }
 
-/// An MCP server at the beginning of a turn.
+/// The status of an MCP server at the start of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InitServer {
-    /// By the name that it was given.
+    /// The name in the options.
     pub name: String,
     /// `connected`, `pending`, `failed`, `needs-auth` or `disabled`.
     pub status: String,
-    /// Where it comes from.
+    /// Where the server was configured.
     pub source: Option<String>,
 }
 
 impl SystemMessage {
-    pub(super) fn read(fields: Fields<'_>, raw: Json) -> Self {
+    pub(super) fn parse(fields: Fields<'_>, raw: Json) -> Self {
         let subtype = fields.text("subtype").unwrap_or_default();
-        let init = (subtype == "init").then(|| Box::new(Init::read(fields)));
+        let init = (subtype == "init").then(|| Box::new(Init::parse(fields)));
         Self {
             subtype,
             init,
@@ -74,14 +74,14 @@ impl SystemMessage {
 }
 
 impl Init {
-    fn read(fields: Fields<'_>) -> Self {
+    fn parse(fields: Fields<'_>) -> Self {
         let text = |key| fields.text(key).unwrap_or_default();
         let servers = fields.list("mcp_servers").iter();
         Self {
             session_id: text("session_id"),
             cwd: text("cwd"),
             tools: fields.texts("tools"),
-            mcp_servers: servers.map(InitServer::of).collect(),
+            mcp_servers: servers.map(InitServer::parse).collect(),
             model: text("model"),
             permission_mode: text("permissionMode"),
             version: text("claude_code_version"),
@@ -93,7 +93,7 @@ impl Init {
 }
 
 impl InitServer {
-    fn of(value: &Value) -> Self {
+    fn parse(value: &Value) -> Self {
         let fields = Fields::of(value);
         Self {
             name: fields.text("name").unwrap_or_default(),

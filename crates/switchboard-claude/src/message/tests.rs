@@ -2,13 +2,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn read(value: &Value) -> Message {
+fn parse(value: &Value) -> Message {
     Message::parse(&value.to_string()).unwrap()
 }
 
 #[test]
-fn the_model_speaks_thinks_and_wishes_for_a_tool() {
-    let message = read(&json!({
+fn assistant_message_has_text_thinking_and_tool_use() {
+    let message = parse(&json!({
         "type": "assistant",
         "message": {
             "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x",
@@ -44,8 +44,8 @@ fn the_model_speaks_thinks_and_wishes_for_a_tool() {
 }
 
 #[test]
-fn results_of_tools_are_text_or_blocks() {
-    let message = read(&json!({
+fn tool_result_is_text_or_blocks() {
+    let message = parse(&json!({
         "type": "user",
         "message": {"role": "user", "content": [
             {"tool_use_id": "t1", "type": "tool_result", "content": [
@@ -69,8 +69,8 @@ fn results_of_tools_are_text_or_blocks() {
 }
 
 #[test]
-fn content_that_is_text_alone_is_one_block() {
-    let message = read(&json!({
+fn plain_string_content_is_one_block() {
+    let message = parse(&json!({
         "type": "user", "isReplay": true, "message": {"role": "user", "content": "hello"},
     }));
     let Message::User(user) = message else {
@@ -81,9 +81,9 @@ fn content_that_is_text_alone_is_one_block() {
 }
 
 #[test]
-fn a_result_says_what_came_of_the_turn_and_what_it_cost() {
-    // The type is not the first member, as the CLI writes it.
-    let message = read(&json!({
+fn result_has_usage_cost_and_denials() {
+    // As in the output of the CLI, `type` is not the first member.
+    let message = parse(&json!({
         "duration_api_ms": 102, "stop_reason": "end_turn", "session_id": "s-1",
         "total_cost_usd": 0.000_888,
         "usage": {"input_tokens": 22, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 2,
@@ -112,7 +112,7 @@ fn a_result_says_what_came_of_the_turn_and_what_it_cost() {
 }
 
 #[test]
-fn a_failure_of_the_api_is_no_success_whatever_its_subtype() {
+fn api_failure_is_not_a_success() {
     for (result, success) in [
         (
             json!({"type": "result", "subtype": "success", "is_error": true}),
@@ -125,7 +125,7 @@ fn a_failure_of_the_api_is_no_success_whatever_its_subtype() {
         (json!({"type": "result"}), false),
         (json!({"type": "result", "subtype": "success"}), true),
     ] {
-        let message = read(&result);
+        let message = parse(&result);
         assert_eq!(
             message.as_result().unwrap().is_success(),
             success,
@@ -135,8 +135,8 @@ fn a_failure_of_the_api_is_no_success_whatever_its_subtype() {
 }
 
 #[test]
-fn a_session_begins_with_its_tools_and_servers() {
-    let message = read(&json!({
+fn init_lists_tools_and_servers() {
+    let message = parse(&json!({
         "type": "system", "subtype": "init", "cwd": "/work", "session_id": "s-1",
         "tools": ["Read", 7, "mcp__calc__add"],
         "mcp_servers": [{"name": "calc", "status": "connected", "source": "sdk"}, "odd"],
@@ -158,10 +158,10 @@ fn a_session_begins_with_its_tools_and_servers() {
 }
 
 #[test]
-fn pieces_of_speech_are_told_apart() {
+fn stream_events_distinguish_their_deltas() {
     let delta = |delta: Value| {
         let event = json!({"type": "content_block_delta", "index": 0, "delta": delta});
-        match read(&json!({"type": "stream_event", "event": event})) {
+        match parse(&json!({"type": "stream_event", "event": event})) {
             Message::StreamEvent(event) => event,
             other => panic!("{other:?}"),
         }
@@ -182,25 +182,25 @@ fn pieces_of_speech_are_told_apart() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_on_as_it_came() {
+fn unknown_message_keeps_its_text() {
     let text = r#"{ "type":"tool_progress", "elapsed_time_seconds": 30 }"#;
     let Message::Unknown(unknown) = Message::parse(text).unwrap() else {
-        panic!("known after all");
+        panic!("not unknown");
     };
     assert_eq!(unknown.kind, "tool_progress");
     assert_eq!(unknown.raw.as_str(), text);
-    for odd in ["{}", "[]", "1", r#"{"type": 5}"#] {
+    for text in ["{}", "[]", "1", r#"{"type": 5}"#] {
         assert!(
-            matches!(Message::parse(odd).unwrap(), Message::Unknown(_)),
-            "{odd}"
+            matches!(Message::parse(text).unwrap(), Message::Unknown(_)),
+            "{text}"
         );
     }
     assert!(Message::parse("{").is_err());
 }
 
 #[test]
-fn no_field_of_a_wrong_type_is_an_error() {
-    let odd = [
+fn mistyped_fields_are_not_errors() {
+    let values = [
         json!(null),
         json!(true),
         json!(-1.5),
@@ -226,14 +226,14 @@ fn no_field_of_a_wrong_type_is_an_error() {
         "result",
     ];
     for kind in ["system", "assistant", "user", "result", "stream_event"] {
-        for value in &odd {
+        for value in &values {
             let mut message = json!({"type": kind});
             for key in keys {
                 message[key] = value.clone();
             }
-            let read = read(&message);
-            assert_eq!(read.raw().to_value().unwrap(), message);
-            assert!(!matches!(read, Message::Unknown(_)), "{message}");
+            let parsed = parse(&message);
+            assert_eq!(parsed.raw().to_value().unwrap(), message);
+            assert!(!matches!(parsed, Message::Unknown(_)), "{message}");
             for member in ["content", "id", "model"] {
                 message["message"] = json!({member: value});
                 Message::parse(&message.to_string()).unwrap();
@@ -243,7 +243,7 @@ fn no_field_of_a_wrong_type_is_an_error() {
 }
 
 #[test]
-fn a_turn_has_its_result_whatever_a_model_wrote() {
+fn unparsable_tool_input_keeps_the_message() {
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     for input in [r#"{"x":"\ud83d"}"#, deep.as_str(), r#"{"x":1e999}"#] {
         let denial = format!(r#"{{"tool_name":"Bash","tool_use_id":"t","tool_input":{input}}}"#);

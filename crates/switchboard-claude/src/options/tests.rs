@@ -17,7 +17,7 @@ fn arguments(options: &Options) -> Vec<String> {
         .collect()
 }
 
-/// The values of a flag.
+/// Returns the values of a flag.
 fn values(options: &Options, flag: &str) -> Vec<String> {
     let all = arguments(options);
     let pairs = all.iter().zip(all.iter().skip(1));
@@ -30,7 +30,7 @@ fn calculator() -> InProcessServer {
 }
 
 #[test]
-fn without_options_the_cli_is_told_nothing_but_how_to_speak() {
+fn default_options_only_set_the_protocol() {
     assert_eq!(
         arguments(&Options::new()),
         [
@@ -44,12 +44,12 @@ fn without_options_the_cli_is_told_nothing_but_how_to_speak() {
             "stream-json",
         ]
     );
-    let initialize = Options::new().initialize(Map::new());
+    let initialize = Value::Object(Options::new().initialize_request(Map::new()));
     assert_eq!(initialize, json!({"subtype": "initialize", "hooks": null}));
 }
 
 #[test]
-fn every_option_is_said_to_the_cli() {
+fn every_option_becomes_an_argument() {
     let options = Options::new()
         .append_system_prompt("be brief")
         .tools(["Read", "Bash"])
@@ -122,7 +122,7 @@ fn every_option_is_said_to_the_cli() {
 }
 
 #[test]
-fn a_value_is_never_taken_for_a_flag() {
+fn values_are_never_parsed_as_flags() {
     let options = Options::new()
         .system_prompt("--dangerously-skip-permissions")
         .model("-x")
@@ -145,10 +145,10 @@ fn a_value_is_never_taken_for_a_flag() {
 }
 
 #[test]
-fn the_system_prompt_is_ours_or_the_clis_own() {
-    let own = Options::new().claude_code_system_prompt();
+fn system_prompt_is_optional() {
+    let default_prompt = Options::new().claude_code_system_prompt();
     assert!(
-        !arguments(&own)
+        !arguments(&default_prompt)
             .iter()
             .any(|argument| argument.contains("system-prompt"))
     );
@@ -160,19 +160,22 @@ fn the_system_prompt_is_ours_or_the_clis_own() {
 }
 
 #[test]
-fn a_prompt_as_long_as_a_book_goes_through_a_file() {
-    let book = "word ".repeat(100_000);
-    let line = Options::new().system_prompt(&book).command_line().unwrap();
-    let place = line
+fn long_prompt_goes_into_a_file() {
+    let prompt = "word ".repeat(100_000);
+    let line = Options::new()
+        .system_prompt(&prompt)
+        .command_line()
+        .unwrap();
+    let index = line
         .arguments
         .iter()
         .position(|argument| argument == "--system-prompt-file");
-    let file = &line.arguments[place.unwrap() + 1];
-    assert_eq!(fs::read_to_string(file).unwrap(), book);
+    let file = &line.arguments[index.unwrap() + 1];
+    assert_eq!(fs::read_to_string(file).unwrap(), prompt);
 }
 
 #[test]
-fn all_mcp_tools_are_those_of_each_server() {
+fn wildcard_expands_to_each_server() {
     let options = Options::new()
         .sdk_server("my calc.v1", calculator())
         .mcp_server("files", McpServerConfig::stdio("files", [""; 0]))
@@ -192,7 +195,7 @@ fn all_mcp_tools_are_those_of_each_server() {
 
 #[cfg(unix)]
 #[test]
-fn what_may_be_secret_goes_through_files_that_only_this_user_can_read() {
+fn secrets_go_into_private_files() {
     use std::os::unix::fs::PermissionsExt;
 
     let server = McpServerConfig::http("https://example.com/mcp").header("X-Key", "hidden-key");
@@ -205,8 +208,8 @@ fn what_may_be_secret_goes_through_files_that_only_this_user_can_read() {
     assert!(!format!("{line:?}{options:?}").contains("hidden"));
 
     let after = |flag: &str| {
-        let place = line.arguments.iter().position(|argument| argument == flag);
-        PathBuf::from(&line.arguments[place.unwrap() + 1])
+        let index = line.arguments.iter().position(|argument| argument == flag);
+        PathBuf::from(&line.arguments[index.unwrap() + 1])
     };
     let (servers, settings) = (after("--mcp-config"), after("--settings"));
     for file in [&servers, &settings] {
@@ -224,7 +227,7 @@ fn what_may_be_secret_goes_through_files_that_only_this_user_can_read() {
 }
 
 #[test]
-fn servers_of_this_program_are_declared_with_their_time_and_their_manifests() {
+fn in_process_servers_declare_timeout_and_manifest() {
     let slow = McpServerConfig::sdk(calculator()).timeout(Duration::from_secs(90));
     let options = Options::new()
         .call_timeout(Duration::from_secs(20))
@@ -232,7 +235,7 @@ fn servers_of_this_program_are_declared_with_their_time_and_their_manifests() {
         .mcp_server("slow", slow)
         .mcp_server("files", McpServerConfig::stdio("files", [""; 0]));
     let manifests = Map::from_iter([("calc".to_owned(), json!({"initializeResult": {}}))]);
-    let request = options.initialize(manifests);
+    let request = Value::Object(options.initialize_request(manifests));
     assert_eq!(
         request,
         json!({
@@ -244,7 +247,7 @@ fn servers_of_this_program_are_declared_with_their_time_and_their_manifests() {
         })
     );
     let names: Vec<_> = options
-        .sdk_servers()
+        .in_process_servers()
         .into_iter()
         .map(|(name, _)| name)
         .collect();
@@ -252,7 +255,7 @@ fn servers_of_this_program_are_declared_with_their_time_and_their_manifests() {
 }
 
 #[test]
-fn hooks_and_agents_are_declared_at_the_beginning() {
+fn hooks_and_agents_are_in_initialize() {
     let hooks = Hooks::new().on(HookEvent::Stop, HookMatcher::all(), |_| async {
         HookOutput::none()
     });
@@ -260,7 +263,7 @@ fn hooks_and_agents_are_declared_at_the_beginning() {
         .hooks(hooks)
         .agent("tester", json!({"description": "tests"}));
     assert_eq!(
-        options.initialize(Map::new()),
+        Value::Object(options.initialize_request(Map::new())),
         json!({
             "subtype": "initialize",
             "hooks": {"Stop": [{"matcher": null, "hookCallbackIds": ["hook_0"]}]},
@@ -270,7 +273,7 @@ fn hooks_and_agents_are_declared_at_the_beginning() {
 }
 
 #[test]
-fn the_cli_asks_us_where_somebody_can_answer() {
+fn permission_prompts_need_a_handler() {
     let rule = Rule::new(Action::Deny, "Bash").unwrap();
     for (options, asks) in [
         (Options::new(), false),
@@ -281,13 +284,13 @@ fn the_cli_asks_us_where_somebody_can_answer() {
             true,
         ),
     ] {
-        let asked = values(&options, "--permission-prompt-tool");
-        assert_eq!(asked, if asks { vec!["stdio"] } else { vec![] });
+        let prompt_tool = values(&options, "--permission-prompt-tool");
+        assert_eq!(prompt_tool, if asks { vec!["stdio"] } else { vec![] });
     }
 }
 
 #[test]
-fn the_environment_says_who_we_are_unless_the_program_says_otherwise() {
+fn user_variables_override_defaults() {
     let options = Options::new()
         .cwd("/work")
         .env("CLAUDE_CODE_ENTRYPOINT", "mine")
@@ -309,17 +312,17 @@ fn the_environment_says_who_we_are_unless_the_program_says_otherwise() {
 }
 
 #[test]
-fn a_server_that_is_named_again_replaces_the_first() {
+fn later_server_replaces_same_name() {
     let options = Options::new()
         .mcp_server("x", McpServerConfig::stdio("one", [""; 0]))
         .sdk_server("x", calculator());
-    assert_eq!(options.servers().len(), 1);
-    assert_eq!(options.sdk_servers().len(), 1);
+    assert_eq!(options.servers.len(), 1);
+    assert_eq!(options.in_process_servers().len(), 1);
     assert!(values(&options, "--mcp-config").is_empty());
 }
 
 #[test]
-fn modes_are_spelled_as_the_cli_spells_them() {
+fn mode_names_round_trip() {
     for text in [
         "default",
         "acceptEdits",
@@ -339,7 +342,7 @@ fn modes_are_spelled_as_the_cli_spells_them() {
 }
 
 #[tokio::test]
-async fn rules_have_a_say_where_the_cli_would_not_ask() {
+async fn rules_apply_to_every_tool_use() {
     let options = Options::new()
         .hooks(
             Hooks::new().on(HookEvent::Stop, HookMatcher::all(), |_| async {
@@ -351,17 +354,17 @@ async fn rules_have_a_say_where_the_cli_would_not_ask() {
             Rule::new(Action::Ask, "Read").unwrap(),
             Rule::new(Action::Allow, "Bash").unwrap(),
         ]);
-    let declared = options.initialize(Map::new());
+    let request = Value::Object(options.initialize_request(Map::new()));
     assert_eq!(
-        declared["hooks"]["PreToolUse"],
+        request["hooks"]["PreToolUse"],
         json!([{"matcher": null, "hookCallbackIds": ["hook_1"], "onFailure": "block"}])
     );
-    let hooks = options.hooked();
+    let hooks = options.hooks_with_rules();
     let decide = async |tool: &str| {
         let input = json!({"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": {}});
-        let request = json!({"callback_id": "hook_1", "input": input});
-        let said = hooks.callback(request).await.unwrap();
-        said["hookSpecificOutput"]["permissionDecision"].clone()
+        let call = json!({"callback_id": "hook_1", "input": input});
+        let output = hooks.callback(call).await.unwrap();
+        output["hookSpecificOutput"]["permissionDecision"].clone()
     };
     assert_eq!(decide("mcp__files__delete").await, "deny");
     assert_eq!(decide("Read").await, "ask");

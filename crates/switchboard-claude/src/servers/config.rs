@@ -1,7 +1,7 @@
-//! Servers as they are declared to the CLI.
+//! Configuration of a server and its JSON form for the CLI.
 //!
-//! Invariant: `Debug` shows no value of the environment, no header, no argument, and of an address
-//! nothing but where it leads. Only [`McpServerConfig::declared`] writes them out, for the CLI.
+//! Invariant: `Debug` prints no argument, no header and no environment value, and of a URL only host and
+//! path. Only [`McpServerConfig::to_json`] writes them out, for the CLI.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +11,13 @@ use serde_json::{Map, Value, json};
 use switchboard::Instance;
 use switchboard_config::Secret;
 
-/// By how much the CLI waits longer for a tool of this program than we do.
-const GRACE: Duration = Duration::from_secs(5);
-/// The CLI takes no shorter time for a call than this.
-const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// How much longer than `call_timeout` the CLI waits for a tool of an in-process server, so that it
+/// receives our timeout error instead of its own.
+const CLI_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
+/// The shortest call timeout that the CLI accepts.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A server that the CLI is to have: a program, an address, or functions of this program.
+/// Configuration of an MCP server: a program, a URL, or an in-process server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,91 +30,91 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone, Debug)]
 pub struct McpServerConfig {
-    way: Way,
+    kind: ServerKind,
     timeout: Option<Duration>,
     always_load: bool,
 }
 
-/// How a server is reached.
+/// How the CLI reaches a server.
 #[derive(Clone)]
-enum Way {
+enum ServerKind {
     Stdio {
         command: String,
         args: Vec<Secret>,
         env: BTreeMap<String, Secret>,
     },
-    Sse(Remote),
-    Http(Remote),
+    Sse(RemoteServer),
+    Http(RemoteServer),
     Sdk(Instance),
 }
 
 #[derive(Clone)]
-struct Remote {
+struct RemoteServer {
     url: String,
     headers: BTreeMap<String, Secret>,
 }
 
 impl McpServerConfig {
-    /// A program that the CLI starts and speaks to over its standard input and output.
+    /// A program that the CLI starts and talks to over stdin and stdout.
     pub fn stdio(
         command: impl Into<String>,
         args: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        Self::by(Way::Stdio {
+        Self::new(ServerKind::Stdio {
             command: command.into(),
             args: args.into_iter().map(Secret::new).collect(),
             env: BTreeMap::new(),
         })
     }
 
-    /// A server behind a URL, over streamable HTTP.
+    /// A remote server with the streamable HTTP transport.
     pub fn http(url: impl Into<String>) -> Self {
-        Self::by(Way::Http(Remote::at(url)))
+        Self::new(ServerKind::Http(RemoteServer::new(url)))
     }
 
-    /// A server behind a URL, over the transport of 2024-11-05 with server-sent events.
+    /// A remote server with the HTTP+SSE transport of protocol version 2024-11-05.
     pub fn sse(url: impl Into<String>) -> Self {
-        Self::by(Way::Sse(Remote::at(url)))
+        Self::new(ServerKind::Sse(RemoteServer::new(url)))
     }
 
-    /// A server of this program. The CLI lets go of it when it ends; the server lives on.
+    /// An in-process server. It outlives the CLI.
     pub fn sdk(server: impl Into<Instance>) -> Self {
-        Self::by(Way::Sdk(server.into()))
+        Self::new(ServerKind::Sdk(server.into()))
     }
 
-    fn by(way: Way) -> Self {
+    fn new(kind: ServerKind) -> Self {
         Self {
-            way,
+            kind,
             timeout: None,
             always_load: false,
         }
     }
 
-    /// Adds a variable to the environment of the server's process. Other kinds have none: for them
-    /// it changes nothing.
+    /// Adds a variable to the environment of the server's process. Has no effect on other kinds of
+    /// servers.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        if let Way::Stdio { env, .. } = &mut self.way {
+        if let ServerKind::Stdio { env, .. } = &mut self.kind {
             env.insert(name.into(), Secret::new(value));
         }
         self
     }
 
-    /// Adds a header to every request to the server. Only servers behind a URL have them: for others
-    /// it changes nothing.
+    /// Adds a header to every request to a remote server. Has no effect on other kinds of servers.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        if let Way::Http(remote) | Way::Sse(remote) = &mut self.way {
+        if let ServerKind::Http(remote) | ServerKind::Sse(remote) = &mut self.kind {
             remote.headers.insert(name.into(), Secret::new(value));
         }
         self
     }
 
-    /// How long a call of one of its tools may take. The CLI takes no less than a second.
+    /// Sets how long the CLI waits for a tool call, at least one second.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout.max(SHORTEST_TIMEOUT));
+        self.timeout = Some(timeout.max(MIN_TIMEOUT));
         self
     }
 
-    /// The model sees its tools from the beginning, and the first turn waits a while for it.
+    /// Loads the tools into the context of the model from the start. The first turn then waits briefly for
+    /// the server to connect.
     pub fn always_load(mut self) -> Self {
         self.always_load = true;
         self
@@ -123,46 +124,46 @@ impl McpServerConfig {
         self.always_load
     }
 
-    /// The server itself, where it is one of this program.
+    /// The server itself, if it is in-process.
     pub(crate) fn instance(&self) -> Option<&Instance> {
-        match &self.way {
-            Way::Sdk(instance) => Some(instance),
+        match &self.kind {
+            ServerKind::Sdk(instance) => Some(instance),
             _ => None,
         }
     }
 
-    /// A server of this program with a limit of the CLI's: by default a little more than the time in
-    /// which we answer, so that the CLI hears from us why there is no result.
-    pub(crate) fn patient(&self, call_timeout: Duration) -> Self {
+    /// Sets the timeout of an in-process server that has none: `call_timeout` plus a margin.
+    pub(crate) fn with_default_timeout(&self, call_timeout: Duration) -> Self {
         let config = self.clone();
-        match (&self.way, self.timeout) {
-            (Way::Sdk(_), None) => config.timeout(call_timeout.saturating_add(GRACE)),
+        match (&self.kind, self.timeout) {
+            (ServerKind::Sdk(_), None) => {
+                config.timeout(call_timeout.saturating_add(CLI_TIMEOUT_MARGIN))
+            }
             _ => config,
         }
     }
 
-    /// As `--mcp-config` and `mcp_set_servers` take it, with all secrets. `key` is the name under which
-    /// the CLI knows the server.
-    pub(crate) fn declared(&self, key: &str) -> Value {
-        let mut entry = match &self.way {
-            Way::Stdio { command, args, env } => stdio_entry(command, args, env),
-            Way::Sse(remote) => remote.entry("sse"),
-            Way::Http(remote) => remote.entry("http"),
-            Way::Sdk(_) => object([("type", json!("sdk")), ("name", json!(key))]),
+    /// Builds the entry for `--mcp-config` and `mcp_set_servers`, secrets included.
+    pub(crate) fn to_json(&self, name: &str) -> Value {
+        let mut entry = match &self.kind {
+            ServerKind::Stdio { command, args, env } => stdio_entry(command, args, env),
+            ServerKind::Sse(remote) => remote.entry("sse"),
+            ServerKind::Http(remote) => remote.entry("http"),
+            ServerKind::Sdk(_) => object([("type", json!("sdk")), ("name", json!(name))]),
         };
-        self.add_switches(&mut entry);
+        self.add_common_members(&mut entry);
         Value::Object(entry)
     }
 
-    /// As `sdkMcpServerConfigs` of `initialize` takes it: a server of this program that is declared by
-    /// name has its settings here. Nothing where there are none.
-    pub(crate) fn settings(&self) -> Option<Value> {
+    /// Builds the entry of an in-process server for `sdkMcpServerConfigs` of `initialize`; `None` if it would
+    /// be empty.
+    pub(crate) fn in_process_settings(&self) -> Option<Value> {
         let mut entry = Map::new();
-        self.add_switches(&mut entry);
+        self.add_common_members(&mut entry);
         (!entry.is_empty()).then_some(Value::Object(entry))
     }
 
-    fn add_switches(&self, entry: &mut Map<String, Value>) {
+    fn add_common_members(&self, entry: &mut Map<String, Value>) {
         if let Some(timeout) = self.timeout {
             entry.insert("timeout".to_owned(), millis(timeout).into());
         }
@@ -172,10 +173,10 @@ impl McpServerConfig {
     }
 }
 
-/// A time as the CLI takes it. It counts in 32 bits: of a longer one it would not wait at all.
-pub(crate) fn millis(time: Duration) -> u64 {
-    const MOST: u64 = 0x7fff_ffff;
-    u64::try_from(time.as_millis()).map_or(MOST, |millis| millis.min(MOST))
+/// Converts to milliseconds, at most `i32::MAX`. A timer of the CLI fires immediately beyond that.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    const MAX: u64 = 0x7fff_ffff;
+    u64::try_from(duration.as_millis()).map_or(MAX, |millis| millis.min(MAX))
 }
 
 impl From<Instance> for McpServerConfig {
@@ -184,8 +185,8 @@ impl From<Instance> for McpServerConfig {
     }
 }
 
-impl Remote {
-    fn at(url: impl Into<String>) -> Self {
+impl RemoteServer {
+    fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             headers: BTreeMap::new(),
@@ -200,23 +201,23 @@ impl Remote {
         entry
     }
 
-    /// Where the address leads, without what else it may hold: a password, a key in the query.
-    fn place(&self) -> &str {
+    /// The URL without query and fragment. If it has credentials, also without scheme and credentials.
+    fn url_without_secrets(&self) -> &str {
         let end = self.url.find(['?', '#']).unwrap_or(self.url.len());
-        let place = self.url.get(..end).unwrap_or_default();
-        let after_scheme = place.find("://").map_or(0, |at| at + 3);
-        let authority_end = place
+        let url = self.url.get(..end).unwrap_or_default();
+        let after_scheme = url.find("://").map_or(0, |at| at + 3);
+        let authority_end = url
             .get(after_scheme..)
             .and_then(|rest| rest.find('/'))
-            .map_or(place.len(), |at| after_scheme + at);
-        match place.get(..authority_end).and_then(|text| text.rfind('@')) {
-            Some(at) => place.get(at + 1..).unwrap_or_default(),
-            None => place,
+            .map_or(url.len(), |at| after_scheme + at);
+        match url.get(..authority_end).and_then(|text| text.rfind('@')) {
+            Some(at) => url.get(at + 1..).unwrap_or_default(),
+            None => url,
         }
     }
 }
 
-/// The CLI fails an entry without `args`, so that they are always there.
+/// Builds the entry of a stdio server. The CLI rejects an entry without `args`, so they are always written.
 fn stdio_entry(
     command: &str,
     args: &[Secret],
@@ -247,11 +248,11 @@ fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
         .collect()
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for ServerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remote = |f: &mut fmt::Formatter<'_>, kind: &str, remote: &Remote| {
+        let remote = |f: &mut fmt::Formatter<'_>, kind: &str, remote: &RemoteServer| {
             f.debug_struct(kind)
-                .field("url", &remote.place())
+                .field("url", &remote.url_without_secrets())
                 .field("headers", &remote.headers)
                 .finish()
         };
@@ -274,39 +275,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_declared_as_the_cli_wants_it() {
+    fn each_kind_has_its_json_form() {
         let program = McpServerConfig::stdio("node", ["index.js"]).env("TOKEN", "t");
         assert_eq!(
-            program.declared("p"),
+            program.to_json("p"),
             json!({"type": "stdio", "command": "node", "args": ["index.js"], "env": {"TOKEN": "t"}})
         );
         let bare = McpServerConfig::stdio("node", [""; 0]);
         assert_eq!(
-            bare.declared("p"),
+            bare.to_json("p"),
             json!({"type": "stdio", "command": "node", "args": []})
         );
         let http = McpServerConfig::http("http://localhost/mcp").header("X-T", "1");
         assert_eq!(
-            http.declared("h"),
+            http.to_json("h"),
             json!({"type": "http", "url": "http://localhost/mcp", "headers": {"X-T": "1"}})
         );
         let sse = McpServerConfig::sse("http://localhost/sse").timeout(Duration::from_millis(1500));
         assert_eq!(
-            sse.declared("s"),
+            sse.to_json("s"),
             json!({"type": "sse", "url": "http://localhost/sse", "timeout": 1500})
         );
     }
 
     #[test]
-    fn a_time_that_the_cli_would_not_take_becomes_the_nearest_that_it_takes() {
-        let hasty = McpServerConfig::http("http://localhost/mcp").timeout(Duration::ZERO);
-        assert_eq!(hasty.settings(), Some(json!({"timeout": 1000})));
-        let patient = McpServerConfig::http("http://localhost/mcp").timeout(Duration::MAX);
-        assert_eq!(patient.settings(), Some(json!({"timeout": i32::MAX})));
+    fn timeout_is_clamped_to_the_accepted_range() {
+        let short = McpServerConfig::http("http://localhost/mcp").timeout(Duration::ZERO);
+        assert_eq!(short.in_process_settings(), Some(json!({"timeout": 1000})));
+        let long = McpServerConfig::http("http://localhost/mcp").timeout(Duration::MAX);
+        assert_eq!(
+            long.in_process_settings(),
+            Some(json!({"timeout": i32::MAX}))
+        );
     }
 
     #[test]
-    fn no_secret_of_an_entry_is_shown() {
+    fn debug_prints_no_secret() {
         let all = [
             McpServerConfig::stdio("node", ["--key=hidden"]).env("TOKEN", "hidden"),
             McpServerConfig::http("https://user:hidden@localhost/mcp?key=hidden")

@@ -1,7 +1,7 @@
-//! What the CLI would ask a server first, asked beforehand.
+//! Asks in-process servers for their tools before the CLI starts.
 //!
-//! A manifest saves the CLI its round trips; without one it asks for itself. So whatever is not quite
-//! right is left out, and nothing here fails.
+//! A manifest saves the CLI the requests `initialize` and `tools/list`. Without one the CLI sends them
+//! itself, so a server that answers late or incompletely simply gets no manifest. Nothing here fails.
 
 use std::time::Duration;
 
@@ -9,29 +9,33 @@ use serde_json::{Value, json};
 use switchboard::inprocess::Adapter;
 use tokio::time::timeout;
 
-/// Asking a server may take no longer than this: the CLI is about to be started.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a server may take. The start of the CLI waits for this.
+const MANIFEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The version that the CLI asks for.
-const VERSION: &str = "2025-11-25";
+/// The protocol version that the CLI requests.
+const PROTOCOL_VERSION: &str = "2025-11-25";
 
-/// A server's manifest, if it says quickly what belongs into it. The connection that it is asked over is
-/// the one that the CLI's first call goes to.
-pub(super) async fn of(adapter: &Adapter) -> Option<Value> {
-    timeout(PATIENCE, ask(adapter)).await.ok().flatten()
+/// Returns the manifest of a server, unless it fails or times out. The adapter must be the one that later
+/// receives the CLI's messages: the CLI skips `initialize` for a server with a manifest.
+pub(super) async fn request_manifest(adapter: &Adapter) -> Option<Value> {
+    timeout(MANIFEST_TIMEOUT, build(adapter))
+        .await
+        .ok()
+        .flatten()
 }
 
-async fn ask(adapter: &Adapter) -> Option<Value> {
+async fn build(adapter: &Adapter) -> Option<Value> {
     let client = json!({"name": "switchboard", "version": env!("CARGO_PKG_VERSION")});
-    let hello = json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client});
-    let hello = request(adapter, "initialize", hello).await?;
+    let params =
+        json!({"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client});
+    let handshake = request(adapter, "initialize", params).await?;
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     adapter.handle(&initialized.to_string()).await;
-    let has_tools = hello.pointer("/capabilities/tools").is_some();
-    let mut manifest = json!({"initializeResult": hello});
+    let has_tools = handshake.pointer("/capabilities/tools").is_some();
+    let mut manifest = json!({"initializeResult": handshake});
     if has_tools {
         let tools = request(adapter, "tools/list", json!({})).await?;
-        // A first page is not all: the CLI asks for itself.
+        // Omit an incomplete list: the CLI then requests all pages itself.
         let has_more = tools
             .get("nextCursor")
             .is_some_and(|cursor| !cursor.is_null());
@@ -42,11 +46,11 @@ async fn ask(adapter: &Adapter) -> Option<Value> {
     Some(manifest)
 }
 
-/// The CLI counts its requests: an id in words is none of them.
+/// Sends a request. Its id is a string, because the CLI uses numbers as ids.
 async fn request(adapter: &Adapter, method: &str, params: Value) -> Option<Value> {
     let id = format!("switchboard:{method}");
     let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-    let answer = adapter.handle(&message.to_string()).await?;
-    let mut answer = answer.to_value().ok()?;
-    answer.get_mut("result").map(Value::take)
+    let response = adapter.handle(&message.to_string()).await?;
+    let mut response = response.to_value().ok()?;
+    response.get_mut("result").map(Value::take)
 }

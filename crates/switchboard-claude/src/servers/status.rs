@@ -1,5 +1,7 @@
-//! What the CLI says of the servers that it has. All of it is for show: fields come and go with its
-//! versions, so that none is taken for granted and what is unknown is kept.
+//! Status of MCP servers, as the CLI reports it.
+//!
+//! For display only. The fields vary with the version of the CLI, so each may be missing, and unknown
+//! values are kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,39 +10,39 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use switchboard::mcp::Implementation;
 
-/// One server of the CLI's.
+/// The status of one server.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct McpServerStatus {
-    /// The name under which it was declared.
+    /// The name in the configuration.
     pub name: String,
-    /// Whether it can be used.
+    /// The state of the connection.
     pub status: McpConnectionStatus,
-    /// Who it says it is, once it is connected.
+    /// Name and version that the server reports, once it is connected.
     #[serde(default, deserialize_with = "lenient")]
     pub server_info: Option<Implementation>,
-    /// Why it cannot be used, where the CLI says so.
+    /// Why the connection failed, if the CLI reports it.
     #[serde(default, deserialize_with = "lenient")]
     pub error: Option<String>,
-    /// Its tools, once it is connected.
+    /// The tools of the server, once it is connected.
     #[serde(default, deserialize_with = "lenient")]
     pub tools: Option<Vec<McpToolInfo>>,
-    /// `stdio`, `http`, `sse`, `sdk` and the like.
+    /// The transport: `stdio`, `http`, `sse`, `sdk` and others.
     #[serde(default, deserialize_with = "lenient")]
     pub transport: Option<String>,
-    /// Where its declaration came from: `user`, `project`, `dynamic` and the like.
+    /// The scope of its configuration: `user`, `project`, `dynamic` and others.
     #[serde(default, deserialize_with = "lenient")]
     pub scope: Option<String>,
-    /// Who declared it: `sdk`, `dynamic` and the like.
+    /// The origin of its configuration: `sdk`, `dynamic` and others.
     #[serde(default, deserialize_with = "lenient")]
     pub source: Option<String>,
-    /// Its declaration as the CLI repeats it, headers included: not for logs.
+    /// Its configuration as the CLI reports it. Contains headers, so do not log it.
     #[serde(default)]
     pub config: Option<Value>,
 }
 
-/// Headers that the CLI repeats may hold credentials.
+/// Omits `config`: its headers may contain credentials.
 impl fmt::Debug for McpServerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpServerStatus")
@@ -56,26 +58,26 @@ impl fmt::Debug for McpServerStatus {
     }
 }
 
-/// Whether a server of the CLI's can be used.
+/// The state of the connection between the CLI and a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum McpConnectionStatus {
-    /// It can.
+    /// The server is connected.
     Connected,
-    /// It could not be reached; the error says why.
+    /// The connection failed; see [`McpServerStatus::error`].
     Failed,
     /// The user has to log in first.
     NeedsAuth,
-    /// It is being connected.
+    /// The CLI is connecting.
     Pending,
-    /// It was switched off.
+    /// The server is disabled.
     Disabled,
-    /// A word of a newer CLI.
+    /// A state that this crate does not know.
     Other(String),
 }
 
 impl McpConnectionStatus {
-    /// As the CLI writes it.
+    /// The CLI's spelling of the state.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Connected => "connected",
@@ -83,20 +85,20 @@ impl McpConnectionStatus {
             Self::NeedsAuth => "needs-auth",
             Self::Pending => "pending",
             Self::Disabled => "disabled",
-            Self::Other(word) => word,
+            Self::Other(state) => state,
         }
     }
 }
 
 impl From<String> for McpConnectionStatus {
-    fn from(word: String) -> Self {
-        match word.as_str() {
+    fn from(state: String) -> Self {
+        match state.as_str() {
             "connected" => Self::Connected,
             "failed" => Self::Failed,
             "needs-auth" => Self::NeedsAuth,
             "pending" => Self::Pending,
             "disabled" => Self::Disabled,
-            _ => Self::Other(word),
+            _ => Self::Other(state),
         }
     }
 }
@@ -107,52 +109,52 @@ impl<'de> Deserialize<'de> for McpConnectionStatus {
     }
 }
 
-/// A tool, as far as the CLI speaks of it in the status of its server.
+/// A tool in a server's status.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct McpToolInfo {
-    /// Its own name, without that of the server.
+    /// The name of the tool, without the server prefix.
     pub name: String,
-    /// What it does, where the CLI says so.
+    /// The description, if the CLI reports it.
     #[serde(default, deserialize_with = "lenient")]
     pub description: Option<String>,
-    /// What its server says of its behaviour: `readOnly`, `destructive`, `openWorld`.
+    /// Hints of the server: `readOnly`, `destructive`, `openWorld`.
     #[serde(default, deserialize_with = "lenient")]
     pub annotations: Option<Map<String, Value>>,
 }
 
-/// What became of the servers when the set of them was replaced.
+/// The effect of [`Client::mcp_set_servers`](crate::Client::mcp_set_servers).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct McpSetServersResult {
-    /// New ones.
+    /// Names of added servers.
     #[serde(default)]
     pub added: Vec<String>,
-    /// Those that are gone.
+    /// Names of removed servers.
     #[serde(default)]
     pub removed: Vec<String>,
-    /// Those that could not be connected, and why.
+    /// Names of servers that failed to connect, with the error.
     #[serde(default)]
     pub errors: BTreeMap<String, String>,
 }
 
-/// The answer to `mcp_status`. An entry that cannot be read costs only itself.
-pub(crate) fn statuses(answer: &Value) -> Vec<McpServerStatus> {
-    let entries = answer.get("mcpServers").and_then(Value::as_array);
+/// Parses the response to `mcp_status`. Skips entries that cannot be parsed.
+pub(crate) fn parse_statuses(response: &Value) -> Vec<McpServerStatus> {
+    let entries = response.get("mcpServers").and_then(Value::as_array);
     let entries = entries.into_iter().flatten();
     entries
         .filter_map(|entry| McpServerStatus::deserialize(entry).ok())
         .collect()
 }
 
-/// A member that is not what it should be is as if it were not there.
+/// Deserializes a member of an unexpected type as `None`.
 fn lenient<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: serde::de::DeserializeOwned,
     D: Deserializer<'de>,
 {
-    let written = Value::deserialize(deserializer)?;
-    Ok(serde_json::from_value(written).ok())
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 #[cfg(test)]
@@ -161,8 +163,8 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_status_is_read_as_the_cli_writes_it() {
-        let answer = json!({"mcpServers": [
+    fn status_is_parsed_leniently() {
+        let response = json!({"mcpServers": [
             {"name": "ev", "status": "connected", "serverInfo": {"name": "everything", "version": "2.0.0"},
              "config": {"type": "stdio", "command": "node", "args": []}, "transport": "stdio",
              "scope": "dynamic", "source": "dynamic",
@@ -171,10 +173,10 @@ mod tests {
             {"name": "odd", "status": "resting", "tools": "many", "serverInfo": null},
             {"status": "nameless"},
         ]});
-        let seen = statuses(&answer);
-        let words: Vec<_> = seen.iter().map(|entry| entry.status.clone()).collect();
+        let statuses = parse_statuses(&response);
+        let states: Vec<_> = statuses.iter().map(|entry| entry.status.clone()).collect();
         assert_eq!(
-            words,
+            states,
             [
                 McpConnectionStatus::Connected,
                 McpConnectionStatus::Failed,
@@ -182,22 +184,25 @@ mod tests {
             ]
         );
         assert_eq!(
-            seen[0].server_info,
+            statuses[0].server_info,
             Some(Implementation::new("everything", "2.0.0"))
         );
-        assert_eq!(seen[0].tools.as_ref().unwrap()[0].name, "echo");
+        assert_eq!(statuses[0].tools.as_ref().unwrap()[0].name, "echo");
         assert_eq!(
-            seen[1].error.as_deref(),
+            statuses[1].error.as_deref(),
             Some("ENOENT: no such file or directory")
         );
-        assert_eq!((&seen[2].tools, &seen[2].server_info), (&None, &None));
+        assert_eq!(
+            (&statuses[2].tools, &statuses[2].server_info),
+            (&None, &None)
+        );
     }
 
     #[test]
-    fn headers_that_the_cli_repeats_are_not_shown() {
-        let answer = json!({"mcpServers": [
+    fn debug_omits_headers() {
+        let response = json!({"mcpServers": [
             {"name": "h", "status": "pending", "config": {"headers": {"X-T": "hidden"}}},
         ]});
-        assert!(!format!("{:?}", statuses(&answer)).contains("hidden"));
+        assert!(!format!("{:?}", parse_statuses(&response)).contains("hidden"));
     }
 }

@@ -15,16 +15,16 @@ async fn what_could_not_work_is_refused_before_the_cli_is_started() {
     let alike = scene.options().sdk_server("my calc", calc());
     let alike = alike.sdk_server("my_calc", calc());
     let error = connect(alike).await.unwrap_err();
-    assert!(error.to_string().contains("rename one of them"), "{error}");
+    assert!(error.to_string().contains("rename one"), "{error}");
 
     let blocks = Prompt::blocks([json!(3)]);
     let error = query(blocks, scene.options()).next().await;
     let error = error.unwrap().unwrap_err();
-    assert!(error.to_string().contains("each an object"), "{error}");
+    assert!(error.to_string().contains("content blocks with a `type`"), "{error}");
 
     let folder = scene.options().cli_path(scene.project());
     let error = connect(folder).await.unwrap_err();
-    assert!(error.to_string().contains("executed"), "{error}");
+    assert!(error.to_string().contains("executable"), "{error}");
     assert!(scene.record().is_empty());
     scene.close().await;
 }

@@ -1,33 +1,33 @@
-//! What is said to the question whether a tool may be used, and how it is sent.
+//! The decision of a permission callback and its JSON form.
 
 use serde_json::{Map, Value, json};
 
-/// What a callback says to the question whether a tool may be used.
+/// The decision whether a tool may be used.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PermissionResult {
-    /// It may.
+    /// The tool may run.
     #[non_exhaustive]
     Allow {
-        /// What it works on instead of what the model wanted.
+        /// Replaces the arguments that the model chose.
         updated_input: Option<Map<String, Value>>,
-        /// Changes of the CLI's rules, as [`ToolPermissionRequest::suggestions`] has some.
+        /// Changes of the CLI's rules, for example from [`ToolPermissionRequest::suggestions`].
         ///
         /// [`ToolPermissionRequest::suggestions`]: crate::ToolPermissionRequest::suggestions
         updated_permissions: Vec<Value>,
     },
-    /// It may not.
+    /// The tool must not run.
     #[non_exhaustive]
     Deny {
-        /// Why, in words for the model.
+        /// The reason, which the model sees.
         message: String,
-        /// Whether the whole turn ends with it.
+        /// Whether to end the whole turn.
         interrupt: bool,
     },
 }
 
 impl PermissionResult {
-    /// It may.
+    /// Allows the tool.
     pub fn allow() -> Self {
         Self::Allow {
             updated_input: None,
@@ -35,7 +35,7 @@ impl PermissionResult {
         }
     }
 
-    /// It may, on this input instead of what the model wanted.
+    /// Allows the tool with other arguments than the model chose.
     pub fn allow_with(input: Map<String, Value>) -> Self {
         Self::Allow {
             updated_input: Some(input),
@@ -43,7 +43,7 @@ impl PermissionResult {
         }
     }
 
-    /// It may not, for a reason that the model is told.
+    /// Denies the tool. The model sees the message.
     pub fn deny(message: impl Into<String>) -> Self {
         Self::Deny {
             message: message.into(),
@@ -51,7 +51,7 @@ impl PermissionResult {
         }
     }
 
-    /// Changes the CLI's rules as well, if this allows the tool.
+    /// Also changes the CLI's rules. Has no effect on a denial.
     pub fn with_permissions(mut self, changes: impl IntoIterator<Item = Value>) -> Self {
         if let Self::Allow {
             updated_permissions,
@@ -63,7 +63,7 @@ impl PermissionResult {
         self
     }
 
-    /// Ends the whole turn, if this denies the tool.
+    /// Also ends the whole turn. Has no effect if the tool is allowed.
     pub fn and_interrupt(mut self) -> Self {
         if let Self::Deny { interrupt, .. } = &mut self {
             *interrupt = true;
@@ -71,10 +71,10 @@ impl PermissionResult {
         self
     }
 
-    /// As the CLI wants it, which is told the input in any case.
-    pub(super) fn into_reply(self, input: Map<String, Value>) -> Value {
-        let mut reply = Map::new();
-        let mut put = |key: &str, value: Value| reply.insert(key.to_owned(), value);
+    /// Builds the payload of the response. The CLI requires the input even if it is unchanged.
+    pub(super) fn into_json(self, input: Map<String, Value>) -> Value {
+        let mut payload = Map::new();
+        let mut put = |key: &str, value: Value| payload.insert(key.to_owned(), value);
         match self {
             Self::Allow {
                 updated_input,
@@ -94,6 +94,6 @@ impl PermissionResult {
                 }
             }
         }
-        Value::Object(reply)
+        Value::Object(payload)
     }
 }

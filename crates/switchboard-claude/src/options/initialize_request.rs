@@ -1,45 +1,51 @@
-//! The first request to the CLI.
+//! Builds `initialize`, the first request to the CLI.
 
 use serde_json::{Map, Value, json};
 
 use super::Options;
 
 impl Options {
-    /// The request. `manifests` are what the servers of this program offer, by their names; those
-    /// without one are asked by the CLI.
-    pub(crate) fn initialize(&self, manifests: Map<String, Value>) -> Value {
+    /// Builds the request. `manifests` maps names of in-process servers to their manifests; the CLI asks
+    /// servers without a manifest itself.
+    pub(crate) fn initialize_request(&self, manifests: Map<String, Value>) -> Map<String, Value> {
         let mut request = Map::new();
         let mut put = |key: &str, value: Value| request.insert(key.to_owned(), value);
         put("subtype", json!("initialize"));
-        put("hooks", self.hooked().declared().unwrap_or_default());
+        put(
+            "hooks",
+            self.hooks_with_rules().to_json().unwrap_or_default(),
+        );
         if !self.agents.is_empty() {
             put("agents", Value::Object(self.agents.clone()));
         }
-        let names: Vec<_> = self.sdk_names().collect();
+        let names: Vec<_> = self.in_process_names().collect();
         if !names.is_empty() {
             put("sdkMcpServers", json!(names));
-            put("sdkMcpServerConfigs", self.sdk_settings());
+            put("sdkMcpServerConfigs", self.in_process_settings());
             if !manifests.is_empty() {
                 put("sdkMcpServerManifests", Value::Object(manifests));
             }
         }
-        Value::Object(request)
+        request
     }
 
-    fn sdk_names(&self) -> impl Iterator<Item = &str> {
+    fn in_process_names(&self) -> impl Iterator<Item = &str> {
         let servers = self.servers.iter();
         servers
             .filter(|(_, config)| config.instance().is_some())
             .map(|(name, _)| name.as_str())
     }
 
-    /// What the CLI is to know of each server of this program: at least how long to wait for it.
-    fn sdk_settings(&self) -> Value {
+    /// The settings of each in-process server. They contain at least the timeout of a call.
+    fn in_process_settings(&self) -> Value {
         let servers = self.servers.iter();
         let servers = servers.filter(|(_, config)| config.instance().is_some());
         let settings = servers.map(|(name, config)| {
-            let config = config.patient(self.call_timeout);
-            (name.clone(), config.settings().unwrap_or_default())
+            let config = config.with_default_timeout(self.call_timeout);
+            (
+                name.clone(),
+                config.in_process_settings().unwrap_or_default(),
+            )
         });
         Value::Object(settings.collect())
     }

@@ -1,12 +1,12 @@
-//! Reads members of JSON that somebody else wrote.
+//! Reads members of untyped JSON objects.
 //!
-//! Invariant: nothing here fails. What is missing or of another type than expected is what its absence
-//! would be: the next version of the CLI may have moved it.
+//! Invariant: no access fails. A member of an unexpected type counts as missing, because another version
+//! of the CLI may use a different type.
 
 use serde_json::{Map, Value};
 use switchboard::mcp::Json;
 
-/// The members of an object; of anything else there are none.
+/// The members of a JSON object. A value of another type has no members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(&'a Value);
 
@@ -15,13 +15,13 @@ impl<'a> Fields<'a> {
         Self(value)
     }
 
-    /// A member, if it is there and not null.
+    /// Returns a member unless it is missing or null.
     pub(crate) fn value(self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// The members of a member.
-    pub(crate) fn inside(self, key: &str) -> Self {
+    /// Returns the members of a nested object.
+    pub(crate) fn nested(self, key: &str) -> Self {
         Self(self.0.get(key).unwrap_or(&Value::Null))
     }
 
@@ -33,14 +33,14 @@ impl<'a> Fields<'a> {
         self.value(key).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    pub(crate) fn amount(self, key: &str) -> Option<f64> {
+    pub(crate) fn number(self, key: &str) -> Option<f64> {
         self.value(key)?.as_f64()
     }
 
-    /// A whole number that is not negative, also if it is written with a fraction of zero.
+    /// Returns a non-negative integer, or 0. Accepts floats such as `3.0`.
     pub(crate) fn count(self, key: &str) -> u64 {
         let value = self.value(key);
-        value.and_then(whole).unwrap_or_default()
+        value.and_then(to_count).unwrap_or_default()
     }
 
     pub(crate) fn json(self, key: &str) -> Option<Json> {
@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
         list.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The texts of a list; what is no text is left out.
+    /// Returns the strings of a list and skips its other items.
     pub(crate) fn texts(self, key: &str) -> Vec<String> {
         let texts = self.list(key).iter().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
@@ -67,13 +67,13 @@ impl<'a> Fields<'a> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "checked to be a whole number that is not negative; casts saturate"
+    reason = "the number is not negative, and float casts saturate"
 )]
-fn whole(value: &Value) -> Option<u64> {
-    let fraction = || value.as_f64().filter(|number| *number >= 0.0);
+fn to_count(value: &Value) -> Option<u64> {
+    let float = || value.as_f64().filter(|number| *number >= 0.0);
     value
         .as_u64()
-        .or_else(|| fraction().map(|number| number as u64))
+        .or_else(|| float().map(|number| number as u64))
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_or_of_another_type_is_absent() {
+    fn mistyped_member_counts_as_missing() {
         let value = json!({"text": 1, "flag": "yes", "count": -3, "list": {}, "null": null});
         let fields = Fields::of(&value);
         assert_eq!(fields.text("text"), None);
@@ -91,12 +91,12 @@ mod tests {
         assert_eq!(fields.count("count"), 0);
         assert!(fields.list("list").is_empty());
         assert_eq!(fields.json("null"), None);
-        assert_eq!(fields.inside("text").inside("deeper").text("x"), None);
+        assert_eq!(fields.nested("text").nested("deeper").text("x"), None);
         assert_eq!(Fields::of(&json!([1])).text("0"), None);
     }
 
     #[test]
-    fn whole_numbers_may_have_a_fraction_of_zero() {
+    fn counts_may_be_floats() {
         let value = json!({"a": 3, "b": 3.0});
         assert_eq!(Fields::of(&value).count("a"), 3);
         assert_eq!(Fields::of(&value).count("b"), 3);

@@ -2,28 +2,28 @@
 
 use std::fmt;
 
-/// Which questions about tools are asked.
+/// Which tools need permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionMode {
-    /// All that no rule answers.
+    /// Every tool that no rule of the CLI allows or denies.
     Default,
-    /// None about changes to files.
+    /// Like `Default`, but file edits run without asking.
     AcceptEdits,
-    /// None, and nothing is changed: the model makes a plan.
+    /// The model only plans. Tools that change something do not run.
     Plan,
-    /// None at all, everything is done. Only for places where nothing can be broken.
+    /// No tool: everything runs without asking. For sandboxes only.
     BypassPermissions,
-    /// None: what would be asked about is not done.
+    /// No tool: what would need permission is denied.
     DontAsk,
-    /// A model decides.
+    /// A model decides about each use.
     Auto,
-    /// One that is not known here.
+    /// A mode that this crate does not know.
     Other(String),
 }
 
 impl PermissionMode {
-    /// The mode as the CLI spells it.
+    /// The CLI's spelling of the mode.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Default => "default",
@@ -60,20 +60,20 @@ impl From<&str> for PermissionMode {
     }
 }
 
-/// A file that the CLI reads settings from.
+/// A settings file of the CLI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SettingSource {
-    /// The user's.
+    /// The user's settings.
     User,
-    /// The project's.
+    /// The project's settings.
     Project,
-    /// The user's for this project.
+    /// The user's settings for this project.
     Local,
 }
 
 impl SettingSource {
-    /// The source as the CLI spells it.
+    /// The CLI's spelling of the source.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",

@@ -1,82 +1,82 @@
-//! The end of a turn: what came of it and what it cost.
+//! The result message, which ends a turn: outcome, usage, cost and denials.
 
 use serde_json::{Map, Value};
 use switchboard::mcp::Json;
 
-use crate::fields::Fields;
+use crate::json_fields::Fields;
 
-/// The end of a turn.
+/// The message that ends a turn.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResultMessage {
     /// `success`, `error_during_execution`, `error_max_turns`, `error_max_budget_usd` and others.
     pub subtype: String,
-    /// Whether it failed. A failure of the API has the subtype `success` and says so here.
+    /// Whether the turn failed. A failure of the API has the subtype `success` and sets this field.
     pub is_error: bool,
-    /// What the model said last.
+    /// The last text of the model.
     pub result: Option<String>,
-    /// What went wrong.
+    /// Error messages.
     pub errors: Vec<String>,
-    /// How often the model was asked.
+    /// Number of requests to the model.
     pub num_turns: u64,
-    /// How long it took, in milliseconds.
+    /// Duration of the turn, in milliseconds.
     pub duration_ms: u64,
-    /// How much of that was spent waiting for the API.
+    /// Time spent waiting for the API, in milliseconds.
     pub duration_api_ms: u64,
-    /// What the session has cost so far, in dollars.
+    /// Cost of the session so far, in US dollars.
     pub total_cost_usd: Option<f64>,
-    /// What was used.
+    /// Tokens used.
     pub usage: Usage,
-    /// What was used of each model, as the CLI says it.
+    /// Usage per model, as the CLI reports it.
     pub model_usage: Map<String, Value>,
-    /// The uses of tools that were not permitted.
+    /// The tool uses that were denied.
     pub permission_denials: Vec<PermissionDenial>,
-    /// The answer in the shape that was asked for, if one was.
+    /// The answer in the form of the requested JSON Schema.
     pub structured_output: Option<Value>,
     /// Why the model stopped.
     pub stop_reason: Option<String>,
     /// Why the turn ended: `completed`, `api_error`, `aborted_tools` and others.
     pub terminal_reason: Option<String>,
-    /// The session: [`Options::resume`] takes it up again.
+    /// The id of the session, for [`Options::resume`].
     ///
     /// [`Options::resume`]: crate::Options::resume
     pub session_id: String,
-    /// The name of this message.
+    /// The id of this message.
     pub uuid: Option<String>,
-    /// The message as it came.
+    /// The message as the CLI sent it.
     pub raw: Json,
 }
 
-/// What was used, in tokens.
+/// Token usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// What went in and was not in the cache.
+    /// Input tokens that were not read from the cache.
     pub input_tokens: u64,
-    /// What came out.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// What was put into the cache.
+    /// Input tokens written to the cache.
     pub cache_creation_input_tokens: u64,
-    /// What came out of the cache.
+    /// Input tokens read from the cache.
     pub cache_read_input_tokens: u64,
-    /// All that the CLI says of it; `null` if it says nothing.
+    /// The usage as the CLI sent it; `null` if it sent none.
     pub raw: Json,
 }
 
-/// A use of a tool that was not permitted.
+/// A tool use that was denied.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PermissionDenial {
-    /// The tool.
+    /// The name of the tool.
     pub tool_name: String,
-    /// The use of it.
+    /// The id of the tool use.
     pub tool_use_id: String,
-    /// What it was to work on.
+    /// The arguments of the tool.
     pub tool_input: Value,
 }
 
 impl ResultMessage {
-    pub(super) fn read(fields: Fields<'_>, raw: Json) -> Self {
+    pub(super) fn parse(fields: Fields<'_>, raw: Json) -> Self {
         let denials = fields.list("permission_denials").iter();
         Self {
             subtype: fields.text("subtype").unwrap_or_default(),
@@ -86,10 +86,10 @@ impl ResultMessage {
             num_turns: fields.count("num_turns"),
             duration_ms: fields.count("duration_ms"),
             duration_api_ms: fields.count("duration_api_ms"),
-            total_cost_usd: fields.amount("total_cost_usd"),
-            usage: Usage::read(fields),
+            total_cost_usd: fields.number("total_cost_usd"),
+            usage: Usage::parse(fields),
             model_usage: fields.object("modelUsage"),
-            permission_denials: denials.map(PermissionDenial::of).collect(),
+            permission_denials: denials.map(PermissionDenial::parse).collect(),
             structured_output: fields.value("structured_output").cloned(),
             stop_reason: fields.text("stop_reason"),
             terminal_reason: fields.text("terminal_reason"),
@@ -99,28 +99,30 @@ impl ResultMessage {
         }
     }
 
-    /// Whether the turn came to its end as it should.
+    /// Whether the turn succeeded.
     pub fn is_success(&self) -> bool {
         self.subtype == "success" && !self.is_error
     }
 }
 
 impl Usage {
-    /// Reads the member `usage`.
-    pub(super) fn read(of: Fields<'_>) -> Self {
-        let usage = of.inside("usage");
+    /// Parses the member `usage` of a message.
+    pub(super) fn parse(message: Fields<'_>) -> Self {
+        let usage = message.nested("usage");
         Self {
             input_tokens: usage.count("input_tokens"),
             output_tokens: usage.count("output_tokens"),
             cache_creation_input_tokens: usage.count("cache_creation_input_tokens"),
             cache_read_input_tokens: usage.count("cache_read_input_tokens"),
-            raw: of.json("usage").unwrap_or_else(|| Json::from(&Value::Null)),
+            raw: message
+                .json("usage")
+                .unwrap_or_else(|| Json::from(&Value::Null)),
         }
     }
 }
 
 impl PermissionDenial {
-    fn of(value: &Value) -> Self {
+    fn parse(value: &Value) -> Self {
         let fields = Fields::of(value);
         Self {
             tool_name: fields.text("tool_name").unwrap_or_default(),

@@ -1,7 +1,7 @@
-//! The command line and the environment of the CLI.
+//! Turns options into the arguments, temporary files and environment of the CLI.
 //!
-//! Invariant: a value can never be read as a flag, and what may be secret or is very long (settings,
-//! entries of servers, a book of a prompt) goes through files that only this user can read.
+//! Invariant: no value can be parsed as a flag. Values that may contain secrets or are very long
+//! (settings, server entries, long prompts) go into temporary files that only the current user can read.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -9,27 +9,26 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 use tempfile::TempPath;
 
-use super::words::{PermissionMode, SettingSource};
+use super::values::{PermissionMode, SettingSource};
 use super::{Options, SystemPrompt};
 use crate::tool_names::{ALL_SERVERS_PATTERN, server_tools_pattern};
 
-/// A longer prompt goes through a file: the system takes no argument of more than 128 KiB.
-const LONGEST_ARGUMENT: usize = 64 * 1024;
+/// Longer prompts go into a file: Linux limits a single argument to 128 KiB.
+const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-/// Variables of this program's environment that the CLI must not inherit: it would take itself for
-/// one that was started by another.
-pub(crate) const WITHHELD: [&str; 1] = ["CLAUDECODE"];
+/// Variables that the CLI must not inherit. With `CLAUDECODE` set, it assumes that another CLI started it.
+pub(crate) const NOT_INHERITED: [&str; 1] = ["CLAUDECODE"];
 
-/// What the CLI is started with.
+/// The arguments of the CLI and the files that they name.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLine {
     pub(crate) arguments: Vec<OsString>,
-    /// Removed when this is dropped, which has to be after the CLI's end: it may read them again.
+    /// Deleted on drop. Keep them until the CLI has exited: it may read them again.
     files: Vec<TempPath>,
 }
 
 impl Options {
-    /// The arguments, and the files that they name.
+    /// Builds the arguments and writes the files that they name.
     pub(crate) fn command_line(&self) -> io::Result<CommandLine> {
         let mut line = CommandLine::default();
         line.pair("--output-format", "stream-json");
@@ -51,21 +50,21 @@ impl Options {
         Ok(line)
     }
 
-    /// What is added to the environment that the CLI inherits.
+    /// Returns the variables to add to the inherited environment. Those of [`Options::env`] take precedence.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        let own = [
+        let defaults = [
             ("CLAUDE_CODE_ENTRYPOINT", "sdk-rs"),
-            // Asks for frames that say whether the session is at rest.
+            // Makes the CLI send `session_state_changed` messages.
             ("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1"),
         ];
-        let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        let folder = self.cwd.iter();
-        let folder = folder.map(|folder| {
-            let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
-            ("PWD".into(), folder.into_os_string())
+        let defaults = defaults.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let pwd = self.cwd.iter().map(|cwd| {
+            let cwd = std::path::absolute(cwd).unwrap_or_else(|_| cwd.clone());
+            ("PWD".into(), cwd.into_os_string())
         });
-        let unless_chosen = own.into_iter().chain(folder);
-        unless_chosen
+        defaults
+            .into_iter()
+            .chain(pwd)
             .filter(|(name, _)| !self.env.contains_key(name))
             .chain(self.env.clone())
             .collect()
@@ -83,13 +82,17 @@ impl Options {
         if let Some(tools) = &self.tools {
             line.pair("--tools", tools.join(","));
         }
-        let allowed = self.spelled_out(&self.allowed_tools);
+        let allowed = self.expand_wildcards(&self.allowed_tools);
         if !allowed.is_empty() {
             line.pair("--allowedTools", allowed.join(","));
         }
-        let mut disallowed = self.spelled_out(&self.disallowed_tools);
-        if self.disallowed_tools.iter().any(|tool| tool == ALL_SERVERS_PATTERN) {
-            // Servers that are none of ours are meant as well, where the CLI has a word for them.
+        let mut disallowed = self.expand_wildcards(&self.disallowed_tools);
+        if self
+            .disallowed_tools
+            .iter()
+            .any(|tool| tool == ALL_SERVERS_PATTERN)
+        {
+            // Keep the pattern too: it also covers servers that are not in these options.
             disallowed.push(ALL_SERVERS_PATTERN.to_owned());
         }
         if !disallowed.is_empty() {
@@ -97,17 +100,22 @@ impl Options {
         }
     }
 
-    /// The CLI takes no pattern for all servers where it is about to allow something: each is named.
-    fn spelled_out(&self, tools: &[String]) -> Vec<String> {
-        let mut spelled = Vec::new();
+    /// Replaces the pattern for all servers by one pattern per server. The CLI does not accept the former
+    /// in `--allowedTools`.
+    fn expand_wildcards(&self, tools: &[String]) -> Vec<String> {
+        let mut expanded = Vec::new();
         for tool in tools {
             if tool == ALL_SERVERS_PATTERN {
-                spelled.extend(self.servers.iter().map(|(name, _)| server_tools_pattern(name)));
+                expanded.extend(
+                    self.servers
+                        .iter()
+                        .map(|(name, _)| server_tools_pattern(name)),
+                );
             } else {
-                spelled.push(tool.clone());
+                expanded.push(tool.clone());
             }
         }
-        spelled
+        expanded
     }
 
     fn add_model(&self, line: &mut CommandLine) {
@@ -118,7 +126,7 @@ impl Options {
         line.option("--fallback-model", self.fallback_model.as_ref());
         let schema = self.json_schema.as_ref().map(ToString::to_string);
         line.option("--json-schema", schema);
-        if self.switches.partial_messages {
+        if self.flags.partial_messages {
             line.flag("--include-partial-messages");
         }
     }
@@ -132,7 +140,7 @@ impl Options {
     }
 
     fn add_session(&self, line: &mut CommandLine) -> io::Result<()> {
-        if self.switches.continue_conversation {
+        if self.flags.continue_conversation {
             line.flag("--continue");
         }
         if let Some(id) = &self.resume {
@@ -141,7 +149,7 @@ impl Options {
         if let Some(id) = &self.session_id {
             line.joined("--session-id", id);
         }
-        if self.switches.fork_session {
+        if self.flags.fork_session {
             line.flag("--fork-session");
         }
         if let Some(settings) = &self.settings {
@@ -159,26 +167,26 @@ impl Options {
                 .collect();
             line.joined("--setting-sources", sources.join(","));
         }
-        for folder in &self.add_dirs {
-            line.pair("--add-dir", folder);
+        for directory in &self.add_dirs {
+            line.pair("--add-dir", directory);
         }
         Ok(())
     }
 
-    /// Servers of this program are declared in `initialize`: declared here as well they would be asked
-    /// what they offer before their manifests arrive.
+    /// Writes the external servers. In-process servers are declared in `initialize` instead: if they were
+    /// on the command line, the CLI would query them before it receives their manifests.
     fn add_servers(&self, line: &mut CommandLine) -> io::Result<()> {
         let external = self.servers.iter();
         let external = external.filter(|(_, config)| config.instance().is_none());
         let external: Map<String, Value> = external
-            .map(|(name, config)| (name.clone(), config.declared(name)))
+            .map(|(name, config)| (name.clone(), config.to_json(name)))
             .collect();
         if !external.is_empty() {
             let entries = json!({"mcpServers": external}).to_string();
             let file = line.file("servers", &entries)?;
             line.pair("--mcp-config", file);
         }
-        if self.switches.strict_mcp_config {
+        if self.flags.strict_mcp_config {
             line.flag("--strict-mcp-config");
         }
         Ok(())
@@ -190,7 +198,7 @@ impl CommandLine {
         self.arguments.push(flag.into());
     }
 
-    /// A flag and its value. A value that looks like a flag is joined to it.
+    /// Adds a flag and its value. A value that starts with `-` is joined with `=`.
     fn pair(&mut self, flag: &str, value: impl AsRef<OsStr>) {
         let value = value.as_ref();
         if value.as_encoded_bytes().first() == Some(&b'-') {
@@ -214,7 +222,7 @@ impl CommandLine {
     }
 
     fn prompt(&mut self, flag: &str, prompt: &str) -> io::Result<()> {
-        if prompt.len() <= LONGEST_ARGUMENT {
+        if prompt.len() <= MAX_INLINE_BYTES {
             self.pair(flag, prompt);
         } else {
             let file = self.file("prompt", prompt)?;
@@ -223,10 +231,10 @@ impl CommandLine {
         Ok(())
     }
 
-    /// Writes a file that nobody else can read.
-    fn file(&mut self, what: &str, content: &str) -> io::Result<OsString> {
+    /// Writes a temporary file with mode 0600 and returns its path.
+    fn file(&mut self, label: &str, content: &str) -> io::Result<OsString> {
         let mut file = tempfile::Builder::new()
-            .prefix(&format!("switchboard-{what}-"))
+            .prefix(&format!("switchboard-{label}-"))
             .suffix(".json")
             .tempfile()?;
         file.write_all(content.as_bytes())?;

@@ -1,0 +1,86 @@
+//! Requests of the CLI that are being answered.
+//!
+//! Invariant: each request gets exactly one response, or none if the CLI cancels it first.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, Default)]
+pub(super) struct IncomingRequests(Mutex<IncomingTable>);
+
+#[derive(Debug, Default)]
+struct IncomingTable {
+    count: u64,
+    requests: HashMap<String, IncomingRequest>,
+}
+
+/// A request that is being answered.
+#[derive(Clone, Debug)]
+pub(super) struct IncomingRequest {
+    /// Distinguishes this request from a later one with the same id: the CLI may reuse the id of a
+    /// cancelled request.
+    sequence: u64,
+    pub(super) stop: CancellationToken,
+}
+
+impl IncomingRequests {
+    /// Registers a request. Returns `None` if a request with this id is still being answered.
+    pub(super) fn begin(&self, id: &str, stop_all: &CancellationToken) -> Option<IncomingRequest> {
+        let mut table = self.lock();
+        table.count += 1;
+        let sequence = table.count;
+        match table.requests.entry(id.to_owned()) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(vacant) => {
+                let stop = stop_all.child_token();
+                Some(vacant.insert(IncomingRequest { sequence, stop }).clone())
+            }
+        }
+    }
+
+    /// Removes a request that has its response. Returns false if the response must not be sent because
+    /// the request was cancelled or is already finished.
+    pub(super) fn finish(&self, id: &str, request: &IncomingRequest) -> bool {
+        let mut table = self.lock();
+        let is_same = |known: &IncomingRequest| known.sequence == request.sequence;
+        let is_open = table.requests.get(id).is_some_and(is_same);
+        if is_open {
+            table.requests.remove(id);
+        }
+        is_open
+    }
+
+    /// Stops the handler of a request that the CLI cancelled.
+    pub(super) fn cancel(&self, id: &str) {
+        let request = self.lock().requests.remove(id);
+        if let Some(request) = request {
+            request.stop.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, IncomingTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_request_spares_its_successor() {
+        let incoming = IncomingRequests::default();
+        let stop_all = CancellationToken::new();
+        let first = incoming.begin("c", &stop_all).unwrap();
+        assert!(incoming.begin("c", &stop_all).is_none());
+        incoming.cancel("c");
+        assert!(first.stop.is_cancelled());
+        let second = incoming.begin("c", &stop_all).unwrap();
+        assert!(!incoming.finish("c", &first));
+        assert!(incoming.finish("c", &second));
+        assert!(!incoming.finish("c", &second));
+    }
+}

@@ -1,0 +1,108 @@
+//! Messages of the CLI that the user has not read yet.
+//!
+//! Requests of the CLI arrive on the same stream as its messages. The reader task therefore never waits
+//! for the user: it queues messages here. Invariant: the queue holds at most `max_bytes`, or a single
+//! message. When it is full, the connection ends with an error.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::close_reason::CloseReason;
+use crate::error::Error;
+
+#[derive(Debug)]
+pub(super) struct MessageQueue {
+    state: Mutex<QueueState>,
+    changed: Notify,
+    max_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    messages: VecDeque<String>,
+    bytes: usize,
+    end: Option<CloseReason>,
+    /// The error of a lost connection is returned once. After that, reading returns `None`.
+    loss_reported: bool,
+}
+
+enum NextItem {
+    Message(String),
+    Lost(Error),
+    End,
+    Empty,
+}
+
+/// The queue has no room for another message.
+#[derive(Debug)]
+pub(super) struct QueueFull;
+
+impl MessageQueue {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Notify::new(),
+            max_bytes,
+        }
+    }
+
+    pub(super) fn push(&self, message: String) -> Result<(), QueueFull> {
+        let mut state = self.lock();
+        if !state.messages.is_empty() && state.bytes + message.len() > self.max_bytes {
+            return Err(QueueFull);
+        }
+        state.bytes += message.len();
+        state.messages.push_back(message);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Marks the end of the stream. Queued messages can still be read.
+    pub(super) fn end(&self, reason: CloseReason) {
+        self.lock().end.get_or_insert(reason);
+        self.changed.notify_waiters();
+        self.changed.notify_one();
+    }
+
+    /// Returns the next message, once the error of a lost connection, and `None` at the end.
+    pub(super) async fn next(&self) -> Option<Result<String, Error>> {
+        loop {
+            let changed = self.changed.notified();
+            match self.pop() {
+                NextItem::Message(message) => return Some(Ok(message)),
+                NextItem::Lost(error) => return Some(Err(error)),
+                NextItem::End => return None,
+                NextItem::Empty => {}
+            }
+            changed.await;
+        }
+    }
+
+    fn pop(&self) -> NextItem {
+        let mut state = self.lock();
+        if let Some(message) = state.messages.pop_front() {
+            state.bytes -= message.len();
+            return NextItem::Message(message);
+        }
+        let Some(end) = state.end.clone() else {
+            return NextItem::Empty;
+        };
+        let loss_reported = std::mem::replace(&mut state.loss_reported, true);
+        drop(state);
+        // Wake the next waiting reader, so that it sees the end too.
+        self.changed.notify_one();
+        match end {
+            CloseReason::Lost(lost) if !loss_reported => {
+                NextItem::Lost(lost.to_error("reading messages"))
+            }
+            _ => NextItem::End,
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,109 @@
+//! Routes requests of the CLI to in-process servers, permissions, hooks and elicitations.
+//!
+//! Invariant: every request gets an answer. An unknown subtype and a panic in a handler become errors of
+//! that request.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use switchboard::BoxFuture;
+use switchboard::mcp::Json;
+
+use crate::elicitation::Elicitations;
+use crate::hooks::Hooks;
+use crate::lenient_json;
+use crate::permission::Permissions;
+use crate::servers::InProcessServers;
+
+/// The handlers for requests of the CLI.
+pub(crate) struct RequestRouter {
+    pub(crate) servers: InProcessServers,
+    pub(crate) permissions: Permissions,
+    pub(crate) hooks: Hooks,
+    pub(crate) elicitations: Elicitations,
+}
+
+/// The members that decide the route.
+#[derive(Debug, Deserialize)]
+struct RequestHead<'a> {
+    #[serde(default)]
+    subtype: String,
+    #[serde(default)]
+    server_name: String,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+}
+
+pub(super) enum RoutedRequest {
+    /// An MCP message that an in-process server has already received. The future is its response.
+    ServerMessage(BoxFuture<'static, Json>),
+    /// Any other request, unparsed.
+    Other { subtype: String, request: String },
+    /// An invalid request, with the error to send.
+    Invalid(String),
+}
+
+impl RequestRouter {
+    /// Routes a request. MCP messages are passed to their server before this returns, so each server
+    /// receives its messages in the order in which the CLI sent them.
+    pub(super) fn route(&self, request: &str) -> RoutedRequest {
+        let head: RequestHead<'_> = match serde_json::from_str(request) {
+            Ok(head) => head,
+            Err(error) => return RoutedRequest::Invalid(parse_error(&error)),
+        };
+        match (head.subtype.as_str(), head.message) {
+            ("mcp_message", Some(message)) => {
+                let response = self.servers.message(&head.server_name, message);
+                RoutedRequest::ServerMessage(Box::pin(response))
+            }
+            ("mcp_message", None) => {
+                RoutedRequest::Invalid("mcp_message has no `message`".to_owned())
+            }
+            _ => RoutedRequest::Other {
+                subtype: head.subtype,
+                request: request.to_owned(),
+            },
+        }
+    }
+
+    /// Returns the payload of the response as JSON, or the error message to send.
+    pub(super) async fn answer(&self, routed: RoutedRequest) -> Result<String, String> {
+        let answer = AssertUnwindSafe(self.dispatch(routed)).catch_unwind();
+        answer
+            .await
+            .unwrap_or_else(|_| Err("the handler of this request panicked".to_owned()))
+    }
+
+    async fn dispatch(&self, routed: RoutedRequest) -> Result<String, String> {
+        let (subtype, request) = match routed {
+            RoutedRequest::ServerMessage(response) => {
+                let response = response.await;
+                return Ok(format!(r#"{{"mcp_response":{}}}"#, response.as_str()));
+            }
+            RoutedRequest::Invalid(error) => return Err(error),
+            RoutedRequest::Other { subtype, request } => (subtype, request),
+        };
+        let answer = match subtype.as_str() {
+            // The response repeats the tool input, so no part of it may be replaced by null.
+            "can_use_tool" => {
+                let request = lenient_json::parse(&request).map_err(|error| parse_error(&error))?;
+                self.permissions.can_use_tool(request).await
+            }
+            "hook_callback" => self.hooks.callback(parse_lossy(&request)?).await,
+            "elicitation" => self.elicitations.elicit(parse_lossy(&request)?).await,
+            _ => Err(format!("Unsupported control request subtype: {subtype}")),
+        };
+        answer.map(|answer| answer.to_string())
+    }
+}
+
+fn parse_lossy(request: &str) -> Result<Value, String> {
+    lenient_json::parse_lossy(request).map_err(|error| parse_error(&error))
+}
+
+fn parse_error(error: &serde_json::Error) -> String {
+    format!("invalid control request: {error}")
+}

@@ -1,0 +1,124 @@
+//! Decides when a turn is over and the input of the CLI may be closed.
+//!
+//! Pure. A result does not end a turn by itself: background tasks may still run and send requests. If
+//! the CLI reports its session state, that state decides. An older CLI does not; then the turn is over
+//! when no background task is left.
+
+use std::collections::HashSet;
+
+/// Background tasks beyond this number are not tracked, so the turn may end before they do.
+const MAX_TRACKED_TASKS: usize = 1024;
+
+/// What a message reveals about the turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TurnSignal {
+    Result { is_error: bool },
+    State(SessionState),
+    TaskStarted(String),
+    TaskEnded(String),
+    Other,
+}
+
+/// The session state that the CLI reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionState {
+    Idle,
+    Running,
+    /// The CLI waits for a response, possibly of a person.
+    RequiresAction,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct TurnState {
+    /// Whether the last result was an error. `None` before the first result.
+    result: Option<bool>,
+    session: Option<SessionState>,
+    tasks: HashSet<String>,
+}
+
+impl TurnState {
+    pub(super) fn update(&mut self, signal: TurnSignal) {
+        match signal {
+            TurnSignal::Result { is_error } => self.result = Some(is_error),
+            TurnSignal::State(state) => self.session = Some(state),
+            TurnSignal::TaskStarted(task) if self.tasks.len() < MAX_TRACKED_TASKS => {
+                self.tasks.insert(task);
+            }
+            TurnSignal::TaskEnded(task) => {
+                self.tasks.remove(&task);
+            }
+            TurnSignal::TaskStarted(_) | TurnSignal::Other => {}
+        }
+    }
+
+    /// Whether there is a result and nothing runs in the background.
+    pub(super) fn is_over(&self) -> bool {
+        let is_idle = match self.session {
+            Some(state) => state == SessionState::Idle,
+            None => self.tasks.is_empty(),
+        };
+        self.result.is_some() && is_idle
+    }
+
+    /// Whether there is a result and background tasks continue. The caller limits how long it waits for
+    /// them. False while the CLI waits for a response, which may take as long as a person needs.
+    pub(super) fn has_background_tasks(&self) -> bool {
+        let requires_action = self.session == Some(SessionState::RequiresAction);
+        self.result.is_some() && !self.is_over() && !requires_action
+    }
+
+    pub(super) fn has_result(&self) -> bool {
+        self.result.is_some()
+    }
+
+    /// Whether the last turn failed. The CLI then exits with an error code.
+    pub(super) fn has_failed(&self) -> bool {
+        self.result == Some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESULT: TurnSignal = TurnSignal::Result { is_error: false };
+
+    fn is_over(signals: impl IntoIterator<Item = TurnSignal>) -> bool {
+        let mut turn = TurnState::default();
+        signals.into_iter().for_each(|signal| turn.update(signal));
+        turn.is_over()
+    }
+
+    #[test]
+    fn turn_ends_with_result_and_idle_session() {
+        let idle = TurnSignal::State(SessionState::Idle);
+        let running = TurnSignal::State(SessionState::Running);
+        assert!(!is_over([]));
+        assert!(!is_over([running.clone(), TurnSignal::Other]));
+        assert!(!is_over([running.clone(), RESULT]));
+        assert!(is_over([running.clone(), RESULT, idle.clone()]));
+        assert!(is_over([running.clone(), idle.clone(), RESULT]));
+        assert!(!is_over([idle.clone()]));
+        assert!(!is_over([running.clone(), RESULT, idle, running]));
+    }
+
+    #[test]
+    fn background_tasks_keep_turn_open() {
+        let started = |task: &str| TurnSignal::TaskStarted(task.to_owned());
+        let ended = |task: &str| TurnSignal::TaskEnded(task.to_owned());
+        assert!(is_over([RESULT]));
+        assert!(!is_over([started("a"), started("b"), RESULT, ended("a")]));
+        assert!(is_over([started("a"), RESULT, ended("a")]));
+        assert!(is_over([ended("unknown"), RESULT]));
+    }
+
+    #[test]
+    fn required_action_has_no_deadline() {
+        let mut turn = TurnState::default();
+        turn.update(RESULT);
+        turn.update(TurnSignal::State(SessionState::RequiresAction));
+        assert!(!turn.has_background_tasks());
+        turn.update(TurnSignal::State(SessionState::Running));
+        assert!(turn.has_background_tasks());
+    }
+}

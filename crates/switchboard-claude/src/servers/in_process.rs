@@ -1,0 +1,211 @@
+//! Routes `mcp_message` requests of the CLI to in-process servers.
+//!
+//! Invariant: every message gets a response, even a notification or a message to an unknown server,
+//! because the CLI waits 30 s for each one. Each server receives its messages in the order of the calls of
+//! [`InProcessServers::message`].
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use switchboard::Instance;
+use switchboard::inprocess::Adapter;
+use switchboard::mcp::{ErrorObject, Json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{always_load, manifest};
+use crate::lenient_json;
+
+/// Capacity of the queue of server notifications. When it is full, the forwarders of the servers wait.
+const NOTIFICATION_QUEUE: usize = 64;
+
+pub(crate) struct InProcessServers {
+    /// In the order of the configuration.
+    servers: Mutex<Vec<(String, ConnectedServer)>>,
+    notifications: mpsc::Sender<(String, Json)>,
+    call_timeout: Duration,
+    /// Names of the servers whose tools are always loaded.
+    always_loaded: HashSet<String>,
+}
+
+struct ConnectedServer {
+    /// Declared before `adapter`, so that `replaced` is cancelled before dropping the adapter ends its
+    /// calls.
+    _cancel_replaced: DropGuard,
+    replaced: CancellationToken,
+    instance: Instance,
+    adapter: Adapter,
+    /// Forwards notifications of the server.
+    _forwarder: JoinSet<()>,
+}
+
+impl InProcessServers {
+    /// Connects servers. The receiver yields their notifications with the name of the server.
+    pub(crate) fn new(
+        servers: Vec<(String, Instance)>,
+        call_timeout: Duration,
+    ) -> (Self, mpsc::Receiver<(String, Json)>) {
+        let (notifications, receiver) = mpsc::channel(NOTIFICATION_QUEUE);
+        let all = Self {
+            servers: Mutex::default(),
+            notifications,
+            call_timeout,
+            always_loaded: HashSet::new(),
+        };
+        all.replace(servers);
+        (all, receiver)
+    }
+
+    /// Marks the tools of these servers as always loaded. The CLI honours the setting `alwaysLoad` for
+    /// external servers only; for in-process servers it reads the metadata of each tool.
+    pub(crate) fn with_always_load(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.always_loaded = names.into_iter().collect();
+        self
+    }
+
+    /// The names of the servers, in the order of the configuration.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let servers = self.lock();
+        servers.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Passes a message to a server. The returned future yields the response. For notifications, responses
+    /// and requests that the CLI has cancelled, it yields an empty result.
+    ///
+    /// The server has received the message when this function returns, before the future is polled.
+    pub(crate) fn message(
+        &self,
+        server: &str,
+        message: &RawValue,
+    ) -> impl Future<Output = Json> + Send + use<> {
+        let (id, method) = request_head(message).unzip();
+        let is_listing = method.is_some_and(|method| method == "tools/list");
+        let marks_tools = is_listing && self.always_loaded.contains(server);
+        let server = server.to_owned();
+        let sent = self.find(&server).map(|(adapter, replaced)| {
+            let message = lenient_json::replace_lone_surrogates(message.get());
+            (adapter.handle(&message), replaced)
+        });
+        async move {
+            let Some((response, replaced)) = sent else {
+                let reason = format!("Server '{server}' not found");
+                return error_response(id, ErrorObject::METHOD_NOT_FOUND, reason);
+            };
+            match response.await {
+                Some(response) if marks_tools => always_load::mark_response(response),
+                Some(response) => response,
+                // An error instead of an empty result: the CLI would wait minutes for the real response.
+                None if replaced.is_cancelled() => {
+                    let reason = format!("server {server} was replaced; retry the call");
+                    error_response(id, ErrorObject::INTERNAL, reason)
+                }
+                None => empty_result(),
+            }
+        }
+    }
+
+    /// Collects the manifests of all servers that respond in time.
+    pub(crate) async fn manifests(&self) -> Map<String, Value> {
+        let adapters: Vec<_> = {
+            let servers = self.lock();
+            let servers = servers.iter();
+            servers
+                .map(|(name, server)| (name.clone(), server.adapter.clone()))
+                .collect()
+        };
+        let manifests = adapters.into_iter().map(|(name, adapter)| async move {
+            let mut manifest = manifest::request_manifest(&adapter).await?;
+            if self.always_loaded.contains(&name) {
+                always_load::mark_tools(manifest.pointer_mut("/toolsListResult/tools"));
+            }
+            Some((name, manifest))
+        });
+        join_all(manifests).await.into_iter().flatten().collect()
+    }
+
+    /// Replaces all servers. A server whose name and instance stay the same keeps its connection. Calls of
+    /// the others end.
+    pub(crate) fn replace(&self, servers: Vec<(String, Instance)>) {
+        let mut current = self.lock();
+        let mut previous: HashMap<_, _> = std::mem::take(&mut *current).into_iter().collect();
+        for (name, instance) in servers {
+            let unchanged = previous.remove(&name);
+            let unchanged = unchanged.filter(|server| server.instance.is_same(&instance));
+            let server = unchanged.unwrap_or_else(|| self.connect(&name, instance));
+            current.retain(|(other, _)| *other != name);
+            current.push((name, server));
+        }
+    }
+
+    fn connect(&self, name: &str, instance: Instance) -> ConnectedServer {
+        let (adapter, received) = Adapter::connect(&instance, self.call_timeout);
+        let mut forwarder = JoinSet::new();
+        let notifications = self.notifications.clone();
+        forwarder.spawn(forward_notifications(
+            name.to_owned(),
+            received,
+            notifications,
+        ));
+        let replaced = CancellationToken::new();
+        ConnectedServer {
+            _cancel_replaced: replaced.clone().drop_guard(),
+            replaced,
+            instance,
+            adapter,
+            _forwarder: forwarder,
+        }
+    }
+
+    fn find(&self, server: &str) -> Option<(Adapter, CancellationToken)> {
+        let servers = self.lock();
+        let found = servers.iter().find(|(name, _)| name == server);
+        found.map(|(_, server)| (server.adapter.clone(), server.replaced.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(String, ConnectedServer)>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn forward_notifications(
+    name: String,
+    mut received: mpsc::Receiver<Json>,
+    notifications: mpsc::Sender<(String, Json)>,
+) {
+    while let Some(message) = received.recv().await {
+        if notifications.send((name.clone(), message)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The response that the CLI expects to a message without one.
+fn empty_result() -> Json {
+    Json::from(&json!({"jsonrpc": "2.0", "result": {}}))
+}
+
+/// Returns id and method of a request; `None` for other messages.
+fn request_head(message: &RawValue) -> Option<(Value, String)> {
+    #[derive(Deserialize)]
+    struct MessageHead {
+        id: Option<Value>,
+        method: Option<String>,
+    }
+    let head: MessageHead = serde_json::from_str(message.get()).ok()?;
+    head.id.zip(head.method)
+}
+
+/// Builds an error response to a request, or an empty result for a message without an id.
+fn error_response(id: Option<Value>, code: i64, reason: String) -> Json {
+    let Some(id) = id else {
+        return empty_result();
+    };
+    let error = ErrorObject::new(code, reason);
+    Json::from(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+}
