@@ -168,6 +168,12 @@ impl Diagnosis {
         !self.steps.iter().all(passed)
     }
 
+    /// Counts the steps that passed with a warning.
+    pub(crate) fn warnings(&self) -> usize {
+        let is_warning = |step: &&StepResult| step.outcome == Outcome::Warning;
+        self.steps.iter().filter(is_warning).count()
+    }
+
     /// The one thing to do next, where the chain is broken. Whoever switched a server off needs none.
     pub(crate) fn hint(
         &self,

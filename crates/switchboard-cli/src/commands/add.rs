@@ -23,7 +23,7 @@ use crate::render::{json, text};
 use crate::signals::Signals;
 
 /// Value used for variables that are not set. It is valid anywhere in an entry, also as the start of a URL.
-const UNSET_PLACEHOLDER: &str = "https://unset";
+pub(super) const UNSET_PLACEHOLDER: &str = "https://unset";
 
 pub(crate) async fn run(
     args: &AddArgs,
@@ -274,7 +274,7 @@ fn render(added: &AddedJson<'_>, context: &Context) -> String {
     for key in ["env", "headers"] {
         field(
             key,
-            &super::get::members(&added.config, key).replace('\n', ", "),
+            &super::get::env_or_header_lines(&added.config, key).replace('\n', ", "),
         );
     }
     for other in &added.overrides {

@@ -1,4 +1,6 @@
-//! `doctor`: for every server the whole way from its entry to its tools, and what else may be in the way.
+//! `doctor`: checks every step from config entry to callable tools for each server, and the environment.
+//!
+//! The steps of one server are in `crate::diagnosis`; `environment` holds checks that concern all servers.
 
 mod environment;
 mod provider_limits;
@@ -21,16 +23,17 @@ use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
 use crate::render::{Console, count, json, text};
 use crate::signals::Signals;
-use environment::Finding;
+use environment::Check;
 
-/// What is found out about one server.
+/// Result of the checks for one server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Examined {
+struct ServerReport {
     name: ServerName,
     ok: bool,
-    chain: Diagnosis,
-    /// What to type, or to change.
+    #[serde(rename = "chain")]
+    steps: Diagnosis,
+    /// How to fix the first failed step.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,9 +41,10 @@ struct Examined {
 }
 
 #[derive(Serialize)]
-struct Examination<'a> {
-    servers: Vec<Examined>,
-    surroundings: Vec<Finding>,
+struct DoctorReport<'a> {
+    servers: Vec<ServerReport>,
+    #[serde(rename = "surroundings")]
+    environment: Vec<Check>,
     diagnostics: Vec<&'a Diagnostic>,
 }
 
@@ -58,56 +62,54 @@ pub(crate) async fn run(
     let host = context.one_shot_host(&servers, entries.clone());
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
-        // Whether a server works is known when it was started.
+        // Lazy servers are started too: their later steps cannot be checked otherwise.
         join_all(entries.iter().map(|entry| wake(host, entry))).await;
         let catalog = host.catalog();
-        let examined = entries
+        let reports = entries
             .iter()
-            .filter_map(|entry| examine(host, entry, &servers, &catalog, context))
+            .filter_map(|entry| diagnose_server(host, entry, &servers, &catalog, context))
             .collect();
-        let examination = Examination {
-            servers: examined,
-            surroundings: environment::look(&entries, &servers, &catalog, context),
+        let report = DoctorReport {
+            servers: reports,
+            environment: environment::run_checks(&entries, &servers, &catalog, context),
             diagnostics: servers.diagnostics(),
         };
-        context
-            .console
-            .print(&render(&examination, &context.console))?;
-        Ok(examination.exit())
+        context.console.print(&render(&report, &context.console))?;
+        Ok(report.exit())
     })
     .await
 }
 
 async fn wake(host: &Host, entry: &ServerEntry) {
     if !entry.is_disabled() {
-        // What comes of it is in the status.
+        // Errors are read from the status later.
         let _ = host.wake(entry.name().as_str()).await;
     }
 }
 
-fn examine(
+fn diagnose_server(
     host: &Host,
     entry: &ServerEntry,
     servers: &LoadedServers,
     catalog: &Catalog,
     context: &Context,
-) -> Option<Examined> {
+) -> Option<ServerReport> {
     let server = host.server_details(entry.name().as_str()).ok()?;
-    let mut chain = Diagnosis::for_server(entry, &server, servers, context);
-    let (outcome, words) = exposure(entry, &server, catalog, servers, context);
-    chain.push(Step::Exposed, outcome, words);
+    let mut steps = Diagnosis::for_server(entry, &server, servers, context);
+    let (outcome, message) = exposed_tools(entry, &server, catalog, servers, context);
+    steps.push(Step::Exposed, outcome, message);
     let is_disabled = server.status.status == ConnectionStatus::Disabled;
-    Some(Examined {
+    Some(ServerReport {
         name: entry.name().clone(),
-        ok: !chain.is_broken() || is_disabled,
-        hint: chain.hint(entry, &server, servers),
-        stderr: server.stderr.filter(|_| chain.is_broken()),
-        chain,
+        ok: !steps.is_broken() || is_disabled,
+        hint: steps.hint(entry, &server, servers),
+        stderr: server.stderr.filter(|_| steps.is_broken()),
+        steps,
     })
 }
 
-/// What a model gets to see of a server.
-fn exposure(
+/// Describes which of the server's tools a model can see, and their first problem.
+fn exposed_tools(
     entry: &ServerEntry,
     server: &ServerDetails,
     catalog: &Catalog,
@@ -136,16 +138,18 @@ fn exposure(
     let all = server.status.tools.len() + refused.len();
     let tokens: usize = tools.iter().map(|tool| provider_limits::tokens(tool)).sum();
     let mut parts = vec![format!(
-        "{} of {all} as mcp__{part}__*, about {} tokens",
+        "{} of {all} tools available as mcp__{part}__* (~{} tokens)",
         tools.len(),
         text::thousands(tokens)
     )];
     if denied > 0 {
         parts.push(format!("{denied} denied by rules"));
     }
-    let is_fine = parts.len();
+    let without_problems = parts.len();
     let refused = refused.first();
-    parts.extend(refused.map(|tool| format!("{} is not: {}", tool.id.tool.as_str(), tool.reason)));
+    parts.extend(
+        refused.map(|tool| format!("{} is left out: {}", tool.id.tool.as_str(), tool.reason)),
+    );
     let rejected = tools.iter().find_map(|tool| {
         let problem = provider_limits::problems(&tool.definition)
             .into_iter()
@@ -153,7 +157,7 @@ fn exposure(
         Some(format!("{}: {problem}", tool.id.tool.as_str()))
     });
     parts.extend(rejected);
-    let outcome = if parts.len() == is_fine {
+    let outcome = if parts.len() == without_problems {
         Outcome::Ok
     } else {
         Outcome::Warning
@@ -161,39 +165,49 @@ fn exposure(
     (outcome, parts.join("; "))
 }
 
-impl Examination<'_> {
+impl DoctorReport<'_> {
     fn exit(&self) -> Exit {
-        let is_well = self.servers.iter().all(|server| server.ok) && self.ills_around() == 0;
-        if is_well { Exit::Ok } else { Exit::Unavailable }
+        let is_ok = self.servers.iter().all(|server| server.ok) && self.environment_failures() == 0;
+        if is_ok { Exit::Ok } else { Exit::Unavailable }
     }
 
-    /// How many things around the servers are broken.
-    fn ills_around(&self) -> usize {
-        let is_ill = |finding: &&Finding| finding.outcome == Outcome::Failed;
-        self.surroundings.iter().filter(is_ill).count()
+    fn environment_failures(&self) -> usize {
+        self.count_checks(Outcome::Failed)
+    }
+
+    /// Counts the warnings of servers that work, and of the environment.
+    fn warnings(&self) -> usize {
+        let working = self.servers.iter().filter(|server| server.ok);
+        let of_servers: usize = working.map(|server| server.steps.warnings()).sum();
+        of_servers + self.count_checks(Outcome::Warning)
+    }
+
+    fn count_checks(&self, outcome: Outcome) -> usize {
+        let checks = self.environment.iter();
+        checks.filter(|check| check.outcome == outcome).count()
     }
 }
 
-fn render(examination: &Examination<'_>, console: &Console) -> String {
+fn render(report: &DoctorReport<'_>, console: &Console) -> String {
     if console.is_json() {
-        return json::pretty(examination);
+        return json::pretty(report);
     }
-    let servers = examination
+    let servers = report
         .servers
         .iter()
         .map(|server| render_server(server, console));
-    let around = environment::render(&examination.surroundings, console);
+    let environment = environment::render(&report.environment, console);
     let sections: Vec<_> = servers
-        .chain([around, summary(examination)])
+        .chain([environment, summary(report)])
         .filter(|section| !section.is_empty())
         .collect();
     sections.join("\n")
 }
 
-fn render_server(server: &Examined, console: &Console) -> String {
+fn render_server(server: &ServerReport, console: &Console) -> String {
     let mut page = console.style.paint(Paint::Bold, server.name.as_str());
     page.push('\n');
-    page.push_str(&server.chain.render(console));
+    page.push_str(&server.steps.render(console));
     if let Some(hint) = &server.hint {
         let hint = format!("hint: {}", for_terminal(hint));
         page.push_str(
@@ -210,23 +224,24 @@ fn render_server(server: &Examined, console: &Console) -> String {
     page
 }
 
-fn summary(examination: &Examination<'_>) -> String {
-    let servers = &examination.servers;
-    let ill = servers.iter().filter(|server| !server.ok).count();
-    let around = examination.ills_around();
-    let mut ills = Vec::new();
-    if ill > 0 {
-        ills.push(format!("{ill} cannot be used"));
+fn summary(report: &DoctorReport<'_>) -> String {
+    let servers = &report.servers;
+    let broken = servers.iter().filter(|server| !server.ok).count();
+    let environment = report.environment_failures();
+    let warnings = report.warnings();
+    let mut problems = Vec::new();
+    if broken > 0 {
+        problems.push(format!("{broken} broken"));
     }
-    if around > 0 {
-        ills.push(format!(
-            "{} around them to be mended",
-            count(around, "thing")
-        ));
+    if environment > 0 {
+        problems.push(count(environment, "problem") + " in the environment");
+    }
+    if warnings > 0 {
+        problems.push(count(warnings, "warning"));
     }
     match servers.len() {
-        0 if ills.is_empty() => "No servers are configured.".to_owned(),
-        all if ills.is_empty() => format!("{}: all is well.", count(all, "server")),
-        all => format!("{}: {}.", count(all, "server"), ills.join(", ")),
+        0 if problems.is_empty() => "No servers configured.".to_owned(),
+        all if problems.is_empty() => format!("{}: no problems found.", count(all, "server")),
+        all => format!("{}: {}.", count(all, "server"), problems.join(", ")),
     }
 }

@@ -1,4 +1,4 @@
-//! `get NAME`: everything there is to know of one server.
+//! `get NAME`: starts one server and prints its entry, handshake, tools, notes and stderr.
 
 use serde_json::{Map, Value};
 use switchboard::content::for_terminal;
@@ -16,8 +16,8 @@ use crate::render::style::Paint;
 use crate::render::{Console, format_duration, json, text};
 use crate::signals::Signals;
 
-/// How far values stand in.
-const INDENT: usize = 16;
+/// Column of the values.
+const VALUE_COLUMN: usize = 16;
 
 pub(crate) async fn run(
     args: &GetArgs,
@@ -31,7 +31,7 @@ pub(crate) async fn run(
     let host = context.one_shot_host(&servers, vec![entry.clone()]);
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
-        // Whoever looks into a server wants to see it alive; what comes of it is in the status.
+        // Starts a lazy server too. Errors are part of the printed status.
         let _ = host.wake(entry.name().as_str()).await;
         let server = host
             .server_details(entry.name().as_str())
@@ -59,18 +59,18 @@ fn render(entry: &ServerEntry, server: &ServerDetails, console: &Console) -> Str
         let inspection = server;
         return json::pretty(&json::ServerJson { inspection, origin });
     }
-    let mut page = Page::new(console);
-    page.heading(server.status.name.as_str());
-    describe_status(&mut page, server);
-    describe_entry(&mut page, entry);
-    describe_hello(&mut page, server);
-    describe_tools(&mut page, server);
-    page.field("notes", &server.notes.join("\n"));
-    page.field("stderr", server.stderr.as_deref().unwrap_or_default());
-    page.text
+    let mut view = DetailView::new(console);
+    view.heading(server.status.name.as_str());
+    describe_status(&mut view, server);
+    describe_entry(&mut view, entry);
+    describe_handshake(&mut view, server);
+    describe_tools(&mut view, server);
+    view.field("notes", &server.notes.join("\n"));
+    view.field("stderr", server.stderr.as_deref().unwrap_or_default());
+    view.text
 }
 
-fn describe_status(page: &mut Page<'_>, server: &ServerDetails) {
+fn describe_status(view: &mut DetailView<'_>, server: &ServerDetails) {
     let status = server.status.status;
     let (symbol, paint) = symbol(status);
     let took = server
@@ -79,46 +79,47 @@ fn describe_status(page: &mut Page<'_>, server: &ServerDetails) {
     let took = took
         .map(|took| format!(" in {}", format_duration(took)))
         .unwrap_or_default();
-    page.painted("status", &format!("{symbol} {status}{took}"), paint);
-    page.field("reason", server.status.error.as_deref().unwrap_or_default());
+    view.painted("status", &format!("{symbol} {status}{took}"), paint);
+    view.field("reason", server.status.error.as_deref().unwrap_or_default());
     let hint = server.status.detail.as_deref();
-    page.painted("", hint.unwrap_or_default(), Paint::Cyan);
+    view.painted("", hint.unwrap_or_default(), Paint::Cyan);
 }
 
-fn describe_entry(page: &mut Page<'_>, entry: &ServerEntry) {
-    page.field("scope", entry.scope().as_str());
-    page.field("origin", &entry.origin().to_string());
-    let written = entry.written();
-    page.field("command", &text::command_line(written));
-    page.field(
+fn describe_entry(view: &mut DetailView<'_>, entry: &ServerEntry) {
+    view.field("scope", entry.scope().as_str());
+    view.field("origin", &entry.origin().to_string());
+    let masked = entry.written();
+    view.field("command", &text::command_line(masked));
+    view.field(
         "url",
-        written
+        masked
             .as_object()
             .get("url")
             .and_then(Value::as_str)
             .unwrap_or_default(),
     );
     for key in ["env", "headers"] {
-        page.field(key, &members(written, key));
+        view.field(key, &env_or_header_lines(masked, key));
     }
 }
 
-pub(super) fn members(written: &WrittenEntry, key: &str) -> String {
-    let members = written.as_object().get(key).and_then(Value::as_object);
+/// Renders the members of `env` or `headers` as lines of `name=value`.
+pub(super) fn env_or_header_lines(masked: &WrittenEntry, key: &str) -> String {
+    let members = masked.as_object().get(key).and_then(Value::as_object);
     let members = members.into_iter().flat_map(Map::iter);
-    let members = members.map(|(name, value)| match value.as_str() {
+    let lines = members.map(|(name, value)| match value.as_str() {
         Some(text) => format!("{name}={text}"),
         None => format!("{name}={value}"),
     });
-    members.collect::<Vec<_>>().join("\n")
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-fn describe_hello(page: &mut Page<'_>, server: &ServerDetails) {
+fn describe_handshake(view: &mut DetailView<'_>, server: &ServerDetails) {
     let Some(hello) = &server.hello else { return };
     let version = hello.version;
-    page.field("protocol", &format!("{version} ({} era)", version.era()));
+    view.field("protocol", &format!("{version} ({} era)", version.era()));
     if let Some(info) = &hello.server_info {
-        page.field(
+        view.field(
             "server",
             &format!(
                 "{} {}",
@@ -127,42 +128,42 @@ fn describe_hello(page: &mut Page<'_>, server: &ServerDetails) {
             ),
         );
     }
-    let offers = [
+    let capabilities = [
         (hello.capabilities.tools, "tools"),
         (hello.capabilities.resources, "resources"),
         (hello.capabilities.prompts, "prompts"),
         (hello.capabilities.logging, "logging"),
         (hello.capabilities.completions, "completions"),
     ];
-    let offers = offers.into_iter().filter(|(offered, _)| *offered);
-    page.field(
-        "offers",
-        &offers.map(|(_, name)| name).collect::<Vec<_>>().join(", "),
+    let names = capabilities.into_iter().filter(|(declared, _)| *declared);
+    view.field(
+        "capabilities",
+        &names.map(|(_, name)| name).collect::<Vec<_>>().join(", "),
     );
-    page.field(
+    view.field(
         "instructions",
         hello.instructions.as_deref().unwrap_or_default(),
     );
 }
 
-fn describe_tools(page: &mut Page<'_>, server: &ServerDetails) {
+fn describe_tools(view: &mut DetailView<'_>, server: &ServerDetails) {
     if server.status.status == ConnectionStatus::Connected {
         let part = naming::server_part(&server.status.name);
         let tools = server.status.tools.len();
-        page.field(
+        view.field(
             "tools",
             &format!("{tools}: switchboard tools mcp__{part}__"),
         );
     }
 }
 
-/// Labels on the left, values on the right.
-struct Page<'a> {
+/// Text with labels on the left and values on the right.
+struct DetailView<'a> {
     console: &'a Console,
     text: String,
 }
 
-impl<'a> Page<'a> {
+impl<'a> DetailView<'a> {
     fn new(console: &'a Console) -> Self {
         let text = String::new();
         Self { console, text }
@@ -178,14 +179,14 @@ impl<'a> Page<'a> {
         self.painted(label, value, Paint::Plain);
     }
 
-    /// Nothing is shown of an empty value.
+    /// Adds a field, unless its value is empty.
     fn painted(&mut self, label: &str, value: &str, paint: Paint) {
-        let block = text::block(value, INDENT, self.console.prose_columns());
-        let Some(value) = block.get(INDENT..).filter(|value| !value.is_empty()) else {
+        let block = text::block(value, VALUE_COLUMN, self.console.prose_columns());
+        let Some(value) = block.get(VALUE_COLUMN..).filter(|value| !value.is_empty()) else {
             return;
         };
         let style = self.console.style;
-        let room = INDENT - 2;
+        let room = VALUE_COLUMN - 2;
         let label = style.paint(Paint::Dim, &format!("{label:room$}"));
         let value = style.paint(paint, value);
         self.text.extend(["  ", &label, &value, "\n"]);

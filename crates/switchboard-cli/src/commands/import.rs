@@ -1,7 +1,7 @@
-//! `import`: servers of other programs into our own files.
+//! `import`: copies servers from the configs of other MCP clients.
 //!
-//! Everything that was found is shown before anything is written. Invariant: nothing that is there is
-//! ever replaced, and what came with a project is taken only if somebody said so who could see it.
+//! Prints the plan before it writes. Invariant: an existing entry is never replaced, and a server from
+//! project files is imported only with the user's consent.
 
 mod report;
 
@@ -13,6 +13,7 @@ use switchboard_config::import::{
 };
 use switchboard_config::{EntryProblem, Scope, check_server};
 
+use super::add::UNSET_PLACEHOLDER;
 use super::scope_files;
 use crate::args::ImportArgs;
 use crate::context::Context;
@@ -23,8 +24,8 @@ use crate::render::style::Paint;
 use crate::render::text::shell_word;
 use crate::signals::Signals;
 
-/// One server that was written down here.
-struct Added {
+/// A server that was written to a scope's file.
+struct ImportedServer {
     name: String,
     scope: Scope,
     file: PathBuf,
@@ -49,10 +50,10 @@ pub(crate) async fn run(
             console.warn(&message, problem.hint.as_deref());
         }
     }
-    let wanted = decide(&planned, args, context, signals).await?;
-    let added = write(&wanted, context)?;
+    let confirmed = confirm(&planned, args, context, signals).await?;
+    let added = write(&confirmed, context)?;
     if console.is_json() {
-        console.print(&report::as_data(&imported, &planned, &added))?;
+        console.print(&report::render_json(&imported, &planned, &added))?;
     } else if !added.is_empty() {
         console.print(&report::outcome(&added, console))?;
     }
@@ -68,26 +69,26 @@ fn read(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
     let file = context.absolute(file);
     let client = args.client.or_else(|| Client::of_file(&file));
     let client = client.ok_or_else(|| {
-        let message = format!("{} may be a file of any program", file.display());
+        let message = format!("cannot tell which client {} belongs to", file.display());
         let names = Client::ALL.map(Client::as_str).join(", ");
-        Failure::usage(message).hint(format!("say whose it is, one of {names}"))
+        Failure::usage(message).hint(format!("name the client: one of {names}"))
     })?;
     let read =
         context.with_import_context(scope, |whereabouts| import_file(client, &file, whereabouts));
     let imported = read.ok_or_else(|| {
-        let message = format!("there is no file {}", file.display());
-        Failure::new(Kind::Config, message).hint("give the path of a file")
+        let message = format!("no such file: {}", file.display());
+        Failure::new(Kind::Config, message).hint("pass the path of an existing file")
     })?;
     if imported.diagnostics.is_empty() {
         return Ok(imported);
     }
     context.console.diagnose(&imported.diagnostics);
-    let message = format!("{} cannot be used", file.display());
+    let message = format!("could not read {}", file.display());
     Err(Failure::new(Kind::Config, message).diagnostics(imported.diagnostics))
 }
 
-/// The servers that are to be written down, once somebody said so.
-async fn decide<'a, 'p>(
+/// Returns the new servers that the user confirmed, by `--yes` or on the terminal.
+async fn confirm<'a, 'p>(
     planned: &'a [Planned<'p>],
     args: &ImportArgs,
     context: &Context,
@@ -98,52 +99,54 @@ async fn decide<'a, 'p>(
         .iter()
         .filter(|planned| matches!(planned.verdict, Verdict::Add { .. }))
         .collect();
-    let with_project = new.iter().filter(|planned| needs_trust(planned)).count();
-    // Whoever names a file has seen it.
+    let from_project = new
+        .iter()
+        .filter(|planned| is_from_project(planned))
+        .count();
+    // `--file` names the file explicitly, which counts as trust in it.
     let trusts = context.trusts_project() || args.file.is_some();
     if new.is_empty() {
         return Ok(Vec::new());
     }
     if args.yes {
-        if with_project > 0 && !trusts {
+        if from_project > 0 && !trusts {
             console.note(&format!(
-                "{} with this project and {} not added\nto add what comes with it too: {}",
-                comes(with_project),
-                if with_project == 1 { "was" } else { "were" },
-                again(args, "--trust-project --yes")
+                "skipped {} from project files\nto import them too: {}",
+                count(from_project, "server"),
+                rerun_command(args, "--trust-project --yes")
             ));
         }
-        let is_wanted = |planned: &&Planned<'_>| trusts || !needs_trust(planned);
+        let is_wanted = |planned: &&Planned<'_>| trusts || !is_from_project(planned);
         return Ok(new.into_iter().filter(is_wanted).collect());
     }
     if console.is_json() || !console.can_ask {
-        let needs_more = with_project > 0 && args.file.is_none();
-        if !needs_more || with_project < new.len() {
-            console.note(&format!("to add what is new: {}", again(args, "--yes")));
+        let needs_trust = from_project > 0 && args.file.is_none();
+        if !needs_trust || from_project < new.len() {
+            console.note(&format!("to import: {}", rerun_command(args, "--yes")));
         }
-        if needs_more {
-            let too = if with_project < new.len() { " too" } else { "" };
+        if needs_trust {
+            let too = if from_project < new.len() { " too" } else { "" };
             console.note(&format!(
-                "to add what comes with this project{too}: {}",
-                again(args, "--trust-project --yes")
+                "to import from project files{too}: {}",
+                rerun_command(args, "--trust-project --yes")
             ));
         }
         return Ok(Vec::new());
     }
-    let warning = match with_project {
+    let warning = match from_project {
         0 => String::new(),
         number => format!(
-            "{} with this project and will run without further questions.\n",
-            comes(number)
+            "{} from project files will run without further approval.\n",
+            count(number, "server")
         ),
     };
     let question = format!(
-        "{warning}Add {}? {} ",
+        "{warning}Import {}? {} ",
         count(new.len(), "server"),
         console.stderr_style.paint(Paint::Dim, "[y/N]")
     );
     let answer = async {
-        // Reading a line blocks; a thread may, and is left behind if somebody interrupts.
+        // Reads on a blocking thread, which is abandoned when a signal arrives.
         let answer = tokio::task::spawn_blocking(move || prompt_line(&question)).await;
         Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
     };
@@ -152,31 +155,26 @@ async fn decide<'a, 'p>(
     Ok(if is_yes { new } else { Vec::new() })
 }
 
-fn comes(number: usize) -> String {
-    let verb = if number == 1 { "comes" } else { "come" };
-    format!("{} {verb}", count(number, "server"))
-}
-
-/// What looks wrong with an entry that others are going to read, such as a secret in it.
+/// Returns warnings about entries for the project scope, such as a secret that others could read.
 fn warnings(planned: &Planned<'_>) -> Vec<EntryProblem> {
     let found = planned.found;
     let is_shared = found.scope == Scope::Project;
     if !is_shared || !matches!(planned.verdict, Verdict::Add { .. }) {
         return Vec::new();
     }
-    // A variable that is not set here may be set where the server is used; the notes name it.
-    let unset = |_: &str| Some("https://unset".to_owned());
+    // Variables may be set where the server is used. The notes of the plan list them.
+    let unset = |_: &str| Some(UNSET_PLACEHOLDER.to_owned());
     let entry = Value::Object(found.entry().clone());
     check_server(&found.name, &entry, found.scope, &unset).warnings
 }
 
-/// Whether it would run although only the project's authors have said what it is.
-fn needs_trust(planned: &Planned<'_>) -> bool {
+/// Whether a project file would place a server in a scope that needs no approval.
+fn is_from_project(planned: &Planned<'_>) -> bool {
     planned.authorship == Authorship::Project && planned.found.scope != Scope::Project
 }
 
-/// What to type to be taken at one's word.
-fn again(args: &ImportArgs, flags: &str) -> String {
+/// Builds the command line that repeats this import with more flags.
+fn rerun_command(args: &ImportArgs, flags: &str) -> String {
     let mut words = vec!["switchboard import".to_owned()];
     words.extend(args.client.map(|client| client.as_str().to_owned()));
     if let Some(scope) = args.scope {
@@ -189,11 +187,11 @@ fn again(args: &ImportArgs, flags: &str) -> String {
     words.join(" ")
 }
 
-/// Writes all entries of a scope in one go.
-fn write(wanted: &[&Planned<'_>], context: &Context) -> Result<Vec<Added>, Failure> {
+/// Writes the servers, with one edit per scope file.
+fn write(confirmed: &[&Planned<'_>], context: &Context) -> Result<Vec<ImportedServer>, Failure> {
     let mut added = Vec::new();
     for scope in [Scope::User, Scope::Local, Scope::Project] {
-        let of_scope = wanted.iter().filter(|planned| planned.found.scope == scope);
+        let of_scope = (confirmed.iter()).filter(|planned| planned.found.scope == scope);
         let of_scope: Vec<_> = of_scope.collect();
         if of_scope.is_empty() {
             continue;
@@ -202,7 +200,7 @@ fn write(wanted: &[&Planned<'_>], context: &Context) -> Result<Vec<Added>, Failu
         let mut written = Vec::new();
         for planned in of_scope {
             let path = ["mcpServers", planned.found.name.as_str()];
-            // Somebody else may have added it since it was looked for.
+            // Another process may have added the name after the plan was made.
             if file.value(&path).is_none() {
                 file.set(&path, &Value::Object(planned.found.entry().clone()))?;
                 written.push(planned.found.name.to_string());
@@ -210,7 +208,7 @@ fn write(wanted: &[&Planned<'_>], context: &Context) -> Result<Vec<Added>, Failu
         }
         let target: PathBuf = Path::to_owned(file.path());
         file.save()?;
-        added.extend(written.into_iter().map(|name| Added {
+        added.extend(written.into_iter().map(|name| ImportedServer {
             name,
             scope,
             file: target.clone(),

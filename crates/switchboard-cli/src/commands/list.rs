@@ -1,4 +1,4 @@
-//! `list`: every server with its live status.
+//! `list`: starts all servers and prints a table with their status.
 
 mod live;
 
@@ -15,19 +15,19 @@ use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, format_duration, json, text};
 use crate::signals::Signals;
 
-/// How far the lines below a server stand in: under its name.
+/// Indent of the lines below a server's row.
 const INDENT: usize = 4;
 
-/// How many notes are shown of one server.
-const NOTES: usize = 3;
+/// Notes shown per server; `get` shows all of them.
+const MAX_NOTES: usize = 3;
 
-const NOTHING: &str = r#"No servers are configured.
+const NO_SERVERS: &str = r#"No servers configured.
 
 Add one:
 
   switchboard add everything -- npx -y @modelcontextprotocol/server-everything
 
-Or put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
+Or create .mcp.json in your project, or ~/.mcp.json for all projects:
 
   {
     "mcpServers": {
@@ -38,9 +38,9 @@ Or put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
     }
   }
 
-Then type    switchboard trust && switchboard list
-Or name one  switchboard --mcp-config FILE list
-To see it work without any: switchboard demo"#;
+Then run:               switchboard trust && switchboard list
+Use another file:       switchboard --mcp-config FILE list
+Try it without config:  switchboard demo"#;
 
 pub(crate) async fn run(
     args: &ListArgs,
@@ -75,7 +75,7 @@ pub(crate) async fn run(
     .await
 }
 
-/// Whether a server is of no use: it is not there, or what it offers could not be listed.
+/// Whether a server failed to connect, or is connected and could not list its tools.
 fn has_failed(server: &ServerStatus) -> bool {
     match server.status {
         ConnectionStatus::Failed => true,
@@ -102,12 +102,12 @@ fn render(
     console: &Console,
 ) -> String {
     if console.is_json() {
-        return json::pretty(&data(inspected, servers));
+        return json::pretty(&to_json(inspected, servers));
     }
     if inspected.is_empty() {
-        return NOTHING.to_owned();
+        return NO_SERVERS.to_owned();
     }
-    // In a narrow terminal the name and the status are left; `get` has the rest.
+    // A narrow terminal drops all columns but status and name; `get` prints the rest.
     let mut table = Table::new(1, Overflow::Truncate).droppable(&[3, 2, 5, 4]);
     let heading = ["  STATUS", "SERVER", "SCOPE", "TRANSPORT", "TOOLS", "TIME"];
     table.row(
@@ -125,13 +125,13 @@ fn render(
         table.text(reasons(entry, server, servers, console));
     }
     let rows = table.render(console.columns, console.style);
-    match how_to_approve(inspected, servers) {
+    match approval_hint(inspected, servers) {
         Some(hint) => format!("{rows}\n{hint}"),
         None => rows,
     }
 }
 
-fn data<'a>(
+fn to_json<'a>(
     inspected: &'a [(&ServerEntry, ServerDetails)],
     servers: &'a LoadedServers,
 ) -> json::ServersJson<'a> {
@@ -145,22 +145,22 @@ fn data<'a>(
     }
 }
 
-/// What to type so that the project's servers may run.
-fn how_to_approve(
+/// Says how to approve the project's servers that were not started.
+fn approval_hint(
     inspected: &[(&ServerEntry, ServerDetails)],
     servers: &LoadedServers,
 ) -> Option<String> {
     let entries = inspected.iter().map(|(entry, _)| *entry);
-    let what = match entries
+    let summary = match entries
         .filter(|entry| is_unapproved(entry, servers))
         .count()
     {
         0 => return None,
-        1 => "1 server of this project is not approved and was not started.".to_owned(),
-        many => format!("{many} servers of this project are not approved and were not started."),
+        1 => "1 project server needs approval and was not started.".to_owned(),
+        many => format!("{many} project servers need approval and were not started."),
     };
     Some(format!(
-        "{what}\nTo see what would run, and approve it: switchboard trust"
+        "{summary}\nTo review and approve: switchboard trust"
     ))
 }
 
@@ -190,17 +190,16 @@ fn row(server: &ServerDetails) -> Vec<Cell> {
     ]
 }
 
-/// How the server is reached; of an entry that cannot be used, what it says itself.
+/// Returns the transport, or for an invalid entry the `type` it declares.
 fn transport(server: &ServerDetails) -> &str {
-    let written = server.status.config.as_ref();
-    let written = written.and_then(|entry| entry.as_object().get("type")?.as_str());
+    let entry = server.status.config.as_ref();
+    let declared = entry.and_then(|entry| entry.as_object().get("type")?.as_str());
     match server.transport {
-        "unknown" => written.unwrap_or("-"),
+        "unknown" => declared.unwrap_or("-"),
         known => known,
     }
 }
 
-/// How a status looks at a glance.
 pub(super) fn symbol(status: ConnectionStatus) -> (&'static str, Paint) {
     match status {
         ConnectionStatus::Connected => ("✓", Paint::Green),
@@ -210,7 +209,7 @@ pub(super) fn symbol(status: ConnectionStatus) -> (&'static str, Paint) {
     }
 }
 
-/// What is to be said of a server besides its row.
+/// Renders the lines below a server's row: error, hint and notes.
 fn reasons(
     entry: &ServerEntry,
     server: &ServerDetails,
@@ -226,14 +225,14 @@ fn reasons(
             .map(|error| (Paint::Plain, error.clone())),
     );
     lines.extend(hint(entry, server, servers));
-    let notes = server.notes.iter().take(NOTES);
+    let notes = server.notes.iter().take(MAX_NOTES);
     lines.extend(notes.map(|note| (Paint::Dim, format!("note: {note}"))));
-    if server.notes.len() > NOTES {
-        let more = server.notes.len() - NOTES;
+    if server.notes.len() > MAX_NOTES {
+        let more = server.notes.len() - MAX_NOTES;
         let name = &status.name;
         lines.push((
             Paint::Dim,
-            format!("and {more} more notes: switchboard get {name}"),
+            format!("{more} more notes (switchboard get {name})"),
         ));
     }
     let painted = lines.into_iter().map(|(paint, line)| {
@@ -243,7 +242,7 @@ fn reasons(
     painted.collect::<Vec<_>>().join("\n")
 }
 
-/// What to do about a server that is not connected, or why it is not.
+/// Returns the hint or detail for a server that is not connected.
 fn hint(
     entry: &ServerEntry,
     server: &ServerDetails,
@@ -252,7 +251,7 @@ fn hint(
     if let Admission::AwaitingApproval { waiting, .. } = entry.admit(&servers.trust) {
         let why = match waiting {
             Waiting::New => "not approved",
-            Waiting::Changed => "changed since you were asked about it",
+            Waiting::Changed => "changed since you approved or rejected it",
         };
         return Some((Paint::Dim, why.to_owned()));
     }

@@ -1,4 +1,5 @@
-//! What listing and asking for resources and prompts have in common.
+//! Shared by `resources`, `prompts`, `read` and `prompt`: list items of one or all servers, run with one
+//! server, and complete arguments.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +20,14 @@ use crate::render::{Console, json, text};
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
 
-/// Lists what one server has, or all of them, and prints it.
+/// Lists the items of one server, or of all servers, and prints them. `kind` is the plural noun for
+/// messages.
 pub(super) async fn list<T>(
     server: Option<&str>,
-    what: &str,
+    kind: &str,
     context: &Context,
     signals: &mut Signals,
-    ask: impl AsyncFnOnce(&Host, Option<&str>) -> Result<Offer<T>, AskError>,
+    request: impl AsyncFnOnce(&Host, Option<&str>) -> Result<Offer<T>, AskError>,
     render: impl FnOnce(&Offer<T>, &Console) -> String,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
@@ -46,29 +48,30 @@ pub(super) async fn list<T>(
         start_servers(host, console, LazyServers::All).await;
         let offer = match server {
             Some(name) => {
-                check_connected(host, name)?;
-                ask(host, Some(name)).await?
+                require_connected(host, name)?;
+                request(host, Some(name)).await?
             }
-            None => ask(host, None).await?,
+            None => request(host, None).await?,
         };
         console.print(&render(&offer, console))?;
         for problem in &offer.problems {
             console.note(&text::one_line(&problem.to_string()));
         }
         if server.is_none() {
-            tell_missing(host, &servers, console);
+            report_unavailable(host, &servers, console);
         }
         if offer.items.is_empty() {
-            let who = server.map_or("no server".to_owned(), |name| format!("server {name}"));
-            let has = if server.is_some() { "has no" } else { "has" };
-            console.note(&format!("{who} {has} {what}"));
+            console.note(&match server {
+                Some(name) => format!("server {name} has no {kind}"),
+                None => format!("no server has {kind}"),
+            });
         }
         Ok(exit(host, &offer))
     })
     .await
 }
 
-/// Fine as long as there is a server that could be asked, or none was wanted.
+/// Succeeds if a server is connected or no server is enabled, and not every listing failed.
 fn exit<T>(host: &Host, offer: &Offer<T>) -> Exit {
     let servers = host.status();
     let mut wanted = (servers.iter())
@@ -83,7 +86,7 @@ fn exit<T>(host: &Host, offer: &Offer<T>) -> Exit {
     }
 }
 
-fn tell_missing(host: &Host, servers: &LoadedServers, console: &Console) {
+fn report_unavailable(host: &Host, servers: &LoadedServers, console: &Console) {
     for entry in &servers.loaded.config.servers {
         let Ok(status) = host.server_status(entry.name().as_str()) else {
             continue;
@@ -100,12 +103,13 @@ fn tell_missing(host: &Host, servers: &LoadedServers, console: &Console) {
         }
     }
     if servers.loaded.config.servers.is_empty() {
-        console.note("no servers are configured: switchboard list says what to do");
+        console.note("no servers configured; add one with `switchboard add`");
     }
 }
 
-/// Does something with a host in which there is one server only, and somebody to ask.
-pub(super) async fn with_server<T>(
+/// Runs `work` with a host that has only this server, after the server is connected. Elicitations are
+/// shown on the terminal.
+pub(super) async fn run_with_server<T>(
     entry: &ServerEntry,
     servers: &LoadedServers,
     context: &Context,
@@ -119,15 +123,15 @@ pub(super) async fn with_server<T>(
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, console).await;
         let name = entry.name().as_str();
-        // What comes of it is in the status.
+        // Errors are read from the status.
         let _ = host.wake(name).await;
-        check_connected(host, name)?;
+        require_connected(host, name)?;
         work(host).await
     })
     .await
 }
 
-fn check_connected(host: &Host, name: &str) -> Result<(), Failure> {
+fn require_connected(host: &Host, name: &str) -> Result<(), Failure> {
     let status = host
         .server_status(name)
         .map_err(|error| Failure::internal(error.to_string()))?;
@@ -137,8 +141,8 @@ fn check_connected(host: &Host, name: &str) -> Result<(), Failure> {
     }
 }
 
-/// A name and the beginning of its value, as `--complete` wants them.
-pub(super) fn beginning(word: &str) -> Result<(String, String), Failure> {
+/// Parses the value of `--complete`: `KEY` or `KEY=PREFIX`.
+pub(super) fn parse_partial(word: &str) -> Result<(String, String), Failure> {
     let word = if word.contains('=') {
         word.to_owned()
     } else {
@@ -147,10 +151,10 @@ pub(super) fn beginning(word: &str) -> Result<(String, String), Failure> {
     let mut pairs = parse_text_pairs(&[word])?;
     pairs
         .pop()
-        .ok_or_else(|| Failure::usage("--complete wants key=beginning"))
+        .ok_or_else(|| Failure::usage("--complete expects KEY=PREFIX"))
 }
 
-/// Asks what a value may be that begins like this, and prints it.
+/// Requests completions of an argument's prefix from the server and prints them.
 pub(super) async fn complete(
     host: &Host,
     server: &str,
@@ -165,9 +169,9 @@ pub(super) async fn complete(
     drop(line);
     console.print(&render_completion(&completion, console))?;
     if completion.values.is_empty() {
-        console.note("the server proposes nothing");
+        console.note("no completions");
     } else if completion.has_more {
-        console.note("note: there are more");
+        console.note("note: more completions available; type more characters");
     }
     Ok(Exit::Ok)
 }

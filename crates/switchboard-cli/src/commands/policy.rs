@@ -1,7 +1,7 @@
-//! `policy test TOOL [ARGS]`: which rule decides on a call, and why. The call is not made.
+//! `policy test TOOL [ARGS]`: prints which permission rule decides on a call. Never calls the tool.
 //!
-//! What a server said of its tools the last time is enough; only one that was never seen is started, and
-//! one that may not be is judged by its name alone.
+//! Uses the cached tool listing. A server without one is started; for a server that may not be started,
+//! only the tool's name is matched.
 
 use std::sync::Arc;
 
@@ -27,29 +27,30 @@ use crate::signals::Signals;
 use crate::tool_arguments::{ArgumentInput, parse};
 use crate::tool_schema::ToolSchema;
 
-/// The whole answer.
+/// Output of `policy test --json`.
 #[derive(Serialize)]
-struct Answer {
+#[serde(rename_all = "camelCase")]
+struct PolicyReport {
     tool: WireName,
     server: String,
     arguments: Map<String, Value>,
     action: Action,
-    /// In words: on which grounds.
+    /// Explains the action in a sentence.
     why: String,
-    /// The rule that decides, if one does.
+    /// The deciding rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Arc<WrittenRule>>,
-    /// Every rule that fits, in reading order.
-    fitting: Vec<Arc<WrittenRule>>,
+    /// All matching rules, in the order of evaluation.
+    matching_rules: Vec<Arc<WrittenRule>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 
-/// What is known of the tool.
-struct Known {
+/// The parts of a tool that rules can match.
+struct ToolFacts {
     tool: ToolId,
     annotations: ToolAnnotations,
-    /// `None`: nothing is known but the name.
+    /// `None` if only the name is known.
     schema: Option<Json>,
     note: Option<String>,
 }
@@ -68,19 +69,19 @@ pub(crate) async fn test(
         ArgumentInput::Stdin => ArgumentInput::Object(signals.until_signal(read_stdin()).await?),
         given => given,
     };
-    let known = match remembered(&args.tool, entry, context) {
-        Some(known) => known,
+    let facts = match cached_tool(&args.tool, entry, context) {
+        Some(facts) => facts,
         None => ask_server(&args.tool, entry, &servers, context, signals).await?,
     };
-    let schema = known.schema.as_ref().map(ToolSchema::parse);
+    let schema = facts.schema.as_ref().map(ToolSchema::parse);
     let arguments = coerce_arguments(given, &schema.unwrap_or_default())?;
-    let answer = decide(known, arguments, entry, &servers, context);
-    context.console.print(&render(&answer, &context.console))?;
+    let report = decide(facts, arguments, entry, &servers, context);
+    context.console.print(&render(&report, &context.console))?;
     Ok(Exit::Ok)
 }
 
-/// The tool as its server listed it the last time.
-fn remembered(name: &str, entry: &ServerEntry, context: &Context) -> Option<Known> {
+/// Returns the tool from the cached listing.
+fn cached_tool(name: &str, entry: &ServerEntry, context: &Context) -> Option<ToolFacts> {
     let tools = context.cached_tools(entry);
     let id = |tool: &Tool| ToolId::new(entry.name().clone(), tool.name.as_str());
     let is_named = |tool: &&Tool| {
@@ -88,7 +89,7 @@ fn remembered(name: &str, entry: &ServerEntry, context: &Context) -> Option<Know
         naming::wire_name(&id.server, &id.tool).as_str() == name
     };
     let tool = tools.iter().find(is_named)?;
-    Some(Known {
+    Some(ToolFacts {
         tool: id(tool),
         annotations: tool.annotations.clone(),
         schema: Some(tool.input_schema.clone()),
@@ -102,15 +103,15 @@ async fn ask_server(
     servers: &LoadedServers,
     context: &Context,
     signals: &mut Signals,
-) -> Result<Known, Failure> {
+) -> Result<ToolFacts, Failure> {
     if let Err(failure) = require_launchable(entry, servers, context) {
-        return Ok(by_name(name, entry, &failure));
+        return Ok(name_only(name, entry, &failure));
     }
     let host = context.one_shot_host(servers, vec![entry.clone()]);
     run_with_host(host, signals, context, async |host| {
         start_servers(host, &context.console, LazyServers::Unlisted).await;
         let tool = find_tool(host, entry, name).await?;
-        Ok(Known {
+        Ok(ToolFacts {
             tool: tool.id.clone(),
             annotations: tool.definition.annotations.clone(),
             schema: Some(tool.definition.input_schema.clone()),
@@ -120,32 +121,32 @@ async fn ask_server(
     .await
 }
 
-/// All that can be said of a tool whose server may not be started.
-fn by_name(name: &str, entry: &ServerEntry, why: &Failure) -> Known {
+/// Returns the facts of a tool whose server may not be started: its name, and no annotations.
+fn name_only(name: &str, entry: &ServerEntry, why: &Failure) -> ToolFacts {
     let part = naming::split_wire_name(name).map_or(name, |(_, tool)| tool);
-    Known {
+    ToolFacts {
         tool: ToolId::new(entry.name().clone(), part),
         annotations: ToolAnnotations::default(),
         schema: None,
         note: Some(format!(
-            "judged by its name alone, as a tool without hints: {}",
+            "only the name was matched, as for a tool without hints: {}",
             why.parts().message
         )),
     }
 }
 
 fn decide(
-    known: Known,
+    facts: ToolFacts,
     arguments: Map<String, Value>,
     entry: &ServerEntry,
     servers: &LoadedServers,
     context: &Context,
-) -> Answer {
-    let wire = naming::wire_name(&known.tool.server, &known.tool.tool);
+) -> PolicyReport {
+    let wire = naming::wire_name(&facts.tool.server, &facts.tool.tool);
     let subject = Subject {
-        tool: &known.tool,
+        tool: &facts.tool,
         wire: &wire,
-        annotations: &known.annotations,
+        annotations: &facts.annotations,
         trusts_annotations: match entry.admit(&servers.trust) {
             Admission::Launch(spec) => spec.config().trust_annotations,
             _ => false,
@@ -154,29 +155,27 @@ fn decide(
     };
     let policy = context.policy(servers);
     let decision = policy.decide(&subject);
-    let fitting = policy.fitting(&subject);
-    let mut notes: Vec<String> = known.note.into_iter().collect();
-    let left_out = servers.ignored_project_allows(entry);
-    if left_out > 0 {
-        let rules = count(left_out, "allow rule");
+    let matching_rules = policy.fitting(&subject);
+    let mut notes: Vec<String> = facts.note.into_iter().collect();
+    let ignored = servers.ignored_project_allows(entry);
+    if ignored > 0 {
+        let rules = count(ignored, "allow rule");
         let why = match entry.scope() {
             Scope::Project => "the server is not approved",
-            _ => "the server is not the project's own",
+            _ => "the server is not from the project's .mcp.json",
         };
-        notes.push(format!(
-            "left out of the project, because {why}: {rules} of its settings"
-        ));
+        notes.push(format!("ignored {rules} of the project settings: {why}"));
     }
-    Answer {
+    PolicyReport {
         why: why(&decision).to_owned(),
         action: decision.action,
         rule: match decision.reason {
             Reason::Rule(rule) => Some(rule),
             _ => None,
         },
-        fitting,
+        matching_rules,
         notes,
-        server: known.tool.server.to_string(),
+        server: facts.tool.server.to_string(),
         tool: wire,
         arguments,
     }
@@ -184,48 +183,48 @@ fn decide(
 
 fn why(decision: &Decision) -> &'static str {
     match (&decision.reason, decision.action) {
-        (Reason::Rule(_), Action::Deny) => "a deny wins over everything",
-        (Reason::Rule(_), _) => "it is the first rule that fits, and no deny does",
-        _ => "no rule fits, and MCP tools are asked about then",
+        (Reason::Rule(_), Action::Deny) => "deny rules override all others",
+        (Reason::Rule(_), _) => "first matching rule, and no deny rule matches",
+        _ => "no rule matches; the default is to ask",
     }
 }
 
-fn render(answer: &Answer, console: &Console) -> String {
+fn render(report: &PolicyReport, console: &Console) -> String {
     if console.is_json() {
-        return json::pretty(answer);
+        return json::pretty(report);
     }
     let style = console.style;
-    let (symbol, word, paint) = match answer.action {
+    let (symbol, word, paint) = match report.action {
         Action::Allow => ("✓", "allowed", Paint::Green),
-        Action::Ask => ("?", "asked about", Paint::Yellow),
+        Action::Ask => ("?", "ask", Paint::Yellow),
         Action::Deny => ("✗", "denied", Paint::Red),
     };
-    let arguments = serde_json::to_string(&answer.arguments).unwrap_or_default();
+    let arguments = serde_json::to_string(&report.arguments).unwrap_or_default();
     let mut page = format!(
         "{}  {}\n{}: {}\n",
-        style.paint(Paint::Bold, answer.tool.as_str()),
+        style.paint(Paint::Bold, report.tool.as_str()),
         for_terminal(&arguments),
         style.paint(paint, &format!("{symbol} {word}")),
-        answer.why,
+        report.why,
     );
-    if !answer.fitting.is_empty() {
-        page.push_str("\nrules that fit, in reading order:\n");
-        page.push_str(&table(answer).render(console.columns, style));
+    if !report.matching_rules.is_empty() {
+        page.push_str("\nmatching rules, in order of evaluation:\n");
+        page.push_str(&table(report).render(console.columns, style));
     }
     if !page.ends_with('\n') {
         page.push('\n');
     }
-    for note in &answer.notes {
+    for note in &report.notes {
         page.push_str(&style.paint(Paint::Dim, &format!("note: {}", for_terminal(note))));
         page.push('\n');
     }
     page
 }
 
-fn table(answer: &Answer) -> Table {
+fn table(report: &PolicyReport) -> Table {
     let mut table = Table::new(2, Overflow::Truncate).indent(2);
-    for rule in &answer.fitting {
-        let decides = answer.rule.as_ref().is_some_and(|it| Arc::ptr_eq(it, rule));
+    for rule in &report.matching_rules {
+        let decides = (report.rule.as_ref()).is_some_and(|deciding| Arc::ptr_eq(deciding, rule));
         let (mark, paint) = if decides {
             ("→", Paint::Bold)
         } else {
@@ -238,15 +237,15 @@ fn table(answer: &Answer) -> Table {
         table.row(vec![
             Cell::new(mark),
             Cell::new(rule.action.to_string()).paint(paint),
-            Cell::new(for_terminal(&wording(rule))).paint(paint),
+            Cell::new(for_terminal(&rule_text(rule))).paint(paint),
             Cell::new(place).paint(Paint::Dim),
         ]);
     }
     table
 }
 
-/// What a rule is about, without where it stands.
-fn wording(rule: &WrittenRule) -> String {
+/// Renders the rule's condition, or its reason if it has one.
+fn rule_text(rule: &WrittenRule) -> String {
     if let Some(reason) = &rule.because {
         return reason.clone();
     }

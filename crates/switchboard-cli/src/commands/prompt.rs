@@ -1,7 +1,7 @@
-//! `prompt NAME`: one prompt, filled in.
+//! `prompt NAME`: gets one prompt with arguments and prints its messages.
 //!
-//! Only the server that has it is started. Invariant: what a prompt cannot do without is asked for
-//! before the server is.
+//! Starts only the server that has the prompt. Invariant: `prompts/get` is sent only with known argument
+//! names and all required arguments.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use switchboard_config::{ServerEntry, nearest};
 
 use super::call::require_usable_settings;
 use super::find::{find_server, server_named};
-use super::listing::{beginning, complete, with_server};
+use super::listing::{complete, parse_partial, run_with_server};
 use super::prompts;
 use crate::args::PromptArgs;
 use crate::context::{Context, LoadedServers};
@@ -32,67 +32,67 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let console = &context.console;
-    let named = Named::read(args);
-    let entry = find_server(&servers, console, |servers| named.server(servers))?;
-    let arguments = by_name(parse_text_pairs(named.arguments)?)?;
-    let completed = args.complete.as_deref().map(beginning).transpose()?;
+    let prompt_ref = PromptRef::read(args);
+    let entry = find_server(&servers, console, |servers| prompt_ref.server(servers))?;
+    let arguments = collect_arguments(parse_text_pairs(prompt_ref.arguments)?)?;
+    let completed = args.complete.as_deref().map(parse_partial).transpose()?;
     require_usable_settings(&servers)?;
-    with_server(entry, &servers, context, signals, async |host| {
+    run_with_server(entry, &servers, context, signals, async |host| {
         let server = entry.name().as_str();
-        let prompt = find(host, entry, &named).await?;
+        let prompt = find(host, entry, &prompt_ref).await?;
         let name = prompt.item.name.as_str();
         if let Some((key, start)) = &completed {
-            check_known(&prompt, [key])?;
+            require_known_arguments(&prompt, [key])?;
             let of = Completing::Prompt(name);
             return complete(host, server, of, (key, start), &arguments, console).await;
         }
-        check_known(&prompt, arguments.keys())?;
-        check_complete(&prompt, &arguments)?;
+        require_known_arguments(&prompt, arguments.keys())?;
+        require_all_arguments(&prompt, &arguments)?;
         let line = ProgressLine::start(console, name);
-        let filled_in = host.fill_in(server, name, &arguments).await?;
+        let result = host.fill_in(server, name, &arguments).await?;
         drop(line);
-        show(&filled_in, context)?;
+        print_prompt(&result, context)?;
         Ok(Exit::Ok)
     })
     .await
 }
 
-/// What was typed as the name of a prompt, and what is left for its arguments.
-struct Named<'a> {
-    kind: NamedAs<'a>,
+/// The prompt and the arguments on the command line.
+struct PromptRef<'a> {
+    kind: PromptRefKind<'a>,
     arguments: &'a [String],
 }
 
-enum NamedAs<'a> {
-    /// `mcp__server__prompt`
+enum PromptRefKind<'a> {
+    /// `mcp__server__prompt`, with or without a leading slash.
     Wire(&'a str),
     Pair {
         server: &'a str,
         prompt: &'a str,
     },
-    /// A word that is neither.
-    Nothing(&'a str),
+    /// A single word that is not a wire name.
+    Invalid(&'a str),
 }
 
-impl<'a> Named<'a> {
+impl<'a> PromptRef<'a> {
     fn read(args: &'a PromptArgs) -> Self {
         let word = args.name.strip_prefix('/').unwrap_or(&args.name);
         if naming::split_wire_name(word).is_some() {
             return Self {
-                kind: NamedAs::Wire(word),
+                kind: PromptRefKind::Wire(word),
                 arguments: &args.words,
             };
         }
         match args.words.split_first() {
             Some((prompt, arguments)) => Self {
-                kind: NamedAs::Pair {
+                kind: PromptRefKind::Pair {
                     server: &args.name,
                     prompt,
                 },
                 arguments,
             },
             None => Self {
-                kind: NamedAs::Nothing(word),
+                kind: PromptRefKind::Invalid(word),
                 arguments: &[],
             },
         }
@@ -100,41 +100,40 @@ impl<'a> Named<'a> {
 
     fn server<'s>(&self, servers: &'s LoadedServers) -> Result<&'s ServerEntry, Failure> {
         match self.kind {
-            NamedAs::Pair { server, .. } => server_named(servers, server),
-            NamedAs::Wire(name) => {
+            PromptRefKind::Pair { server, .. } => server_named(servers, server),
+            PromptRefKind::Wire(name) => {
                 let part = naming::split_wire_name(name).map_or("", |(part, _)| part);
                 let entries = &servers.loaded.config.servers;
                 let mut entries = entries.iter();
                 let found = entries.find(|entry| naming::server_part(entry.name()) == part);
                 found.ok_or_else(|| {
-                    let message =
-                        format!("there is no prompt {name}: no server is called {part:?}");
+                    let message = format!("unknown prompt {name}: no server named {part:?}");
                     Failure::new(Kind::UnknownServer, message)
-                        .hint("switchboard prompts shows which there are")
+                        .hint("run `switchboard prompts` to list prompts")
                 })
             }
-            NamedAs::Nothing(word) => {
-                let message = format!(
-                    "{word:?} is not the name of a prompt: they look like mcp__server__prompt"
-                );
+            PromptRefKind::Invalid(word) => {
+                let message =
+                    format!("{word:?} is not a prompt name (expected mcp__server__prompt)");
                 Err(Failure::new(Kind::UnknownPrompt, message)
-                    .hint("switchboard prompts shows which there are"))
+                    .hint("run `switchboard prompts` to list prompts"))
             }
         }
     }
 
-    fn fits(&self, prompt: &Offered<Prompt>) -> bool {
+    fn matches(&self, prompt: &Offered<Prompt>) -> bool {
         match self.kind {
-            NamedAs::Wire(name) => prompt.wire_name().as_str() == name,
-            NamedAs::Pair { prompt: name, .. } => prompt.item.name == name,
-            NamedAs::Nothing(_) => false,
+            PromptRefKind::Wire(name) => prompt.wire_name().as_str() == name,
+            PromptRefKind::Pair { prompt: name, .. } => prompt.item.name == name,
+            PromptRefKind::Invalid(_) => false,
         }
     }
 
+    /// Returns the prompt's name as typed.
     fn prompt(&self) -> &str {
         match self.kind {
-            NamedAs::Wire(name) | NamedAs::Nothing(name) => name,
-            NamedAs::Pair { prompt, .. } => prompt,
+            PromptRefKind::Wire(name) | PromptRefKind::Invalid(name) => name,
+            PromptRefKind::Pair { prompt, .. } => prompt,
         }
     }
 }
@@ -142,44 +141,45 @@ impl<'a> Named<'a> {
 async fn find(
     host: &Host,
     entry: &ServerEntry,
-    named: &Named<'_>,
+    prompt_ref: &PromptRef<'_>,
 ) -> Result<Offered<Prompt>, Failure> {
     let server = entry.name();
     let offer = host.prompts(Some(server.as_str())).await?;
-    if let Some(prompt) = offer.items.iter().find(|prompt| named.fits(prompt)) {
+    if let Some(prompt) = offer.items.iter().find(|prompt| prompt_ref.matches(prompt)) {
         return Ok(prompt.clone());
     }
-    let wanted = named.prompt();
-    let message = format!("server {server} has no prompt {wanted:?}");
+    let typed = prompt_ref.prompt();
+    let message = format!("server {server} has no prompt {typed:?}");
     let failure = Failure::new(Kind::UnknownPrompt, message);
-    let names = offer.items.iter().map(|prompt| match named.kind {
-        NamedAs::Pair { .. } => for_terminal(&prompt.item.name).into_owned(),
+    let names = offer.items.iter().map(|prompt| match prompt_ref.kind {
+        PromptRefKind::Pair { .. } => for_terminal(&prompt.item.name).into_owned(),
         _ => prompt.wire_name().to_string(),
     });
     let names: Vec<_> = names.collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    Err(match nearest(wanted, &names) {
+    Err(match nearest(typed, &names) {
         Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
         None => failure.hint(format!(
-            "switchboard prompts {} shows which there are",
+            "run `switchboard prompts {}` to list its prompts",
             shell_word(server.as_str())
         )),
     })
 }
 
-/// The arguments by name, each given once.
-fn by_name(pairs: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
-    let mut named = BTreeMap::new();
+/// Collects the arguments and rejects a name that occurs twice.
+fn collect_arguments(pairs: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
+    let mut arguments = BTreeMap::new();
     for (key, value) in pairs {
-        if named.contains_key(&key) {
-            return Err(Failure::usage(format!("`{key}` is given more than once")));
+        if arguments.contains_key(&key) {
+            let message = format!("`{key}` was given more than once");
+            return Err(Failure::usage(message));
         }
-        named.insert(key, value);
+        arguments.insert(key, value);
     }
-    Ok(named)
+    Ok(arguments)
 }
 
-fn check_known<'a>(
+fn require_known_arguments<'a>(
     prompt: &Offered<Prompt>,
     given: impl IntoIterator<Item = &'a String>,
 ) -> Result<(), Failure> {
@@ -192,15 +192,14 @@ fn check_known<'a>(
             let failure = Failure::new(Kind::InvalidArguments, message);
             return Err(match nearest(name, &known) {
                 Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
-                None => failure.hint(explain(prompt)),
+                None => failure.hint(usage_hint(prompt)),
             });
         }
     }
     Ok(())
 }
 
-/// Says what is missing before anybody is asked.
-fn check_complete(
+fn require_all_arguments(
     prompt: &Offered<Prompt>,
     given: &BTreeMap<String, String>,
 ) -> Result<(), Failure> {
@@ -212,12 +211,16 @@ fn check_complete(
     if missing.is_empty() {
         return Ok(());
     }
-    let message = format!("{} needs {}", prompt.wire_name(), missing.join(", "));
-    Err(Failure::new(Kind::InvalidArguments, message).hint(explain(prompt)))
+    let message = format!(
+        "missing arguments for {}: {}",
+        prompt.wire_name(),
+        missing.join(", ")
+    );
+    Err(Failure::new(Kind::InvalidArguments, message).hint(usage_hint(prompt)))
 }
 
-/// How the prompt is typed, and what its arguments mean.
-fn explain(prompt: &Offered<Prompt>) -> String {
+/// Renders the command line of the prompt, and the descriptions of its arguments.
+fn usage_hint(prompt: &Offered<Prompt>) -> String {
     let arguments = &prompt.item.arguments;
     if arguments.is_empty() {
         return format!("switchboard prompt {}", prompt.wire_name());
@@ -234,26 +237,27 @@ fn explain(prompt: &Offered<Prompt>) -> String {
     lines.join("\n")
 }
 
+/// Output of `prompt --json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written<'a> {
+struct PromptResultJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     messages: &'a [PresentedMessage],
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
-    whole: Option<std::path::PathBuf>,
+    full_result_file: Option<std::path::PathBuf>,
 }
 
-fn show(prompt: &PresentedPrompt, context: &Context) -> Result<(), Failure> {
+fn print_prompt(prompt: &PresentedPrompt, context: &Context) -> Result<(), Failure> {
     let console = &context.console;
-    let whole = (prompt.whole.as_ref()).map(|handle| context.stored_result_path(handle));
+    let full_result_file = (prompt.whole.as_ref()).map(|handle| context.stored_result_path(handle));
     if console.is_json() {
-        return console.print(&json::pretty(&Written {
+        return console.print(&json::pretty(&PromptResultJson {
             description: prompt.description.as_deref(),
             messages: &prompt.messages,
             notes: &prompt.notes,
-            whole,
+            full_result_file,
         }));
     }
     console.print(&render(prompt, console))?;
@@ -263,8 +267,8 @@ fn show(prompt: &PresentedPrompt, context: &Context) -> Result<(), Failure> {
     for note in &prompt.notes {
         console.note(&format!("note: {}", sanitize(note)));
     }
-    if let Some(whole) = whole {
-        console.note(&format!("note: the whole is in {}", text::path(&whole)));
+    if let Some(file) = full_result_file {
+        console.note(&format!("note: full output saved to {}", text::path(&file)));
     }
     Ok(())
 }
@@ -275,9 +279,9 @@ fn render(prompt: &PresentedPrompt, console: &Console) -> String {
             Role::Assistant => "assistant",
             _ => "user",
         };
-        let said = Output::blocks(vec![message.content.clone()]).to_text();
+        let text = Output::blocks(vec![message.content.clone()]).to_text();
         format!(
-            "{}\n{said}",
+            "{}\n{text}",
             console.style.paint(Paint::Dim, &format!("{role}:"))
         )
     });

@@ -1,4 +1,4 @@
-//! `prompts [SERVER]`: what can be filled in.
+//! `prompts [SERVER]`: lists prompts and their arguments.
 
 use serde::Serialize;
 use switchboard::content::for_terminal;
@@ -21,14 +21,14 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let server = args.server.as_deref();
-    let ask = async |host: &Host, server: Option<&str>| host.prompts(server).await;
-    list(server, "prompts", context, signals, ask, render).await
+    let request = async |host: &Host, server: Option<&str>| host.prompts(server).await;
+    list(server, "prompts", context, signals, request, render).await
 }
 
-/// One prompt as data.
+/// One prompt in the output of `prompts --json`.
 #[derive(Serialize)]
-struct Written<'a> {
-    /// How fronts offer it, behind a slash.
+struct PromptJson<'a> {
+    /// The name of the slash command, without the slash.
     command: WireName,
     #[serde(flatten)]
     prompt: &'a Offered<Prompt>,
@@ -37,11 +37,11 @@ struct Written<'a> {
 fn render(offer: &Offer<Prompt>, console: &Console) -> String {
     let prompts = offer.items.iter();
     if console.is_json() {
-        let written = prompts.map(|prompt| Written {
+        let json = prompts.map(|prompt| PromptJson {
             command: prompt.wire_name(),
             prompt,
         });
-        return json::pretty(&written.collect::<Vec<_>>());
+        return json::pretty(&json.collect::<Vec<_>>());
     }
     if offer.items.is_empty() {
         return String::new();
@@ -67,7 +67,7 @@ fn render(offer: &Offer<Prompt>, console: &Console) -> String {
     table.render(console.columns, console.style)
 }
 
-/// How the arguments are typed: what is required, and the rest in brackets.
+/// Renders the arguments as typed; optional arguments are in brackets.
 pub(super) fn usage(arguments: &[PromptArgument]) -> String {
     let argument = |argument: &PromptArgument| {
         let name = for_terminal(&argument.name);

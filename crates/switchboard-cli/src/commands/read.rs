@@ -1,7 +1,7 @@
-//! `read SERVER URI`: what a resource holds.
+//! `read SERVER URI`: reads a resource and prints or saves it.
 //!
-//! Only the server that has it is started. Invariant: bytes never reach a terminal, and no file of the
-//! user is replaced unless that was asked for.
+//! Starts only the server that has the resource. Invariant: binary content is never written to a terminal,
+//! and an existing file is replaced only with `--force`.
 
 mod output;
 
@@ -12,7 +12,7 @@ use switchboard::{AskError, Completing, TemplateError, UriTemplate, reference};
 
 use super::call::require_usable_settings;
 use super::find::{find_server, server_named};
-use super::listing::{beginning, complete, with_server};
+use super::listing::{complete, parse_partial, run_with_server};
 use crate::args::ReadArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
@@ -22,8 +22,7 @@ use crate::render::text::shell_word;
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
 use output::{
-    bytes_of, check_free, is_for_pipe, judged, not_one, one_part, print_bytes, show, tell_written,
-    write_file,
+    multi_part_error, print_resource, require_absent, single_part, write_part, writes_to_pipe,
 };
 
 pub(crate) async fn run(
@@ -33,77 +32,66 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let console = &context.console;
-    let wanted = Wanted::read(args, &servers)?;
+    let target = ReadTarget::read(args, &servers)?;
     let entry = find_server(&servers, console, |servers| {
-        server_named(servers, wanted.server)
+        server_named(servers, target.server)
     })?;
-    let values = by_name(parse_text_pairs(wanted.values)?);
-    let completed = args.complete.as_deref().map(beginning).transpose()?;
+    let values = group_by_name(parse_text_pairs(target.values)?);
+    let completed = args.complete.as_deref().map(parse_partial).transpose()?;
     let uri = match &completed {
         Some((key, _)) => {
-            check_variable(wanted.uri, key)?;
-            Cow::Borrowed(wanted.uri)
+            require_variable(target.uri, key)?;
+            Cow::Borrowed(target.uri)
         }
-        None => address(wanted.uri, &values)?,
+        None => expand_uri(target.uri, &values)?,
     };
     require_usable_settings(&servers)?;
-    let target = args.output.as_deref().map(|path| context.absolute(path));
-    if let Some(path) = &target {
-        // Before anything is started; and once more when it is written.
-        check_free(path, args.force)?;
+    let output_file = args.output.as_deref().map(|path| context.absolute(path));
+    if let Some(path) = &output_file {
+        // Fails before the server is started. `write_file` checks again.
+        require_absent(path, args.force)?;
     }
-    with_server(entry, &servers, context, signals, async |host| {
+    run_with_server(entry, &servers, context, signals, async |host| {
         let server = entry.name().as_str();
         if let Some((key, start)) = &completed {
             let known = values
                 .iter()
                 .map(|(key, items)| (key.clone(), items.join(",")));
-            let of = Completing::Template(wanted.uri);
+            let of = Completing::Template(target.uri);
             return complete(host, server, of, (key, start), &known.collect(), console).await;
         }
         let line = ProgressLine::start(console, &text::one_line(&uri));
         let result = host.read_resource(server, &uri).await;
         drop(line);
-        let result = result.map_err(|error| explain(error, server))?;
-        match one_part(&result) {
-            Some(part) if target.is_some() || is_for_pipe(context) => {
-                let bytes = bytes_of(part)?;
-                let (mime_type, lie) = judged(part, &bytes);
-                if let Some(lie) = &lie {
-                    console.note(&format!("note: {lie}"));
-                }
-                match target {
-                    Some(path) => {
-                        write_file(&path, &bytes, args.force)?;
-                        tell_written(part, mime_type, path, lie.as_ref(), context)?;
-                    }
-                    None => print_bytes(&bytes)?,
-                }
+        let result = result.map_err(|error| to_failure(error, server))?;
+        match single_part(&result) {
+            Some(part) if output_file.is_some() || writes_to_pipe(context) => {
+                write_part(part, output_file, args.force, context)?;
             }
-            _ if target.is_some() => return Err(not_one(&result)),
-            _ => show(&host.present_resource(result).await, context)?,
+            _ if output_file.is_some() => return Err(multi_part_error(&result)),
+            _ => print_resource(&host.present_resource(result).await, context)?,
         }
         Ok(Exit::Ok)
     })
     .await
 }
 
-/// What was typed.
-struct Wanted<'a> {
+/// The resource on the command line.
+struct ReadTarget<'a> {
     server: &'a str,
     uri: &'a str,
-    /// For the variables of a template.
+    /// `key=value` words for the variables of a URI template.
     values: &'a [String],
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ReadTarget<'a> {
     fn read(args: &'a ReadArgs, servers: &LoadedServers) -> Result<Self, Failure> {
         let is_server = servers.loaded.config.server(&args.server).is_some();
         let joined = args.server.strip_prefix('@').filter(|_| !is_server);
         if let Some(joined) = joined {
             let (server, uri) = reference::split(joined).ok_or_else(|| {
-                let message = format!("{:?} is not of the form @server:uri", args.server);
-                Failure::usage(message).hint("switchboard resources shows what can be read")
+                let message = format!("invalid reference {:?}: expected @server:uri", args.server);
+                Failure::usage(message).hint("run `switchboard resources` to list resources")
             })?;
             return Ok(Self {
                 server,
@@ -113,8 +101,8 @@ impl<'a> Wanted<'a> {
         }
         let (uri, values) = args.words.split_first().ok_or_else(|| {
             let name = shell_word(&args.server);
-            Failure::usage("an address is missing").hint(format!(
-                "switchboard resources {name} shows what can be read"
+            Failure::usage("missing URI").hint(format!(
+                "run `switchboard resources {name}` to list its resources"
             ))
         })?;
         Ok(Self {
@@ -125,8 +113,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// A key that is given more than once is a list.
-fn by_name(pairs: Vec<(String, String)>) -> BTreeMap<String, Vec<String>> {
+/// Groups the values by name. A name that occurs several times has a list of values.
+fn group_by_name(pairs: Vec<(String, String)>) -> BTreeMap<String, Vec<String>> {
     let mut named = BTreeMap::<_, Vec<_>>::new();
     for (key, value) in pairs {
         named.entry(key).or_default().push(value);
@@ -134,14 +122,14 @@ fn by_name(pairs: Vec<(String, String)>) -> BTreeMap<String, Vec<String>> {
     named
 }
 
-/// The address itself, or what becomes of a template.
-fn address<'a>(
+/// Expands a URI template, and returns any other URI unchanged.
+fn expand_uri<'a>(
     uri: &'a str,
     values: &BTreeMap<String, Vec<String>>,
 ) -> Result<Cow<'a, str>, Failure> {
     let template = match UriTemplate::parse(uri) {
         Ok(template) => template,
-        // Whatever it is, it is for the server to judge.
+        // Not a template. The server decides whether the URI is valid.
         Err(_) if values.is_empty() => return Ok(Cow::Borrowed(uri)),
         Err(error) => return Err(Failure::usage(error.to_string())),
     };
@@ -154,25 +142,25 @@ fn address<'a>(
             TemplateError::TooLong => Kind::Usage,
             _ => Kind::InvalidArguments,
         };
-        Failure::new(kind, error.to_string()).hint(variables(&template))
+        Failure::new(kind, error.to_string()).hint(variables_hint(&template))
     })
 }
 
-fn check_variable(uri: &str, name: &str) -> Result<(), Failure> {
+fn require_variable(uri: &str, name: &str) -> Result<(), Failure> {
     let template = UriTemplate::parse(uri).map_err(|error| Failure::usage(error.to_string()))?;
     let mut variables = template.variables().into_iter();
     if variables.any(|(known, _)| known == name) {
         return Ok(());
     }
     let error = TemplateError::Unknown(name.to_owned());
-    Err(Failure::new(Kind::InvalidArguments, error.to_string()).hint(self::variables(&template)))
+    Err(Failure::new(Kind::InvalidArguments, error.to_string()).hint(variables_hint(&template)))
 }
 
-/// What can be filled in.
-fn variables(template: &UriTemplate<'_>) -> String {
+/// Lists the variables of the template for a hint.
+fn variables_hint(template: &UriTemplate<'_>) -> String {
     let variables = template.variables();
     if variables.is_empty() {
-        return "the address has no variables in braces".to_owned();
+        return "the URI has no template variables".to_owned();
     }
     let variable = |(name, is_optional): &(&str, bool)| {
         if *is_optional {
@@ -182,13 +170,13 @@ fn variables(template: &UriTemplate<'_>) -> String {
         }
     };
     let variables: Vec<_> = variables.iter().map(variable).collect();
-    format!("the address takes {}", variables.join(" "))
+    format!("template variables: {}", variables.join(" "))
 }
 
-fn explain(error: AskError, server: &str) -> Failure {
+fn to_failure(error: AskError, server: &str) -> Failure {
     let hint = error.is_not_found().then(|| {
         format!(
-            "switchboard resources {} shows what can be read",
+            "run `switchboard resources {}` to list its resources",
             shell_word(server)
         )
     });

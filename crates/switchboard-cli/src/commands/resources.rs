@@ -1,4 +1,4 @@
-//! `resources [SERVER]`: what can be read.
+//! `resources [SERVER]`: lists resources, or URI templates with `--templates`.
 
 use switchboard::Offer;
 use switchboard::content::for_terminal;
@@ -20,13 +20,22 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let server = args.server.as_deref();
     if args.templates {
-        let ask = async |host: &switchboard::Host, server: Option<&str>| {
+        let request = async |host: &switchboard::Host, server: Option<&str>| {
             host.resource_templates(server).await
         };
-        return list(server, "templates", context, signals, ask, render_templates).await;
+        return list(
+            server,
+            "templates",
+            context,
+            signals,
+            request,
+            render_templates,
+        )
+        .await;
     }
-    let ask = async |host: &switchboard::Host, server: Option<&str>| host.resources(server).await;
-    list(server, "resources", context, signals, ask, render).await
+    let request =
+        async |host: &switchboard::Host, server: Option<&str>| host.resources(server).await;
+    list(server, "resources", context, signals, request, render).await
 }
 
 fn render(offer: &Offer<Resource>, console: &Console) -> String {
@@ -36,7 +45,7 @@ fn render(offer: &Offer<Resource>, console: &Console) -> String {
     if offer.items.is_empty() {
         return String::new();
     }
-    // The address is there to be typed: it stays whole, and what explains it gives way.
+    // The URI is never truncated, because the user has to type it. Other columns are dropped first.
     let mut table = Table::new(2, Overflow::Truncate).droppable(&[4, 3]);
     table.row(heading(&["SERVER", "URI", "NAME", "TYPE", "SIZE"]));
     for resource in &offer.items {
@@ -82,10 +91,10 @@ fn heading(names: &[&'static str]) -> Vec<Cell> {
     names.iter().map(cell).collect()
 }
 
-/// What people call it; nothing if that is only its address again.
-fn name(title: Option<&str>, name: &str, address: &str) -> String {
+/// Returns the title or name, and an empty text if it only repeats the URI.
+fn name(title: Option<&str>, name: &str, uri: &str) -> String {
     let name = title.unwrap_or(name);
-    if name == address {
+    if name == uri {
         return String::new();
     }
     text::first_line(name)

@@ -79,7 +79,7 @@ pub(super) async fn wait_until_started(host: &Host, console: &Console) {
 
 fn starting_message(host: &Host) -> String {
     let servers = host.status();
-    // LoadedServers that are pending for another reason wait for an approval or for their first call.
+    // Servers that are pending for another reason wait for an approval or for their first call.
     let is_starting = |name: &&str| {
         host.server_details(name)
             .is_ok_and(|server| server.phase == ServerPhase::Starting)
@@ -103,7 +103,7 @@ fn starting_message(host: &Host) -> String {
 /// Which lazy servers [`start_servers`] starts. A lazy server normally starts at its first call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LazyServers {
-    /// LoadedServers without a cached tool listing.
+    /// Servers without a cached tool listing.
     Unlisted,
     All,
 }

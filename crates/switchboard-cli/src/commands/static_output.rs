@@ -1,4 +1,4 @@
-//! `completions`, `man` and `schema`: what is printed as it is.
+//! `completions`, `man` and `schema`: print text that does not depend on the config.
 
 use clap::CommandFactory as _;
 use clap_mangen::Man;
@@ -20,7 +20,7 @@ pub(crate) fn run(page: &StaticOutput, console: &Console) -> Result<Exit, Failur
     Ok(Exit::Ok)
 }
 
-/// The manual page of the program, or of one command.
+/// Renders the manual page of the program, or of one command.
 fn manual(command: Option<&str>) -> Result<String, Failure> {
     let mut program = Cli::command();
     program.build();
@@ -28,7 +28,7 @@ fn manual(command: Option<&str>) -> Result<String, Failure> {
         None => program,
         Some(name) => match program.find_subcommand(name) {
             Some(chosen) => chosen.clone(),
-            None => return Err(unknown(name, &program)),
+            None => return Err(unknown_command(name, &program)),
         },
     };
     let mut page = Vec::new();
@@ -36,12 +36,12 @@ fn manual(command: Option<&str>) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-fn unknown(name: &str, program: &clap::Command) -> Failure {
+fn unknown_command(name: &str, program: &clap::Command) -> Failure {
     let visible = program
         .get_subcommands()
         .filter(|known| !known.is_hide_set());
     let names: Vec<_> = visible.map(clap::Command::get_name).collect();
-    let failure = Failure::usage(format!("there is no command {name:?}"));
+    let failure = Failure::usage(format!("no such command: {name:?}"));
     match nearest(name, &names) {
         Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
         None => failure.hint(format!("one of {}", names.join(", "))),

@@ -1,4 +1,4 @@
-//! `tools [PATTERN]`: what can be called.
+//! `tools [PATTERN]`: lists the tools of all servers.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
 
-/// A description with less room than this goes below the name.
-const LEAST_DESCRIPTION: usize = 28;
+/// With fewer columns left for descriptions, they are printed below the names.
+const MIN_DESCRIPTION_COLUMNS: usize = 28;
 
 pub(crate) async fn run(
     args: &ToolsArgs,
@@ -33,36 +33,38 @@ pub(crate) async fn run(
         start_servers(host, console, LazyServers::Unlisted).await;
         let mut tools = host.tools();
         let all = tools.len();
-        tools.retain(|tool| filter.as_ref().is_none_or(|filter| filter.fits(tool)));
+        tools.retain(|tool| filter.as_ref().is_none_or(|filter| filter.matches(tool)));
         console.print(&render(&tools, console))?;
-        tell_failures(host, &servers, console);
+        report_failures(host, &servers, console);
         if tools.is_empty() && all > 0 {
-            console.note(&format!("none of {all} tools fits the pattern"));
+            console.note(&format!(
+                "no tool matches the pattern ({all} tools checked)"
+            ));
         }
         Ok(exit(host))
     })
     .await
 }
 
-/// Fine as long as there is a server to have tools of, or none was wanted.
+/// Succeeds if some server is connected or has a cached listing, or if no server is enabled.
 fn exit(host: &Host) -> Exit {
     let servers = host.status();
-    let mut wanted = servers
+    let mut enabled = servers
         .iter()
         .filter(|server| server.status != ConnectionStatus::Disabled)
         .peekable();
-    let is_there = |server: &ServerStatus| {
+    let has_listing = |server: &ServerStatus| {
         server.status == ConnectionStatus::Connected || !server.tools.is_empty()
     };
-    if wanted.peek().is_none() || wanted.any(is_there) {
+    if enabled.peek().is_none() || enabled.any(has_listing) {
         Exit::Ok
     } else {
         Exit::Unavailable
     }
 }
 
-/// What is missing from the list, a line each.
-fn tell_failures(host: &Host, servers: &LoadedServers, console: &Console) {
+/// Prints a line for each server whose tools are missing from the list.
+fn report_failures(host: &Host, servers: &LoadedServers, console: &Console) {
     let entries = &servers.loaded.config.servers;
     for server in entries
         .iter()
@@ -70,11 +72,11 @@ fn tell_failures(host: &Host, servers: &LoadedServers, console: &Console) {
     {
         let status = &server.status;
         let reason = status.error.as_deref().or(status.detail.as_deref());
-        let reason = text::one_line(reason.unwrap_or("no reason is known"));
+        let reason = text::one_line(reason.unwrap_or("unknown error"));
         let name = &status.name;
         match status.status {
             ConnectionStatus::Disabled => {}
-            // It sleeps, and what it offers is known.
+            // A lazy server whose listing is cached.
             ConnectionStatus::Pending if !status.tools.is_empty() => {}
             ConnectionStatus::Connected if status.error.is_none() => {}
             ConnectionStatus::Connected => console.note(&format!("server {name}: {reason}")),
@@ -86,32 +88,31 @@ fn tell_failures(host: &Host, servers: &LoadedServers, console: &Console) {
         }
     }
     if entries.is_empty() {
-        console.note("no servers are configured: switchboard list says what to do");
+        console.note("no servers configured; add one with `switchboard add`");
     }
 }
 
-/// Which tools are wanted.
 enum Filter {
-    /// Names that hold this, whatever the case.
-    Part(String),
+    /// Matches names that contain this text, ignoring case. The text is lower-case.
+    Substring(String),
     Glob(GlobMatcher),
 }
 
 impl Filter {
     fn parse(pattern: &str) -> Result<Self, Failure> {
         if !pattern.contains(['*', '?', '[']) {
-            return Ok(Self::Part(pattern.to_ascii_lowercase()));
+            return Ok(Self::Substring(pattern.to_ascii_lowercase()));
         }
         let glob = GlobBuilder::new(pattern).case_insensitive(true).build();
         let glob =
-            glob.map_err(|error| Failure::usage(format!("{pattern:?} is no pattern: {error}")))?;
+            glob.map_err(|error| Failure::usage(format!("invalid pattern {pattern:?}: {error}")))?;
         Ok(Self::Glob(glob.compile_matcher()))
     }
 
-    fn fits(&self, tool: &CatalogTool) -> bool {
+    fn matches(&self, tool: &CatalogTool) -> bool {
         let name = tool.wire_name.as_str();
         match self {
-            Self::Part(part) => name.to_ascii_lowercase().contains(part),
+            Self::Substring(text) => name.to_ascii_lowercase().contains(text),
             Self::Glob(glob) => glob.is_match(name),
         }
     }
@@ -139,14 +140,14 @@ fn render_group(tools: &[Arc<CatalogTool>], console: &Console) -> String {
     let widest = names.max().unwrap_or_default();
     let is_narrow = console
         .columns
-        .is_some_and(|columns| columns < widest + 2 + LEAST_DESCRIPTION);
+        .is_some_and(|columns| columns < widest + 2 + MIN_DESCRIPTION_COLUMNS);
     let mut table = Table::new(1, Overflow::Truncate);
     for tool in tools {
         let name = tool.wire_name.as_str();
         let description =
             text::first_line(tool.definition.description.as_deref().unwrap_or_default());
         if is_narrow {
-            // Whole, whatever the room: it is there to be typed.
+            // The name is never truncated, because the user has to type it.
             table.text(console.style.paint(Paint::Bold, name));
             let room = console.columns.unwrap_or_default().saturating_sub(4);
             table.text(match description.as_str() {
@@ -166,8 +167,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_is_a_glob_only_if_it_looks_like_one() {
-        assert!(matches!(Filter::parse("Echo"), Ok(Filter::Part(part)) if part == "echo"));
+    fn pattern_without_wildcards_is_substring() {
+        assert!(matches!(Filter::parse("Echo"), Ok(Filter::Substring(text)) if text == "echo"));
         assert!(matches!(Filter::parse("mcp__*__echo"), Ok(Filter::Glob(_))));
         assert!(Filter::parse("[").is_err());
     }

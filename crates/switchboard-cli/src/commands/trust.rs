@@ -1,7 +1,7 @@
-//! `trust`: look at a project's servers, approve or reject them, list and take back what was said.
+//! `trust`: shows the project's servers and records approvals and rejections.
 //!
-//! Starts nothing. Invariant: what is recorded is the very entry that was shown, whatever its file says
-//! by then.
+//! Starts no server. Invariant: the recorded entry is the one that was shown, also if the file changes
+//! between the question and the answer.
 
 mod records;
 mod review;
@@ -36,13 +36,13 @@ pub(crate) async fn run(
     }
     let servers = context.load_servers()?;
     let file = context.approvals_file();
-    // What cannot be read cannot be added to, and is better said before anybody is asked.
-    let approvals = file.read().map_err(|error| failure(&error, &file))?;
+    // An unreadable file cannot be extended. Report that before asking the user.
+    let approvals = file.read().map_err(|error| to_failure(&error, &file))?;
     let entries = match &args.name {
         Some(name) => {
             let entry = server_named(&servers, name)?;
-            if let Some(word) = nothing_to_decide(entry, &servers, &approvals, args)? {
-                return say_so(entry, &word, &approvals, &context.console);
+            if let Some(reason) = decision_not_needed(entry, &servers, &approvals, args)? {
+                return report_nothing_to_do(entry, &reason, &approvals, &context.console);
             }
             vec![entry]
         }
@@ -53,93 +53,97 @@ pub(crate) async fn run(
         for (index, entry) in entries.iter().enumerate() {
             show(index, entry, &approvals, args, &context.console)?;
         }
-        return Err(nobody_to_ask(&entries, context));
+        return Err(no_terminal_error(&entries, context));
     }
-    let mut decided = Vec::new();
+    let mut decisions = Vec::new();
     for (index, entry) in entries.into_iter().enumerate() {
         show(index, entry, &approvals, args, &context.console)?;
         let decision = decide(entry, args, context, signals).await?;
         if let Some(verdict) = decision.verdict() {
             file.record(&[entry], verdict, SystemTime::now())
-                .map_err(|error| failure(&error, &file))?;
+                .map_err(|error| to_failure(&error, &file))?;
         }
         if !context.console.is_json() {
             context.console.print(&review::outcome(entry, decision))?;
         }
-        decided.push(Decided::new(entry, &approvals, decision));
+        decisions.push(DecisionJson::new(entry, &approvals, decision));
     }
-    finish(&decided, &context.console)
+    finish(&decisions, &context.console)
 }
 
-fn finish(decided: &[Decided<'_>], console: &Console) -> Result<Exit, Failure> {
+fn finish(decisions: &[DecisionJson<'_>], console: &Console) -> Result<Exit, Failure> {
     if console.is_json() {
-        print_decided(decided, console)?;
-    } else if decided.is_empty() {
-        console.print("Nothing waits for approval here.")?;
+        print_json(decisions, console)?;
+    } else if decisions.is_empty() {
+        console.print("No servers are waiting for approval.")?;
     }
-    let is_left = |decided: &Decided<'_>| decided.decision == Decision::Left;
-    if decided.iter().any(is_left) {
+    let is_pending = |server: &DecisionJson<'_>| server.decision == TrustDecision::Pending;
+    if decisions.iter().any(is_pending) {
         Ok(Exit::Unavailable)
     } else {
         Ok(Exit::Ok)
     }
 }
 
-/// There is nothing to decide.
-fn say_so(
+fn report_nothing_to_do(
     entry: &ServerEntry,
-    word: &str,
+    reason: &str,
     approvals: &Approvals,
     console: &Console,
 ) -> Result<Exit, Failure> {
     if console.is_json() {
-        let decided = [Decided::new(entry, approvals, Decision::Unchanged)];
-        print_decided(&decided, console)?;
+        let decisions = [DecisionJson::new(
+            entry,
+            approvals,
+            TrustDecision::Unchanged,
+        )];
+        print_json(&decisions, console)?;
     } else {
-        console.print(word)?;
+        console.print(reason)?;
     }
     Ok(Exit::Ok)
 }
 
-/// What became of an entry.
+/// Outcome of the review of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Decision {
+enum TrustDecision {
     Approved,
     Rejected,
-    /// It waits as before.
-    Left,
-    /// There was nothing to decide.
+    /// Neither approved nor rejected: the entry keeps waiting.
+    #[serde(rename = "left")]
+    Pending,
+    /// The entry needed no decision.
     Unchanged,
 }
 
-impl Decision {
+impl TrustDecision {
     fn verdict(self) -> Option<Verdict> {
         match self {
             Self::Approved => Some(Verdict::Approved),
             Self::Rejected => Some(Verdict::Rejected),
-            Self::Left | Self::Unchanged => None,
+            Self::Pending | Self::Unchanged => None,
         }
     }
 }
 
-/// One entry as data.
+/// One entry in the output of `trust --json`.
 #[derive(Serialize)]
-struct Decided<'a> {
+struct DecisionJson<'a> {
     name: &'a str,
-    decision: Decision,
+    decision: TrustDecision,
     origin: &'a Origin,
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<&'a ContentHash>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shown: Option<&'a Shown>,
-    /// What is different from what the user was asked about before.
+    /// Differences to the entry that was approved or rejected before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<Change>,
 }
 
-impl<'a> Decided<'a> {
-    fn new(entry: &'a ServerEntry, approvals: &Approvals, decision: Decision) -> Self {
+impl<'a> DecisionJson<'a> {
+    fn new(entry: &'a ServerEntry, approvals: &Approvals, decision: TrustDecision) -> Self {
         Self {
             name: entry.name().as_str(),
             decision,
@@ -154,8 +158,8 @@ impl<'a> Decided<'a> {
     }
 }
 
-fn print_decided(decided: &[Decided<'_>], console: &Console) -> Result<(), Failure> {
-    console.print(&json::pretty(&serde_json::json!({ "servers": decided })))
+fn print_json(decisions: &[DecisionJson<'_>], console: &Console) -> Result<(), Failure> {
+    console.print(&json::pretty(&serde_json::json!({ "servers": decisions })))
 }
 
 fn changes(entry: &ServerEntry, before: &Approval) -> Vec<Change> {
@@ -163,19 +167,19 @@ fn changes(entry: &ServerEntry, before: &Approval) -> Vec<Change> {
     shown.map_or_else(Vec::new, |shown| shown.changes_since(&before.shown))
 }
 
-/// The entries that wait, whatever `--trust-project` says of this run.
+/// Returns the entries without a recorded decision. Ignores `--trust-project`.
 fn waiting<'a>(servers: &'a LoadedServers, approvals: &Approvals) -> Vec<&'a ServerEntry> {
     let trust = Trust::none()
         .with_approvals(approvals.clone())
         .with_policy(servers.trust.policy().clone());
     let entries = servers.loaded.config.servers.iter();
-    let waits =
+    let is_waiting =
         |entry: &&ServerEntry| matches!(entry.admit(&trust), Admission::AwaitingApproval { .. });
-    entries.filter(waits).collect()
+    entries.filter(is_waiting).collect()
 }
 
-/// Says so if there is nothing to be asked about an entry; an error if nothing can come of it.
-fn nothing_to_decide(
+/// Returns the reason if the entry needs no decision, and an error if it cannot be approved.
+fn decision_not_needed(
     entry: &ServerEntry,
     servers: &LoadedServers,
     approvals: &Approvals,
@@ -185,12 +189,12 @@ fn nothing_to_decide(
     if entry.scope() != Scope::Project {
         let (scope, origin) = (entry.scope(), entry.origin());
         return Ok(Some(format!(
-            "{name} is not the project's (scope {scope}, {origin}): it needs no approval."
+            "{name} needs no approval: it is not from the project (scope {scope}, {origin})."
         )));
     }
     if let Some(problem) = entry.problem() {
         let message = format!(
-            "server {name} cannot be used: {problem} ({})",
+            "server {name} has an invalid entry: {problem} ({})",
             entry.origin()
         );
         return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint.clone()));
@@ -201,18 +205,18 @@ fn nothing_to_decide(
     }
     Ok(match approvals.standing(entry) {
         Standing::Approved(record) if !args.reject => Some(format!(
-            "{name} is approved, exactly as it is, since {}.",
+            "{name} is already approved (since {}).",
             utc_date(record.at)
         )),
         Standing::Rejected(record) if args.reject => Some(format!(
-            "{name} is rejected, exactly as it is, since {}.",
+            "{name} is already rejected (since {}).",
             utc_date(record.at)
         )),
         _ => None,
     })
 }
 
-/// Shows an entry: as the result, or beside it if that is to be data.
+/// Prints an entry for review: on stdout, or with `--json` on stderr if the user is asked.
 fn show(
     index: usize,
     entry: &ServerEntry,
@@ -221,24 +225,29 @@ fn show(
     console: &Console,
 ) -> Result<(), Failure> {
     let is_asked = !args.yes && !args.reject;
-    let page = review::render(entry, approvals.standing(entry), console);
-    let page = if index > 0 { format!("\n{page}") } else { page };
+    let review = review::render(entry, approvals.standing(entry), console);
+    let review = if index > 0 {
+        format!("\n{review}")
+    } else {
+        review
+    };
     match console.is_json() {
-        false => console.print(&page),
+        false => console.print(&review),
         true if is_asked && console.can_ask => {
-            print_stderr(&page);
+            print_stderr(&review);
             Ok(())
         }
         true => Ok(()),
     }
 }
 
-fn nobody_to_ask(entries: &[&ServerEntry], context: &Context) -> Failure {
+fn no_terminal_error(entries: &[&ServerEntry], context: &Context) -> Failure {
     let names: Vec<_> = entries.iter().map(|entry| entry.name().as_str()).collect();
     let names = names.join(", ");
-    let message = format!("not approved: {names}; there is nobody to ask");
-    let again = context.rerun_command();
-    Failure::new(Kind::Untrusted, message).hint(format!("if that may run: {again} --yes"))
+    let message = format!("{names} not approved: no terminal to ask on");
+    let rerun = context.rerun_command();
+    Failure::new(Kind::Untrusted, message)
+        .hint(format!("to approve without a terminal: {rerun} --yes"))
 }
 
 async fn decide(
@@ -246,12 +255,12 @@ async fn decide(
     args: &TrustArgs,
     context: &Context,
     signals: &mut Signals,
-) -> Result<Decision, Failure> {
+) -> Result<TrustDecision, Failure> {
     if args.yes {
-        return Ok(Decision::Approved);
+        return Ok(TrustDecision::Approved);
     }
     if args.reject {
-        return Ok(Decision::Rejected);
+        return Ok(TrustDecision::Rejected);
     }
     let question = format!(
         "{}\nApprove it? {} ",
@@ -262,19 +271,19 @@ async fn decide(
             .paint(Paint::Dim, "[y/N/never]")
     );
     let answer = async {
-        // Reading a line blocks; a thread may, and is left behind if somebody interrupts.
+        // Reads on a blocking thread, which is abandoned when a signal arrives.
         let answer = tokio::task::spawn_blocking(move || prompt_line(&question)).await;
         Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
     };
     let answer = signals.until_signal(answer).await?;
     Ok(match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Decision::Approved,
-        "never" => Decision::Rejected,
-        _ => Decision::Left,
+        "y" | "yes" => TrustDecision::Approved,
+        "never" => TrustDecision::Rejected,
+        _ => TrustDecision::Pending,
     })
 }
 
-fn failure(error: &ApprovalsError, file: &ApprovalsFile) -> Failure {
+fn to_failure(error: &ApprovalsError, file: &ApprovalsFile) -> Failure {
     let kind = match error {
         ApprovalsError::Unverifiable(_) => Kind::Untrusted,
         _ => Kind::Config,

@@ -1,7 +1,7 @@
-//! `watch SERVER URI`: what changes of a resource, or of what a tool answers, as it changes.
+//! `watch SERVER URI`: prints changes of a resource or of a tool's result.
 //!
-//! Only the server concerned is started, and it may go away and come back. Invariant: nothing is printed
-//! but changes, and what stands in their way.
+//! Starts only the watched server, and keeps watching across reconnects. Invariant: stdout contains only
+//! changes, failures and recoveries of the watch.
 
 use serde_json::Value;
 use switchboard::reference;
@@ -25,8 +25,8 @@ use crate::signals::Signals;
 use crate::tool_arguments::{ArgumentInput, parse};
 use crate::tool_schema::ToolSchema;
 
-/// What was typed to be watched.
-enum Wanted<'a> {
+/// The resource or tool on the command line.
+enum TargetArgs<'a> {
     Resource(&'a str),
     Tool(&'a str, ArgumentInput),
 }
@@ -36,13 +36,13 @@ pub(crate) async fn run(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let (server, mut wanted) = Wanted::read(args)?;
+    let (server, mut target) = TargetArgs::read(args)?;
     let servers = context.load_servers()?;
     let console = &context.console;
     let entry = find_server(&servers, console, |servers| server_named(servers, server))?;
     require_launchable(entry, &servers, context)?;
     require_usable_settings(&servers)?;
-    if let Wanted::Tool(_, given @ ArgumentInput::Stdin) = &mut wanted {
+    if let TargetArgs::Tool(_, given @ ArgumentInput::Stdin) = &mut target {
         *given = ArgumentInput::Object(signals.until_signal(read_stdin()).await?);
     }
     let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.places()));
@@ -55,15 +55,15 @@ pub(crate) async fn run(
         context,
         async |host| {
             start_servers(host, console, LazyServers::Unlisted).await;
-            let request = request(host, entry, wanted, args).await?;
+            let request = request(host, entry, target, args).await?;
             let watch = host.watch(request).await?;
-            console.note(&beginning(&watch));
-            follow(host, args, console).await
+            console.note(&start_message(&watch));
+            print_events(host, args, console).await
         },
     )
     .await;
     match outcome {
-        // There is no other way to end it.
+        // Without `--count`, a signal is the normal way to end the command.
         Err(failure) if failure.parts().kind == Kind::Interrupted && args.count.is_none() => {
             Ok(Exit::Ok)
         }
@@ -71,8 +71,8 @@ pub(crate) async fn run(
     }
 }
 
-impl<'a> Wanted<'a> {
-    /// The server, and what of it.
+impl<'a> TargetArgs<'a> {
+    /// Parses the command line into the server's name and the target.
     fn read(args: &'a WatchArgs) -> Result<(&'a str, Self), Failure> {
         let server = args.server.as_str();
         let example = format!("switchboard resources {}", shell_word(server));
@@ -85,12 +85,12 @@ impl<'a> Wanted<'a> {
             (Some(tool), words) => Ok((server, Self::Tool(tool, parse(words)?))),
             (None, [uri]) => Ok((server, Self::Resource(uri))),
             (None, []) => {
-                let message = "what is to be watched? Give the address of a resource, or a --tool";
+                let message = "missing target: pass a resource URI or --tool NAME";
                 Err(Failure::usage(message).hint(example))
             }
             (None, [_, second, ..]) => {
-                let message = format!("`{second}` is one too many: a resource has one address");
-                Err(Failure::usage(message).hint("arguments need a --tool"))
+                let message = format!("unexpected argument `{second}`: a resource has one URI");
+                Err(Failure::usage(message).hint("arguments are for --tool NAME"))
             }
         }
     }
@@ -99,21 +99,23 @@ impl<'a> Wanted<'a> {
 async fn request(
     host: &Host,
     entry: &ServerEntry,
-    wanted: Wanted<'_>,
+    target: TargetArgs<'_>,
     args: &WatchArgs,
 ) -> Result<WatchRequest, Failure> {
     let server = entry.name().as_str();
-    let request = match wanted {
-        Wanted::Resource(uri) if args.every.is_some() => WatchRequest::poll_resource(server, uri),
-        Wanted::Resource(uri) => WatchRequest::subscription(server, uri),
-        Wanted::Tool(name, given) => {
-            // By either of its names.
+    let request = match target {
+        TargetArgs::Resource(uri) if args.every.is_some() => {
+            WatchRequest::poll_resource(server, uri)
+        }
+        TargetArgs::Resource(uri) => WatchRequest::subscription(server, uri),
+        TargetArgs::Tool(name, given) => {
+            // NAME may be the server's own name of the tool or the wire name.
             let catalog = host.catalog();
             let mut tools = catalog.of_server(entry.name());
             let raw = tools.find(|tool| tool.id.tool.as_str() == name).cloned();
             let tool = match raw {
                 Some(tool) => tool,
-                None => find_tool(host, entry, &spelled(entry, name)).await?,
+                None => find_tool(host, entry, &wire_name_of(entry, name)).await?,
             };
             let arguments =
                 coerce_arguments(given, &ToolSchema::parse(&tool.definition.input_schema))?;
@@ -126,30 +128,30 @@ async fn request(
     })
 }
 
-/// A tool's name as a model spells it.
-fn spelled(entry: &ServerEntry, name: &str) -> String {
+/// Converts the server's own name of a tool to its wire name.
+fn wire_name_of(entry: &ServerEntry, name: &str) -> String {
     if name.starts_with("mcp__") {
         return name.to_owned();
     }
     switchboard::naming::wire_name(entry.name(), &name.into()).to_string()
 }
 
-fn beginning(watch: &switchboard::Watch) -> String {
-    let every = format!("asked every {:?}", watch.interval);
-    let how = match (watch.kind, watch.means, &watch.note) {
-        (_, WatchKind::Subscription, _) => "the server tells".to_owned(),
-        (WatchKind::Subscription, _, Some(note)) => format!("{every}: {note}"),
-        _ => every,
+fn start_message(watch: &switchboard::Watch) -> String {
+    let polling = format!("polling every {:?}", watch.interval);
+    let method = match (watch.kind, watch.means, &watch.note) {
+        (_, WatchKind::Subscription, _) => "subscribed".to_owned(),
+        (WatchKind::Subscription, _, Some(note)) => format!("{polling}: {note}"),
+        _ => polling,
     };
-    let what = switchboard::content::for_terminal(&watch.target.to_string()).into_owned();
+    let target = switchboard::content::for_terminal(&watch.target.to_string()).into_owned();
     format!(
-        "watching {what} of server {} ({how}); Ctrl-C ends it",
+        "watching {target} of server {} ({method}); press Ctrl-C to stop",
         watch.server
     )
 }
 
-/// Shows what is told, until it was often enough.
-async fn follow(host: &Host, args: &WatchArgs, console: &Console) -> Result<Exit, Failure> {
+/// Prints events until `--count` changes were printed.
+async fn print_events(host: &Host, args: &WatchArgs, console: &Console) -> Result<Exit, Failure> {
     let mut left = args.count;
     let mut events = host.events();
     loop {
@@ -157,12 +159,12 @@ async fn follow(host: &Host, args: &WatchArgs, console: &Console) -> Result<Exit
             biased;
             event = host.next_watch_event() => event,
             Some(event) = events.next() => {
-                tell_of_server(&event, console);
+                report_server_status(&event, console);
                 continue;
             }
         };
         let Some(event) = event else { break };
-        if let Some(failure) = hopeless(host, &event) {
+        if let Some(failure) = fatal_error(host, &event) {
             return Err(failure);
         }
         console.print(&render(&event, console))?;
@@ -176,24 +178,25 @@ async fn follow(host: &Host, args: &WatchArgs, console: &Console) -> Result<Exit
     Err(Failure::interrupted())
 }
 
-/// Says that the server went away or is back: as long as it is away, nothing can be told.
-fn tell_of_server(event: &Event, console: &Console) {
+/// Prints status changes of the server. Changes cannot be observed while it is disconnected.
+fn report_server_status(event: &Event, console: &Console) {
     if let Event::ServerChanged {
         server,
         status,
         detail,
     } = event
     {
-        let why = detail.as_deref().map(|why| format!(": {why}"));
-        let why = why.unwrap_or_default();
+        let reason = detail.as_deref().map(|reason| format!(": {reason}"));
+        let reason = reason.unwrap_or_default();
         console.note(&text::one_line(&format!(
-            "server {server} is {status}{why}"
+            "server {server} is {status}{reason}"
         )));
     }
 }
 
-/// What will not get better by waiting: rules do not change here, and what never worked will not.
-fn hopeless(host: &Host, event: &WatchEvent) -> Option<Failure> {
+/// Returns an error if the watch cannot recover: a rule denies the calls, the first request failed, or the
+/// host gave up on the server.
+fn fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
     match event.happened {
         Happened::NotPermitted => {
             let failure = Failure::new(Kind::Denied, event.summary.clone());
@@ -206,14 +209,14 @@ fn hopeless(host: &Host, event: &WatchEvent) -> Option<Failure> {
         Happened::Failed if !host.watches().iter().any(|watch| watch.seen) => {
             Some(Failure::new(Kind::Refused, event.summary.clone()))
         }
-        // A server that is tried again is worth waiting for; one that was given up is not.
+        // Keep waiting while the host retries the connection.
         Happened::Failed => {
             let status = host.server_status(event.server.as_str()).ok()?;
-            let is_over = !matches!(
+            let gave_up = !matches!(
                 status.status,
                 ConnectionStatus::Connected | ConnectionStatus::Pending
             );
-            is_over.then(|| unavailable_error(&status))
+            gave_up.then(|| unavailable_error(&status))
         }
         Happened::Ended => Some(Failure::new(Kind::Unavailable, event.summary.clone())),
         _ => None,

@@ -1,5 +1,5 @@
-//! `why TOOL`: the way of one tool, from the entry of its server to the rule that decides on it, and the
-//! first thing on that way that does not hold.
+//! `why TOOL`: checks every step from the server's config entry to the permission rule of one tool, and
+//! shows the first failed step.
 
 use serde::Serialize;
 use serde_json::Map;
@@ -19,18 +19,19 @@ use crate::render::style::Paint;
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
 
-/// The whole answer.
+/// Output of `why --json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct WhyReport {
     tool: String,
     server: String,
-    /// Whether a model can call it, if need be after a question.
+    /// Whether the tool can be called, also if a rule says to ask first.
     ok: bool,
-    /// The server is fine and has no such tool.
+    /// Whether the server works but has no such tool.
     #[serde(skip)]
     is_unknown: bool,
-    chain: Diagnosis,
+    #[serde(rename = "chain")]
+    steps: Diagnosis,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
@@ -48,17 +49,17 @@ pub(crate) async fn run(
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
         if !entry.is_disabled() {
-            // What comes of it is in the status.
+            // Errors are read from the status.
             let _ = host.wake(entry.name().as_str()).await;
         }
         let server = host
             .server_details(entry.name().as_str())
             .map_err(|error| Failure::internal(error.to_string()))?;
-        let answer = answer(&args.tool, host, entry, &server, &servers, context);
-        context.console.print(&render(&answer, &context.console))?;
-        Ok(match answer {
-            Answer { ok: true, .. } => Exit::Ok,
-            Answer {
+        let report = diagnose(&args.tool, host, entry, &server, &servers, context);
+        context.console.print(&render(&report, &context.console))?;
+        Ok(match report {
+            WhyReport { ok: true, .. } => Exit::Ok,
+            WhyReport {
                 is_unknown: true, ..
             } => Exit::Usage,
             _ if server.status.status == ConnectionStatus::NeedsAuth => Exit::LoginNeeded,
@@ -68,34 +69,34 @@ pub(crate) async fn run(
     .await
 }
 
-fn answer(
+fn diagnose(
     name: &str,
     host: &Host,
     entry: &ServerEntry,
     server: &ServerDetails,
     servers: &LoadedServers,
     context: &Context,
-) -> Answer {
-    let mut chain = Diagnosis::for_server(entry, server, servers, context);
-    let mut hint = chain.hint(entry, server, servers);
+) -> WhyReport {
+    let mut steps = Diagnosis::for_server(entry, server, servers, context);
+    let mut hint = steps.hint(entry, server, servers);
     let catalog = host.catalog();
-    let is_unknown = !chain.is_broken() && catalog.find(name).is_none();
+    let is_unknown = !steps.is_broken() && catalog.find(name).is_none();
     match catalog.find(name) {
         Some(tool) => {
-            chain.push(Step::Name, Outcome::Ok, spelling(tool));
-            let (outcome, words) = permission(tool, entry, servers, context);
-            chain.push(Step::Permission, outcome, words);
+            steps.push(Step::Name, Outcome::Ok, wire_name_message(tool));
+            let (outcome, message) = permission(tool, entry, servers, context);
+            steps.push(Step::Permission, outcome, message);
             let session = format!("session {} of {}", server.generation.0, entry.name());
-            chain.push(Step::Exposed, Outcome::Ok, session);
+            steps.push(Step::Exposed, Outcome::Ok, session);
         }
         None => {
             let refused = catalog
                 .refused()
                 .iter()
                 .find(|tool| name.ends_with(tool.id.tool.as_str()));
-            let words = match refused {
+            let message = match refused {
                 Some(tool) => tool.reason.clone(),
-                None => "the server lists no such tool".to_owned(),
+                None => "the server has no such tool".to_owned(),
             };
             let names: Vec<_> = catalog
                 .tools()
@@ -103,35 +104,35 @@ fn answer(
                 .map(|tool| tool.wire_name.as_str())
                 .collect();
             hint = hint.or_else(|| Some(format!("did you mean {}?", nearest(name, &names)?)));
-            chain.push(Step::Name, Outcome::Failed, words);
-            chain.push(Step::Permission, Outcome::NotReached, "");
-            chain.push(Step::Exposed, Outcome::NotReached, "");
+            steps.push(Step::Name, Outcome::Failed, message);
+            steps.push(Step::Permission, Outcome::NotReached, "");
+            steps.push(Step::Exposed, Outcome::NotReached, "");
         }
     }
-    Answer {
+    WhyReport {
         tool: name.to_owned(),
         server: entry.name().to_string(),
-        ok: !chain.is_broken(),
+        ok: !steps.is_broken(),
         is_unknown,
         hint,
-        chain,
+        steps,
     }
 }
 
-/// How the name on the wire came to be.
-fn spelling(tool: &CatalogTool) -> String {
+/// Explains the wire name of the tool.
+fn wire_name_message(tool: &CatalogTool) -> String {
     let (server, raw) = (tool.id.server.as_str(), tool.id.tool.as_str());
     if tool.wire_name.as_str() == format!("mcp__{server}__{raw}") {
-        return format!("{raw:?} of {server:?}, spelled as they are");
+        return format!("{raw:?} of {server:?}, unchanged");
     }
     format!(
-        "{raw:?} of {server:?}; spelled {} because models take at most 64 characters of A-Z a-z 0-9 _ -, \
-         and a server's part holds no `__`: the end tells it from others",
+        "{raw:?} of {server:?}, renamed to {} (names are limited to 64 characters of A-Z a-z 0-9 _ -, and \
+         the server part must not contain `__`)",
         tool.wire_name
     )
 }
 
-/// Which rule decides. What is only asked about can be called.
+/// Returns the decision of the rules. `ask` counts as callable.
 fn permission(
     tool: &CatalogTool,
     entry: &ServerEntry,
@@ -158,21 +159,21 @@ fn permission(
         action if action == strictest.action => (Outcome::Ok, mildest.to_string()),
         _ => (
             Outcome::Warning,
-            format!("{mildest}; with some arguments {strictest}"),
+            format!("{mildest}; some arguments: {strictest}"),
         ),
     }
 }
 
-fn render(answer: &Answer, console: &Console) -> String {
+fn render(report: &WhyReport, console: &Console) -> String {
     if console.is_json() {
-        return json::pretty(answer);
+        return json::pretty(report);
     }
     let mut page = console
         .style
-        .paint(Paint::Bold, &for_terminal(&answer.tool));
+        .paint(Paint::Bold, &for_terminal(&report.tool));
     page.push('\n');
-    page.push_str(&answer.chain.render(console));
-    if let Some(hint) = &answer.hint {
+    page.push_str(&report.steps.render(console));
+    if let Some(hint) = &report.hint {
         let hint = text::block(&format!("hint: {hint}"), 2, None);
         page.push_str(&console.style.paint(Paint::Cyan, &hint));
         page.push('\n');

@@ -108,18 +108,18 @@ pub(crate) struct CallResultJson<'a> {
     is_error: bool,
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
-    whole: Option<PathBuf>,
+    full_result_file: Option<PathBuf>,
 }
 
 impl<'a> CallResultJson<'a> {
-    /// `whole`: where the whole of a result lies that was cut.
-    pub(crate) fn new(output: &'a Output, whole: Option<PathBuf>) -> Self {
+    /// `full_result_file` holds the complete result if `output` was truncated.
+    pub(crate) fn new(output: &'a Output, full_result_file: Option<PathBuf>) -> Self {
         Self {
             content: &output.blocks,
             structured_content: output.structured.as_ref(),
             is_error: output.is_error,
             notes: &output.notes,
-            whole,
+            full_result_file,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is not about one server: programs, proxies, certificates, and what all tools cost together.
+//! Checks that concern all servers: config files, programs, proxies, certificates, names, token token_cost.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,91 +18,88 @@ use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, text};
 
-/// What most servers are started by.
+/// Programs that start most servers.
 const RUNNERS: [&str; 5] = ["node", "npx", "uvx", "python3", "docker"];
-/// Some providers refuse more tools than this at a time.
-const MANY_TOOLS: usize = 128;
-/// A list of tools that costs more than this is felt in every request.
-const MANY_TOKENS: usize = 25_000;
+/// Some providers reject requests with more tools.
+const MAX_TOOLS: usize = 128;
+/// Token estimate from which the tool list is a noticeable part of every request.
+const TOKEN_WARNING: usize = 25_000;
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Serialize)]
-pub(super) struct Finding {
-    what: String,
+pub(super) struct Check {
+    #[serde(rename = "what")]
+    subject: String,
     pub(super) outcome: Outcome,
-    words: String,
+    #[serde(rename = "words")]
+    message: String,
 }
 
-impl Finding {
-    fn new(what: impl Into<String>, outcome: Outcome, words: impl Into<String>) -> Self {
+impl Check {
+    fn new(subject: impl Into<String>, outcome: Outcome, message: impl Into<String>) -> Self {
         Self {
-            what: what.into(),
+            subject: subject.into(),
             outcome,
-            words: words.into(),
+            message: message.into(),
         }
     }
 }
 
-pub(super) fn look(
+pub(super) fn run_checks(
     entries: &[ServerEntry],
     servers: &LoadedServers,
     catalog: &Catalog,
     context: &Context,
-) -> Vec<Finding> {
-    let mut findings = files(servers);
-    findings.extend(runners(entries, context));
-    findings.extend(proxies(context));
-    findings.extend(certificates(context));
-    findings.extend(clashes(entries));
-    findings.extend(shadows(entries, &servers.loaded));
-    findings.extend(cost(catalog));
-    findings
+) -> Vec<Check> {
+    let mut checks = files(servers);
+    checks.extend(runners(entries, context));
+    checks.extend(proxies(context));
+    checks.extend(certificates(context));
+    checks.extend(name_clashes(entries));
+    checks.extend(overridden_entries(entries, &servers.loaded));
+    checks.extend(token_cost(catalog));
+    checks
 }
 
-/// Files that cannot be used as a whole.
-fn files(servers: &LoadedServers) -> Vec<Finding> {
+/// Reports settings that block all calls, and config files that could not be read.
+fn files(servers: &LoadedServers) -> Vec<Check> {
     let closed = servers.settings.closed.iter().map(|closed| {
-        let words = format!("nothing can be called: {}", told(&closed.problem));
-        Finding::new("settings", Outcome::Failed, words)
+        let message = format!("all calls are blocked: {}", one_line(&closed.problem));
+        Check::new("settings", Outcome::Failed, message)
     });
     let diagnostics = servers.loaded.diagnostics.iter();
     let broken = diagnostics
         .filter(|diagnostic| diagnostic.server.is_none())
-        .map(|diagnostic| Finding::new("config", Outcome::Failed, told(diagnostic)));
+        .map(|diagnostic| Check::new("config", Outcome::Failed, one_line(diagnostic)));
     closed.chain(broken).collect()
 }
 
-/// A finding about a file, on one line.
-fn told(diagnostic: &Diagnostic) -> String {
+fn one_line(diagnostic: &Diagnostic) -> String {
     match &diagnostic.origin {
         Some(origin) => format!("{} ({origin})", diagnostic.message),
         None => diagnostic.message.clone(),
     }
 }
 
-/// The programs that most servers need, and whether those that these servers need are there.
-fn runners(entries: &[ServerEntry], context: &Context) -> Vec<Finding> {
-    let findings = RUNNERS.into_iter().filter_map(|runner| {
+/// Reports the runners that are installed, and the missing ones that a server needs.
+fn runners(entries: &[ServerEntry], context: &Context) -> Vec<Check> {
+    let checks = RUNNERS.into_iter().filter_map(|runner| {
         let users: Vec<_> = entries
             .iter()
             .filter(|entry| command_of(entry).as_deref() == Some(runner))
             .map(|entry| entry.name().as_str())
             .collect();
         match (context.program(runner, None), users.is_empty()) {
-            (Some(path), _) => Some(Finding::new(
-                runner,
-                Outcome::Ok,
-                path.display().to_string(),
-            )),
+            (Some(path), _) => Some(Check::new(runner, Outcome::Ok, path.display().to_string())),
             (None, true) => None,
-            (None, false) => Some(Finding::new(
+            (None, false) => Some(Check::new(
                 runner,
                 Outcome::Failed,
-                format!("is not on the PATH; needed by {}", users.join(", ")),
+                format!("not found on PATH; needed by {}", users.join(", ")),
             )),
         }
     });
-    findings.collect()
+    checks.collect()
 }
 
 fn command_of(entry: &ServerEntry) -> Option<String> {
@@ -115,37 +112,39 @@ fn command_of(entry: &ServerEntry) -> Option<String> {
     }
 }
 
-fn proxies(context: &Context) -> Vec<Finding> {
+fn proxies(context: &Context) -> Vec<Check> {
     let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
     let set = names
         .into_iter()
         .filter_map(|name| Some((name, context.nonempty_variable(name)?)));
     set.map(|(name, value)| {
         let host = value.split_once("://").map(|(_, rest)| rest);
-        // A password may stand before the host.
+        // User name and password come before the `@`; do not print them.
         let shown = host.map(|rest| rest.rsplit('@').next().unwrap_or(rest));
         match shown {
-            Some(host) if !host.is_empty() => {
-                Finding::new(name, Outcome::Ok, format!("passed on to servers: {host}"))
-            }
-            _ => Finding::new(
+            Some(host) if !host.is_empty() => Check::new(
+                name,
+                Outcome::Ok,
+                format!("proxy {host} (passed to servers)"),
+            ),
+            _ => Check::new(
                 name,
                 Outcome::Warning,
-                "is no address; write http://host:port",
+                "not a valid proxy URL; expected http://host:port",
             ),
         }
     })
     .collect()
 }
 
-fn certificates(context: &Context) -> Vec<Finding> {
+fn certificates(context: &Context) -> Vec<Check> {
     let names = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
     let set = names
         .into_iter()
         .filter_map(|name| Some((name, context.nonempty_variable(name)?)));
     set.map(|(name, value)| match File::open(Path::new(value)) {
-        Ok(_) => Finding::new(name, Outcome::Ok, value),
-        Err(error) => Finding::new(
+        Ok(_) => Check::new(name, Outcome::Ok, value),
+        Err(error) => Check::new(
             name,
             Outcome::Warning,
             format!("{value} cannot be read: {error}"),
@@ -154,8 +153,8 @@ fn certificates(context: &Context) -> Vec<Finding> {
     .collect()
 }
 
-/// LoadedServers whose names differ by what a model does not see.
-fn clashes(entries: &[ServerEntry]) -> Vec<Finding> {
+/// Reports servers whose names have the same server part up to case, and so look alike to a model.
+fn name_clashes(entries: &[ServerEntry]) -> Vec<Check> {
     let mut by_part: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for entry in entries {
         let part = naming::server_part(entry.name()).to_lowercase();
@@ -165,73 +164,73 @@ fn clashes(entries: &[ServerEntry]) -> Vec<Finding> {
         .into_values()
         .filter(|names| names.len() > 1)
         .map(|names| {
-            let words = format!("{} are easily mistaken for each other", names.join(" and "));
-            Finding::new("names", Outcome::Warning, words)
+            let message = format!("{} differ only in case or punctuation", names.join(" and "));
+            Check::new("names", Outcome::Warning, message)
         })
         .collect()
 }
 
-/// Entries that do not count because another has their name.
-fn shadows(entries: &[ServerEntry], loaded: &Loaded) -> Vec<Finding> {
-    let shadows = loaded.shadowed.iter().filter_map(|entry| {
+/// Reports entries that are overridden by an entry with the same name in a higher scope.
+fn overridden_entries(entries: &[ServerEntry], loaded: &Loaded) -> Vec<Check> {
+    let overridden_entries = loaded.shadowed.iter().filter_map(|entry| {
         let name = entry.name();
         let winner = entries.iter().find(|winner| winner.name() == name)?;
-        let words = format!(
-            "{name} of {} is replaced by that of {}",
+        let message = format!(
+            "{name} from {} is overridden by {}",
             entry.origin(),
             winner.origin()
         );
-        // A project that takes the name of somebody's own server is worth a look.
-        let is_strange = winner.scope() == Scope::Project && entry.scope() != Scope::Project;
-        let outcome = if is_strange {
+        // A project that reuses the name of one of the user's own servers is suspicious.
+        let is_suspicious = winner.scope() == Scope::Project && entry.scope() != Scope::Project;
+        let outcome = if is_suspicious {
             Outcome::Warning
         } else {
             Outcome::Ok
         };
-        Some(Finding::new("names", outcome, words))
+        Some(Check::new("names", outcome, message))
     });
-    shadows.collect()
+    overridden_entries.collect()
 }
 
-/// What the whole list costs a model.
-fn cost(catalog: &Catalog) -> Option<Finding> {
+/// Estimates the tokens that the tool list adds to every request.
+fn token_cost(catalog: &Catalog) -> Option<Check> {
     let tools = catalog.tools();
     if tools.is_empty() {
         return None;
     }
     let tokens: usize = tools.iter().map(|tool| provider_limits::tokens(tool)).sum();
-    let words = format!(
-        "{} for a model, about {} tokens",
+    let message = format!(
+        "{} exposed to models (~{} tokens)",
         tools.len(),
         text::thousands(tokens)
     );
-    let (outcome, more) = if tools.len() > MANY_TOOLS {
-        (Outcome::Warning, "; some providers take 128 at most")
-    } else if tokens > MANY_TOKENS {
+    let (outcome, more) = if tools.len() > MAX_TOOLS {
+        (Outcome::Warning, "; some providers accept at most 128")
+    } else if tokens > TOKEN_WARNING {
         (
             Outcome::Warning,
-            "; `switchboard disable` switches servers off that are not needed",
+            "; disable unused servers with `switchboard disable NAME`",
         )
     } else {
         (Outcome::Ok, "")
     };
-    Some(Finding::new("tools", outcome, format!("{words}{more}")))
+    Some(Check::new("tools", outcome, format!("{message}{more}")))
 }
 
-pub(super) fn render(findings: &[Finding], console: &Console) -> String {
-    if findings.is_empty() {
+pub(super) fn render(checks: &[Check], console: &Console) -> String {
+    if checks.is_empty() {
         return String::new();
     }
     let mut table = Table::new(2, Overflow::Wrap).indent(2);
-    for finding in findings {
-        let (symbol, paint) = finding.outcome.symbol();
+    for check in checks {
+        let (symbol, paint) = check.outcome.symbol();
         table.row(vec![
             Cell::new(symbol).paint(paint),
-            Cell::new(finding.what.as_str()),
-            Cell::new(for_terminal(&finding.words)),
+            Cell::new(check.subject.as_str()),
+            Cell::new(for_terminal(&check.message)),
         ]);
     }
-    let heading = console.style.paint(Paint::Bold, "Around them");
+    let heading = console.style.paint(Paint::Bold, "Environment");
     format!(
         "{heading}\n{}",
         table.render(console.columns, console.style)

@@ -1,19 +1,19 @@
-//! What a tool costs a model, and what model providers do not take of its schema.
+//! Token estimate of a tool, and the parts of its definition that some model provider rejects.
 //!
-//! Providers refuse a whole request for one bad schema, so this is worth knowing before.
+//! A provider rejects the whole request because of one such tool.
 
 use serde_json::Value;
 use switchboard::CatalogTool;
 use switchboard::mcp::Tool;
 
-/// Roughly what a model's token is in text.
+/// Rough average for JSON and English text.
 const BYTES_PER_TOKEN: usize = 4;
-/// The longest name of an argument that all take.
-const NAME_CHARS: usize = 64;
-/// The longest description that all take.
-const DESCRIPTION_CHARS: usize = 1024;
+/// Longest argument name that all providers accept.
+const MAX_NAME_CHARS: usize = 64;
+/// Longest description that all providers accept.
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// About how many tokens a model is charged for having the tool.
+/// Estimates the tokens that the tool adds to every request.
 pub(super) fn tokens(tool: &CatalogTool) -> usize {
     let definition = &tool.definition;
     let description = definition.description.as_deref().unwrap_or_default();
@@ -21,72 +21,72 @@ pub(super) fn tokens(tool: &CatalogTool) -> usize {
     (tool.wire_name.as_str().len() + description.len() + schema.len()).div_ceil(BYTES_PER_TOKEN)
 }
 
-/// What some provider does not take, in words.
+/// Returns a message for each part of the definition that some provider rejects.
 pub(super) fn problems(tool: &Tool) -> Vec<String> {
     let mut problems = Vec::new();
     let description = tool.description.as_deref().unwrap_or_default();
-    if description.chars().count() > DESCRIPTION_CHARS {
+    if description.chars().count() > MAX_DESCRIPTION_CHARS {
         problems.push(format!(
-            "its description is longer than the {DESCRIPTION_CHARS} characters that OpenAI takes"
+            "description exceeds OpenAI's limit of {MAX_DESCRIPTION_CHARS} characters"
         ));
     }
     let Ok(schema) = tool.input_schema.to_value() else {
-        problems.push("its schema cannot be read".to_owned());
+        problems.push("schema is not valid JSON".to_owned());
         return problems;
     };
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        problems
-            .push("its schema is not of type \"object\", which all providers ask for".to_owned());
+        problems.push("schema type is not \"object\" (required by all providers)".to_owned());
     }
-    for word in ["anyOf", "oneOf", "allOf"] {
-        if schema.get(word).is_some() {
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        if schema.get(keyword).is_some() {
             problems.push(format!(
-                "its schema has {word} at the top, which Anthropic and OpenAI refuse"
+                "schema has {keyword} at top level (rejected by Anthropic and OpenAI)"
             ));
         }
     }
-    look_into(&schema, &mut problems);
+    collect_nested(&schema, &mut problems);
     problems
 }
 
-/// What may be wrong anywhere in a schema. It is bounded: the listing is.
-fn look_into(schema: &Value, problems: &mut Vec<String>) {
+/// Collects problems that can occur at any depth. The recursion is bounded, because the engine limits the
+/// depth and size of listings.
+fn collect_nested(schema: &Value, problems: &mut Vec<String>) {
     match schema {
-        Value::Array(items) => items.iter().for_each(|item| look_into(item, problems)),
+        Value::Array(items) => items.iter().for_each(|item| collect_nested(item, problems)),
         Value::Object(members) => {
             let properties = members.get("properties").and_then(Value::as_object);
             for name in properties
                 .into_iter()
                 .flat_map(|properties| properties.keys())
             {
-                if !is_plain(name) {
+                if !is_accepted(name) {
                     problems.push(format!(
-                        "the argument {name:?} has a name that Anthropic refuses: only letters, \
-                         digits, `_`, `.`, `-` and at most {NAME_CHARS} of them"
+                        "argument name {name:?} is rejected by Anthropic (allowed: at most \
+                         {MAX_NAME_CHARS} letters, digits, `_`, `.`, `-`)"
                     ));
                 }
             }
             let is_list = members.get("type").and_then(Value::as_str) == Some("array");
             if is_list && !members.contains_key("items") && !members.contains_key("prefixItems") {
                 problems
-                    .push("a list in its schema has no `items`, which OpenAI refuses".to_owned());
+                    .push("schema has an array without `items` (rejected by OpenAI)".to_owned());
             }
             if let Some(reference) = members.get("$ref").and_then(Value::as_str)
                 && !reference.starts_with('#')
             {
                 problems.push(format!(
-                    "its schema refers to {reference}, which nobody follows"
+                    "schema uses external $ref {reference} (not resolved by any provider)"
                 ));
             }
             for member in members.values() {
-                look_into(member, problems);
+                collect_nested(member, problems);
             }
         }
         _ => {}
     }
 }
 
-fn is_plain(name: &str) -> bool {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
-    (1..=NAME_CHARS).contains(&name.len()) && name.chars().all(is_plain)
+fn is_accepted(name: &str) -> bool {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
+    (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(is_allowed)
 }

@@ -1,4 +1,4 @@
-//! What `import` shows: each file, each server in it, and what is to be done with it.
+//! Prints the plan of `import`: each file, its servers, and the action for each.
 
 mod full_entry;
 
@@ -8,21 +8,22 @@ use switchboard::content::for_terminal;
 use switchboard_config::import::{Authorship, ForeignFile, Imported, Planned, Verdict};
 use switchboard_config::{Scope, WrittenEntry};
 
-use super::Added;
-use crate::commands::get::members;
+use super::ImportedServer;
+use crate::commands::get::env_or_header_lines;
 use crate::commands::scope_files::file_and_line;
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::text::{self, block};
 use crate::render::{Console, count};
 
-/// How far what is said of a server stands in.
+/// Indent of the lines below a server's row.
 const INDENT: usize = 6;
 
 const NOTHING: &str = "\
-No servers of other programs were found.
-Looked for Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Codex, Gemini CLI, Zed and opencode,
-in your home folder and in this project. To read another file: switchboard import CLIENT --file FILE";
+No servers found in other MCP clients.
+Searched your home directory and this project for configs of Claude Code, Claude Desktop, Cursor,
+VS Code, Windsurf, Codex, Gemini CLI, Zed and opencode.
+To read another file: switchboard import CLIENT --file FILE";
 
 pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], console: &Console) -> String {
     let mut table = Table::new(2, Overflow::Wrap);
@@ -51,8 +52,8 @@ pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], console: &Con
         .filter(|planned| matches!(planned.verdict, Verdict::Add { .. }));
     let rows = table.render(console.columns, console.style);
     match new.count() {
-        0 => format!("{rows}\nThere is nothing to add."),
-        number => format!("{rows}\n{} to add.", count(number, "server")),
+        0 => format!("{rows}\nNothing to import."),
+        number => format!("{rows}\n{} to import.", count(number, "server")),
     }
 }
 
@@ -69,13 +70,11 @@ fn heading(file: &ForeignFile, console: &Console) -> String {
     let title = console.style.paint(Paint::Bold, file.client.title());
     let path = file.path.to_string_lossy();
     let path = console.style.paint(Paint::Dim, &for_terminal(&path));
-    let whose = match file.authorship {
-        Authorship::Project => console
-            .style
-            .paint(Paint::Yellow, "  (comes with this project)"),
+    let mark = match file.authorship {
+        Authorship::Project => console.style.paint(Paint::Yellow, "  (project file)"),
         Authorship::User => String::new(),
     };
-    format!("{title}  {path}{whose}")
+    format!("{title}  {path}{mark}")
 }
 
 fn row(server: &Planned<'_>) -> Vec<Cell> {
@@ -88,54 +87,53 @@ fn row(server: &Planned<'_>) -> Vec<Cell> {
     vec![
         Cell::new(format!("  {word}")).paint(paint),
         Cell::new(server.found.name.as_str()).paint(Paint::Bold),
-        Cell::new(what_it_is(server)),
+        Cell::new(row_text(server)),
     ]
 }
 
-fn what_it_is(server: &Planned<'_>) -> String {
+fn row_text(server: &Planned<'_>) -> String {
     match &server.verdict {
-        Verdict::Same { origin, .. } => format!("is there: {}", file_and_line(origin)),
-        Verdict::Taken { by, is_same: true } => format!("comes from {by} already"),
+        Verdict::Same { origin, .. } => format!("already configured: {}", file_and_line(origin)),
+        Verdict::Taken { by, is_same: true } => format!("already imported from {by}"),
         Verdict::Taken { by, .. } => {
-            format!("{by} has another one of that name, which comes first")
+            format!("name already taken by the server imported from {by}")
         }
         Verdict::Conflict { origin } => {
-            format!(
-                "another one of that name is there: {}",
-                file_and_line(origin)
-            )
+            let place = file_and_line(origin);
+            format!("a different server with this name exists: {place}")
         }
         Verdict::Unusable(problem) => problem.message.clone(),
-        // It stands below, where nothing of it is cut or wrapped.
+        // `details` prints the whole entry, untruncated.
         _ if server.authorship == Authorship::Project => String::new(),
         _ => {
             let shown = server.found.shown();
-            for_terminal(&what_it_runs(&shown)).into_owned()
+            for_terminal(&command_or_url(&shown)).into_owned()
         }
     }
 }
 
-fn what_it_runs(shown: &WrittenEntry) -> String {
+fn command_or_url(shown: &WrittenEntry) -> String {
     let url = shown.as_object().get("url").and_then(Value::as_str);
     url.map_or_else(|| text::command_line(shown), str::to_owned)
 }
 
-/// What stands below a row.
+/// Renders the lines below a row.
 fn details(server: &Planned<'_>, console: &Console) -> String {
-    let mut whole = Vec::new();
+    let mut full_entry = Vec::new();
     let mut lines = Vec::new();
     match &server.verdict {
         Verdict::Add { beside } => {
             if server.authorship == Authorship::Project {
-                whole = full_entry::everything(server.found.entry());
+                full_entry = full_entry::render(server.found.entry());
             } else {
-                lines = masked(&server.found.shown());
+                lines = masked_lines(&server.found.shown());
             }
-            let is_off = server.found.entry().get("disabled") == Some(&Value::Bool(true));
-            let off = if is_off { ", switched off" } else { "" };
-            lines.push(format!("into the {} scope{off}", server.found.scope));
+            let is_disabled = server.found.entry().get("disabled") == Some(&Value::Bool(true));
+            let disabled = if is_disabled { ", disabled" } else { "" };
+            lines.push(format!("→ {} scope{disabled}", server.found.scope));
             if let Some((scope, origin)) = beside {
-                lines.push(shadow(server.found.scope, *scope, &file_and_line(origin)));
+                let place = file_and_line(origin);
+                lines.push(precedence_note(server.found.scope, *scope, &place));
             }
         }
         Verdict::Unusable(problem) => lines.extend(problem.hint.clone()),
@@ -143,7 +141,7 @@ fn details(server: &Planned<'_>, console: &Console) -> String {
             let name = text::shell_word(server.found.name.as_str());
             let scope = server.found.scope;
             lines.push(format!(
-                "to replace it, first: switchboard remove {name} -s {scope}"
+                "to replace it: switchboard remove {name} -s {scope}, then import again"
             ));
         }
         _ => {}
@@ -157,39 +155,41 @@ fn details(server: &Planned<'_>, console: &Console) -> String {
                 .map(|note| format!("note: {note}")),
         );
     }
-    let whole = whole.iter().map(|line| format!("{:INDENT$}{line}", ""));
+    let full_entry = full_entry.iter();
+    let full_entry = full_entry.map(|line| format!("{:INDENT$}{line}", ""));
     let lines = lines
         .iter()
         .map(|line| block(line, INDENT, console.prose_columns()));
     let lines = lines.map(|line| console.style.paint(Paint::Dim, &line));
-    whole.chain(lines).collect::<Vec<_>>().join("\n")
+    full_entry.chain(lines).collect::<Vec<_>>().join("\n")
 }
 
-/// What an entry of the user's own says besides what it runs, without the secrets in it.
-fn masked(shown: &WrittenEntry) -> Vec<String> {
+/// Renders `env`, `headers`, `headersHelper` and `cwd` of a masked entry.
+fn masked_lines(shown: &WrittenEntry) -> Vec<String> {
     let mut lines = Vec::new();
     for key in ["env", "headers"] {
-        let members = members(shown, key).replace('\n', ", ");
+        let members = env_or_header_lines(shown, key).replace('\n', ", ");
         if !members.is_empty() {
             lines.push(format!("{key}: {members}"));
         }
     }
     let text = |key: &str| shown.as_object().get(key).and_then(Value::as_str);
-    lines.extend(text("headersHelper").map(|helper| format!("headers come from: {helper}")));
-    lines.extend(text("cwd").map(|folder| format!("runs in {folder}")));
+    for key in ["headersHelper", "cwd"] {
+        lines.extend(text(key).map(|value| format!("{key}: {value}")));
+    }
     lines
 }
 
-/// Two scopes will have a server of the name: which one is used?
-fn shadow(ours: Scope, other: Scope, place: &str) -> String {
-    if other < ours {
-        format!("the {other} scope has another one of that name, which is used instead: {place}")
+/// Says which entry is used when the name will exist in two scopes.
+fn precedence_note(imported: Scope, other: Scope, place: &str) -> String {
+    if other < imported {
+        format!("overridden by the {other} scope: {place}")
     } else {
-        format!("it is used instead of the one in the {other} scope: {place}")
+        format!("overrides the {other} scope: {place}")
     }
 }
 
-pub(super) fn outcome(added: &[Added], console: &Console) -> String {
+pub(super) fn outcome(added: &[ImportedServer], console: &Console) -> String {
     let mut lines = Vec::new();
     for scope in [Scope::User, Scope::Local, Scope::Project] {
         let of_scope: Vec<_> = added.iter().filter(|added| added.scope == scope).collect();
@@ -199,11 +199,11 @@ pub(super) fn outcome(added: &[Added], console: &Console) -> String {
         let names: Vec<_> = of_scope.iter().map(|added| added.name.as_str()).collect();
         let names = console.style.paint(Paint::Bold, &names.join(", "));
         lines.push(format!(
-            "Added {names} to the {scope} scope: {}",
+            "Imported {names} to the {scope} scope: {}",
             text::path(&first.file)
         ));
     }
-    // What stands in the project's file is approved like everything else there.
+    // Entries in the project's file need an approval, also when they were imported.
     let next = if added.iter().any(|added| added.scope == Scope::Project) {
         "switchboard trust"
     } else {
@@ -214,8 +214,9 @@ pub(super) fn outcome(added: &[Added], console: &Console) -> String {
     lines.join("\n")
 }
 
+/// One server in the output of `import --json`.
 #[derive(Serialize)]
-struct Server<'a> {
+struct PlannedServerJson<'a> {
     name: &'a str,
     action: &'static str,
     scope: Scope,
@@ -230,13 +231,17 @@ struct Server<'a> {
     hint: Option<&'a str>,
 }
 
-pub(super) fn as_data(imported: &Imported, planned: &[Planned<'_>], added: &[Added]) -> String {
+pub(super) fn render_json(
+    imported: &Imported,
+    planned: &[Planned<'_>],
+    added: &[ImportedServer],
+) -> String {
     let files = imported.files.iter().map(|file| {
         json!({
             "client": file.client,
             "path": file.path.to_string_lossy(),
             "authorship": file.authorship,
-            "servers": of_file(file, planned).map(server).collect::<Vec<_>>(),
+            "servers": of_file(file, planned).map(server_json).collect::<Vec<_>>(),
             "notes": file.notes,
         })
     });
@@ -250,7 +255,7 @@ pub(super) fn as_data(imported: &Imported, planned: &[Planned<'_>], added: &[Add
     }))
 }
 
-fn server<'a>(planned: &'a Planned<'_>) -> Server<'a> {
+fn server_json<'a>(planned: &'a Planned<'_>) -> PlannedServerJson<'a> {
     let (action, existing) = match &planned.verdict {
         Verdict::Add { beside } => (
             "add",
@@ -272,7 +277,7 @@ fn server<'a>(planned: &'a Planned<'_>) -> Server<'a> {
         _ => ("unusable", None),
     };
     let problem = planned.found.problem.as_ref();
-    Server {
+    PlannedServerJson {
         name: planned.found.name.as_str(),
         action,
         scope: planned.found.scope,
@@ -285,7 +290,8 @@ fn server<'a>(planned: &'a Planned<'_>) -> Server<'a> {
     }
 }
 
-/// The entry as data. What the project's authors wrote is shown as it is: it is what would run.
+/// Returns the entry with masked secrets, or unmasked if it comes from a project file: the user has to see
+/// exactly what would run.
 fn config(planned: &Planned<'_>) -> Value {
     let mut shown = planned.found.shown().as_object().clone();
     if planned.authorship == Authorship::Project {

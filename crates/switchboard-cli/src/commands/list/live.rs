@@ -1,7 +1,6 @@
-//! `list --watch`: the table again whenever a server or the config changes.
+//! `list --watch`: prints the table again whenever a server or the config changes.
 //!
-//! The config is followed as an agent's host would follow it: a changed server is started anew, the
-//! others go on.
+//! A config change restarts only the servers whose entries changed.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use switchboard::status::{ServerDetails, ServerPhase};
 use switchboard_config::{Diagnostic, Reading, ServerEntry};
 use tokio::sync::watch;
 
-use super::{data, inspect_all, render};
+use super::{inspect_all, render, to_json};
 use crate::commands::run_host::run_with_host;
 use crate::context::{Context, LoadedServers, stdout_size};
 use crate::failure::{Exit, Failure, Kind};
@@ -18,33 +17,37 @@ use crate::render::redraw::Redraw;
 use crate::render::{Console, StdoutState, json, print};
 use crate::signals::Signals;
 
-/// How often a countdown on the console is brought up to date.
-const TICK: Duration = Duration::from_secs(1);
+/// Redraw interval while a retry countdown is printed.
+const COUNTDOWN_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let entries = servers.loaded.config.servers.clone();
-    // Whoever looks at a table that is drawn over is not there to answer.
+    // A question of a server would be overwritten by the next redraw of the table.
     let interaction = context.interaction(&entries, None).without_elicitation();
     let host = context.long_running_host(&servers, entries);
     let host = host.interaction(interaction);
-    let watching = async |host: &Host| follow(host, servers, context).await;
+    let watching = async |host: &Host| run_loop(host, servers, context).await;
     match run_with_host(host, signals, context, watching).await {
-        // There is no other way to end it.
+        // A signal is the normal way to end `--watch`.
         Err(failure) if failure.parts().kind == Kind::Interrupted => Ok(Exit::Ok),
         outcome => outcome.map(|()| Exit::Ok),
     }
 }
 
-/// Shows what there is, until nobody looks any more.
-async fn follow(host: &Host, mut servers: LoadedServers, context: &Context) -> Result<(), Failure> {
-    let (tell, mut latest) = watch::channel(Reading::default());
-    let _watcher = context.watch_config(move |reading| drop(tell.send(reading)))?;
+/// Redraws the table on every change until stdout is closed.
+async fn run_loop(
+    host: &Host,
+    mut servers: LoadedServers,
+    context: &Context,
+) -> Result<(), Failure> {
+    let (sender, mut latest) = watch::channel(Reading::default());
+    let _watcher = context.watch_config(move |reading| drop(sender.send(reading)))?;
     let mut events = host.events();
-    let mut view = View::new(&context.console);
+    let mut table = LiveTable::new(&context.console);
     loop {
         let inspected = inspect_all(host, &servers);
-        if view.show(&inspected, &servers)? == StdoutState::Closed {
+        if table.show(&inspected, &servers)? == StdoutState::Closed {
             return Ok(());
         }
         let counts_down = inspected
@@ -59,32 +62,34 @@ async fn follow(host: &Host, mut servers: LoadedServers, context: &Context) -> R
                 host.apply(servers.loaded.config.clone(), &servers.trust).await;
             }
             _ = events.next() => {}
-            () = tokio::time::sleep(TICK), if counts_down && view.live.is_some() => {}
+            () = tokio::time::sleep(COUNTDOWN_INTERVAL), if counts_down && table.redraw.is_some() => {}
         }
     }
 }
 
-/// What was shown last.
-struct View {
+/// The table, and its last printed form.
+struct LiveTable {
     console: Console,
-    /// Where it can be drawn over.
-    live: Option<Redraw>,
-    shown: Option<String>,
-    told: Vec<Diagnostic>,
+    /// `None` if stdout is not a terminal: each table is then printed below the last one.
+    redraw: Option<Redraw>,
+    /// The last printed table; not set with `redraw`.
+    printed: Option<String>,
+    /// Config problems of the last table.
+    reported: Vec<Diagnostic>,
 }
 
-impl View {
+impl LiveTable {
     fn new(console: &Console) -> Self {
-        let is_live = !console.is_json() && console.columns.is_some() && console.shows_progress;
+        let can_redraw = !console.is_json() && console.columns.is_some() && console.shows_progress;
         Self {
             console: console.clone(),
-            live: is_live.then(Redraw::default),
-            shown: None,
-            told: Vec::new(),
+            redraw: can_redraw.then(Redraw::default),
+            printed: None,
+            reported: Vec::new(),
         }
     }
 
-    /// Shows the servers, unless they look as they did.
+    /// Draws the table over the last one, or prints it if it changed.
     fn show(
         &mut self,
         inspected: &[(&ServerEntry, ServerDetails)],
@@ -93,40 +98,40 @@ impl View {
         let size = stdout_size();
         self.console.columns = size.map(|(columns, _)| columns);
         let mut frame = if self.console.is_json() {
-            json::line(&data(inspected, servers))
+            json::line(&to_json(inspected, servers))
         } else {
             render(inspected, servers, &self.console)
         };
         let diagnostics = &servers.loaded.diagnostics;
-        match (&mut self.live, size) {
-            (Some(live), Some(size)) => {
+        match (&mut self.redraw, size) {
+            (Some(redraw), Some(size)) => {
                 for diagnostic in diagnostics {
                     frame = format!("{}\n\n{diagnostic}", frame.trim_end());
                 }
-                live.draw(&frame, size)
+                redraw.draw(&frame, size)
             }
             _ => {
-                self.tell(diagnostics);
-                if self.shown.as_ref() == Some(&frame) {
+                self.report_new(diagnostics);
+                if self.printed.as_ref() == Some(&frame) {
                     return Ok(StdoutState::Open);
                 }
-                let apart = if self.shown.is_none() || self.console.is_json() {
+                let gap = if self.printed.is_none() || self.console.is_json() {
                     ""
                 } else {
                     "\n"
                 };
-                let reader = print(&format!("{apart}{frame}"));
-                self.shown = Some(frame);
-                reader
+                let stdout = print(&format!("{gap}{frame}"));
+                self.printed = Some(frame);
+                stdout
             }
         }
     }
 
-    /// Tells what is wrong with the config, once.
-    fn tell(&mut self, diagnostics: &[Diagnostic]) {
-        let is_new = |diagnostic: &&Diagnostic| !self.told.contains(diagnostic);
+    /// Prints the config problems that were not there in the last table.
+    fn report_new(&mut self, diagnostics: &[Diagnostic]) {
+        let is_new = |diagnostic: &&Diagnostic| !self.reported.contains(diagnostic);
         let new: Vec<_> = diagnostics.iter().filter(is_new).cloned().collect();
         self.console.diagnose(&new);
-        self.told = diagnostics.to_vec();
+        self.reported = diagnostics.to_vec();
     }
 }

@@ -1,4 +1,6 @@
 //! Writes a resource to stdout or to a file.
+//!
+//! Does not expand templates or send requests; `read` does.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -13,58 +15,79 @@ use crate::context::Context;
 use crate::failure::{Failure, Kind};
 use crate::render::{json, text};
 
-/// Whether what is printed goes to a program, which wants it as it is.
-pub(super) fn is_for_pipe(context: &Context) -> bool {
+/// Whether stdout is a pipe or file, which receives the content unchanged.
+pub(super) fn writes_to_pipe(context: &Context) -> bool {
     !context.console.is_json() && !io::stdout().is_terminal()
 }
 
-pub(super) fn one_part(result: &ReadResourceResult) -> Option<&ResourceBody> {
+pub(super) fn single_part(result: &ReadResourceResult) -> Option<&ResourceBody> {
     match result.contents.as_slice() {
         [part] if result.left_out == 0 => Some(part),
         _ => None,
     }
 }
 
-pub(super) fn not_one(result: &ReadResourceResult) -> Failure {
+pub(super) fn multi_part_error(result: &ReadResourceResult) -> Failure {
     let parts = result.contents.len() + result.left_out;
-    let message = format!("the resource has {parts} parts, and a file holds one");
+    let message = format!("the resource has {parts} parts; -o can save only one");
     Failure::new(Kind::UnusableAnswer, message)
-        .hint("without -o they are printed, and bytes are saved")
+        .hint("without -o, text is printed and binary parts are saved to files")
 }
 
-pub(super) fn bytes_of(part: &ResourceBody) -> Result<Cow<'_, [u8]>, Failure> {
+fn bytes_of(part: &ResourceBody) -> Result<Cow<'_, [u8]>, Failure> {
     match (&part.text, &part.blob) {
         (Some(text), _) => Ok(Cow::Borrowed(text.as_bytes())),
         (None, Some(blob)) => decode_blob(blob).map(Cow::Owned).ok_or_else(|| {
-            let message = "what the server sent as binary data is not base64";
-            Failure::new(Kind::UnusableAnswer, message).hint("tell whoever makes the server")
+            let message = "the server sent invalid base64";
+            Failure::new(Kind::UnusableAnswer, message).hint("report this to the server's author")
         }),
         (None, None) => Ok(Cow::Borrowed(&[])),
     }
 }
 
-pub(super) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+/// Writes the content of a part unchanged, to the file or to stdout.
+pub(super) fn write_part(
+    part: &ResourceBody,
+    file: Option<PathBuf>,
+    is_forced: bool,
+    context: &Context,
+) -> Result<(), Failure> {
+    let bytes = bytes_of(part)?;
+    let (mime_type, mismatch) = detected_type(part, &bytes);
+    if let Some(mismatch) = &mismatch {
+        context.console.note(&format!("note: {mismatch}"));
+    }
+    let Some(path) = file else {
+        return print_bytes(&bytes);
+    };
+    write_file(&path, &bytes, is_forced)?;
+    report_written(part, mime_type, path, mismatch.as_ref(), context)
+}
+
+fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, "nobody reads the result"),
+        io::ErrorKind::BrokenPipe => {
+            Failure::new(Kind::OutputClosed, "output closed (broken pipe)")
+        }
         _ => Failure::internal(format!("cannot write the result: {error}")),
     })
 }
 
-pub(super) fn check_free(path: &Path, is_forced: bool) -> Result<(), Failure> {
+pub(super) fn require_absent(path: &Path, is_forced: bool) -> Result<(), Failure> {
     if is_forced || path.symlink_metadata().is_err() {
         return Ok(());
     }
-    Err(exists(path))
+    Err(already_exists(path))
 }
 
-fn exists(path: &Path) -> Failure {
-    let message = format!("{} exists already", text::path(path));
-    Failure::usage(message).hint("name another file, or pass --force to replace it")
+fn already_exists(path: &Path) -> Failure {
+    let message = format!("{} already exists", text::path(path));
+    Failure::usage(message).hint("choose another file, or pass --force to overwrite it")
 }
 
-pub(super) fn write_file(path: &Path, bytes: &[u8], is_forced: bool) -> Result<(), Failure> {
+fn write_file(path: &Path, bytes: &[u8], is_forced: bool) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     options.write(true);
     if is_forced {
@@ -76,66 +99,72 @@ pub(super) fn write_file(path: &Path, bytes: &[u8], is_forced: bool) -> Result<(
         .open(path)
         .and_then(|mut file| file.write_all(bytes));
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => exists(path),
+        io::ErrorKind::AlreadyExists => already_exists(path),
         _ => Failure::usage(format!("cannot write {}: {error}", text::path(path)))
-            .hint("name another file"),
+            .hint("choose another file"),
     })
 }
 
-/// What a part is made of, and what was wrong with what its server says of that.
-pub(super) fn judged(part: &ResourceBody, bytes: &[u8]) -> (Option<String>, Option<String>) {
+/// Returns the MIME type of a part, and a message if its content is of another type than the server
+/// declared.
+fn detected_type(part: &ResourceBody, bytes: &[u8]) -> (Option<String>, Option<String>) {
     if part.blob.is_none() {
         return (part.mime_type.clone(), None);
     }
     match FileType::of(bytes, part.mime_type.as_deref()) {
-        (file_type, Some(lie)) => {
-            let lie = sanitize(&lie).into_owned();
-            (Some(file_type.mime_type().to_owned()), Some(lie))
+        (file_type, Some(mismatch)) => {
+            let mismatch = sanitize(&mismatch).into_owned();
+            (Some(file_type.mime_type().to_owned()), Some(mismatch))
         }
         (_, None) => (part.mime_type.clone(), None),
     }
 }
 
-pub(super) fn tell_written(
+fn report_written(
     part: &ResourceBody,
     mime_type: Option<String>,
     path: PathBuf,
-    lie: Option<&String>,
+    mismatch: Option<&String>,
     context: &Context,
 ) -> Result<(), Failure> {
     let console = &context.console;
     if !console.is_json() {
-        console.note(&format!("written to {}", text::path(&path)));
+        console.note(&format!("saved to {}", text::path(&path)));
         return Ok(());
     }
-    let mut told = PresentedPart::default();
-    told.uri.clone_from(&part.uri);
-    told.mime_type = mime_type;
-    told.blob_saved_to = Some(path);
-    console.print(&json::pretty(&Written {
-        contents: &[told],
-        notes: lie.map(std::slice::from_ref).unwrap_or_default(),
-        whole: None,
+    let mut saved = PresentedPart::default();
+    saved.uri.clone_from(&part.uri);
+    saved.mime_type = mime_type;
+    saved.blob_saved_to = Some(path);
+    console.print(&json::pretty(&ResourceJson {
+        contents: &[saved],
+        notes: mismatch.map(std::slice::from_ref).unwrap_or_default(),
+        full_result_file: None,
     }))
 }
 
+/// Output of `read --json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written<'a> {
+struct ResourceJson<'a> {
     contents: &'a [PresentedPart],
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
-    whole: Option<PathBuf>,
+    full_result_file: Option<PathBuf>,
 }
 
-pub(super) fn show(resource: &PresentedResource, context: &Context) -> Result<(), Failure> {
+pub(super) fn print_resource(
+    resource: &PresentedResource,
+    context: &Context,
+) -> Result<(), Failure> {
     let console = &context.console;
-    let whole = (resource.whole.as_ref()).map(|handle| context.stored_result_path(handle));
+    let full_result_file =
+        (resource.whole.as_ref()).map(|handle| context.stored_result_path(handle));
     if console.is_json() {
-        return console.print(&json::pretty(&Written {
+        return console.print(&json::pretty(&ResourceJson {
             contents: &resource.contents,
             notes: &resource.notes,
-            whole,
+            full_result_file,
         }));
     }
     let parts: Vec<_> = resource.contents.iter().map(render).collect();
@@ -146,8 +175,8 @@ pub(super) fn show(resource: &PresentedResource, context: &Context) -> Result<()
     for note in &resource.notes {
         console.note(&format!("note: {}", sanitize(note)));
     }
-    if let Some(whole) = whole {
-        console.note(&format!("note: the whole is in {}", text::path(&whole)));
+    if let Some(file) = full_result_file {
+        console.note(&format!("note: full output saved to {}", text::path(&file)));
     }
     Ok(())
 }
@@ -159,7 +188,7 @@ fn is_empty(part: &PresentedPart) -> bool {
 fn render(part: &PresentedPart) -> Cow<'_, str> {
     match &part.blob_saved_to {
         Some(path) => {
-            let mime = part.mime_type.as_deref().unwrap_or("of unknown type");
+            let mime = part.mime_type.as_deref().unwrap_or("unknown type");
             Cow::Owned(format!("[{mime}, saved to {}]", text::path(path)))
         }
         None => Cow::Borrowed(part.text.as_deref().unwrap_or_default()),

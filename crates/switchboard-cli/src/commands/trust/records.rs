@@ -3,7 +3,7 @@
 use serde::Serialize;
 use switchboard_config::{Approval, ContentHash, Shown, Verdict};
 
-use super::{failure, review};
+use super::{review, to_failure};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::style::Paint;
@@ -11,9 +11,9 @@ use crate::render::table::{Cell, Overflow, Table};
 use crate::render::utc_timestamp;
 use crate::render::{count, json, utc_date};
 
-/// A record as data.
+/// One record in the output of `trust --list --json`.
 #[derive(Serialize)]
-struct Record<'a> {
+struct ApprovalJson<'a> {
     server: &'a str,
     project: String,
     verdict: Verdict,
@@ -22,7 +22,7 @@ struct Record<'a> {
     shown: &'a Shown,
 }
 
-impl<'a> From<&'a Approval> for Record<'a> {
+impl<'a> From<&'a Approval> for ApprovalJson<'a> {
     fn from(approval: &'a Approval) -> Self {
         Self {
             server: approval.server.as_str(),
@@ -37,15 +37,15 @@ impl<'a> From<&'a Approval> for Record<'a> {
 
 pub(super) fn list(context: &Context) -> Result<Exit, Failure> {
     let file = context.approvals_file();
-    let approvals = file.read().map_err(|error| failure(&error, &file))?;
+    let approvals = file.read().map_err(|error| to_failure(&error, &file))?;
     let console = &context.console;
     if console.is_json() {
-        let records: Vec<_> = approvals.records().iter().map(Record::from).collect();
+        let records: Vec<_> = approvals.records().iter().map(ApprovalJson::from).collect();
         console.print(&json::pretty(&serde_json::json!({ "approvals": records })))?;
         return Ok(Exit::Ok);
     }
     if approvals.records().is_empty() {
-        console.print("Nothing was approved or rejected so far.")?;
+        console.print("No recorded decisions.")?;
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(3, Overflow::Wrap);
@@ -60,7 +60,7 @@ pub(super) fn list(context: &Context) -> Result<Exit, Failure> {
             Cell::new(format!("{symbol} {word}")).paint(paint),
             Cell::new(record.server.as_str()).paint(Paint::Bold),
             Cell::new(utc_date(record.at)),
-            Cell::new(review::exact(&record.project.to_string_lossy())),
+            Cell::new(review::escaped(&record.project.to_string_lossy())),
         ]);
     }
     console.print(&table.render(console.columns, console.style))?;
@@ -72,39 +72,36 @@ pub(super) fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Fail
     let places = context.places();
     let root = places.project().and_then(|root| root.canonicalize().ok());
     let Some(root) = root else {
-        let failure =
-            Failure::usage("this folder is in no project, so nothing was approved for it");
-        return Err(failure.hint("switchboard trust --list shows what was, and where"));
+        let failure = Failure::usage("not in a project");
+        return Err(failure.hint("run `switchboard trust --list` to see decisions of all projects"));
     };
-    let is_meant = |record: &Approval| {
+    let is_selected = |record: &Approval| {
         record.project == root && name.is_none_or(|name| record.server.as_str() == name)
     };
     let revoked = file
-        .revoke(is_meant)
-        .map_err(|error| failure(&error, &file))?;
+        .revoke(is_selected)
+        .map_err(|error| to_failure(&error, &file))?;
     let console = &context.console;
     if console.is_json() {
-        let revoked: Vec<_> = revoked.iter().map(Record::from).collect();
+        let revoked: Vec<_> = revoked.iter().map(ApprovalJson::from).collect();
         console.print(&json::pretty(&serde_json::json!({ "revoked": revoked })))?;
         return Ok(Exit::Ok);
     }
     match (revoked.len(), name) {
         (0, Some(name)) => {
-            let message = format!("nothing was said about a server {name:?} of this project");
+            let message = format!("no recorded decision for server {name:?} in this project");
             let failure = Failure::new(Kind::UnknownServer, message);
-            return Err(failure.hint("switchboard trust --list shows what was"));
+            return Err(failure.hint("run `switchboard trust --list` to see all decisions"));
         }
-        (0, None) => console.print("Nothing was approved or rejected in this project.")?,
+        (0, None) => console.print("No recorded decisions in this project.")?,
         (some, _) => {
             let names: Vec<_> = revoked
                 .iter()
                 .map(|record| record.server.as_str())
                 .collect();
             let names = names.join(", ");
-            console.print(&format!(
-                "Taken back for {}: {names}",
-                count(some, "server")
-            ))?;
+            let decisions = count(some, "decision");
+            console.print(&format!("Revoked {decisions}: {names}"))?;
         }
     }
     Ok(Exit::Ok)

@@ -1,5 +1,7 @@
-//! What a person sees of an entry before they approve it: all that runs, untruncated and unmasked.
-//! The text is the repository's; of the user's variables there are only references.
+//! Renders an entry for review before approval: everything that would run, untruncated and unmasked.
+//!
+//! Literals come from the repository and are shown. Variables appear only as references, never with the
+//! user's values.
 
 use std::fmt::Write as _;
 
@@ -7,76 +9,75 @@ use serde_json::Value;
 use switchboard::content::for_terminal;
 use switchboard_config::{Approval, Change, ServerEntry, Shown, Standing, Verdict};
 
-use super::Decision;
+use super::TrustDecision;
 use crate::render::style::{Paint, Style};
 use crate::render::text::{shell_word, width};
 use crate::render::{Console, utc_date};
 
-/// How far values stand in.
-const INDENT: usize = 20;
-/// A command line longer than this is shown with one word on each line.
-const LONG: usize = 76;
+/// Column of the values.
+const VALUE_COLUMN: usize = 20;
+/// A longer command line is shown with one word per line.
+const MAX_COMMAND_COLUMNS: usize = 76;
 
-/// Everything about an entry that consent to it is about.
+/// Renders every field that the approval covers.
 pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, console: &Console) -> String {
-    let mut page = Page {
+    let mut view = ReviewView {
         style: console.style,
         text: String::new(),
     };
-    let name = exact(entry.name().as_str());
-    page.text.push_str(&console.style.paint(Paint::Bold, &name));
-    page.text.push('\n');
-    page.spelling("", entry.name().as_str());
-    page.field("from", [exact(&entry.origin().to_string())]);
+    let name = escaped(entry.name().as_str());
+    view.text.push_str(&console.style.paint(Paint::Bold, &name));
+    view.text.push('\n');
+    view.warn_non_ascii(entry.name().as_str());
+    view.field("from", [escaped(&entry.origin().to_string())]);
     if let Some(shown) = entry.shown_in_full() {
         for (key, value) in shown.as_object() {
-            page.entry_field(key, value, shown.as_object());
+            view.entry_field(key, value, shown.as_object());
         }
     }
     if let Standing::Changed(before) = standing {
-        page.changes(before, entry);
+        view.changes(before, entry);
     }
-    page.text
+    view.text
 }
 
-/// What the question is about, in a line: whatever stands above it may have scrolled away, or was made
-/// to look like something else.
+/// Renders one line for the question itself. The review above may have scrolled out of view, or may
+/// contain text that imitates our output.
 pub(super) fn summary(entry: &ServerEntry) -> String {
     let shown = entry.shown_in_full().map(Shown::as_object);
-    let text = |key: &str| Some(plain(shown?.get(key)?.as_str()?));
-    let does = text("program")
+    let text = |key: &str| Some(ascii_escaped(shown?.get(key)?.as_str()?));
+    let action = text("program")
         .map(|program| format!("runs {program}"))
         .or_else(|| text("url").map(|url| format!("connects to {url}")))
-        .unwrap_or_else(|| "runs nothing: there is no such program".to_owned());
-    format!("{} {does}", plain(entry.name().as_str()))
+        .unwrap_or_else(|| "runs nothing: program not found".to_owned());
+    format!("{} {action}", ascii_escaped(entry.name().as_str()))
 }
 
-/// Spelled out wherever it is beyond ASCII.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for letter in exact(text).chars() {
+/// Escapes all non-ASCII characters.
+fn ascii_escaped(text: &str) -> String {
+    let mut ascii = String::with_capacity(text.len());
+    for letter in escaped(text).chars() {
         if letter.is_ascii() {
-            plain.push(letter);
+            ascii.push(letter);
         } else {
-            plain.extend(letter.escape_unicode());
+            ascii.extend(letter.escape_unicode());
         }
     }
-    plain
+    ascii
 }
 
-/// What became of an entry, in a line.
-pub(super) fn outcome(entry: &ServerEntry, decision: Decision) -> String {
-    let name = exact(entry.name().as_str());
+pub(super) fn outcome(entry: &ServerEntry, decision: TrustDecision) -> String {
+    let name = escaped(entry.name().as_str());
     match decision {
-        Decision::Approved => format!("✓ {name} is approved."),
-        Decision::Rejected => format!("✗ {name} is rejected."),
-        Decision::Left | Decision::Unchanged => format!("○ {name} is not approved."),
+        TrustDecision::Approved => format!("✓ {name} approved"),
+        TrustDecision::Rejected => format!("✗ {name} rejected"),
+        TrustDecision::Pending | TrustDecision::Unchanged => format!("○ {name} not approved"),
     }
 }
 
-/// A text so that nothing in it is hidden: what a terminal would not show is spelled out, and so are
-/// blanks behind a blank, which could pass for the layout of the page.
-pub(super) fn exact(text: &str) -> String {
+/// Escapes characters that a terminal would not show, and repeated spaces, which could imitate the layout
+/// of the review.
+pub(super) fn escaped(text: &str) -> String {
     let mut spelled = String::with_capacity(text.len());
     let mut was_blank = false;
     for letter in text.chars() {
@@ -93,86 +94,86 @@ pub(super) fn exact(text: &str) -> String {
     spelled
 }
 
-struct Page {
+struct ReviewView {
     style: Style,
     text: String,
 }
 
-impl Page {
+impl ReviewView {
     fn entry_field(&mut self, key: &str, value: &Value, all: &serde_json::Map<String, Value>) {
         match (key, value) {
             ("program", _) => self.field("runs", lines(value)),
-            ("programHash", _) => self.field("", ["a file of this project".to_owned()]),
+            ("programHash", _) => self.field("", ["(a file in this project)".to_owned()]),
             ("command", _) => {
                 let words = lines(value).into_iter();
                 let words = words.chain(all.get("args").map(lines).unwrap_or_default());
                 let words: Vec<_> = words.map(|word| shell_word(&word)).collect();
                 let line = words.join(" ");
-                if width(&line) <= LONG {
+                if width(&line) <= MAX_COMMAND_COLUMNS {
                     self.field("command", [line]);
                 } else {
                     self.field("command", words);
                 }
-                self.spelling_of(value);
-                self.spelling_of(all.get("args").unwrap_or(&Value::Null));
+                self.warn_non_ascii_in(value);
+                self.warn_non_ascii_in(all.get("args").unwrap_or(&Value::Null));
                 if !all.contains_key("program") {
-                    self.warning("runs", "nothing: there is no such program");
+                    self.warning("runs", "nothing: program not found");
                 }
             }
-            // They stand behind the command.
+            // Printed with the command.
             ("args", _) => {}
             ("variables", _) => {
                 let names = lines(value).join(", ");
-                self.field("reads", [format!("your variables {names}")]);
+                self.field("reads", [format!("environment variables {names}")]);
             }
             ("url", _) => {
                 self.field("connects to", lines(value));
-                self.spelling_of(value);
+                self.warn_non_ascii_in(value);
             }
             ("headersHelper", _) => {
-                self.field("runs, too", lines(value));
-                self.spelling_of(value);
+                self.field("also runs", lines(value));
+                self.warn_non_ascii_in(value);
             }
             (key, _) => {
                 self.field(key, lines(value));
-                self.spelling_of(value);
+                self.warn_non_ascii_in(value);
             }
         }
     }
 
-    /// The same, of every text in a value.
-    fn spelling_of(&mut self, value: &Value) {
+    /// Calls [`Self::warn_non_ascii`] for every text in a value.
+    fn warn_non_ascii_in(&mut self, value: &Value) {
         match value {
-            Value::String(text) => self.spelling("", text),
-            Value::Array(items) => items.iter().for_each(|item| self.spelling_of(item)),
+            Value::String(text) => self.warn_non_ascii(text),
+            Value::Array(items) => items.iter().for_each(|item| self.warn_non_ascii_in(item)),
             Value::Object(members) => {
                 for (name, value) in members {
-                    self.spelling("", name);
-                    self.spelling_of(value);
+                    self.warn_non_ascii(name);
+                    self.warn_non_ascii_in(value);
                 }
             }
             _ => {}
         }
     }
 
-    /// Letters that look like others.
-    fn spelling(&mut self, label: &str, text: &str) {
+    /// Spells out non-ASCII characters, because some of them look like ASCII letters.
+    fn warn_non_ascii(&mut self, text: &str) {
         if !text.is_ascii() {
             let spelled: String = text.chars().flat_map(char::escape_default).collect();
-            self.warning(label, &format!("holds letters beyond ASCII: {spelled}"));
+            self.warning("", &format!("contains non-ASCII characters: {spelled}"));
         }
     }
 
     fn changes(&mut self, before: &Approval, entry: &ServerEntry) {
-        let said = match before.verdict {
+        let verdict = match before.verdict {
             Verdict::Approved => "approved",
             Verdict::Rejected => "rejected",
         };
-        let when = utc_date(before.at);
-        self.warning("changed", &format!("since you {said} it on {when}:"));
+        let date = utc_date(before.at);
+        self.warning("changed", &format!("since you {verdict} it on {date}:"));
         let changes = super::changes(entry, before);
         if changes.is_empty() {
-            self.field("", ["  in a value that is not shown".to_owned()]);
+            self.field("", ["  in a masked value".to_owned()]);
         }
         for Change {
             field,
@@ -181,23 +182,23 @@ impl Page {
         } in changes
         {
             let value = |value: Option<Value>| match value {
-                Some(value) => exact(&value.to_string()),
-                None => "nothing".to_owned(),
+                Some(value) => escaped(&value.to_string()),
+                None => "unset".to_owned(),
             };
             if field == "programHash" {
-                self.field("", ["  the program, a file of this project".to_owned()]);
+                self.field("", ["  the program (a file in this project)".to_owned()]);
                 continue;
             }
-            let field = exact(&field);
+            let field = escaped(&field);
             let (before, after) = (value(before), value(after));
-            self.field("", [format!("  {field} was {before}, is {after}")]);
+            self.field("", [format!("  {field}: {before} → {after}")]);
         }
     }
 
     fn field(&mut self, label: &str, lines: impl IntoIterator<Item = String>) {
         let mut label = label;
         for line in lines {
-            let room = INDENT - 2;
+            let room = VALUE_COLUMN - 2;
             let painted = self.style.paint(Paint::Dim, &format!("{label:room$}"));
             self.text.extend(["  ", &painted, &line, "\n"]);
             label = "";
@@ -210,21 +211,21 @@ impl Page {
     }
 }
 
-/// A value, one thing on each line.
+/// Renders a value with one item or member per line.
 fn lines(value: &Value) -> Vec<String> {
     match value {
-        Value::String(text) => vec![exact(text)],
+        Value::String(text) => vec![escaped(text)],
         Value::Array(items) => items.iter().flat_map(lines).collect(),
         Value::Object(members) => members
             .iter()
             .map(|(name, value)| {
                 let value = match value {
-                    Value::String(text) => exact(text),
-                    other => exact(&other.to_string()),
+                    Value::String(text) => escaped(text),
+                    other => escaped(&other.to_string()),
                 };
-                format!("{}={value}", exact(name))
+                format!("{}={value}", escaped(name))
             })
             .collect(),
-        other => vec![exact(&other.to_string())],
+        other => vec![escaped(&other.to_string())],
     }
 }

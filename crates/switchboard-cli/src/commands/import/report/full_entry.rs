@@ -1,58 +1,62 @@
-//! Everything that an entry of the project's authors says, for whoever is to let it run.
+//! Renders an entry from a project file completely, so that the user can decide whether it may run.
 //!
-//! Invariant: nothing that decides what runs is masked, cut or hidden.
+//! Invariant: nothing that determines what runs is masked, truncated or invisible.
 
 use serde_json::{Map, Value};
 use switchboard::content::for_terminal;
 
 use crate::render::text::shell_word;
 
-/// What the entry says, a thing on each line.
-pub(super) fn everything(entry: &Map<String, Value>) -> Vec<String> {
+pub(super) fn render(entry: &Map<String, Value>) -> Vec<String> {
     let mut lines = Vec::new();
     for (key, value) in entry {
         match key.as_str() {
             "command" => {
                 let args = entry.get("args").and_then(Value::as_array);
                 let words = std::iter::once(value).chain(args.into_iter().flatten());
-                let words: Vec<_> = words.map(|word| exact(&shell_word(&plain(word)))).collect();
+                let words: Vec<_> = words
+                    .map(|word| escaped(&shell_word(&value_text(word))))
+                    .collect();
                 lines.push(format!("runs {}", words.join(" ")));
-                lines.extend(spelling(value));
+                lines.extend(non_ascii_note(value));
             }
-            // It stands beside the scope.
+            // Printed with the scope.
             "disabled" => {}
-            // They stand behind the command.
+            // Printed with the command.
             "args" if entry.contains_key("command") => {}
             "url" => {
-                lines.push(format!("connects to {}", exact(&plain(value))));
-                lines.extend(spelling(value));
+                lines.push(format!("connects to {}", escaped(&value_text(value))));
+                lines.extend(non_ascii_note(value));
             }
-            "headersHelper" => lines.push(format!("headers come from: {}", exact(&plain(value)))),
-            "cwd" => lines.push(format!("runs in {}", exact(&plain(value)))),
             key => match value {
                 Value::Object(members) => lines.extend(members.iter().map(|(name, value)| {
-                    format!("{}: {}={}", exact(key), exact(name), exact(&plain(value)))
+                    format!(
+                        "{}: {}={}",
+                        escaped(key),
+                        escaped(name),
+                        escaped(&value_text(value))
+                    )
                 })),
-                value => lines.push(format!("{}: {}", exact(key), exact(&plain(value)))),
+                value => lines.push(format!("{}: {}", escaped(key), escaped(&value_text(value)))),
             },
         }
     }
     lines
 }
 
-fn plain(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(items) if items.iter().all(Value::is_string) => {
-            let items: Vec<_> = items.iter().map(plain).collect();
+            let items: Vec<_> = items.iter().map(value_text).collect();
             items.join(", ")
         }
         other => other.to_string(),
     }
 }
 
-/// A text in which a terminal would not show everything is spelled out.
-fn exact(text: &str) -> String {
+/// Escapes the text if it contains characters that a terminal would not show.
+fn escaped(text: &str) -> String {
     if for_terminal(text) == text {
         text.to_owned()
     } else {
@@ -60,9 +64,9 @@ fn exact(text: &str) -> String {
     }
 }
 
-/// Letters that look like others.
-fn spelling(value: &Value) -> Option<String> {
-    let text = plain(value);
+/// Spells out non-ASCII characters, because some of them look like ASCII letters.
+fn non_ascii_note(value: &Value) -> Option<String> {
+    let text = value_text(value);
     let spelled = (!text.is_ascii()).then(|| text.escape_default().to_string());
-    spelled.map(|spelled| format!("holds letters beyond ASCII: {spelled}"))
+    spelled.map(|spelled| format!("contains non-ASCII characters: {spelled}"))
 }
