@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use switchboard_config::reference;
+use switchboard_config::key_table;
 
 use crate::step::{Failure, Steps};
 
@@ -48,17 +48,17 @@ pub(crate) fn check(steps: &mut Steps) -> Result<(), Failure> {
 fn differing(root: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
     let read = |file: &str| fs::read_to_string(root.join(file));
     let page = read(PAGE).map_err(|error| failed(PAGE, &error))?;
-    let page = fill(&page, "keys of an entry", &reference::entry_tables())?;
-    let page = fill(&page, "keys of the settings", &reference::settings_tables())?;
+    let page = fill(&page, "keys of an entry", &key_table::entry_tables())?;
+    let page = fill(&page, "keys of the settings", &key_table::settings_tables())?;
     let made = [
         (PAGE, page),
         (
             "docs/mcp.schema.json",
-            format!("{:#}\n", reference::servers_schema()),
+            format!("{:#}\n", key_table::servers_schema()),
         ),
         (
             "docs/settings.schema.json",
-            format!("{:#}\n", reference::settings_schema()),
+            format!("{:#}\n", key_table::settings_schema()),
         ),
     ];
     let differs = |(file, made): &(&str, String)| read(file).ok().as_ref() != Some(made);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use switchboard::id::ToolId;
 use switchboard::permission::{Action, Decision, Reason, Rule, RuleScope};
-use switchboard_config::{EditError, EditedFile, Places, Scope};
+use switchboard_config::{EditError, JsonEditor, Places, Scope};
 
 use crate::render::text::path;
 
@@ -55,7 +55,7 @@ impl RuleFile {
     /// Writes a rule that allows this tool.
     pub(crate) fn allow(&self, pattern: &str) -> Result<SavedRule, EditError> {
         let rule = json!({"tool": pattern, "action": "allow"});
-        let mut file = EditedFile::open(&self.file)?;
+        let mut file = JsonEditor::open(&self.file)?;
         file.append(&["permissions"], &rule)?;
         let name = json!(pattern).to_string();
         let line = file.text().lines().enumerate();

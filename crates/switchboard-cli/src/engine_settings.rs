@@ -197,7 +197,7 @@ fn deadline_fields(deadlines: &mut Deadlines) -> [(&'static str, &mut Duration);
 
 #[cfg(test)]
 mod tests {
-    use switchboard_config::{DEADLINE_KEYS, LIMIT_KEYS};
+    use switchboard_config::key_table::{DEADLINE_KEYS, LIMIT_KEYS};
 
     use super::*;
 

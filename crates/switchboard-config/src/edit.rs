@@ -1,128 +1,75 @@
-//! Editing a JSON file in place, as its owner would by hand.
+//! Edits one member of a JSONC file in place.
 //!
-//! One member is set, removed or added to a list; every other byte stays: comments, order, indentation,
-//! line ends, trailing commas and the mark at the very beginning. (The syntax tree of `jsonc_parser` was
-//! no help: it tidies up blank lines and one-line objects around what it changes.) Invariants: a file that
-//! cannot be understood is never written to, and neither a reader nor another writer ever loses anything:
-//! writing is atomic, writers that know this lock take turns, and what others changed meanwhile is noticed.
+//! [`JsonEditor`] sets or removes one member, or appends to a list. Every other byte stays: comments, order,
+//! indentation, line ends, trailing commas, byte order mark. (The syntax tree of `jsonc_parser` is not used for edits:
+//! it reformats blank lines and one-line objects around the changed member.)
+//!
+//! Invariants: a file with syntax errors is never written. Writes are atomic, editors that take the lock are
+//! serialized, and concurrent changes by other programs are detected and rejected.
 
 mod document;
 mod format;
 mod splice;
-mod store;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::diagnostic::{Diagnostic, Origin};
-use crate::raw::ReadError;
-use crate::text::replace_control_chars;
-use document::{Document, Missing};
-use store::Stored;
-pub(crate) use store::{follow_links, try_lock};
+use crate::locked_file::{LockedFile, LockedFileError};
+use document::{Document, LookupError};
 
-/// Why a file was not edited. It is as it was, whatever the reason.
+/// Why a file was not edited. The file is unchanged.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EditError {
-    /// What it holds cannot be understood, or is not what the edit needs to find there.
-    #[error("{} was not changed: {}", at(.0), .0.message)]
-    Unusable(Box<Diagnostic>),
-    /// It cannot be read.
-    #[error("cannot edit {}: {reason}", shown(.file))]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// What stands in the way.
-        reason: String,
-    },
-    /// Somebody else is editing it, or a file beside it, and does not come to an end.
-    #[error("cannot edit {}: another program is editing it", shown(.file))]
-    Locked {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Another program wrote to it while it was edited.
-    #[error("{} was not changed: another program changed it at the same time", shown(.file))]
-    ChangedMeanwhile {
-        /// The file.
-        file: PathBuf,
-    },
-    /// It is a link to somewhere else than it may lead to.
-    #[error("{} was not changed: it is a link that leads out of the project, to {}", shown(.file), shown(.target))]
-    LeadsOut {
-        /// The file.
-        file: PathBuf,
-        /// Where the link leads.
-        target: PathBuf,
-    },
-    /// It cannot be written.
-    #[error("cannot write {}: {error}", shown(.file))]
-    Unwritable {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        #[source]
-        error: io::Error,
-    },
+    /// The file has a syntax error, or a value on the path has the wrong type.
+    #[error("{} not changed: {}", position(.0), .0.message)]
+    NotEditable(Box<Diagnostic>),
+    /// The file could not be locked, read or written.
+    #[error(transparent)]
+    File(#[from] LockedFileError),
 }
 
 impl EditError {
-    /// What to do about it.
+    /// A command or action to try.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unusable(diagnostic) => diagnostic.hint.clone(),
-            Self::Unreadable { .. } => None,
-            Self::LeadsOut { .. } => {
-                Some("put a file in its place, or choose another scope".to_owned())
-            }
-            Self::Locked { .. } => Some("wait until it has ended, and try again".to_owned()),
-            Self::ChangedMeanwhile { .. } => Some("run the same command again".to_owned()),
-            Self::Unwritable { file, error } => match error.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    Some(format!("make it writable: chmod u+w {}", shown(file)))
-                }
-                _ => None,
-            },
+            Self::NotEditable(diagnostic) => diagnostic.hint.clone(),
+            Self::File(error) => error.hint(),
         }
     }
 
-    /// What is wrong with the content of the file, where that is the reason.
+    /// The problem in the content of the file, if that is the reason.
     pub fn diagnostic(&self) -> Option<&Diagnostic> {
         match self {
-            Self::Unusable(diagnostic) => Some(diagnostic),
-            _ => None,
+            Self::NotEditable(diagnostic) => Some(diagnostic),
+            Self::File(_) => None,
         }
     }
 }
 
-/// A folder may be called anything, and what it is called is not to act on a terminal.
-fn shown(path: &Path) -> String {
-    replace_control_chars(&path.to_string_lossy())
-}
-
-fn at(diagnostic: &Diagnostic) -> String {
+fn position(diagnostic: &Diagnostic) -> String {
     diagnostic
         .origin
         .as_ref()
         .map_or_else(String::new, Origin::to_string)
 }
 
-/// A file while it is edited. Until it is dropped nobody else edits it, or a file beside it, in this way.
+/// A JSONC file that is open for editing. Its directory stays locked until the editor is dropped, so other editors of
+/// files in that directory wait.
 ///
 /// ```
 /// use serde_json::json;
-/// use switchboard_config::EditedFile;
+/// use switchboard_config::JsonEditor;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("mcp.json");
 /// std::fs::write(&path, "{\n  // mine\n  \"mcpServers\": {}\n}\n")?;
-/// let mut file = EditedFile::open(&path)?;
-/// file.set(&["mcpServers", "time"], &json!({ "command": "time-server" }))?;
-/// file.save()?;
+/// let mut editor = JsonEditor::open(&path)?;
+/// editor.set(&["mcpServers", "time"], &json!({ "command": "time-server" }))?;
+/// editor.save()?;
 /// assert_eq!(
 ///     std::fs::read_to_string(&path)?,
 ///     r#"{
@@ -138,113 +85,105 @@ fn at(diagnostic: &Diagnostic) -> String {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct EditedFile {
-    stored: Stored,
+pub struct JsonEditor {
+    file: LockedFile,
     document: Document,
 }
 
-impl EditedFile {
-    /// Opens the file at `path`; one that does not exist counts as an empty object. Its folder is made.
-    /// Waits a few seconds while somebody else edits it.
+impl JsonEditor {
+    /// Opens the file at `path`. A missing file is treated as an empty object, and its directory is created.
+    ///
+    /// Blocks for up to five seconds while another editor holds the lock.
     pub fn open(path: &Path) -> Result<Self, EditError> {
-        Self::read(Stored::open(path, None)?)
+        Self::parse(LockedFile::open(path, None)?)
     }
 
-    /// As [`open`](Self::open), and fails if links lead from `path` to a file outside of the folder
-    /// `root`: whoever wrote a project does not choose which other file is changed.
-    pub fn open_within(path: &Path, root: &Path) -> Result<Self, EditError> {
-        Self::read(Stored::open(path, Some(root))?)
+    /// Like [`open`](Self::open), but fails if `path` is a symbolic link to a file outside of `root`. A project must
+    /// not choose which other file of the user is changed.
+    pub fn open_in_project(path: &Path, root: &Path) -> Result<Self, EditError> {
+        Self::parse(LockedFile::open(path, Some(root))?)
     }
 
-    fn read(stored: Stored) -> Result<Self, EditError> {
-        let document = Document::parse(stored.file(), stored.bytes())?;
-        Ok(Self { stored, document })
+    fn parse(file: LockedFile) -> Result<Self, EditError> {
+        let document = Document::parse(file.path(), file.bytes())?;
+        Ok(Self { file, document })
     }
 
-    /// Lets a file that does not exist yet be read by others, as far as the user lets files be. Otherwise
-    /// it is for the user alone, because it may come to hold secrets.
+    /// Creates a new file with the user's default permissions. Without this call a new file gets mode 0600, because
+    /// it may contain secrets. Existing files keep their permissions.
     pub fn readable_by_others(mut self) -> Self {
-        self.stored.readable_by_others();
+        self.file.set_readable_by_others();
         self
     }
 
-    /// The file that is written to: the one at the end of all links.
+    /// The file to write, after following symbolic links.
     pub fn path(&self) -> &Path {
-        self.stored.file()
+        self.file.path()
     }
 
-    /// The text as it would be written.
+    /// The text that [`save`](Self::save) writes.
     pub fn text(&self) -> &str {
         self.document.text()
     }
 
-    /// What stands at `path`.
+    /// The value at `path`.
     pub fn value(&self, path: &[&str]) -> Option<Json> {
         Some(self.document.find(path).ok()?.value())
     }
 
-    /// Where the member at `path` stands in the text as it would be written.
+    /// The position of the key at `path` in the edited text.
     pub fn origin(&self, path: &[&str]) -> Option<Origin> {
         self.document.origin_of(path)
     }
 
-    /// Makes `value` what stands at `path`. Objects on the way there are made as needed.
+    /// Sets the value at `path`. Creates missing objects on the path.
     pub fn set(&mut self, path: &[&str], value: &Json) -> Result<(), EditError> {
-        let changes = match self.document.find(path) {
+        let edits = match self.document.find(path) {
             Ok(found) => found.replace(value),
-            Err(Missing::Key { object, rest }) => object.insert(rest, value),
-            Err(Missing::Wrong(diagnostic)) => return Err(EditError::Unusable(diagnostic)),
+            Err(LookupError::Key { object, rest }) => object.insert(rest, value),
+            Err(LookupError::NotEditable(diagnostic)) => {
+                return Err(EditError::NotEditable(diagnostic));
+            }
         };
-        self.apply(changes)
+        self.apply(edits)
     }
 
-    /// Takes out the member at `path`. False: there is none.
+    /// Removes the member at `path`. Returns false if there is none.
     pub fn remove(&mut self, path: &[&str]) -> Result<bool, EditError> {
-        let changes = match self.document.find(path) {
+        let edits = match self.document.find(path) {
             Ok(found) => found.remove(),
-            Err(Missing::Key { .. }) => return Ok(false),
-            Err(Missing::Wrong(diagnostic)) => return Err(EditError::Unusable(diagnostic)),
+            Err(LookupError::Key { .. }) => return Ok(false),
+            Err(LookupError::NotEditable(diagnostic)) => {
+                return Err(EditError::NotEditable(diagnostic));
+            }
         };
-        self.apply(changes)?;
+        self.apply(edits)?;
         Ok(true)
     }
 
-    /// Adds `value` to the end of the list at `path`, which is made as needed.
+    /// Appends `value` to the list at `path`. Creates the list if it is missing.
     pub fn append(&mut self, path: &[&str], value: &Json) -> Result<(), EditError> {
-        let changes = match self.document.find(path) {
-            Ok(found) => found.append(value).map_err(EditError::Unusable)?,
-            Err(Missing::Key { object, rest }) => {
+        let edits = match self.document.find(path) {
+            Ok(found) => found.append(value).map_err(EditError::NotEditable)?,
+            Err(LookupError::Key { object, rest }) => {
                 object.insert(rest, &Json::Array(vec![value.clone()]))
             }
-            Err(Missing::Wrong(diagnostic)) => return Err(EditError::Unusable(diagnostic)),
+            Err(LookupError::NotEditable(diagnostic)) => {
+                return Err(EditError::NotEditable(diagnostic));
+            }
         };
-        self.apply(changes)
+        self.apply(edits)
     }
 
-    /// Writes the file, if anything was changed: whoever reads it meanwhile sees all of the old text or
-    /// all of the new. Fails if another program wrote to it since it was opened.
+    /// Writes the file if it was changed. Concurrent readers see either the old or the new text.
+    ///
+    /// Fails if another program changed the file since it was opened.
     pub fn save(self) -> Result<(), EditError> {
-        self.stored.replace(&self.document.to_bytes())
+        Ok(self.file.replace(&self.document.to_bytes())?)
     }
 
-    fn apply(&mut self, changes: Vec<splice::Change>) -> Result<(), EditError> {
-        self.document = self.document.with(changes)?;
+    fn apply(&mut self, edits: Vec<splice::TextEdit>) -> Result<(), EditError> {
+        self.document = self.document.apply(edits)?;
         Ok(())
-    }
-}
-
-impl EditError {
-    fn unreadable(file: &Path, error: &ReadError) -> Self {
-        Self::Unreadable {
-            file: file.to_path_buf(),
-            reason: error.to_string(),
-        }
-    }
-
-    fn unwritable(file: &Path, error: io::Error) -> Self {
-        Self::Unwritable {
-            file: file.to_path_buf(),
-            error,
-        }
     }
 }

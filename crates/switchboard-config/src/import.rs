@@ -5,168 +5,33 @@
 //! somebody else adds it. Invariant: what an entry says there is said in the entry that comes out, in
 //! one of its notes, or in the reason why none comes out.
 
-mod agents;
-mod claude;
-mod dialect;
-mod editors;
-mod entry;
+mod client_format;
+mod clients;
 mod name;
 mod plan;
+mod translate;
 mod variables;
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use thiserror::Error;
 
 use crate::diagnostic::{Diagnostic, Origin};
 use crate::expand::Environment;
-use crate::keys::nearest;
-use crate::layer::Scope;
+use crate::masked_entry::WrittenEntry;
 use crate::raw::{RawKind, RawValue, Whole};
+use crate::scope::Scope;
 use crate::server_name::ServerName;
 use crate::validate::EntryProblem;
-use crate::written::WrittenEntry;
 
-use dialect::{Base, Dialect, File, Section};
+use client_format::{Base, File, Section};
+
+pub use clients::{Client, UnknownClient};
 
 pub use plan::{Existing, Planned, Verdict, plan};
-
-/// A program that has MCP servers written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Client {
-    /// The command line of Anthropic.
-    ClaudeCode,
-    /// The desktop program of Anthropic.
-    ClaudeDesktop,
-    /// The editor.
-    Cursor,
-    /// Visual Studio Code.
-    VsCode,
-    /// The editor.
-    Windsurf,
-    /// The command line of `OpenAI`.
-    Codex,
-    /// The command line of Google.
-    GeminiCli,
-    /// The editor.
-    Zed,
-    /// The command line.
-    Opencode,
-}
-
-impl Client {
-    /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 9] = [
-        Self::ClaudeCode,
-        Self::ClaudeDesktop,
-        Self::Cursor,
-        Self::VsCode,
-        Self::Windsurf,
-        Self::Codex,
-        Self::GeminiCli,
-        Self::Zed,
-        Self::Opencode,
-    ];
-
-    /// The name that is typed.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::ClaudeDesktop => "claude-desktop",
-            Self::Cursor => "cursor",
-            Self::VsCode => "vscode",
-            Self::Windsurf => "windsurf",
-            Self::Codex => "codex",
-            Self::GeminiCli => "gemini",
-            Self::Zed => "zed",
-            Self::Opencode => "opencode",
-        }
-    }
-
-    /// The name that people know it by.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "Claude Code",
-            Self::ClaudeDesktop => "Claude Desktop",
-            Self::Cursor => "Cursor",
-            Self::VsCode => "VS Code",
-            Self::Windsurf => "Windsurf",
-            Self::Codex => "Codex",
-            Self::GeminiCli => "Gemini CLI",
-            Self::Zed => "Zed",
-            Self::Opencode => "opencode",
-        }
-    }
-
-    /// The client whose file this looks like by its name and that of its folder.
-    pub fn of_file(path: &Path) -> Option<Self> {
-        let named = |client: &Self| client.dialect().files.iter().any(|file| file.fits(path));
-        Self::ALL.into_iter().find(named)
-    }
-
-    fn dialect(self) -> &'static Dialect {
-        match self {
-            Self::ClaudeCode => &claude::CODE,
-            Self::ClaudeDesktop => &claude::DESKTOP,
-            Self::Cursor => &editors::CURSOR,
-            Self::VsCode => &editors::VSCODE,
-            Self::Windsurf => &editors::WINDSURF,
-            Self::Zed => &editors::ZED,
-            Self::Codex => &agents::CODEX,
-            Self::GeminiCli => &agents::GEMINI,
-            Self::Opencode => &agents::OPENCODE,
-        }
-    }
-}
-
-/// A text names no client.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}", self.words())]
-pub struct UnknownClient {
-    /// The one that was probably meant.
-    pub nearest: Option<&'static str>,
-}
-
-impl UnknownClient {
-    fn words(&self) -> String {
-        let names = Client::ALL.map(Client::as_str).join(", ");
-        match self.nearest {
-            Some(nearest) => format!("did you mean {nearest}? There are {names}"),
-            None => format!("there are {names}"),
-        }
-    }
-}
-
-impl FromStr for Client {
-    type Err = UnknownClient;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL
-            .into_iter()
-            .find(|client| client.as_str() == text || client.title() == text);
-        found.ok_or_else(|| UnknownClient {
-            nearest: nearest(text, &Self::ALL.map(Self::as_str)),
-        })
-    }
-}
-
-impl fmt::Display for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.title())
-    }
-}
-
-impl Serialize for Client {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
 
 /// The kinds of systems that programs keep their files in different places on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -326,7 +191,7 @@ pub fn import(clients: &[Client], whereabouts: &Whereabouts<'_>) -> Imported {
     // The home folder is no project: what lies there is the user's.
     let is_home = is_same_place(whereabouts.here, whereabouts.home);
     for client in clients {
-        let files = client.dialect().files_on(whereabouts.platform);
+        let files = client.format().files_on(whereabouts.platform);
         for file in files.filter(|file| !(is_home && file.authorship() == Authorship::Project)) {
             let path = whereabouts.folder(file.base).join(file.path);
             imported.read(*client, &path, file.authorship(), whereabouts);
@@ -338,7 +203,7 @@ pub fn import(clients: &[Client], whereabouts: &Whereabouts<'_>) -> Imported {
 /// Reads one file of `client` that somebody named. `None`: there is no such file.
 pub fn import_file(client: Client, path: &Path, whereabouts: &Whereabouts<'_>) -> Option<Imported> {
     let mut imported = Imported::default();
-    let files = client.dialect().files.iter();
+    let files = client.format().files.iter();
     let authorship = files
         .filter(|file| file.fits(path))
         .map(File::authorship)
@@ -365,8 +230,8 @@ impl Imported {
         authorship: Authorship,
         whereabouts: &Whereabouts<'_>,
     ) -> bool {
-        let dialect = client.dialect();
-        let Some(mut whole) = Whole::read(path, dialect.syntax) else {
+        let format = client.format();
+        let Some(mut whole) = Whole::read(path, format.syntax) else {
             return false;
         };
         let mut file = ForeignFile {
@@ -378,7 +243,7 @@ impl Imported {
         };
         if let Some(root) = whole.root.take() {
             let mut sections = Vec::new();
-            (dialect.sections)(&root, whereabouts, &mut sections, &mut file.notes);
+            (format.sections)(&root, whereabouts, &mut sections, &mut file.notes);
             for section in &sections {
                 file.take_section(section, &root, &mut whole, whereabouts);
             }
@@ -415,7 +280,7 @@ impl ForeignFile {
             let Some((name, renamed)) = name::choose(&member.key, self.client, beside) else {
                 continue;
             };
-            let job = entry::Job {
+            let job = translate::Job {
                 client: self.client,
                 name: &name,
                 root,
@@ -425,7 +290,7 @@ impl ForeignFile {
                 is_disabled: section.disabled.contains(&member.key),
                 is_disabled_here: section.disabled_here.contains(&member.key),
             };
-            let mut translated = entry::translate(&member.value, &job);
+            let mut translated = translate::translate(&member.value, &job);
             translated.notes.splice(0..0, renamed);
             self.found.push(Found {
                 scope,

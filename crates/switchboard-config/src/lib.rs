@@ -30,39 +30,40 @@
 //! ```
 
 mod diagnostic;
-mod discover;
 mod edit;
 mod expand;
 pub mod import;
-mod keys;
-mod layer;
+pub mod key_table;
 mod load;
-mod merge;
-mod places;
-mod policy;
+mod locked_file;
+mod masked_entry;
+mod nearest;
+mod paths;
+mod project_root;
 mod raw;
-pub mod reference;
+mod reload;
+mod scope;
 mod secret;
 mod secret_detection;
 mod server;
 mod server_name;
+mod server_policy;
 mod settings;
 mod text;
 mod trust;
 mod validate;
-mod watch;
-mod written;
 
 pub use diagnostic::{Diagnostic, Origin, Severity, Snippet};
-pub use discover::find_project_root;
-pub use edit::{EditError, EditedFile};
+pub use edit::{EditError, JsonEditor};
 pub use expand::{Environment, ExpandError, expand};
-pub use keys::nearest;
-pub use layer::{Scope, Source, Sources};
-pub use load::{load, load_names, project_entry};
-pub use merge::{HostConfig, Loaded};
-pub use places::{Folders, Places, managed_folder};
-pub use policy::{Ban, Profile, ServerMatch, ServerPolicy};
+pub use load::{HostConfig, Loaded, load, load_names, project_entry};
+pub use locked_file::LockedFileError;
+pub use masked_entry::WrittenEntry;
+pub use nearest::nearest;
+pub use paths::{Folders, Places, managed_folder};
+pub use project_root::find_project_root;
+pub use reload::{Reading, Targets, Watched, Watcher};
+pub use scope::{Scope, Source, Sources};
 pub use secret::Secret;
 pub use secret_detection::{secrets_in_arguments, secrets_in_variable};
 pub use server::{
@@ -70,14 +71,13 @@ pub use server::{
     TransportConfig,
 };
 pub use server_name::{InvalidServerName, ServerName};
+pub use server_policy::{Ban, Profile, ServerMatch, ServerPolicy};
 pub use settings::{
-    ClosedBy, DEADLINE_KEYS, DisabledServer, LIMIT_KEYS, ProjectRules, RuleAction, RuleGrammar,
-    RuleHint, RuleSetting, Settings, load_settings,
+    ClosedBy, DisabledServer, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting,
+    Settings, load_settings,
 };
 pub use trust::{
     Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Broken, Change, Consent,
     ContentHash, LaunchSpec, Refusal, Seal, ServerEntry, Shown, Standing, Trust, Verdict, Waiting,
 };
 pub use validate::{CheckedEntry, EntryProblem, check_server, parse_server};
-pub use watch::{Reading, Targets, Watched, Watcher};
-pub use written::WrittenEntry;

@@ -1,18 +1,30 @@
 //! The way from sources to one config: read, validate, merge.
 
+mod merge;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use crate::diagnostic::{Origin, Severity};
+use crate::diagnostic::{Diagnostic, Origin, Severity};
 use crate::expand::Environment;
-use crate::layer::{Layer, Scope, Source, Sources};
-use crate::merge::{Loaded, merge};
+use crate::masked_entry::WrittenEntry;
 use crate::raw::{FileContent, Finding, RawDocument, RawMember, RawValue};
+use crate::scope::{Scope, Source, Sources};
 use crate::server_name::ServerName;
 use crate::trust::{Content, Digests, ServerEntry};
 use crate::validate::{EntryContext, validate};
-use crate::written::WrittenEntry;
+
+pub use merge::{HostConfig, Loaded};
+
+/// The entries and problems of one source.
+#[derive(Debug)]
+pub(crate) struct ScopeEntries {
+    /// The entries in the order of the source, each name once.
+    entries: Vec<ServerEntry>,
+    /// Problems of the entries and of the source.
+    diagnostics: Vec<Diagnostic>,
+}
 
 /// Reads all `sources` and merges them. The administrator's file wins over the command line, and then come
 /// local, project and user.
@@ -54,7 +66,7 @@ fn load_with(
         (&sources.user, Scope::User),
     ];
     let files = files.into_iter().filter(|_| !sources.strict);
-    merge(
+    merge::merge(
         file(&sources.managed, Scope::Managed)
             .into_iter()
             .chain(command_line)
@@ -74,13 +86,13 @@ fn read_layer(
     scope: Scope,
     environment: &dyn Environment,
     digests: Option<&Digests>,
-) -> Layer {
+) -> ScopeEntries {
     let servers = std::mem::take(&mut document.servers);
     let entries = servers
         .iter()
         .filter_map(|member| read_entry(&mut document, member, scope, environment, digests))
         .collect();
-    Layer {
+    ScopeEntries {
         entries,
         diagnostics: document.diagnostics(),
     }

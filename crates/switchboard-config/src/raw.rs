@@ -4,11 +4,11 @@
 //! the text can be read, and that no key stands in it twice, is. Invariant: a source that cannot be
 //! read yields one finding and no entries.
 
-mod file;
-mod hide;
+mod foreign_file;
 mod parse;
-mod text;
-mod whole;
+mod read_file;
+mod redact;
+mod source_text;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, Origin, Severity};
-use crate::layer::Scope;
+use crate::scope::Scope;
 use crate::server_name::ServerName;
 
-pub(crate) use file::{ReadError, read as read_file};
+pub(crate) use foreign_file::{Syntax, Whole};
 pub(crate) use parse::{decode_file, parse_text, span_of};
-pub(crate) use text::{SourceText, Span};
-pub(crate) use whole::{Syntax, Whole};
+pub(crate) use read_file::{ReadError, read as read_file};
+pub(crate) use source_text::{SourceText, Span};
 
 /// Further findings about one source are counted, not kept.
 const MAX_FINDINGS: usize = 100;
@@ -129,14 +129,14 @@ pub(crate) enum FileContent {
 
 impl FileContent {
     pub(crate) fn read(path: &Path) -> Self {
-        match file::read(path) {
+        match read_file::read(path) {
             Ok(bytes) => Self::Bytes(bytes.into()),
-            Err(file::ReadError::Missing) => Self::Missing,
+            Err(ReadError::Missing) => Self::Missing,
             Err(error) => Self::unreadable(&error),
         }
     }
 
-    fn unreadable(error: &file::ReadError) -> Self {
+    fn unreadable(error: &ReadError) -> Self {
         Self::Unreadable {
             message: error.to_string(),
             hint: error.hint(),
@@ -163,7 +163,7 @@ impl RawDocument {
 
     /// Reads what a file holds. `None`: there is nothing to read, and nothing to say about that.
     pub(crate) fn of_file(path: &Path, content: &FileContent, scope: Scope) -> Option<Self> {
-        let missing = FileContent::unreadable(&file::ReadError::Missing);
+        let missing = FileContent::unreadable(&ReadError::Missing);
         let content = match content {
             FileContent::Missing if scope == Scope::CommandLine => &missing,
             FileContent::Missing => return None,
@@ -181,10 +181,10 @@ impl RawDocument {
     /// Reads a file that is one object. `None`: there is no file. What cannot be read is an error,
     /// whoever wrote it. `example`: what may stand in it.
     pub(crate) fn read_object(path: &Path, example: &str) -> Option<(Self, Option<RawValue>)> {
-        let error = match file::read(path) {
+        let error = match read_file::read(path) {
             Ok(bytes) => return Some(parse::parse_object(Some(path), &bytes, example)),
             // A link that leads nowhere was put there by somebody who meant something by it.
-            Err(file::ReadError::Missing) if std::fs::symlink_metadata(path).is_err() => {
+            Err(ReadError::Missing) if std::fs::symlink_metadata(path).is_err() => {
                 return None;
             }
             Err(error) => error,
@@ -195,9 +195,9 @@ impl RawDocument {
     }
 
     fn from_bytes(file: Option<&Path>, bytes: &[u8], scope: Scope) -> Self {
-        if bytes.len() > file::MAX_BYTES {
-            let limit = file::MAX_BYTES;
-            let error = file::ReadError::TooLarge { limit };
+        if bytes.len() > read_file::MAX_BYTES {
+            let limit = read_file::MAX_BYTES;
+            let error = ReadError::TooLarge { limit };
             return Self::unreadable(file, &error.to_string(), error.hint(), scope);
         }
         parse::parse(file, bytes, scope.severity_of_failure())

@@ -8,18 +8,15 @@
 //! Invariant: a file that is there and cannot be used, or that holds a rule which is not valid, closes
 //! MCP (see [`Settings::closed`]). It never counts as one that says nothing.
 
-mod keys;
-mod read;
+mod parse;
 
 use std::path::Path;
 
 use crate::diagnostic::{Diagnostic, Origin};
-use crate::layer::Scope;
-use crate::places::Places;
-use crate::policy::ServerPolicy;
+use crate::paths::Places;
 use crate::raw::RawDocument;
-
-pub use keys::{DEADLINE_KEYS, LIMIT_KEYS};
+use crate::scope::Scope;
+use crate::server_policy::ServerPolicy;
 
 /// What may stand in a file, for hints.
 const EXAMPLE: &str = r#"{ "permissions": [{ "tool": "mcp__server__tool", "action": "allow" }] }"#;
@@ -199,7 +196,7 @@ impl Settings {
         grammar: &RuleGrammar,
     ) {
         if let Some(root) = root {
-            let mut reader = read::Reader::new(scope, *grammar, &document.text);
+            let mut reader = parse::Reader::new(scope, *grammar, &document.text);
             reader.read(root);
             self.rules.append(&mut reader.rules);
             self.disabled.append(&mut reader.disabled);

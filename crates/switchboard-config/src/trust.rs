@@ -5,12 +5,12 @@
 //! program's own call, and in no other way.
 
 mod approvals;
-mod content;
-mod digest;
-mod hash;
-mod program;
-mod shown;
-mod store;
+mod approvals_file;
+mod approved_content;
+mod content_hash;
+mod pinned_program;
+mod program_digest;
+mod review;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,21 +20,21 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::diagnostic::Origin;
-use crate::layer::Scope;
-use crate::policy::{Ban, Profile, ServerPolicy};
+use crate::masked_entry::WrittenEntry;
+use crate::scope::Scope;
 use crate::server::ServerConfig;
 use crate::server_name::ServerName;
+use crate::server_policy::{Ban, Profile, ServerPolicy};
 use crate::validate::EntryProblem;
-use crate::written::WrittenEntry;
 
 pub use approvals::{Approval, Approvals, Standing, Verdict};
-pub use hash::ContentHash;
-pub use program::{Broken, Seal};
-pub use shown::{Change, Shown};
-pub use store::{ApprovalsError, ApprovalsFile};
+pub use approvals_file::{ApprovalsError, ApprovalsFile};
+pub use content_hash::ContentHash;
+pub use pinned_program::{Broken, Seal};
+pub use review::{Change, Shown};
 
-pub(crate) use content::Content;
-pub(crate) use digest::Digests;
+pub(crate) use approved_content::Content;
+pub(crate) use program_digest::Digests;
 
 /// One configured server, valid or not, before anybody consented to it.
 #[derive(Clone, Debug)]

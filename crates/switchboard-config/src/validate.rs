@@ -4,8 +4,8 @@
 //! Nothing is run and nothing but the given environment is asked. Invariant: no message holds a value
 //! of the entry, so none can hold a secret.
 
+mod exposed_secrets;
 mod fields;
-mod plain_sight;
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::expand::Environment;
-use crate::keys;
-use crate::layer::Scope;
+use crate::key_table::{self, TLS_KEYS, TRANSPORT_TYPES, lookup};
+use crate::nearest::nearest;
 use crate::raw::{Finding, RawKind, RawMember, RawValue};
-use crate::reference;
+use crate::scope::Scope;
 use crate::server::{
     ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig, StdioConfig, TlsFiles, TransportConfig,
 };
@@ -141,9 +141,14 @@ pub(crate) fn validate(raw: &RawValue, context: &EntryContext<'_>) -> Validated 
             fields.first_problem.take().map_or(Ok(config), Err)
         }
     };
-    warn_of_unknown_keys(&mut fields, raw.members(), keys::is_known, keys::suggest);
+    warn_of_unknown_keys(
+        &mut fields,
+        raw.members(),
+        lookup::is_known,
+        lookup::suggest,
+    );
     if context.scope == Scope::Project {
-        plain_sight::warn_of_secrets(&mut fields);
+        exposed_secrets::warn_of_secrets(&mut fields);
     }
     Validated {
         config,
@@ -190,18 +195,16 @@ enum Type {
     ClaudeAiProxy,
 }
 
-const TYPES: [(&str, Type); 6] = [
-    ("stdio", Type::Stdio),
-    ("http", Type::Remote(RemoteKind::Http)),
-    ("streamable-http", Type::Remote(RemoteKind::Http)),
-    ("sse", Type::Remote(RemoteKind::Sse)),
-    ("sdk", Type::Sdk),
-    ("claudeai-proxy", Type::ClaudeAiProxy),
-];
-
-/// The words that `type` may be.
-pub(crate) fn type_names() -> [&'static str; 6] {
-    TYPES.map(|(name, _)| name)
+/// Returns the transport named by `type`, one of [`TRANSPORT_TYPES`].
+fn transport_type(name: &str) -> Option<Type> {
+    Some(match name {
+        "stdio" => Type::Stdio,
+        "http" | "streamable-http" => Type::Remote(RemoteKind::Http),
+        "sse" => Type::Remote(RemoteKind::Sse),
+        "sdk" => Type::Sdk,
+        "claudeai-proxy" => Type::ClaudeAiProxy,
+        _ => return None,
+    })
 }
 
 fn read_type(fields: &mut Fields<'_>) -> Result<Option<Type>, Located> {
@@ -211,18 +214,16 @@ fn read_type(fields: &mut Fields<'_>) -> Result<Option<Type>, Located> {
     let RawKind::Text(written) = &member.value.kind else {
         return Err(Located::wrong_type(member, "a string"));
     };
-    let known = TYPES.iter().find(|(name, _)| name == written);
-    let (_, known) = known.ok_or_else(|| unknown_type(member, written))?;
-    Ok(Some(*known))
+    let known = transport_type(written).ok_or_else(|| unknown_type(member, written))?;
+    Ok(Some(known))
 }
 
 fn unknown_type(member: &RawMember, written: &str) -> Located {
-    let names = type_names();
-    let problem = match keys::nearest(written, &names) {
+    let problem = match nearest(written, &TRANSPORT_TYPES) {
         Some(name) => EntryProblem::new(format!("unknown `type`; did you mean `{name}`?")),
         None => EntryProblem::new("unknown `type`"),
     };
-    let hint = format!("one of {}", names.join(", "));
+    let hint = format!("one of {}", TRANSPORT_TYPES.join(", "));
     Located::at(member.value.span, problem.hint(hint))
 }
 
@@ -248,9 +249,6 @@ fn read_remote(fields: &mut Fields<'_>, kind: RemoteKind) -> Result<TransportCon
     remote.tls = read_tls(fields);
     Ok(TransportConfig::Remote(remote))
 }
-
-/// What may stand in `tls`.
-pub(crate) const TLS_KEYS: [&str; 3] = ["ca", "cert", "key"];
 
 fn read_tls(fields: &mut Fields<'_>) -> TlsFiles {
     let mut tls = TlsFiles::default();
@@ -278,7 +276,7 @@ fn read_tls(fields: &mut Fields<'_>) -> TlsFiles {
         let problem = EntryProblem::new("`cert` and `key` in `tls` go together");
         fields.fail(member, problem.hint("give both, or only `ca`"));
     }
-    let suggest = |key: &str| keys::nearest(key, &TLS_KEYS);
+    let suggest = |key: &str| nearest(key, &TLS_KEYS);
     let is_known = |key: &str| TLS_KEYS.contains(&key);
     warn_of_unknown_keys(fields, member.value.members(), is_known, suggest);
     tls
@@ -346,9 +344,9 @@ fn read_reconnect(fields: &mut Fields<'_>) -> ReconnectConfig {
         return reconnect;
     }
     if let Some(attempts) = member.value.member(KEY) {
-        reconnect.max_attempts = fields.number(attempts, reference::ATTEMPTS);
+        reconnect.max_attempts = fields.number(attempts, key_table::ATTEMPTS);
     }
-    let suggest = |key: &str| keys::nearest(key, &[KEY]);
+    let suggest = |key: &str| nearest(key, &[KEY]);
     warn_of_unknown_keys(fields, member.value.members(), |key| key == KEY, suggest);
     reconnect
 }
@@ -375,6 +373,18 @@ impl EntryContext<'_> {
         match self.base {
             Some(base) => base.join(path),
             None => PathBuf::from(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_type_has_a_transport() {
+        for name in TRANSPORT_TYPES {
+            assert!(transport_type(name).is_some(), "{name}");
         }
     }
 }

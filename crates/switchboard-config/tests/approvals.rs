@@ -492,7 +492,7 @@ fn the_file_is_private_and_a_broken_one_approves_nothing_and_is_kept() {
     ] {
         fs::write(file.path(), &broken).unwrap();
         let error = file.read().unwrap_err();
-        assert!(matches!(error, ApprovalsError::Broken(_)), "{error}");
+        assert!(matches!(error, ApprovalsError::Invalid(_)), "{error}");
         let told = error.diagnostic(&file).to_string();
         assert!(told.contains("no server of a project is approved") && told.contains("trust.json"));
         assert!(file.record(&[&entry], Verdict::Approved, at).is_err());
@@ -502,7 +502,7 @@ fn the_file_is_private_and_a_broken_one_approves_nothing_and_is_kept() {
 
     fs::write(file.path(), &good).unwrap();
     fs::set_permissions(file.path(), fs::Permissions::from_mode(0o620)).unwrap();
-    assert!(matches!(file.read(), Err(ApprovalsError::Open)));
+    assert!(matches!(file.read(), Err(ApprovalsError::WritableByOthers)));
     fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
     assert!(desk.runs(&entry));
 

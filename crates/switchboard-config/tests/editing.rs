@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use serde_json::{Value, json};
-use switchboard_config::{EditError, EditedFile};
+use switchboard_config::{EditError, JsonEditor, LockedFileError};
 use tempfile::TempDir;
 
 fn file_with(text: &str) -> (TempDir, PathBuf) {
@@ -21,9 +21,9 @@ fn file_with(text: &str) -> (TempDir, PathBuf) {
 }
 
 /// The text of a file after an edit.
-fn edited(text: &str, edit: impl FnOnce(&mut EditedFile)) -> String {
+fn edited(text: &str, edit: impl FnOnce(&mut JsonEditor)) -> String {
     let (_folder, path) = file_with(text);
-    let mut file = EditedFile::open(&path).unwrap();
+    let mut file = JsonEditor::open(&path).unwrap();
     edit(&mut file);
     file.save().unwrap();
     fs::read_to_string(&path).unwrap()
@@ -41,9 +41,9 @@ fn append(text: &str, path: &[&str], value: &Value) -> String {
     edited(text, |file| file.append(path, value).unwrap())
 }
 
-fn refused(text: &str, edit: impl FnOnce(&mut EditedFile) -> Result<(), EditError>) -> String {
+fn refused(text: &str, edit: impl FnOnce(&mut JsonEditor) -> Result<(), EditError>) -> String {
     let (_folder, path) = file_with(text);
-    let error = EditedFile::open(&path).and_then(|mut file| edit(&mut file));
+    let error = JsonEditor::open(&path).and_then(|mut file| edit(&mut file));
     let error = error.unwrap_err();
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     let folder = path.parent().unwrap().to_string_lossy().into_owned();
@@ -55,7 +55,7 @@ fn refused(text: &str, edit: impl FnOnce(&mut EditedFile) -> Result<(), EditErro
 fn a_new_file_is_laid_out_as_people_write_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/er/mcp.json");
-    let mut file = EditedFile::open(&path).unwrap();
+    let mut file = JsonEditor::open(&path).unwrap();
     let entry = json!({ "command": "npx", "args": ["-y", "x"], "env": { "A": "1" } });
     file.set(&["mcpServers", "files"], &entry).unwrap();
     let origin = file.origin(&["mcpServers", "files"]).unwrap();
@@ -190,14 +190,14 @@ fn a_list_grows_by_one_line() {
 #[test]
 fn what_is_there_can_be_asked_for() {
     let (_folder, path) = file_with("{ \"a\": { \"b\": [1, \"x\", null, 1.5e3] } }");
-    let file = EditedFile::open(&path).unwrap();
+    let file = JsonEditor::open(&path).unwrap();
     assert_eq!(file.value(&["a", "b"]), Some(json!([1, "x", null, 1.5e3])));
     assert_eq!(file.value(&["a", "c"]), None);
 }
 
 #[test]
 fn what_cannot_be_understood_is_refused_and_not_touched() {
-    let add = |file: &mut EditedFile| file.set(&["mcpServers", "b"], &json!({}));
+    let add = |file: &mut JsonEditor| file.set(&["mcpServers", "b"], &json!({}));
     let refusals = [
         (
             "{\n  \"mcpServers\": {\n",
@@ -223,7 +223,7 @@ fn what_cannot_be_understood_is_refused_and_not_touched() {
     for (text, message) in refusals {
         assert_eq!(refused(text, add), message);
     }
-    let append = |file: &mut EditedFile| file.append(&["a"], &json!(1));
+    let append = |file: &mut JsonEditor| file.append(&["a"], &json!(1));
     assert_eq!(
         refused("{ \"a\": {} }", append),
         "/mcp.json:1:8 was not changed: `a` must be a list (make it a list, or remove it)"
@@ -234,7 +234,7 @@ fn what_cannot_be_understood_is_refused_and_not_touched() {
 fn what_another_program_wrote_meanwhile_is_never_lost() {
     let (_folder, path) = file_with("{ \"a\": 1 }");
     for theirs in [Some("{ \"theirs\": 1 }"), None] {
-        let mut file = EditedFile::open(&path).unwrap();
+        let mut file = JsonEditor::open(&path).unwrap();
         file.set(&["b"], &json!(2)).unwrap();
         match theirs {
             Some(text) => fs::write(&path, text).unwrap(),
@@ -242,7 +242,10 @@ fn what_another_program_wrote_meanwhile_is_never_lost() {
         }
         let error = file.save().unwrap_err();
         assert!(
-            matches!(error, EditError::ChangedMeanwhile { .. }),
+            matches!(
+                error,
+                EditError::File(LockedFileError::ConcurrentChange { .. })
+            ),
             "{error}"
         );
         assert_eq!(fs::read_to_string(&path).ok().as_deref(), theirs);
@@ -265,7 +268,7 @@ fn of_edits_at_the_same_time_none_is_lost_and_no_reader_sees_half_of_one() {
     let path = folder.path().join("new/mcp.json");
     let edit = &|writer: usize| {
         for edit in 0..20 {
-            let mut file = EditedFile::open(&path).unwrap();
+            let mut file = JsonEditor::open(&path).unwrap();
             file.set(&["mcpServers", &format!("{writer}-{edit}")], &json!({}))
                 .unwrap();
             file.save().unwrap();
@@ -301,7 +304,7 @@ mod on_unix {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
-    fn set_and_save(file: EditedFile) -> Result<(), EditError> {
+    fn set_and_save(file: JsonEditor) -> Result<(), EditError> {
         let mut file = file;
         file.set(&["b"], &json!(2))?;
         file.save()
@@ -311,17 +314,17 @@ mod on_unix {
     fn a_new_file_is_private_unless_others_may_read_it_and_an_old_one_keeps_its_mode() {
         let folder = tempfile::tempdir().unwrap();
         let private = folder.path().join("private.json");
-        set_and_save(EditedFile::open(&private).unwrap()).unwrap();
+        set_and_save(JsonEditor::open(&private).unwrap()).unwrap();
         assert_eq!(mode(&private), 0o600);
         let shared = folder.path().join("shared.json");
-        set_and_save(EditedFile::open(&shared).unwrap().readable_by_others()).unwrap();
+        set_and_save(JsonEditor::open(&shared).unwrap().readable_by_others()).unwrap();
         let usual = folder.path().join("usual");
         fs::write(&usual, "").unwrap();
         assert_eq!(mode(&shared), mode(&usual));
 
         fs::write(&private, "{}").unwrap();
         fs::set_permissions(&private, fs::Permissions::from_mode(0o640)).unwrap();
-        set_and_save(EditedFile::open(&private).unwrap()).unwrap();
+        set_and_save(JsonEditor::open(&private).unwrap()).unwrap();
         assert_eq!(mode(&private), 0o640);
     }
 
@@ -329,7 +332,7 @@ mod on_unix {
     fn a_read_only_file_is_refused() {
         let (_folder, path) = file_with("{}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-        let error = set_and_save(EditedFile::open(&path).unwrap()).unwrap_err();
+        let error = set_and_save(JsonEditor::open(&path).unwrap()).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("cannot write {}: it is read-only", path.display())
@@ -351,7 +354,7 @@ mod on_unix {
         symlink("second.json", &first).unwrap();
         symlink(elsewhere.join("target.json"), &second).unwrap();
         for value in [1, 2] {
-            let mut file = EditedFile::open(&first).unwrap();
+            let mut file = JsonEditor::open(&first).unwrap();
             assert_eq!(file.path(), elsewhere.join("target.json"));
             file.set(&["b"], &json!(value)).unwrap();
             file.save().unwrap();
@@ -362,7 +365,10 @@ mod on_unix {
             );
         }
         symlink("loop.json", folder.path().join("loop.json")).unwrap();
-        let error = EditedFile::open(&folder.path().join("loop.json")).unwrap_err();
-        assert!(matches!(error, EditError::Unwritable { .. }), "{error}");
+        let error = JsonEditor::open(&folder.path().join("loop.json")).unwrap_err();
+        assert!(
+            matches!(error, EditError::File(LockedFileError::Unwritable { .. })),
+            "{error}"
+        );
     }
 }

@@ -12,7 +12,7 @@ use std::fs;
 use jsonc_parser::{JsonValue, ParseOptions, parse_to_value};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use switchboard_config::EditedFile;
+use switchboard_config::JsonEditor;
 
 /// What may stand between any two words of a document.
 const TRIVIA: [&str; 10] = [
@@ -148,11 +148,11 @@ fn read(text: &str) -> Value {
     )
 }
 
-fn edit<T>(text: &str, edit: impl FnOnce(&mut EditedFile) -> T) -> (String, T) {
+fn edit<T>(text: &str, edit: impl FnOnce(&mut JsonEditor) -> T) -> (String, T) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mcp.json");
     fs::write(&path, text).unwrap();
-    let mut file = EditedFile::open(&path).unwrap();
+    let mut file = JsonEditor::open(&path).unwrap();
     let outcome = edit(&mut file);
     // What would be written is what counts; that it is written has tests of its own.
     (file.text().to_owned(), outcome)

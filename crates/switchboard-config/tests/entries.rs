@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use switchboard_config::reference::servers_schema;
+use switchboard_config::key_table::servers_schema;
 use switchboard_config::{
     EntryProblem, InheritEnv, InvalidServerName, RemoteKind, ServerConfig, ServerName,
     TransportConfig, parse_server,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use switchboard_config::{DisabledServer, EditedFile, Scope};
+use switchboard_config::{DisabledServer, JsonEditor, Scope};
 
 use super::find::server_named;
 use crate::args::GetArgs;
@@ -32,7 +32,7 @@ pub(crate) fn disable(args: &GetArgs, context: &Context) -> Result<Exit, Failure
     if !is_disabled_locally(&servers, name, &local_settings(context)?) {
         server_named(&servers, name)?;
     }
-    let mut file = EditedFile::open(&local_settings(context)?)?;
+    let mut file = JsonEditor::open(&local_settings(context)?)?;
     let is_new = !disabled_names(&file).contains(&json!(name));
     if is_new {
         file.append(KEY, &json!(name))?;
@@ -55,7 +55,7 @@ pub(crate) fn enable(args: &GetArgs, context: &Context) -> Result<Exit, Failure>
     if !is_disabled {
         server_named(&servers, name)?;
     }
-    let mut file = EditedFile::open(&local_settings(context)?)?;
+    let mut file = JsonEditor::open(&local_settings(context)?)?;
     if is_disabled {
         let mut names = disabled_names(&file);
         names.retain(|other| *other != json!(name));
@@ -79,7 +79,7 @@ pub(crate) fn enable(args: &GetArgs, context: &Context) -> Result<Exit, Failure>
     report(&toggled, context)
 }
 
-fn disabled_names(file: &EditedFile) -> Vec<Value> {
+fn disabled_names(file: &JsonEditor) -> Vec<Value> {
     match file.value(KEY) {
         Some(Value::Array(names)) => names,
         _ => Vec::new(),

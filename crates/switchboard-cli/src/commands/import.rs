@@ -67,7 +67,7 @@ fn read(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
         return Ok(context.with_import_context(scope, |whereabouts| import(&clients, whereabouts)));
     };
     let file = context.absolute(file);
-    let client = args.client.or_else(|| Client::of_file(&file));
+    let client = args.client.or_else(|| Client::guess_from_path(&file));
     let client = client.ok_or_else(|| {
         let message = format!("cannot tell which client {} belongs to", file.display());
         let names = Client::ALL.map(Client::as_str).join(", ");

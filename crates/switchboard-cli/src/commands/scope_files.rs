@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
-use switchboard_config::{Diagnostic, EditedFile, Origin, Scope, ServerEntry, Sources, load};
+use switchboard_config::{Diagnostic, JsonEditor, Origin, Scope, ServerEntry, Sources, load};
 
 use crate::context::Context;
 use crate::failure::{Failure, Kind};
@@ -88,10 +88,12 @@ pub(super) fn entry_file(scope: Scope, context: &Context) -> Result<PathBuf, Fai
 
 /// Opens the file of a scope for editing. The project's file is created readable by others, and must not
 /// be a link that leads out of the project.
-pub(super) fn open(scope: Scope, file: &Path) -> Result<EditedFile, Failure> {
+pub(super) fn open(scope: Scope, file: &Path) -> Result<JsonEditor, Failure> {
     Ok(match (scope, file.parent()) {
-        (Scope::Project, Some(root)) => EditedFile::open_within(file, root)?.readable_by_others(),
-        _ => EditedFile::open(file)?,
+        (Scope::Project, Some(root)) => {
+            JsonEditor::open_in_project(file, root)?.readable_by_others()
+        }
+        _ => JsonEditor::open(file)?,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use clap::CommandFactory as _;
 use clap_mangen::Man;
-use switchboard_config::{nearest, reference};
+use switchboard_config::{key_table, nearest};
 
 use crate::args::{Cli, SchemaFile, StaticOutput};
 use crate::completion;
@@ -13,8 +13,8 @@ pub(crate) fn run(page: &StaticOutput, console: &Console) -> Result<Exit, Failur
     let text = match page {
         StaticOutput::Completions(shell) => completion::script(*shell)?,
         StaticOutput::Manual(command) => manual(command.as_deref())?,
-        StaticOutput::Schema(SchemaFile::Mcp) => format!("{:#}", reference::servers_schema()),
-        StaticOutput::Schema(SchemaFile::Settings) => format!("{:#}", reference::settings_schema()),
+        StaticOutput::Schema(SchemaFile::Mcp) => format!("{:#}", key_table::servers_schema()),
+        StaticOutput::Schema(SchemaFile::Settings) => format!("{:#}", key_table::settings_schema()),
     };
     console.print(&text)?;
     Ok(Exit::Ok)

@@ -1,4 +1,7 @@
-//! The text of a file while it is edited: where everything in it stands.
+//! A parsed JSONC text with the byte span of every value and key.
+//!
+//! Finds members by path and computes the [`TextEdit`]s that change them. Each edit produces a new `Document`, parsed
+//! from the new text, so the spans always match.
 
 use std::path::{Path, PathBuf};
 
@@ -7,25 +10,24 @@ use jsonc_parser::common::Ranged as _;
 use serde_json::{Map, Value as Json, json};
 
 use super::EditError;
-use super::format::{self, Layout};
-use super::splice::{self, Change, Container};
+use super::format::{self, JsonStyle};
+use super::splice::{self, Container, TextEdit};
 use crate::diagnostic::{Diagnostic, Origin, Severity};
 use crate::raw::{self, SourceText, Span};
 use crate::text::replace_control_chars;
 
-/// What some editors put before the text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 #[derive(Debug)]
 pub(super) struct Document {
     file: PathBuf,
-    has_mark: bool,
+    has_bom: bool,
     text: String,
     root: Node,
-    layout: Layout,
+    style: JsonStyle,
 }
 
-/// A value and its place.
+/// A value and its span.
 #[derive(Debug)]
 struct Node {
     span: Span,
@@ -36,7 +38,7 @@ struct Node {
 enum Kind {
     Object(Vec<Member>),
     List(Vec<Node>),
-    Plain(Json),
+    Scalar(Json),
 }
 
 #[derive(Debug)]
@@ -55,72 +57,72 @@ impl Member {
     }
 }
 
-/// A member that was looked for and found.
+/// A member of an object, found by path.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
-    object: ObjectAt<'a>,
+pub(super) struct FoundMember<'a> {
+    object: ObjectRef<'a>,
     index: usize,
     member: &'a Member,
 }
 
-/// An object to edit.
+/// An object in the document.
 #[derive(Debug)]
-pub(super) struct ObjectAt<'a> {
+pub(super) struct ObjectRef<'a> {
     document: &'a Document,
     container: Container,
 }
 
-/// What was looked for and is not there.
+/// Why no member was found.
 #[derive(Debug)]
-pub(super) enum Missing<'a> {
-    /// This object lacks the first of these keys.
+pub(super) enum LookupError<'a> {
+    /// `object` exists and has no member `rest[0]`.
     Key {
-        object: ObjectAt<'a>,
+        object: ObjectRef<'a>,
         rest: &'a [&'a str],
     },
-    /// There is something else on the way, or the way is not clear.
-    Wrong(Box<Diagnostic>),
+    /// The path leads through a value that is not an object, or through a duplicate key.
+    NotEditable(Box<Diagnostic>),
 }
 
 impl Document {
     pub(super) fn parse(file: &Path, bytes: &[u8]) -> Result<Self, EditError> {
-        let text = raw::decode_file(file, bytes).map_err(EditError::Unusable)?;
-        let has_mark = bytes.starts_with(BYTE_ORDER_MARK.as_bytes());
-        Self::of_text(file, has_mark, text.to_owned())
+        let text = raw::decode_file(file, bytes).map_err(EditError::NotEditable)?;
+        let has_bom = bytes.starts_with(BYTE_ORDER_MARK.as_bytes());
+        Self::parse_text(file, has_bom, text.to_owned())
     }
 
-    fn of_text(file: &Path, has_mark: bool, text: String) -> Result<Self, EditError> {
-        let parsed = raw::parse_text(file, &text).map_err(EditError::Unusable)?;
+    fn parse_text(file: &Path, has_bom: bool, text: String) -> Result<Self, EditError> {
+        let parsed = raw::parse_text(file, &text).map_err(EditError::NotEditable)?;
         let Some(value) = &parsed.value else {
             drop(parsed);
-            return Self::of_text(file, has_mark, with_object(&text));
+            return Self::parse_text(file, has_bom, append_empty_object(&text));
         };
         let root = node(value);
         drop(parsed);
         let document = Self {
             file: file.to_path_buf(),
-            has_mark,
-            layout: Layout {
-                newline: newline_of(&text),
-                unit: unit_of(&text, &root),
+            has_bom,
+            style: JsonStyle {
+                newline: newline_style(&text),
+                indent_unit: indent_unit(&text, &root),
             },
             text,
             root,
         };
         match document.root.kind {
             Kind::Object(_) => Ok(document),
-            _ => Err(EditError::Unusable(document.diagnostic(
+            _ => Err(EditError::NotEditable(document.diagnostic(
                 document.root.span,
-                "the file must hold an object".to_owned(),
-                Some("begin it with `{` and end it with `}`"),
+                "the file must contain a JSON object".to_owned(),
+                Some("start it with `{` and end it with `}`"),
             ))),
         }
     }
 
-    /// The document after `changes`.
-    pub(super) fn with(&self, changes: Vec<Change>) -> Result<Self, EditError> {
-        let text = splice::apply(&self.text, changes);
-        Self::of_text(&self.file, self.has_mark, text)
+    /// Returns the document after `edits`.
+    pub(super) fn apply(&self, edits: Vec<TextEdit>) -> Result<Self, EditError> {
+        let text = splice::apply(&self.text, edits);
+        Self::parse_text(&self.file, self.has_bom, text)
     }
 
     pub(super) fn text(&self) -> &str {
@@ -128,19 +130,22 @@ impl Document {
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mark = if self.has_mark { BYTE_ORDER_MARK } else { "" };
-        [mark.as_bytes(), self.text.as_bytes()].concat()
+        let bom = if self.has_bom { BYTE_ORDER_MARK } else { "" };
+        [bom.as_bytes(), self.text.as_bytes()].concat()
     }
 
-    /// Where the member at `path` stands.
+    /// The position of the key at `path`.
     pub(super) fn origin_of(&self, path: &[&str]) -> Option<Origin> {
         let found = self.find(path).ok()?;
         let text = SourceText::new(Some(&self.file), self.text.clone());
         Some(text.origin(found.member.key_span))
     }
 
-    /// Looks for the member at `path`.
-    pub(super) fn find<'a>(&'a self, path: &'a [&'a str]) -> Result<Found<'a>, Missing<'a>> {
+    /// Finds the member at `path`.
+    pub(super) fn find<'a>(
+        &'a self,
+        path: &'a [&'a str],
+    ) -> Result<FoundMember<'a>, LookupError<'a>> {
         let mut at = &self.root;
         let mut before = "the file";
         let mut rest = path;
@@ -148,29 +153,33 @@ impl Document {
             let Kind::Object(members) = &at.kind else {
                 let message = format!("`{}` must be an object", replace_control_chars(before));
                 let hint = Some("make it an object, or remove it");
-                return Err(Missing::Wrong(self.diagnostic(at.span, message, hint)));
+                return Err(LookupError::NotEditable(
+                    self.diagnostic(at.span, message, hint),
+                ));
             };
-            let object = || ObjectAt {
+            let object = || ObjectRef {
                 document: self,
                 container: at.container(),
             };
             let Some((key, further)) = rest.split_first() else {
-                let message = "nothing was named that could be edited".to_owned();
-                return Err(Missing::Wrong(self.diagnostic(at.span, message, None)));
+                let message = "the path to edit is empty".to_owned();
+                return Err(LookupError::NotEditable(
+                    self.diagnostic(at.span, message, None),
+                ));
             };
             let mut named = members.iter().enumerate().filter(|(_, m)| m.key == *key);
             let Some((index, member)) = named.next() else {
                 let object = object();
-                return Err(Missing::Key { object, rest });
+                return Err(LookupError::Key { object, rest });
             };
             if let Some((_, again)) = named.next() {
-                let message = format!("the key `{}` is written twice", replace_control_chars(key));
-                let hint = Some("remove one of the two");
-                let wrong = self.diagnostic(again.key_span, message, hint);
-                return Err(Missing::Wrong(wrong));
+                let message = format!("duplicate key `{}`", replace_control_chars(key));
+                let hint = Some("remove one of them");
+                let diagnostic = self.diagnostic(again.key_span, message, hint);
+                return Err(LookupError::NotEditable(diagnostic));
             }
             if further.is_empty() {
-                return Ok(Found {
+                return Ok(FoundMember {
                     object: object(),
                     index,
                     member,
@@ -181,7 +190,7 @@ impl Document {
     }
 
     fn diagnostic(&self, span: Span, message: String, hint: Option<&str>) -> Box<Diagnostic> {
-        // The source line is left out: it may hold a secret, and the place is named.
+        // No snippet: the line may contain a secret, and the position is enough.
         let text = SourceText::new(Some(&self.file), self.text.clone());
         Box::new(Diagnostic {
             severity: Severity::Error,
@@ -194,29 +203,29 @@ impl Document {
     }
 }
 
-impl Found<'_> {
+impl FoundMember<'_> {
     pub(super) fn value(&self) -> Json {
         to_json(&self.member.value)
     }
 
-    pub(super) fn replace(&self, value: &Json) -> Vec<Change> {
+    pub(super) fn replace(&self, value: &Json) -> Vec<TextEdit> {
         let document = self.object.document;
         let text = document.text();
-        let mut shape = self.object.container.shape(text, &document.layout);
+        let mut shape = self.object.container.shape(text, &document.style);
         if let format::Shape::Lines { indent } = &mut shape {
             splice::line_indent(text, self.member.key_span.start).clone_into(indent);
         }
-        let written = format::value(value, &shape, &document.layout);
-        vec![Change::replace(self.member.value.span, written)]
+        let written = format::value(value, &shape, &document.style);
+        vec![TextEdit::replace(self.member.value.span, written)]
     }
 
-    pub(super) fn remove(&self) -> Vec<Change> {
+    pub(super) fn remove(&self) -> Vec<TextEdit> {
         let text = self.object.document.text();
         self.object.container.remove(text, self.index)
     }
 
-    /// Adds to the list that was found.
-    pub(super) fn append(&self, value: &Json) -> Result<Vec<Change>, Box<Diagnostic>> {
+    /// Appends `value`, if the member is a list.
+    pub(super) fn append(&self, value: &Json) -> Result<Vec<TextEdit>, Box<Diagnostic>> {
         let document = self.object.document;
         let list = &self.member.value;
         if !matches!(list.kind, Kind::List(_)) {
@@ -228,15 +237,15 @@ impl Found<'_> {
             return Err(document.diagnostic(list.span, message, hint));
         }
         let container = list.container();
-        let shape = container.shape(document.text(), &document.layout);
-        let written = format::item(value, &shape, &document.layout);
-        Ok(container.insert(document.text(), &document.layout, &written))
+        let shape = container.shape(document.text(), &document.style);
+        let written = format::item(value, &shape, &document.style);
+        Ok(container.insert(document.text(), &document.style, &written))
     }
 }
 
-impl ObjectAt<'_> {
-    /// Adds a member for the first of `path`; the others are objects inside of it, and hold `value`.
-    pub(super) fn insert(&self, path: &[&str], value: &Json) -> Vec<Change> {
+impl ObjectRef<'_> {
+    /// Adds the member `path[0]`. The remaining keys become nested objects around `value`.
+    pub(super) fn insert(&self, path: &[&str], value: &Json) -> Vec<TextEdit> {
         let Some((key, inner)) = path.split_first() else {
             return Vec::new();
         };
@@ -244,11 +253,10 @@ impl ObjectAt<'_> {
             .iter()
             .rev()
             .fold(value.clone(), |value, key| json!({ *key: value }));
-        let layout = &self.document.layout;
-        let shape = self.container.shape(self.document.text(), layout);
-        let written = format::member(key, &value, &shape, layout);
-        self.container
-            .insert(self.document.text(), layout, &written)
+        let style = &self.document.style;
+        let shape = self.container.shape(self.document.text(), style);
+        let written = format::member(key, &value, &shape, style);
+        self.container.insert(self.document.text(), style, &written)
     }
 }
 
@@ -259,7 +267,7 @@ impl Node {
             items: match &self.kind {
                 Kind::Object(members) => members.iter().map(Member::span).collect(),
                 Kind::List(items) => items.iter().map(|item| item.span).collect(),
-                Kind::Plain(_) => Vec::new(),
+                Kind::Scalar(_) => Vec::new(),
             },
         }
     }
@@ -279,12 +287,12 @@ fn node(value: &ast::Value<'_>) -> Node {
                 .collect(),
         ),
         ast::Value::Array(array) => Kind::List(array.elements.iter().map(node).collect()),
-        ast::Value::NullKeyword(_) => Kind::Plain(Json::Null),
-        ast::Value::BooleanLit(flag) => Kind::Plain(Json::Bool(flag.value)),
-        ast::Value::StringLit(text) => Kind::Plain(json!(text.value)),
+        ast::Value::NullKeyword(_) => Kind::Scalar(Json::Null),
+        ast::Value::BooleanLit(flag) => Kind::Scalar(Json::Bool(flag.value)),
+        ast::Value::StringLit(text) => Kind::Scalar(json!(text.value)),
         ast::Value::NumberLit(number) => {
             let digits = number.value;
-            Kind::Plain(digits.parse().map_or_else(|_| json!(digits), Json::Number))
+            Kind::Scalar(digits.parse().map_or_else(|_| json!(digits), Json::Number))
         }
     };
     Node {
@@ -302,13 +310,13 @@ fn to_json(node: &Node) -> Json {
                 .collect::<Map<_, _>>(),
         ),
         Kind::List(items) => items.iter().map(to_json).collect(),
-        Kind::Plain(value) => value.clone(),
+        Kind::Scalar(value) => value.clone(),
     }
 }
 
-/// A text that holds comments at most, with an empty object behind them.
-fn with_object(text: &str) -> String {
-    let newline = newline_of(text);
+/// Appends an empty object to a text that is empty or contains only comments.
+fn append_empty_object(text: &str) -> String {
+    let newline = newline_style(text);
     let text = text.trim_end();
     if text.is_empty() {
         format!("{{}}{newline}")
@@ -317,7 +325,7 @@ fn with_object(text: &str) -> String {
     }
 }
 
-fn newline_of(text: &str) -> &'static str {
+fn newline_style(text: &str) -> &'static str {
     match text.find(['\n', '\r']).and_then(|at| text.get(at..)) {
         Some(end) if end.starts_with("\r\n") => "\r\n",
         Some(end) if end.starts_with('\r') => "\r",
@@ -325,11 +333,11 @@ fn newline_of(text: &str) -> &'static str {
     }
 }
 
-/// What the file indents by: as much as its first member is, which begins a line.
-fn unit_of(text: &str, root: &Node) -> String {
+/// Returns the indentation of the first top-level member that starts a line; two spaces if there is none.
+fn indent_unit(text: &str, root: &Node) -> String {
     let items = root.container().items;
     let mut starts = items.iter().map(|item| item.start);
-    let first = starts.find(|start| splice::begins_line(text, *start));
+    let first = starts.find(|start| splice::starts_line(text, *start));
     let indent = first.map_or("", |start| splice::line_indent(text, start));
     if indent.is_empty() { "  " } else { indent }.to_owned()
 }

@@ -1,80 +1,79 @@
-//! How new values are written: as people write them in such files.
+//! Formats new values in the style of the file.
 //!
-//! Objects go over several lines where their surroundings do; lists of plain values stay on one line while
-//! they are short.
+//! An object spans several lines if the container around it does. A list of scalars stays on one line if it is short.
 
 use serde_json::Value as Json;
 
-/// What fits on one line.
-const LINE_CHARS: usize = 80;
+/// Maximum length of a list or object that is written on one line.
+const MAX_LINE_CHARS: usize = 80;
 
-/// How a file is laid out.
+/// The line ends and the indentation of a file.
 #[derive(Debug)]
-pub(super) struct Layout {
-    /// What ends a line.
+pub(super) struct JsonStyle {
+    /// `"\n"`, `"\r\n"` or `"\r"`.
     pub(super) newline: &'static str,
-    /// What one more level is indented by.
-    pub(super) unit: String,
+    /// The indentation of one level, in spaces or tabs.
+    pub(super) indent_unit: String,
 }
 
-/// How the surroundings of a value are written.
+/// How the container around a value is written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Over several lines; the one that the value begins in is indented by this.
+    /// On several lines. `indent` is the indentation of the line on which the value starts.
     Lines { indent: String },
-    /// On one line, with blanks after colons and commas or without.
+    /// On one line; `spaced` if spaces follow colons and commas.
     Inline { spaced: bool },
 }
 
-/// `"key": value`
-pub(super) fn member(key: &str, value: &Json, shape: &Shape, layout: &Layout) -> String {
-    let blank = match shape {
+/// Formats `"key": value`.
+pub(super) fn member(key: &str, value: &Json, shape: &Shape, style: &JsonStyle) -> String {
+    let space = match shape {
         Shape::Inline { spaced: false } => "",
         _ => " ",
     };
     let key = Json::from(key);
-    format!("{key}:{blank}{}", self::value(value, shape, layout))
+    format!("{key}:{space}{}", self::value(value, shape, style))
 }
 
-/// A value that stands behind a key.
-pub(super) fn value(value: &Json, shape: &Shape, layout: &Layout) -> String {
+/// Formats the value of a member.
+pub(super) fn value(value: &Json, shape: &Shape, style: &JsonStyle) -> String {
     match shape {
         Shape::Inline { spaced: true } => inline(value),
         Shape::Inline { spaced: false } => value.to_string(),
         Shape::Lines { indent } => match value {
             Json::Object(members) if !members.is_empty() => {
-                let inner = deeper(indent, layout);
+                let inner = deeper(indent, style);
                 let shape = Shape::Lines {
                     indent: inner.clone(),
                 };
                 let members = members
                     .iter()
-                    .map(|(key, value)| member(key, value, &shape, layout));
-                lines('{', members, '}', indent, &inner, layout)
+                    .map(|(key, value)| member(key, value, &shape, style));
+                lines('{', members, '}', indent, &inner, style)
             }
             Json::Array(items) if !is_short(value) => {
-                let inner = deeper(indent, layout);
+                let inner = deeper(indent, style);
                 let shape = Shape::Lines {
                     indent: inner.clone(),
                 };
-                let items = items.iter().map(|value| item(value, &shape, layout));
-                lines('[', items, ']', indent, &inner, layout)
+                let items = items.iter().map(|value| item(value, &shape, style));
+                lines('[', items, ']', indent, &inner, style)
             }
             _ => inline(value),
         },
     }
 }
 
-/// A value that stands in a list: even an object stays on one line there while it is short.
-pub(super) fn item(value: &Json, shape: &Shape, layout: &Layout) -> String {
+/// Formats an item of a list. Unlike the value of a member, a short object stays on one line.
+pub(super) fn item(value: &Json, shape: &Shape, style: &JsonStyle) -> String {
     match shape {
         Shape::Lines { .. } if is_short(value) => inline(value),
-        _ => self::value(value, shape, layout),
+        _ => self::value(value, shape, style),
     }
 }
 
-fn deeper(indent: &str, layout: &Layout) -> String {
-    format!("{indent}{}", layout.unit)
+fn deeper(indent: &str, style: &JsonStyle) -> String {
+    format!("{indent}{}", style.indent_unit)
 }
 
 fn lines(
@@ -83,23 +82,23 @@ fn lines(
     close: char,
     indent: &str,
     inner: &str,
-    layout: &Layout,
+    style: &JsonStyle,
 ) -> String {
-    let newline = layout.newline;
+    let newline = style.newline;
     let parts: Vec<_> = parts.map(|part| format!("{inner}{part}")).collect();
     let parts = parts.join(&format!(",{newline}"));
     format!("{open}{newline}{parts}{newline}{indent}{close}")
 }
 
-/// Whether a list or an object holds plain values only and fits on a line.
+/// Returns true if the value contains no nested list or object and fits on one line.
 fn is_short(value: &Json) -> bool {
-    let is_plain = |value: &Json| !(value.is_object() || value.is_array());
-    let holds_plain = match value {
-        Json::Array(items) => items.iter().all(is_plain),
-        Json::Object(members) => members.values().all(is_plain),
+    let is_scalar = |value: &Json| !(value.is_object() || value.is_array());
+    let is_flat = match value {
+        Json::Array(items) => items.iter().all(is_scalar),
+        Json::Object(members) => members.values().all(is_scalar),
         _ => true,
     };
-    holds_plain && inline(value).chars().count() <= LINE_CHARS
+    is_flat && inline(value).chars().count() <= MAX_LINE_CHARS
 }
 
 fn inline(value: &Json) -> String {

@@ -1,18 +1,18 @@
-//! Which bytes of a text change when something joins or leaves a list or an object.
+//! Computes the text edits that insert an item into a list or object, or remove one.
 //!
-//! Plain functions on text and spans. Invariant: comments outside of what is removed stay.
+//! Pure functions on text and spans. Invariant: comments outside of a removed item are kept.
 
-use super::format::{Layout, Shape};
+use super::format::{JsonStyle, Shape};
 use crate::raw::Span;
 
-/// A stretch of text and what takes its place.
+/// A span of text and its replacement.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct TextEdit {
     pub(super) span: Span,
     pub(super) text: String,
 }
 
-impl Change {
+impl TextEdit {
     pub(super) fn replace(span: Span, text: String) -> Self {
         Self { span, text }
     }
@@ -26,21 +26,21 @@ impl Change {
     }
 }
 
-/// The text after all changes, which do not overlap. Those at one place come in their order.
-pub(super) fn apply(text: &str, mut changes: Vec<Change>) -> String {
-    changes.sort_by_key(|change| change.span.start);
-    let mut changed = String::with_capacity(text.len());
+/// Applies edits that do not overlap. Insertions at the same offset keep their order.
+pub(super) fn apply(text: &str, mut edits: Vec<TextEdit>) -> String {
+    edits.sort_by_key(|edit| edit.span.start);
+    let mut edited = String::with_capacity(text.len());
     let mut at = 0;
-    for change in changes {
-        changed.push_str(text.get(at..change.span.start).unwrap_or_default());
-        changed.push_str(&change.text);
-        at = change.span.end;
+    for edit in edits {
+        edited.push_str(text.get(at..edit.span.start).unwrap_or_default());
+        edited.push_str(&edit.text);
+        at = edit.span.end;
     }
-    changed.push_str(text.get(at..).unwrap_or_default());
-    changed
+    edited.push_str(text.get(at..).unwrap_or_default());
+    edited
 }
 
-/// A list or an object: its own span, brackets included, and those of what it holds.
+/// The span of a list or object, brackets included, and the spans of its items.
 #[derive(Debug)]
 pub(super) struct Container {
     pub(super) span: Span,
@@ -48,8 +48,8 @@ pub(super) struct Container {
 }
 
 impl Container {
-    /// How what it holds is written.
-    pub(super) fn shape(&self, text: &str, layout: &Layout) -> Shape {
+    /// How the items are laid out.
+    pub(super) fn shape(&self, text: &str, style: &JsonStyle) -> Shape {
         let has_lines = self
             .gaps()
             .any(|gap| slice(text, gap).contains(['\n', '\r']));
@@ -59,14 +59,18 @@ impl Container {
             };
         }
         let mut from_last = self.items.iter().rev();
-        let indent = match from_last.find(|item| begins_line(text, item.start)) {
+        let indent = match from_last.find(|item| starts_line(text, item.start)) {
             Some(item) => line_indent(text, item.start).to_owned(),
-            None => format!("{}{}", line_indent(text, self.span.start), layout.unit),
+            None => format!(
+                "{}{}",
+                line_indent(text, self.span.start),
+                style.indent_unit
+            ),
         };
         Shape::Lines { indent }
     }
 
-    /// What stands between the brackets besides the items.
+    /// The spans between the brackets that belong to no item.
     fn gaps(&self) -> impl Iterator<Item = Span> {
         let starts = std::iter::once(self.span.start + 1).chain(self.items.iter().map(|i| i.end));
         let ends = self.items.iter().map(|item| item.start);
@@ -78,88 +82,96 @@ impl Container {
         slice(text, self.span).contains([' ', '\t'])
     }
 
-    /// Adds what is `written` behind the last item.
-    pub(super) fn insert(&self, text: &str, layout: &Layout, written: &str) -> Vec<Change> {
+    /// Inserts the formatted item `written` after the last item.
+    pub(super) fn insert(&self, text: &str, style: &JsonStyle, written: &str) -> Vec<TextEdit> {
         let Some(last) = self.items.last() else {
-            return vec![self.fill(text, layout, written)];
+            return vec![self.insert_first(text, style, written)];
         };
-        let comma = comma_behind(text, last.end);
-        let behind = comma.map_or(last.end, |comma| comma + 1);
-        let place = end_of_remarks(text, behind);
-        let before = match self.shape(text, layout) {
-            Shape::Lines { indent } => format!("{}{indent}", layout.newline),
+        let comma = comma_after(text, last.end);
+        let after = comma.map_or(last.end, |comma| comma + 1);
+        let place = end_of_line_comments(text, after);
+        let before = match self.shape(text, style) {
+            Shape::Lines { indent } => format!("{}{indent}", style.newline),
             Shape::Inline { spaced: true } => " ".to_owned(),
             Shape::Inline { spaced: false } => String::new(),
         };
-        // Who ends the last item with a comma wants the next one to end so too.
+        // Keep the file's trailing-comma style.
         match comma {
-            Some(_) => vec![Change::insert(place, format!("{before}{written},"))],
+            Some(_) => vec![TextEdit::insert(place, format!("{before}{written},"))],
             None => vec![
-                Change::insert(last.end, ",".to_owned()),
-                Change::insert(place, format!("{before}{written}")),
+                TextEdit::insert(last.end, ",".to_owned()),
+                TextEdit::insert(place, format!("{before}{written}")),
             ],
         }
     }
 
-    /// The first item, behind comments that may be there.
-    fn fill(&self, text: &str, layout: &Layout, written: &str) -> Change {
+    /// Inserts the first item, after any comments.
+    fn insert_first(&self, text: &str, style: &JsonStyle, written: &str) -> TextEdit {
         let close = self.span.end.saturating_sub(1);
         let start = end_of_comments(text, self.span.start + 1);
         let indent = line_indent(text, self.span.start);
-        let newline = layout.newline;
-        let filled = format!("{newline}{indent}{}{written}{newline}{indent}", layout.unit);
-        Change::replace(Span { start, end: close }, filled)
+        let newline = style.newline;
+        let filled = format!(
+            "{newline}{indent}{}{written}{newline}{indent}",
+            style.indent_unit
+        );
+        TextEdit::replace(Span { start, end: close }, filled)
     }
 
-    /// Takes out the item at `index`.
-    pub(super) fn remove(&self, text: &str, index: usize) -> Vec<Change> {
+    /// Removes the item at `index`.
+    pub(super) fn remove(&self, text: &str, index: usize) -> Vec<TextEdit> {
         let Some(item) = self.items.get(index).copied() else {
             return Vec::new();
         };
-        let comma = comma_behind(text, item.end);
-        let adjacent = comma.filter(|comma| is_blank(text, item.end, *comma));
+        let comma = comma_after(text, item.end);
+        let adjacent = comma.filter(|comma| is_whitespace(text, item.end, *comma));
         let end = adjacent.map_or(item.end, |comma| comma + 1);
-        if self.items.len() == 1 && self.is_all(text, item.start, end) {
-            let inside = Change::delete(self.span.start + 1, self.span.end.saturating_sub(1));
+        if self.items.len() == 1 && self.is_only_content(text, item.start, end) {
+            let inside = TextEdit::delete(self.span.start + 1, self.span.end.saturating_sub(1));
             return vec![inside];
         }
-        let mut changes = vec![widen(text, item.start, end, adjacent.is_some())];
+        let mut edits = vec![delete_with_whitespace(
+            text,
+            item.start,
+            end,
+            adjacent.is_some(),
+        )];
         let other = match (comma, index.checked_sub(1)) {
             (Some(_), _) => comma.filter(|_| adjacent.is_none()),
-            // The last one has none, so the one before it must lose its own.
+            // The last item has no trailing comma, so remove the comma of the item before it.
             (None, Some(before)) => self
                 .items
                 .get(before)
-                .and_then(|before| comma_behind(text, before.end)),
+                .and_then(|before| comma_after(text, before.end)),
             (None, None) => None,
         };
-        changes.extend(other.map(|comma| Change::delete(comma, comma + 1)));
-        changes
+        edits.extend(other.map(|comma| TextEdit::delete(comma, comma + 1)));
+        edits
     }
 
-    /// Whether there is nothing but blanks around `start..end`.
-    fn is_all(&self, text: &str, start: usize, end: usize) -> bool {
+    /// Returns true if only whitespace surrounds `start..end` inside the brackets.
+    fn is_only_content(&self, text: &str, start: usize, end: usize) -> bool {
         let close = self.span.end.saturating_sub(1);
-        is_blank(text, self.span.start + 1, start) && is_blank(text, end, close)
+        is_whitespace(text, self.span.start + 1, start) && is_whitespace(text, end, close)
     }
 }
 
-/// Takes out an item and the blanks that it leaves: whole lines, if it has them for itself.
-fn widen(text: &str, start: usize, end: usize, with_comma: bool) -> Change {
+/// Deletes an item with the whitespace around it: whole lines if nothing else is on them.
+fn delete_with_whitespace(text: &str, start: usize, end: usize, with_comma: bool) -> TextEdit {
     let before = text.get(..start).unwrap_or_default();
-    let blank_start = before.trim_end_matches([' ', '\t']).len();
-    let behind = text.get(end..).unwrap_or_default();
-    let rest = behind.trim_start_matches([' ', '\t']);
-    let blank_end = text.len() - rest.len();
-    match (begins_line(text, start), newline_length(rest)) {
-        (true, length @ 1..) => Change::delete(blank_start, blank_end + length),
-        (true, _) => Change::delete(start, blank_end),
-        (false, 0) if with_comma => Change::delete(start, blank_end),
-        (false, _) => Change::delete(blank_start, end),
+    let space_start = before.trim_end_matches([' ', '\t']).len();
+    let after = text.get(end..).unwrap_or_default();
+    let rest = after.trim_start_matches([' ', '\t']);
+    let space_end = text.len() - rest.len();
+    match (starts_line(text, start), newline_length(rest)) {
+        (true, length @ 1..) => TextEdit::delete(space_start, space_end + length),
+        (true, _) => TextEdit::delete(start, space_end),
+        (false, 0) if with_comma => TextEdit::delete(start, space_end),
+        (false, _) => TextEdit::delete(space_start, end),
     }
 }
 
-/// How long the line end is that `text` begins with.
+/// Length of the line break at the start of `text`, or 0.
 fn newline_length(text: &str) -> usize {
     if text.starts_with("\r\n") {
         2
@@ -172,7 +184,7 @@ fn slice(text: &str, span: Span) -> &str {
     text.get(span.start..span.end).unwrap_or_default()
 }
 
-fn is_blank(text: &str, start: usize, end: usize) -> bool {
+fn is_whitespace(text: &str, start: usize, end: usize) -> bool {
     slice(text, Span { start, end }).trim().is_empty()
 }
 
@@ -181,47 +193,47 @@ fn line_start(text: &str, at: usize) -> usize {
     before.rfind(['\n', '\r']).map_or(0, |index| index + 1)
 }
 
-/// The blanks that the line of `at` begins with.
+/// The indentation of the line that contains `at`.
 pub(super) fn line_indent(text: &str, at: usize) -> &str {
     let line = text.get(line_start(text, at)..at).unwrap_or_default();
     let length = line.len() - line.trim_start_matches([' ', '\t']).len();
     line.get(..length).unwrap_or_default()
 }
 
-/// Whether nothing but blanks stands before `at` in its line.
-pub(super) fn begins_line(text: &str, at: usize) -> bool {
+/// Returns true if only spaces and tabs precede `at` on its line. False for the first line of the text.
+pub(super) fn starts_line(text: &str, at: usize) -> bool {
     let start = line_start(text, at);
     start > 0 && start + line_indent(text, at).len() == at
 }
 
-/// Where the comma behind `at` stands, if the next thing is one.
-fn comma_behind(text: &str, at: usize) -> Option<usize> {
+/// Offset of the comma after `at`, if only whitespace and comments precede it.
+fn comma_after(text: &str, at: usize) -> Option<usize> {
     let mut at = at;
     loop {
         let rest = text.get(at..)?;
-        let blanks = rest.len() - rest.trim_start().len();
+        let space = rest.len() - rest.trim_start().len();
         let comment = comment_length(rest.trim_start());
-        at += blanks + comment;
+        at += space + comment;
         if comment == 0 {
             return text.get(at..)?.starts_with(',').then_some(at);
         }
     }
 }
 
-/// Behind the last comment that follows `at`, or `at` itself.
+/// End of the last comment that follows `at`, or `at` itself.
 fn end_of_comments(text: &str, at: usize) -> usize {
     end_of(text, at, |rest| rest.trim_start())
 }
 
-/// Behind the last comment that follows `at` in the same line, or `at` itself.
-fn end_of_remarks(text: &str, at: usize) -> usize {
+/// End of the last comment that follows `at` on the same line, or `at` itself.
+fn end_of_line_comments(text: &str, at: usize) -> usize {
     end_of(text, at, |rest| rest.trim_start_matches([' ', '\t']))
 }
 
-fn end_of(text: &str, mut at: usize, skip_blanks: fn(&str) -> &str) -> usize {
+fn end_of(text: &str, mut at: usize, skip_space: fn(&str) -> &str) -> usize {
     loop {
         let rest = text.get(at..).unwrap_or_default();
-        let comment = skip_blanks(rest);
+        let comment = skip_space(rest);
         match comment_length(comment) {
             0 => return at,
             length => at += rest.len() - comment.len() + length,
@@ -229,7 +241,7 @@ fn end_of(text: &str, mut at: usize, skip_blanks: fn(&str) -> &str) -> usize {
     }
 }
 
-/// How long the comment is that `text` begins with; its line end is not part of one.
+/// Length of the comment at the start of `text`, without its line break; 0 if there is none.
 fn comment_length(text: &str) -> usize {
     if text.starts_with("//") {
         text.find(['\n', '\r']).unwrap_or(text.len())

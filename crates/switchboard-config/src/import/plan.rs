@@ -6,10 +6,10 @@ use serde_json::{Map, Value as Json};
 
 use super::{Authorship, Client, Found, Imported};
 use crate::diagnostic::Origin;
-use crate::layer::{Scope, Sources};
+use crate::masked_entry::to_json;
 use crate::raw::{FileContent, RawDocument};
+use crate::scope::{Scope, Sources};
 use crate::validate::EntryProblem;
-use crate::written::to_json;
 
 /// What is to be done with a server of another program.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::dialect::Notation;
+use super::client_format::Notation;
 use super::{Platform, Whereabouts};
 use crate::raw::{RawKind, RawValue};
 use crate::text::replace_control_chars;

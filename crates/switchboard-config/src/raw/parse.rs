@@ -8,10 +8,10 @@ use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use jsonc_parser::{CollectOptions, ParseOptions, ParseResult, ParseStringErrorKind, parse_to_ast};
 
-use super::text::{SourceText, Span};
-use super::{Finding, RawDocument, RawKind, RawMember, RawValue, hide};
+use super::source_text::{SourceText, Span};
+use super::{Finding, RawDocument, RawKind, RawMember, RawValue, redact};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::keys;
+use crate::nearest::nearest;
 use crate::server_name::ServerName;
 use crate::text::replace_control_chars;
 
@@ -55,7 +55,7 @@ pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> Ra
     };
     let is_broken = servers.is_none();
     let servers = servers.unwrap_or_default();
-    let hidden = hide::in_entries(&text, &servers);
+    let hidden = redact::in_entries(&text, &servers);
     text.hide(hidden);
     RawDocument {
         text,
@@ -109,7 +109,7 @@ pub(super) fn broken(
     };
     reader.report_broken(error);
     let mut text = SourceText::new(file, text.to_owned());
-    let hidden = hide::by_looks(text.as_str());
+    let hidden = redact::by_looks(text.as_str());
     text.hide(hidden);
     RawDocument {
         text,
@@ -185,7 +185,7 @@ pub(super) fn undecodable(
         }
     };
     let mut text = SourceText::new(file, text);
-    let hidden = hide::by_looks(text.as_str());
+    let hidden = redact::by_looks(text.as_str());
     text.hide(hidden);
     RawDocument {
         text,
@@ -353,7 +353,7 @@ impl Reader {
         let keys = || root.properties.iter().map(|prop| prop.name.as_str());
         let lookalike = keys()
             .find(|key| *key == "servers")
-            .or_else(|| keys().find(|key| keys::nearest(key, &[SERVERS]).is_some()));
+            .or_else(|| keys().find(|key| nearest(key, &[SERVERS]).is_some()));
         if let Some(key) = lookalike {
             let span = root.get(key).map(|prop| span_of(prop.name.range()));
             let hint = format!("rename `{}` to `{SERVERS}`", replace_control_chars(key));

@@ -1,6 +1,6 @@
 //! What the user said about the entries of projects.
 //!
-//! Pure: [`ApprovalsFile`](super::store::ApprovalsFile) reads and writes them. Invariant: a word counts
+//! Pure: [`ApprovalsFile`](super::approvals_file::ApprovalsFile) reads and writes them. Invariant: a word counts
 //! for one server, in one project, with one content, and for nothing else.
 
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ServerEntry;
-use super::hash::ContentHash;
-use super::shown::Shown;
+use super::content_hash::ContentHash;
+use super::review::Shown;
 use crate::server_name::ServerName;
 
 /// What the user said.

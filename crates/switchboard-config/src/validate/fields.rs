@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::{EntryContext, EntryProblem};
 use crate::diagnostic::Severity;
 use crate::expand::{ExpandError, MAX_EXPANDED, expand};
+use crate::key_table;
 use crate::raw::{Finding, RawKind, RawMember, RawValue, Span};
-use crate::reference;
 use crate::secret::Secret;
 use crate::server::InheritEnv;
 use crate::text::replace_control_chars;
@@ -188,13 +188,13 @@ impl<'a> Fields<'a> {
 
     pub(super) fn duration(&mut self, key: &str) -> Option<Duration> {
         let member = self.raw.member(key)?;
-        let millis = self.number(member, reference::MILLIS)?;
+        let millis = self.number(member, key_table::MILLIS)?;
         Some(Duration::from_millis(millis))
     }
 
     pub(super) fn count(&mut self, key: &str) -> Option<NonZeroUsize> {
         let member = self.raw.member(key)?;
-        let count: u32 = self.number(member, reference::COUNT)?;
+        let count: u32 = self.number(member, key_table::COUNT)?;
         NonZeroUsize::new(usize::try_from(count).ok()?)
     }
 

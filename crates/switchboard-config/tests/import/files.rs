@@ -210,7 +210,7 @@ fn a_named_file_is_known_by_its_name() {
         ("/d/opencode.jsonc", Some(Client::Opencode)),
         ("/e/settings.json", None),
     ] {
-        assert_eq!(Client::of_file(Path::new(path)), client, "{path}");
+        assert_eq!(Client::guess_from_path(Path::new(path)), client, "{path}");
     }
     assert_eq!("vscode".parse(), Ok(Client::VsCode));
     let unknown = "curser".parse::<Client>().unwrap_err();

@@ -1,0 +1,372 @@
+//! One settings file, read by key.
+//!
+//! What is wrong is told and then counts as absent, so that one look shows all that is wrong. Invariant:
+//! whatever is wrong with something that forbids is an error; of a limit it is a warning, because the
+//! default holds then.
+
+use std::ops::RangeInclusive;
+
+use super::{Bound, DisabledServer, RuleAction, RuleGrammar, RuleHint, RuleSetting};
+use crate::diagnostic::Severity;
+use crate::key_table::{self, BOUND, DEADLINE_KEYS, LIMIT_KEYS, MILLIS, RULE_KEYS};
+use crate::nearest::nearest;
+use crate::raw::{Finding, RawKind, RawMember, RawValue, SourceText, Span};
+use crate::scope::Scope;
+use crate::server_policy::{Profile, ServerMatch, ServerPolicy};
+use crate::text::replace_control_chars;
+
+/// More rules than this are nobody's.
+const MOST_RULES: usize = 10_000;
+
+const RULE_EXAMPLE: &str = r#"write { "tool": "mcp__server__tool", "action": "allow" }"#;
+const MATCH_EXAMPLE: &str =
+    r#"write { "name": "…" }, { "command": ["…"] } or { "url": "https://host/*" }"#;
+
+const ACTIONS: [(&str, RuleAction); 3] = [
+    ("allow", RuleAction::Allow),
+    ("ask", RuleAction::Ask),
+    ("deny", RuleAction::Deny),
+];
+
+const HINTS: [(&str, RuleHint); 3] = [
+    ("readOnly", RuleHint::ReadOnly),
+    ("destructive", RuleHint::Destructive),
+    ("openWorld", RuleHint::OpenWorld),
+];
+
+const PROFILES: [(&str, Profile); 2] = [("local", Profile::Local), ("server", Profile::Server)];
+
+pub(super) struct Reader<'a> {
+    scope: Scope,
+    grammar: RuleGrammar,
+    text: &'a SourceText,
+    pub(super) rules: Vec<RuleSetting>,
+    pub(super) disabled: Vec<DisabledServer>,
+    pub(super) bounds: Vec<Bound>,
+    pub(super) policy: ServerPolicy,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(scope: Scope, grammar: RuleGrammar, text: &'a SourceText) -> Self {
+        Self {
+            scope,
+            grammar,
+            text,
+            rules: Vec::new(),
+            disabled: Vec::new(),
+            bounds: Vec::new(),
+            policy: ServerPolicy::default(),
+            findings: Vec::new(),
+        }
+    }
+
+    pub(super) fn read(&mut self, root: &RawValue) {
+        for member in root.members() {
+            match member.key.as_str() {
+                "permissions" => self.read_rules(member),
+                "disabledServers" => self.read_disabled(member),
+                "limits" => self.read_bounds(member, &LIMIT_KEYS, BOUND),
+                "deadlines" => self.read_bounds(member, &DEADLINE_KEYS, MILLIS),
+                "$schema" => {}
+                key if self.scope == Scope::Managed && key_table::is_managed_key(key) => {
+                    self.read_policy(member);
+                }
+                _ => self.report_unknown(member),
+            }
+        }
+    }
+
+    fn read_rules(&mut self, member: &RawMember) {
+        for item in self.items(member, "rules").iter().take(MOST_RULES) {
+            if let Some(rule) = self.read_rule(item) {
+                self.rules.push(rule);
+            }
+        }
+        if let RawKind::List(items) = &member.value.kind
+            && let Some(first) = items.get(MOST_RULES)
+        {
+            let message = format!("there are more than {MOST_RULES} rules");
+            self.fail(first.span, message, "say the same with fewer, by globs");
+        }
+    }
+
+    fn read_rule(&mut self, rule: &RawValue) -> Option<RuleSetting> {
+        if !matches!(rule.kind, RawKind::Object(_)) {
+            let message = format!("a rule must be an object, not {}", rule.kind_name());
+            self.fail(rule.span, message, RULE_EXAMPLE);
+            return None;
+        }
+        // A key that is overlooked could be the one that narrows the rule.
+        let is_unknown = |member: &&RawMember| !RULE_KEYS.contains(&member.key.as_str());
+        let unknown = rule.members().iter().filter(is_unknown);
+        for member in unknown.collect::<Vec<_>>() {
+            let message = unknown_key(&member.key, &RULE_KEYS);
+            let known = format!("a rule has {}", listed(&RULE_KEYS));
+            self.fail(member.key_span, message, &known);
+        }
+        let tool = self.required_text(rule, "tool");
+        let tool = tool.filter(|(text, span)| self.check(self.grammar.tool, text, *span));
+        let action = self.required(rule, "action");
+        let action = action.and_then(|action| self.word(action, &ACTIONS));
+        // It may be left out, but must be right if it is there.
+        let hint = match rule.member("hint") {
+            None => Some(None),
+            Some(hint) => self.word(hint, &HINTS).map(Some),
+        };
+        let patterns = self.patterns(rule);
+        Some(RuleSetting {
+            tool: tool?.0,
+            patterns: patterns?,
+            hint: hint?,
+            action: action?,
+            scope: self.scope,
+            origin: self.text.origin(rule.span),
+        })
+    }
+
+    /// One pattern, or a list of them. `None`: there is something wrong with one.
+    fn patterns(&mut self, rule: &RawValue) -> Option<Vec<String>> {
+        let Some(member) = rule.member("pattern") else {
+            return Some(Vec::new());
+        };
+        let items = match &member.value.kind {
+            RawKind::List(items) => items.as_slice(),
+            _ => std::slice::from_ref(&member.value),
+        };
+        if items.is_empty() {
+            let hint = "leave it out, or write \"name=glob\"";
+            self.fail(member.value.span, "`pattern` is empty".to_owned(), hint);
+            return None;
+        }
+        let mut patterns = Some(Vec::new());
+        for item in items {
+            let text = self.text_of("pattern", item);
+            let text = text.filter(|text| self.check(self.grammar.pattern, text, item.span));
+            patterns = patterns.zip(text).map(|(mut patterns, text)| {
+                patterns.push(text);
+                patterns
+            });
+        }
+        patterns
+    }
+
+    fn check(&mut self, grammar: fn(&str) -> Result<(), String>, text: &str, span: Span) -> bool {
+        let outcome = grammar(text);
+        if let Err(message) = &outcome {
+            self.findings.push(Finding {
+                severity: Severity::Error,
+                message: replace_control_chars(message),
+                hint: None,
+                span: Some(span),
+                server: None,
+            });
+        }
+        outcome.is_ok()
+    }
+
+    fn read_disabled(&mut self, member: &RawMember) {
+        for item in self.items(member, "names of servers") {
+            if let Some(name) = self.text_of(&member.key, item) {
+                self.disabled.push(DisabledServer {
+                    name,
+                    scope: self.scope,
+                    origin: self.text.origin(item.span),
+                });
+            }
+        }
+    }
+
+    fn read_bounds(
+        &mut self,
+        group: &RawMember,
+        known: &'static [&'static str],
+        range: RangeInclusive<u64>,
+    ) {
+        if !matches!(group.value.kind, RawKind::Object(_)) {
+            let found = group.value.kind_name();
+            let message = format!("`{}` must be an object, not {found}", group.key);
+            return self.warn(group.value.span, message);
+        }
+        for member in group.value.members() {
+            let Some(key) = known.iter().find(|key| **key == member.key) else {
+                self.warn(member.key_span, unknown_key(&member.key, known));
+                continue;
+            };
+            let number = match &member.value.kind {
+                RawKind::Number(digits) => digits.parse().ok(),
+                _ => None,
+            };
+            match number.filter(|number| range.contains(number)) {
+                Some(value) => self.bounds.push(Bound {
+                    key,
+                    value,
+                    scope: self.scope,
+                }),
+                None => {
+                    let (low, high) = (range.start(), range.end());
+                    let message = format!(
+                        "`{key}` must be a whole number from {low} to {high}; the default holds"
+                    );
+                    self.warn(member.value.span, message);
+                }
+            }
+        }
+    }
+
+    fn read_policy(&mut self, member: &RawMember) {
+        match member.key.as_str() {
+            // A list with something wrong in it still is one: what it does not name stays out.
+            "allowedServers" => self.policy.allowed = Some(self.matches(member)),
+            "deniedServers" => self.policy.denied = self.matches(member),
+            "profile" => self.policy.profile = self.word(member, &PROFILES).unwrap_or_default(),
+            _ => match member.value.kind {
+                RawKind::Bool(flag) => self.policy.managed_only = flag,
+                _ => {
+                    let message = wrong_type(&member.key, "true or false", &member.value);
+                    self.fail(member.value.span, message, "write true or false");
+                }
+            },
+        }
+    }
+
+    fn matches(&mut self, member: &RawMember) -> Vec<ServerMatch> {
+        let items = self.items(member, "servers");
+        let items = items.iter().filter_map(|item| {
+            let found = server_match(item);
+            if found.is_none() {
+                let message = format!("`{}` holds something that names no server", member.key);
+                self.fail(item.span, message, MATCH_EXAMPLE);
+            }
+            found
+        });
+        items.collect()
+    }
+
+    /// The items of a list; anything else is an error, and none.
+    fn items<'v>(&mut self, member: &'v RawMember, of: &str) -> &'v [RawValue] {
+        if let RawKind::List(items) = &member.value.kind {
+            return items;
+        }
+        let message = wrong_type(&member.key, &format!("a list of {of}"), &member.value);
+        self.fail(member.value.span, message, "put it in brackets: [ … ]");
+        &[]
+    }
+
+    fn required<'v>(&mut self, rule: &'v RawValue, key: &str) -> Option<&'v RawMember> {
+        let member = rule.member(key);
+        if member.is_none() {
+            let message = format!("`{key}` is missing in this rule");
+            self.fail(rule.span, message, RULE_EXAMPLE);
+        }
+        member
+    }
+
+    fn required_text(&mut self, rule: &RawValue, key: &str) -> Option<(String, Span)> {
+        let member = self.required(rule, key)?;
+        let text = self.text_of(key, &member.value)?;
+        Some((text, member.value.span))
+    }
+
+    fn text_of(&mut self, key: &str, value: &RawValue) -> Option<String> {
+        if let RawKind::Text(text) = &value.kind {
+            return Some(text.clone());
+        }
+        let message = wrong_type(key, "a string", value);
+        self.fail(value.span, message, "put it in double quotes");
+        None
+    }
+
+    /// One of a few words.
+    fn word<T: Copy>(&mut self, member: &RawMember, words: &[(&str, T)]) -> Option<T> {
+        let written = match &member.value.kind {
+            RawKind::Text(written) => written.as_str(),
+            _ => "",
+        };
+        let known = words.iter().find(|(word, _)| *word == written);
+        if known.is_none() {
+            let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            let message = match nearest(written, &names) {
+                Some(name) => format!("unknown `{}`; did you mean `{name}`?", member.key),
+                None => format!("unknown `{}`", member.key),
+            };
+            self.fail(
+                member.value.span,
+                message,
+                &format!("one of {}", listed(&names)),
+            );
+        }
+        known.map(|(_, meaning)| *meaning)
+    }
+
+    fn report_unknown(&mut self, member: &RawMember) {
+        if key_table::is_managed_key(&member.key) {
+            let message = format!(
+                "`{}` counts in the administrator's file only and is ignored here",
+                member.key
+            );
+            return self.warn(member.key_span, message);
+        }
+        let known = key_table::known_settings_keys(self.scope);
+        let message = unknown_key(&member.key, &known);
+        match nearest(&member.key, &known).filter(|key| key_table::is_restrictive_key(key)) {
+            Some(key) => self.fail(member.key_span, message, &format!("write `{key}`")),
+            None => self.warn(member.key_span, message),
+        }
+    }
+
+    fn fail(&mut self, span: Span, message: String, hint: &str) {
+        self.findings.push(Finding {
+            severity: Severity::Error,
+            message,
+            hint: Some(hint.to_owned()),
+            span: Some(span),
+            server: None,
+        });
+    }
+
+    fn warn(&mut self, span: Span, message: String) {
+        self.findings.push(Finding {
+            severity: Severity::Warning,
+            message,
+            hint: None,
+            span: Some(span),
+            server: None,
+        });
+    }
+}
+
+fn server_match(item: &RawValue) -> Option<ServerMatch> {
+    let [member] = item.members() else {
+        return None;
+    };
+    match (member.key.as_str(), &member.value.kind) {
+        ("name", RawKind::Text(name)) => Some(ServerMatch::Name(name.clone())),
+        ("url", RawKind::Text(url)) => Some(ServerMatch::Url(url.clone())),
+        ("command", RawKind::List(words)) if !words.is_empty() => {
+            let words = words.iter().map(|word| match &word.kind {
+                RawKind::Text(word) => Some(word.clone()),
+                _ => None,
+            });
+            words.collect::<Option<_>>().map(ServerMatch::Command)
+        }
+        _ => None,
+    }
+}
+
+fn wrong_type(key: &str, expected: &str, found: &RawValue) -> String {
+    format!("`{key}` must be {expected}, not {}", found.kind_name())
+}
+
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    let nearest = nearest(key, known);
+    let key = replace_control_chars(key);
+    match nearest {
+        Some(known) => format!("unknown key `{key}`; did you mean `{known}`?"),
+        None => format!("unknown key `{key}`"),
+    }
+}
+
+fn listed(words: &[&str]) -> String {
+    words.join(", ")
+}

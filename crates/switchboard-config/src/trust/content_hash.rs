@@ -1,0 +1,147 @@
+//! The hash of what an entry runs.
+//!
+//! Invariant: entries that differ in anything that says what runs never have the same one.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::approved_content::{WEIGHTS, Weight, kind_name};
+use super::pinned_program::{Place, Program};
+use super::program_digest::hex;
+use crate::raw::{RawKind, RawValue};
+use crate::server::{ServerConfig, TransportConfig};
+
+/// Changes with the encoding: approvals of another one are asked for again.
+const VERSION: &str = "switchboard server entry, version 1";
+
+/// The hash of everything in an entry that says what runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ContentHash(String);
+
+impl std::fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// `None`: the content of the program cannot be told.
+pub(super) fn hash(
+    raw: &RawValue,
+    config: &ServerConfig,
+    program: Option<&Program>,
+) -> Option<ContentHash> {
+    let mut encoder = Encoder(Sha256::new());
+    encoder.text(VERSION);
+    for (key, weight) in WEIGHTS {
+        match weight {
+            Weight::Expanded => encoder.expanded(key, config),
+            Weight::AsWritten => {
+                if let Some(member) = raw.member(key) {
+                    encoder.text(key);
+                    encoder.value(&member.value);
+                }
+            }
+            Weight::None => {}
+        }
+    }
+    match program.map(|program| &program.place) {
+        Some(Place::Unreadable) => return None,
+        Some(Place::Elsewhere) | None => {}
+        Some(Place::Linked) => encoder.program(program, ""),
+        Some(Place::Missing) => encoder.program(program, "missing"),
+        Some(Place::InProject(digest)) => encoder.program(program, digest),
+    }
+    Some(ContentHash(format!("sha256:{}", encoder.finish())))
+}
+
+/// Writes values so that different ones never read the same: each says how long it is.
+struct Encoder(Sha256);
+
+impl Encoder {
+    fn text(&mut self, text: &str) {
+        self.bytes(b't', text.as_bytes());
+    }
+
+    fn bytes(&mut self, kind: u8, bytes: &[u8]) {
+        self.count(kind, bytes.len());
+        self.0.update(bytes);
+    }
+
+    fn count(&mut self, kind: u8, count: usize) {
+        self.0.update([kind]);
+        self.0.update((count as u64).to_le_bytes());
+    }
+
+    /// A field as it is when everything is filled in.
+    fn expanded(&mut self, key: &str, config: &ServerConfig) {
+        let transport = &config.transport;
+        match (key, transport) {
+            ("type", transport) => {
+                self.text(key);
+                self.text(kind_name(transport));
+            }
+            ("command", TransportConfig::Stdio(stdio)) => {
+                self.text(key);
+                self.text(&stdio.command);
+            }
+            ("args", TransportConfig::Stdio(stdio)) => {
+                self.text(key);
+                self.count(b'l', stdio.args.len());
+                stdio.args.iter().for_each(|arg| self.text(arg));
+            }
+            ("cwd", TransportConfig::Stdio(stdio)) => {
+                if let Some(cwd) = &stdio.cwd {
+                    self.text(key);
+                    self.bytes(b'p', cwd.as_os_str().as_encoded_bytes());
+                }
+            }
+            ("url", transport) => {
+                if let Some(url) = transport.url() {
+                    self.text(key);
+                    self.text(url);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A value as it is written. The order of keys means nothing.
+    fn value(&mut self, value: &RawValue) {
+        match &value.kind {
+            RawKind::Null => self.count(b'z', 0),
+            RawKind::Bool(flag) => self.count(b'b', usize::from(*flag)),
+            RawKind::Number(digits) => self.bytes(b'n', digits.as_bytes()),
+            RawKind::Text(text) => self.text(text),
+            RawKind::List(items) => {
+                self.count(b'l', items.len());
+                for item in items {
+                    self.value(item);
+                }
+            }
+            RawKind::Object(members) => {
+                let mut members: Vec<_> = members.iter().collect();
+                members.sort_by(|a, b| a.key.cmp(&b.key));
+                self.count(b'o', members.len());
+                for member in members {
+                    self.text(&member.key);
+                    self.value(&member.value);
+                }
+            }
+        }
+    }
+
+    fn program(&mut self, program: Option<&Program>, digest: &str) {
+        let path = program.and_then(|program| program.path.as_deref());
+        let path = path.unwrap_or(Path::new(""));
+        self.text("program");
+        self.bytes(b'p', path.as_os_str().as_encoded_bytes());
+        self.text(digest);
+    }
+
+    fn finish(self) -> String {
+        hex(&self.0.finalize())
+    }
+}

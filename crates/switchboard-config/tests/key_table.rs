@@ -1,0 +1,138 @@
+//! The table of keys, and the JSON Schema that editors have of it.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail loudly when the test itself is wrong"
+)]
+
+use std::collections::{HashMap, HashSet};
+
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+use switchboard_config::key_table::{
+    ENTRY_KEYS, Key, Part, SETTINGS_KEYS, entry_tables, servers_schema, settings_schema,
+    settings_tables,
+};
+use switchboard_config::{Diagnostic, Source, Sources, load};
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::validator_for(schema).unwrap()
+}
+
+/// What the loader says about a file with this text.
+fn told(text: &str) -> Vec<Diagnostic> {
+    let sources = Sources {
+        command_line: vec![Source::Inline(text.to_owned())],
+        ..Sources::default()
+    };
+    let environment = ["GITHUB_TOKEN", "TOKEN"].map(|name| (name.to_owned(), "x".to_owned()));
+    load(&sources, &HashMap::from(environment)).diagnostics
+}
+
+fn example(key: &Key) -> Option<Value> {
+    (!key.example.is_empty()).then(|| serde_json::from_str(key.example).unwrap())
+}
+
+#[test]
+fn the_schemas_are_schemas() {
+    for schema in [servers_schema(), settings_schema()] {
+        assert!(jsonschema::draft202012::meta::is_valid(&schema));
+        validator(&schema);
+    }
+}
+
+#[test]
+fn each_key_is_there_once_with_an_example_that_loader_and_schema_take() {
+    let schema = validator(&servers_schema());
+    let mut names = HashSet::new();
+    for key in ENTRY_KEYS {
+        assert!(names.insert(key.name), "{} is there twice", key.name);
+        let Some(example) = example(key) else {
+            continue;
+        };
+        let mut entry = match key.part {
+            Part::Remote => json!({ "url": "https://example.com" }),
+            _ => json!({ "command": "x" }),
+        };
+        entry[key.name] = example;
+        let file = json!({ "mcpServers": { "a": entry } });
+        assert_eq!(told(&file.to_string()), [], "{}", key.name);
+        assert!(schema.is_valid(&file), "{file}");
+    }
+}
+
+#[test]
+fn the_examples_of_settings_fit_their_schema() {
+    let schema = validator(&settings_schema());
+    let all: Map<String, Value> = SETTINGS_KEYS
+        .iter()
+        .filter_map(|key| Some((key.name.to_owned(), example(key)?)))
+        .collect();
+    assert!(schema.is_valid(&Value::Object(all)));
+    for wrong in [
+        json!({ "permissions": [{ "tool": "mcp__a" }] }),
+        json!({ "permissions": [{ "tool": "mcp__a", "action": "perhaps" }] }),
+        json!({ "disabledServers": "a" }),
+        json!({ "profile": "cloud" }),
+        json!({ "deniedServers": [{}] }),
+        json!({ "permission": [] }),
+    ] {
+        assert!(!schema.is_valid(&wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn what_the_loader_warns_about_an_editor_underlines() {
+    let schema = validator(&servers_schema());
+    for entry in [
+        json!({ "command": "x", "comand": "y" }),
+        json!({ "command": "x", "environment": {} }),
+        json!({ "command": "x", "reconnect": { "maxAttempt": 1 } }),
+    ] {
+        let file = json!({ "mcpServers": { "a": entry } });
+        assert_eq!(told(&file.to_string()).len(), 1, "{file}");
+        assert!(!schema.is_valid(&file), "{file}");
+    }
+    for name in ["", "a\u{7}b", "a\u{200b}b", &"a".repeat(257)] {
+        let file = json!({ "mcpServers": { name: { "command": "x" } } });
+        assert_eq!(told(&file.to_string()).len(), 1, "{name:?}");
+        assert!(!schema.is_valid(&file), "{name:?}");
+    }
+}
+
+#[test]
+fn a_file_may_name_its_schema_and_hold_what_others_need() {
+    let schema = validator(&servers_schema());
+    for file in [
+        json!({ "$schema": "./mcp.schema.json", "mcpServers": { "a": { "command": "x" } } }),
+        json!({ "$schema": "https://example.com/mcp.schema.json", "mcpServers": {} }),
+        json!({ "inputs": [], "mcpServers": {} }),
+    ] {
+        assert_eq!(told(&file.to_string()), [], "{file}");
+        assert!(schema.is_valid(&file), "{file}");
+    }
+    let settings = json!({ "$schema": "./settings.schema.json", "permissions": [] });
+    assert!(validator(&settings_schema()).is_valid(&settings));
+}
+
+#[test]
+fn every_key_is_explained() {
+    for (keys, page) in [
+        (ENTRY_KEYS, entry_tables()),
+        (SETTINGS_KEYS, settings_tables()),
+    ] {
+        for key in keys {
+            let row = format!("| `{}` | ", key.name);
+            assert_eq!(page.matches(&row).count(), 1, "{}", key.name);
+        }
+        // A bar inside a cell would begin another one.
+        let is_whole = |line: &str| line.matches('|').count() == page_width(&page);
+        let rows = page.lines().filter(|line| line.starts_with('|'));
+        assert_eq!(rows.filter(|line| !is_whole(line)).count(), 0);
+    }
+}
+
+fn page_width(page: &str) -> usize {
+    let head = page.lines().find(|line| line.starts_with('|')).unwrap();
+    head.matches('|').count()
+}
