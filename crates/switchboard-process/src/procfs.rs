@@ -1,7 +1,8 @@
-//! What the kernel tells of processes, from `/proc`.
+//! Reads process information from `/proc`.
 //!
-//! Read only. Where there is no `/proc`, or that of others, nobody is found. Invariant: no answer is trusted longer
-//! than the look that gave it; a process is known by its number *and* its start.
+//! Read only. Finds no processes where there is no `/proc`, or where `/proc` belongs to another pid
+//! namespace. Invariant: nothing is cached; a process is identified by its pid *and* start time,
+//! because pids are reused.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,16 +11,16 @@ use std::io::Read as _;
 use memchr::memmem;
 use rustix::process::Pid;
 
-use super::tag::{Mark, VARIABLE};
+use crate::env_marker::{EnvMarker, MARKER_VARIABLE};
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/PID/stat` that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: char,
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) session: i32,
-    /// In ticks since the machine was started.
+    /// Start time, in clock ticks since boot.
     pub(crate) start: u64,
 }
 
@@ -29,14 +30,15 @@ impl Stat {
         Self::parse(&text)
     }
 
-    /// The name, in parentheses, may hold anything, parentheses too.
+    /// The second field, the program name in parentheses, can contain spaces and parentheses, so
+    /// parsing starts after the last closing one.
     fn parse(text: &str) -> Option<Self> {
         let (_, after_name) = text.rsplit_once(')')?;
         let mut fields = after_name.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
         let mut number = || fields.next()?.parse().ok();
         let (parent, group, session) = (number()?, number()?, number()?);
-        // The session is field 6, the start field 22.
+        // The session is field 6, the start time field 22.
         let start = fields.nth(15)?.parse().ok()?;
         Some(Self {
             state,
@@ -47,97 +49,97 @@ impl Stat {
         })
     }
 
-    /// It has ended and waits for its parent to notice.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether the process has exited: it is a zombie, or being removed.
+    pub(crate) fn has_exited(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 }
 
-/// Whether `/proc` speaks of the processes that we know by the same numbers. In a namespace that has
-/// not mounted its own it does not, and would name strangers.
-pub(crate) fn is_about_us() -> bool {
+/// Whether `/proc` shows the pid namespace of this process. If a namespace has not mounted its own
+/// `/proc`, the pids there belong to unrelated processes.
+pub(crate) fn shows_our_namespace() -> bool {
     let own = fs::read_link("/proc/self").ok();
     own.is_some_and(|own| own.as_os_str() == std::process::id().to_string().as_str())
 }
 
-/// The processes of this machine (or namespace) now, this one excepted.
-pub(crate) fn others() -> impl Iterator<Item = Pid> {
+/// The pids of all processes except this one.
+pub(crate) fn other_pids() -> impl Iterator<Item = Pid> {
     let own = rustix::process::getpid();
-    let listing = is_about_us().then(|| fs::read_dir("/proc"));
+    let listing = shows_our_namespace().then(|| fs::read_dir("/proc"));
     let entries = listing.into_iter().flatten().flatten();
     entries
         .filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?))
         .filter(move |pid| *pid != own)
 }
 
-/// Whether anybody in a group is more than a zombie that its parent, who may be slow, has not noticed
-/// yet. Where that cannot be told, somebody is.
+/// Whether a process group has a member that is not a zombie. Returns true if `/proc` cannot tell.
 pub(crate) fn is_group_alive(group: Pid) -> bool {
     let group = group.as_raw_nonzero().get();
-    let is_member = |stat: Stat| stat.group == group && !stat.is_over();
-    !is_about_us() || others().filter_map(Stat::of).any(is_member)
+    let is_live_member = |stat: Stat| stat.group == group && !stat.has_exited();
+    !shows_our_namespace() || other_pids().filter_map(Stat::of).any(is_live_member)
 }
 
-/// Reads environments, one after the other, into the same memory.
+/// Reads the environments of processes, reusing one buffer.
 #[derive(Debug, Default)]
-pub(crate) struct Environments {
+pub(crate) struct EnvironReader {
     buffer: Vec<u8>,
 }
 
-impl Environments {
-    /// The marks that a process began with. None for one that has ended, or that is not ours to
-    /// look into.
-    pub(crate) fn marks(&mut self, pid: Pid) -> impl Iterator<Item = Mark> {
+impl EnvironReader {
+    /// The markers in the environment that a process was started with. Empty if the process has exited
+    /// or its environment is not readable.
+    pub(crate) fn markers(&mut self, pid: Pid) -> impl Iterator<Item = EnvMarker> {
         self.buffer.clear();
         let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
         let read = File::open(path).and_then(|mut file| file.read_to_end(&mut self.buffer));
-        let value = read.ok().and_then(|_| mark_variable(&self.buffer));
-        value.into_iter().flat_map(Mark::all_in)
+        let value = read.ok().and_then(|_| marker_value(&self.buffer));
+        value.into_iter().flat_map(EnvMarker::parse_all)
     }
 }
 
-fn mark_variable(environment: &[u8]) -> Option<&str> {
-    let begins = memmem::find_iter(environment, VARIABLE).filter(|at| {
+fn marker_value(environment: &[u8]) -> Option<&str> {
+    let starts = memmem::find_iter(environment, MARKER_VARIABLE).filter(|at| {
         let before = at.checked_sub(1).and_then(|at| environment.get(at));
         before.is_none_or(|byte| *byte == 0)
     });
-    let mut values = begins.filter_map(|at| {
-        let (_, rest) = environment.split_at_checked(at + VARIABLE.len())?;
+    let mut values = starts.filter_map(|at| {
+        let (_, rest) = environment.split_at_checked(at + MARKER_VARIABLE.len())?;
         let value = rest.strip_prefix(b"=")?;
         std::str::from_utf8(value.split(|byte| *byte == 0).next()?).ok()
     });
     values.next()
 }
 
-/// Who is whose child.
+/// The parent-child relations between processes.
 #[derive(Debug)]
-pub(crate) enum Families {
-    /// The kernel lists the children of a thread.
-    Listed,
-    /// It does not: everybody was asked for their parent.
-    Asked(HashMap<i32, Vec<Pid>>),
+pub(crate) enum ProcessTree {
+    /// The kernel lists the children of each thread; they are read on demand.
+    ChildLists,
+    /// The kernel has no such lists; the tree was built from the parent of every process.
+    FromParents(HashMap<i32, Vec<Pid>>),
 }
 
-impl Families {
+impl ProcessTree {
     pub(crate) fn now() -> Self {
         let own = std::process::id();
-        if is_about_us() && fs::exists(format!("/proc/{own}/task/{own}/children")).unwrap_or(false)
+        if shows_our_namespace()
+            && fs::exists(format!("/proc/{own}/task/{own}/children")).unwrap_or(false)
         {
-            return Self::Listed;
+            return Self::ChildLists;
         }
-        let mut families: HashMap<i32, Vec<Pid>> = HashMap::new();
-        for pid in others() {
+        let mut children: HashMap<i32, Vec<Pid>> = HashMap::new();
+        for pid in other_pids() {
             if let Some(stat) = Stat::of(pid) {
-                families.entry(stat.parent).or_default().push(pid);
+                children.entry(stat.parent).or_default().push(pid);
             }
         }
-        Self::Asked(families)
+        Self::FromParents(children)
     }
 
     pub(crate) fn children(&self, parent: Pid) -> Vec<Pid> {
         match self {
-            Self::Listed => listed_children(parent),
-            Self::Asked(families) => families
+            Self::ChildLists => read_child_lists(parent),
+            Self::FromParents(children) => children
                 .get(&parent.as_raw_nonzero().get())
                 .cloned()
                 .unwrap_or_default(),
@@ -145,8 +147,8 @@ impl Families {
     }
 }
 
-/// Each thread has its own children.
-fn listed_children(parent: Pid) -> Vec<Pid> {
+/// Every thread has its own list of children.
+fn read_child_lists(parent: Pid) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()));
     let lists = threads
         .into_iter()
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stat_is_read_whatever_the_name_is() {
+    fn stat_parses_with_any_program_name() {
         let rest = "S 7 8 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 99 1 18446744073709551615";
         let expected = Stat {
             state: 'S',
@@ -183,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_is_found_among_other_variables() {
-        let value = |text: &str| mark_variable(text.as_bytes()).map(str::to_owned);
+    fn marker_is_found_among_other_variables() {
+        let value = |text: &str| marker_value(text.as_bytes()).map(str::to_owned);
         assert_eq!(
             value("A=1\0SWITCHBOARD_CHILD=x.1\0B=2\0"),
             Some("x.1".to_owned())
@@ -202,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_somebodys_child_and_has_a_start() {
+    fn own_process_has_start_time_and_is_excluded() {
         let own = Stat::of(rustix::process::getpid()).unwrap();
-        assert!(!own.is_over() && own.start > 0);
-        assert!(others().all(|pid| pid != rustix::process::getpid()));
+        assert!(!own.has_exited() && own.start > 0);
+        assert!(other_pids().all(|pid| pid != rustix::process::getpid()));
     }
 }

@@ -1,0 +1,117 @@
+//! Starts one child process as the leader of a new process group.
+//!
+//! Blocks; the supervisor calls it on its [spawn thread](crate::spawn_thread). Registering the child
+//! and ending it are not done here. Invariant: a child is the same whichever [`SpawnMethod`] created
+//! it: own process group, killed with its parent thread, no inherited descriptors, no blocked signals.
+
+mod close_fds;
+mod fork;
+#[cfg(target_os = "linux")]
+mod vfork;
+
+use std::io;
+use std::path::Path;
+
+use rustix::process::Pid;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+
+use crate::child::ChildHandle;
+use crate::launch::{Launch, SpawnError};
+
+/// The host's ends of the pipes to a child.
+#[derive(Debug)]
+pub struct ChildPipes {
+    /// The child reads what is written here.
+    pub stdin: ChildStdin,
+    /// The child's output.
+    pub stdout: ChildStdout,
+    /// The child's diagnostics. The child blocks if nothing reads them.
+    pub stderr: ChildStderr,
+}
+
+/// A child that was just started.
+pub(crate) struct SpawnedChild {
+    pub(crate) handle: ChildHandle,
+    pub(crate) group: Pid,
+    pub(crate) pipes: ChildPipes,
+}
+
+/// The system call that creates children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SpawnMethod {
+    /// Does not copy the page tables of this process.
+    #[cfg(target_os = "linux")]
+    Vfork,
+    /// Used where `Vfork` does not work.
+    Fork,
+}
+
+impl SpawnMethod {
+    fn of_this_system() -> Self {
+        #[cfg(target_os = "linux")]
+        if vfork::is_supported() {
+            return Self::Vfork;
+        }
+        Self::Fork
+    }
+}
+
+/// Starts a child. Executes `executable` if given; otherwise searches `launch.command` on the child's
+/// `PATH`.
+pub(crate) fn spawn(
+    launch: &Launch,
+    executable: Option<&Path>,
+) -> Result<SpawnedChild, SpawnError> {
+    spawn_with(SpawnMethod::of_this_system(), launch, executable)
+}
+
+fn spawn_with(
+    method: SpawnMethod,
+    launch: &Launch,
+    executable: Option<&Path>,
+) -> Result<SpawnedChild, SpawnError> {
+    if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        return Err(SpawnError::MissingDirectory(cwd.clone()));
+    }
+    let spawned = match method {
+        #[cfg(target_os = "linux")]
+        SpawnMethod::Vfork => vfork::start(launch, executable),
+        SpawnMethod::Fork => fork::start(launch, executable),
+    };
+    spawned.map_err(|error| spawn_error(&error, launch, executable))
+}
+
+fn spawn_error(error: &io::Error, launch: &Launch, executable: Option<&Path>) -> SpawnError {
+    let command = launch.command.clone();
+    let was_searched = executable.is_none() && !command.contains('/');
+    let path = match executable {
+        Some(executable) => executable.to_owned(),
+        None => launch.working_directory().join(&command),
+    };
+    match error.kind() {
+        // The kernel reports a missing interpreter as if the script itself were missing.
+        io::ErrorKind::NotFound if !was_searched && path.is_file() => {
+            let why = "the program named in its first line is missing".to_owned();
+            SpawnError::NotExecutable { command, why }
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SpawnError::NotFound {
+            command,
+            searched: launch.searched_in(),
+        },
+        io::ErrorKind::PermissionDenied => {
+            let why = if path.is_dir() {
+                "it is a directory".to_owned()
+            } else {
+                format!("no permission (try: chmod +x {command})")
+            };
+            SpawnError::NotExecutable { command, why }
+        }
+        _ => SpawnError::Other {
+            command,
+            why: error.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Starts a child with the standard library's `fork` and `exec`.
+//!
+//! The fallback where [`vfork`](super::vfork) does not work. The standard library must fork here:
+//! `posix_spawn` cannot set the parent-death signal or mark descriptors, so both steps run in
+//! `pre_exec`. Invariant: see [`spawn`](super).
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::Pid;
+use tokio::process::Command;
+
+use super::close_fds::FdCloser;
+use super::{ChildPipes, SpawnedChild};
+use crate::child::ChildHandle;
+use crate::launch::Launch;
+
+pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<SpawnedChild> {
+    let mut child = command(launch, executable).spawn()?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let group = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw);
+    let ((Some(stdin), Some(stdout), Some(stderr)), Some(group)) = (pipes, group) else {
+        return Err(io::Error::other("the child has no pid or no pipes"));
+    };
+    Ok(SpawnedChild {
+        handle: ChildHandle::Tokio(child),
+        group,
+        pipes: ChildPipes {
+            stdin,
+            stdout,
+            stderr,
+        },
+    })
+}
+
+fn command(launch: &Launch, executable: Option<&Path>) -> Command {
+    let program = executable.map_or(OsStr::new(&launch.command), Path::as_os_str);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the function that starts children"
+    )]
+    let mut command = Command::new(program);
+    command
+        .arg0(&launch.command)
+        .args(&launch.args)
+        .env_clear()
+        .envs(&launch.env)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    if let Some(cwd) = &launch.cwd {
+        command.current_dir(cwd);
+    }
+    set_parent_death_signal(&mut command);
+    close_inherited_fds(&mut command);
+    command
+}
+
+/// Unblocks all signals in the child, and has the kernel kill it when the thread that started it
+/// exits.
+#[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "the calls must be made in the child, between fork and exec"
+)]
+fn set_parent_death_signal(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let set_up = move || {
+        // The signal mask of the host is not for the child.
+        super::vfork::unblock_all();
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // The parent may have died before the call above.
+        if rustix::process::getppid() == Some(parent) {
+            Ok(())
+        } else {
+            Err(io::Error::other("the host has exited"))
+        }
+    };
+    // SAFETY: the closure makes only system calls and does not allocate unless it fails.
+    unsafe {
+        command.pre_exec(set_up);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_parent_death_signal(_: &mut Command) {}
+
+#[expect(
+    unsafe_code,
+    reason = "the child marks its own copies, between fork and exec"
+)]
+fn close_inherited_fds(command: &mut Command) {
+    let closer = FdCloser::prepare();
+    let mark = move || {
+        closer.mark_cloexec();
+        Ok(())
+    };
+    // SAFETY: the closure makes only system calls and does not allocate.
+    unsafe {
+        command.pre_exec(mark);
+    }
+}
