@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use switchboard::process::Exit;
+use switchboard::process::ExitOutcome;
 
 /// The CLI could not be started, was lost, or did not do what a request asked for.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -112,7 +112,7 @@ impl Error {
 #[non_exhaustive]
 pub enum LossReason {
     /// The process exited.
-    Exited(Exit),
+    Exited(ExitOutcome),
     /// A line of stdout starts with `{` but is not valid JSON. Holds the beginning of that line.
     InvalidJson(String),
     /// The process wrote more than 1 MiB to stdout before its first message, so it is not the CLI.

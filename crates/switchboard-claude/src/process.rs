@@ -68,9 +68,9 @@ impl CliLaunch {
         let secrets = SecretMask::from_env(&variables);
         let mut program = Program::new(command)
             .args(arguments.map_err(not_started)?)
-            .environment(variables);
+            .envs(variables);
         if let Some(cwd) = self.cwd {
-            program = program.folder(cwd);
+            program = program.current_dir(cwd);
         }
         let started = program.start().await;
         let mut child = started.map_err(|error| not_started(error.to_string()))?;

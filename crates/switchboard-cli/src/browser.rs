@@ -10,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use switchboard::process::Adoption;
+use switchboard::process::Subreaper;
 
 /// The hidden word under which this binary starts something and leaves.
 pub(crate) const SPAWN_DETACHED: &str = "__start-apart";
@@ -27,7 +27,7 @@ pub(crate) const PROGRAM: &str = if cfg!(target_os = "macos") {
 pub(crate) struct Browser {
     /// Where [`PROGRAM`] lies.
     pub(crate) program: PathBuf,
-    pub(crate) adoption: Option<Adoption>,
+    pub(crate) subreaper: Option<Subreaper>,
 }
 
 impl Browser {
@@ -38,11 +38,11 @@ impl Browser {
             OsString::from(&self.program),
             url.into(),
         ];
-        let adoption = self.adoption.clone();
+        let subreaper = self.subreaper.clone();
         let start = move || {
             let start = || command_without_stdio(this_program()?).args(words).status();
-            match adoption {
-                Some(adoption) => adoption.pause(start),
+            match subreaper {
+                Some(subreaper) => subreaper.pause(start),
                 None => start(),
             }
         };

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         .nth(1)
         .is_some_and(|word| word == process_guard::GUARDIAN)
     {
-        switchboard::process::keep_watch();
+        switchboard::process::run_guardian();
         return ExitCode::SUCCESS;
     }
     if std::env::args_os()

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use switchboard::HostBuilder;
-use switchboard::process::{Adoption, Guardian, HostTag};
+use switchboard::process::{Guardian, HostId, Subreaper};
 
 use host_records::{HostRecordFile, HostRecords};
 
@@ -20,7 +20,7 @@ pub(crate) const GUARDIAN: &str = "__guardian";
 #[derive(Debug)]
 pub(crate) struct ProcessGuard {
     records: HostRecords,
-    adoption: Option<Adoption>,
+    subreaper: Option<Subreaper>,
     /// For the first host; it is on its way while the config is being read.
     guardian: Mutex<Option<Guardian>>,
     /// Removed at the [end](ProcessGuard::release), or when this is dropped.
@@ -31,15 +31,15 @@ impl ProcessGuard {
     /// Begins it. `folder` is where running hosts are record_files down; it need not exist.
     pub(crate) fn begin(folder: PathBuf) -> Self {
         // Before the guardian is started, which is no child from before.
-        let adoption = Adoption::begin();
-        if let Err(error) = &adoption {
+        let subreaper = Subreaper::enable();
+        if let Err(error) = &subreaper {
             tracing::debug!(%error, "orphans are not adopted");
         }
         let guardian = guardian();
-        guardian.call_up();
+        guardian.start_early();
         Self {
             records: HostRecords::new(folder),
-            adoption: adoption.ok(),
+            subreaper: subreaper.ok(),
             guardian: Mutex::new(Some(guardian)),
             record_files: Mutex::default(),
         }
@@ -51,22 +51,22 @@ impl ProcessGuard {
         if ended > 0 {
             tracing::warn!("ended {ended} processes that a killed switchboard had left");
         }
-        let tag = HostTag::new();
-        match self.records.write(tag) {
+        let id = HostId::new();
+        match self.records.write(id) {
             Ok(record) => lock(&self.record_files).push(record),
             Err(error) => tracing::debug!(%error, "this host is not record_files down"),
         }
-        let called_up = lock(&self.guardian).take();
-        let host = host.tag(tag).guardian(called_up.unwrap_or_else(guardian));
-        match &self.adoption {
-            Some(adoption) => host.adopt_orphans(adoption.clone()),
+        let started = lock(&self.guardian).take();
+        let host = host.host_id(id).guardian(started.unwrap_or_else(guardian));
+        match &self.subreaper {
+            Some(subreaper) => host.subreaper(subreaper.clone()),
             None => host,
         }
     }
 
     /// Who takes in orphans, if anybody does.
-    pub(crate) fn adoption(&self) -> Option<Adoption> {
-        self.adoption.clone()
+    pub(crate) fn subreaper(&self) -> Option<Subreaper> {
+        self.subreaper.clone()
     }
 
     /// Every host has ended everything, and nobody has to look for what they left. To be said before

@@ -21,6 +21,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use serde::Serialize;
 use switchboard_config::{InvalidServerName, LaunchSpec, ServerConfig};
+use switchboard_process::ProcessSupervisor;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -49,7 +50,6 @@ use crate::session::neighbours::Neighbours;
 use crate::session::pace::Floods;
 use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
 use crate::sync::{Apart, lock};
-use crate::transport::children::Children;
 use crate::watch::Watches;
 use plan::Filed;
 use site::Sites;
@@ -69,7 +69,7 @@ pub struct Host {
 #[derive(Debug)]
 struct Keeper {
     stop: CancellationToken,
-    children: Children,
+    children: ProcessSupervisor,
 }
 
 impl Drop for Keeper {
@@ -103,7 +103,7 @@ pub(crate) struct Shared {
     changing: tokio::sync::Mutex<()>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    children: Children,
+    children: ProcessSupervisor,
     watches: Watches,
 }
 
@@ -397,7 +397,7 @@ impl Host {
         let children = shared.deadlines.exit_after_eof + shared.deadlines.exit_after_term;
         // Whatever a task does, the end of the children does not depend on it.
         let _ = timeout(children + SHUTDOWN_SLACK, shared.tasks.wait()).await;
-        shared.children.end().await;
+        shared.children.shut_down().await;
     }
 
     pub(crate) fn known(&self, name: &str) -> Result<Arc<ServerHandle>, ServerError> {

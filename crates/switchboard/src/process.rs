@@ -1,38 +1,35 @@
-//! No survivors: what a program can do on top of what a [`Host`](crate::Host) does by itself, and
-//! [programs](Program) of its own that are started and ended with the same care as servers.
+//! Child processes that leave no survivors, and [helper programs](Program) with the same guarantees.
 //!
-//! By itself a host starts each child as the leader of a process group and has the kernel kill it
-//! when the host dies. At a server's end the group goes, and so does what left the group and still
-//! carries the child's mark in its environment (`SWITCHBOARD_CHILD`, Linux only), unless the entry
-//! says `keepDaemons`. None of that touches the program around the host.
+//! A [`Host`](crate::Host) starts each child as the leader of a process group and has the kernel kill
+//! the child when the host dies. When a server ends, the host ends the group and, on Linux, also the
+//! processes that left the group, unless the entry sets `keepDaemons`. It finds those by the marker
+//! `SWITCHBOARD_CHILD` in their environment. Nothing of this affects the embedding program.
 //!
-//! The rest is process-wide, and so the program's to switch on:
+//! Three options affect the whole process, so the embedding program has to enable them:
 //!
-//! - [`HostBuilder::guardian`](crate::HostBuilder::guardian): a small process that ends what is left
-//!   when this one is killed.
-//! - [`HostBuilder::adopt_orphans`](crate::HostBuilder::adopt_orphans): daemons are found even if
-//!   they wiped their environment. Only for programs whose only children are the host's.
-//! - [`HostRecord`] and [`end_leftovers`]: the next start ends what is left when even the guardian
-//!   was killed.
+//! - [`HostBuilder::guardian`](crate::HostBuilder::guardian): a small process that ends the children if
+//!   this process is killed.
+//! - [`HostBuilder::subreaper`](crate::HostBuilder::subreaper): finds daemons even if they cleared their
+//!   environment. Only for programs whose only children are those of the host.
+//! - [`HostRecord`] and [`kill_leftovers`]: the next start ends what remains if the guardian was
+//!   killed, too.
 //!
 //! ```no_run
 //! use switchboard::Host;
-//! use switchboard::process::{Adoption, Guardian, HostRecord, HostTag};
+//! use switchboard::process::{Guardian, HostId, HostRecord, Subreaper};
 //!
 //! # fn main() -> std::io::Result<()> {
-//! let tag = HostTag::new();
-//! let record = HostRecord::of_this_process(tag)?; // to be written down, and removed at the end
+//! let id = HostId::new();
+//! let record = HostRecord::of_this_process(id)?; // write it to a file; delete the file on exit
 //! let host = Host::builder()
-//!     .tag(tag)
-//!     .adopt_orphans(Adoption::begin()?)
+//!     .host_id(id)
+//!     .subreaper(Subreaper::enable()?)
 //!     .guardian(Guardian::new("/proc/self/exe", ["--guardian"]));
 //! # Ok(())
 //! # }
 //! ```
 
-pub use crate::transport::guardian::{Guardian, keep_watch};
-pub use crate::transport::orphans::Adoption;
-pub use crate::transport::process::Exit;
-pub use crate::transport::program::{NotStarted, Program, ProgramStreams, RunningProgram};
-pub use crate::transport::record::{HostRecord, InvalidRecord, Whereabouts, end_leftovers};
-pub use crate::transport::tag::{HostTag, InvalidTag};
+pub use switchboard_process::{
+    ExitOutcome, Guardian, HostId, HostLiveness, HostRecord, InvalidHostId, InvalidHostRecord,
+    Program, ProgramError, ProgramStreams, RunningProgram, Subreaper, kill_leftovers, run_guardian,
+};

@@ -3,29 +3,14 @@
 //! A transport yields streams (or a server in this process) and, where there is one, the child
 //! that must not survive. It knows nothing of requests.
 
-pub(crate) mod children;
-mod descriptors;
 pub(crate) mod environment;
-mod fork;
-pub(crate) mod guardian;
 pub(crate) mod http;
-mod leader;
 pub(crate) mod memory;
-pub(crate) mod orphans;
 pub(crate) mod outbox;
-pub(crate) mod process;
-mod procfs;
-pub(crate) mod program;
 pub(crate) mod proxy;
-pub(crate) mod record;
 pub(crate) mod remote;
-mod spawner;
 pub(crate) mod stderr;
 pub(crate) mod stdio;
-mod sweep;
-pub(crate) mod tag;
-#[cfg(target_os = "linux")]
-mod vfork;
 
 use std::io;
 

@@ -23,9 +23,7 @@ fn shell(script: &str, tag: &str) -> Program {
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Program::new("/bin/sh")
-        .args(["-c", script])
-        .environment(variables)
+    Program::new("/bin/sh").args(["-c", script]).envs(variables)
 }
 
 #[tokio::test]
@@ -40,7 +38,7 @@ async fn a_program_is_spoken_to_and_its_exit_is_told() {
     streams.stdout.read_to_string(&mut said).await.unwrap();
     streams.stderr.read_to_string(&mut aside).await.unwrap();
     assert_eq!((said.as_str(), aside.as_str()), ("heard this\n", "aside\n"));
-    assert_eq!(running.exited().await.code(), Some(3));
+    assert_eq!(running.wait().await.code(), Some(3));
     let exit = running.shut_down(MOMENT, MOMENT).await;
     assert_eq!(exit.to_string(), "exited with code 3");
     assert_no_process_left(&tag).await;
@@ -73,7 +71,10 @@ async fn what_cannot_be_started_says_why() {
     let missing = Program::new("/nowhere/program").start().await.unwrap_err();
     assert!(missing.is_not_found());
     assert_eq!(missing.to_string(), "command not found: /nowhere/program");
-    let folder = Program::new("/bin/sh").folder("/nowhere").start().await;
+    let folder = Program::new("/bin/sh")
+        .current_dir("/nowhere")
+        .start()
+        .await;
     let folder = folder.unwrap_err();
     assert!(!folder.is_not_found());
     assert!(folder.to_string().contains("/nowhere"), "{folder}");
@@ -82,9 +83,7 @@ async fn what_cannot_be_started_says_why() {
 #[test]
 fn no_secret_of_a_program_is_shown() {
     let variables = [("TOKEN".to_owned(), "hidden".to_owned())];
-    let program = Program::new("x")
-        .args(["--key=hidden"])
-        .environment(variables);
+    let program = Program::new("x").args(["--key=hidden"]).envs(variables);
     let shown = format!("{program:?}");
     assert!(
         shown.contains("TOKEN") && !shown.contains("hidden"),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use common::{child, launch, permissive};
 use serde_json::json;
-use switchboard::process::HostTag;
+use switchboard::process::HostId;
 use switchboard::{Deadlines, Event, Host, HostBuilder, Readiness};
 use switchboard_config::TransportConfig;
 use switchboard_testkit::{
@@ -344,10 +344,10 @@ fn variable(pid: i32, name: &str) -> Option<String> {
 #[tokio::test]
 async fn a_child_carries_its_hosts_mark_behind_that_of_an_outer_host() {
     let tag = unique_tag();
-    let (outer, inner) = (HostTag::new(), HostTag::new());
+    let (outer, inner) = (HostId::new(), HostId::new());
     let forged = child(&Script::legacy(), &tag).env("SWITCHBOARD_CHILD", "mine");
     let host = builder()
-        .tag(inner)
+        .host_id(inner)
         .environment([("SWITCHBOARD_CHILD".to_owned(), format!("{outer}.7"))])
         .server(launch("s", forged))
         .start()

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::process::{Exit, RunningProgram};
+use switchboard::process::{ExitOutcome, RunningProgram};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -103,7 +103,7 @@ impl Shutdown {
 }
 
 /// Ends the process. `had_grace`: the CLI already had [`EXIT_GRACE`] to exit after the end of its input.
-async fn shut_down_child(child: Option<RunningProgram>, had_grace: bool) -> Option<Exit> {
+async fn shut_down_child(child: Option<RunningProgram>, had_grace: bool) -> Option<ExitOutcome> {
     let after_eof = if had_grace {
         Duration::ZERO
     } else {
@@ -116,7 +116,7 @@ async fn shut_down_child(child: Option<RunningProgram>, had_grace: bool) -> Opti
 fn loss_reason(
     reader: Option<ReaderExit>,
     writer: Option<WriterExit>,
-    exit: Option<Exit>,
+    exit: Option<ExitOutcome>,
     was_closing: bool,
     shared: &Shared,
 ) -> Option<LossReason> {
@@ -139,7 +139,7 @@ fn loss_reason(
     // After a failed turn the CLI exits with an error code. The result has reported that failure, so the
     // code is no error, unless requests are still pending.
     let is_reported = reader.turn.has_failed() && shared.pending.is_empty();
-    let is_expected = exit.is_none_or(Exit::is_success) || is_reported;
+    let is_expected = exit.is_none_or(ExitOutcome::is_success) || is_reported;
     let turn_done = shared.settings.close_after_turn && reader.turn.has_result();
     let was_wanted = was_closing || turn_done;
     (!(was_wanted && is_expected)).then(|| LossReason::Exited(exit.unwrap_or_default()))

@@ -20,7 +20,10 @@ async fn what_could_not_work_is_refused_before_the_cli_is_started() {
     let blocks = Prompt::blocks([json!(3)]);
     let error = query(blocks, scene.options()).next().await;
     let error = error.unwrap().unwrap_err();
-    assert!(error.to_string().contains("content blocks with a `type`"), "{error}");
+    assert!(
+        error.to_string().contains("content blocks with a `type`"),
+        "{error}"
+    );
 
     let folder = scene.options().cli_path(scene.project());
     let error = connect(folder).await.unwrap_err();

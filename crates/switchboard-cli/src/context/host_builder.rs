@@ -111,7 +111,7 @@ impl Context {
         let browser = self.program(browser::PROGRAM, None);
         let browser = browser.map(|program| Browser {
             program,
-            adoption: self.process_guard.adoption(),
+            subreaper: self.process_guard.subreaper(),
         });
         let places = self.places();
         CliInteraction {

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use switchboard::process::{HostRecord, HostTag, Whereabouts, end_leftovers};
+use switchboard::process::{HostId, HostLiveness, HostRecord, kill_leftovers};
 
 /// A record is far shorter.
 const MAX_RECORD_BYTES: u64 = 512;
@@ -47,7 +47,7 @@ impl HostRecords {
     }
 
     /// Writes down that this process has a host with this tag.
-    pub(super) fn write(&self, tag: HostTag) -> io::Result<HostRecordFile> {
+    pub(super) fn write(&self, tag: HostId) -> io::Result<HostRecordFile> {
         let record = HostRecord::of_this_process(tag)?;
         DirBuilder::new()
             .recursive(true)
@@ -83,7 +83,7 @@ impl HostRecords {
             }
             done_with.push(entry.path());
         }
-        let ended = end_leftovers(&stale);
+        let ended = kill_leftovers(&stale);
         for path in done_with {
             // Another start may have done it.
             fs::remove_file(path).ok();
@@ -112,7 +112,7 @@ fn is_owned(metadata: &Metadata) -> bool {
 
 fn examine(path: &Path) -> RecordState {
     let name = path.file_name().and_then(|name| name.to_str());
-    let Some(Ok(tag)) = name.map(str::parse::<HostTag>) else {
+    let Some(Ok(tag)) = name.map(str::parse::<HostId>) else {
         return RecordState::Other;
     };
     match fs::symlink_metadata(path) {
@@ -124,10 +124,10 @@ fn examine(path: &Path) -> RecordState {
     }
     let record = fs::read_to_string(path).ok();
     let record = record.and_then(|text| text.parse::<HostRecord>().ok());
-    match record.filter(|record| record.tag() == tag) {
-        Some(record) => match record.whereabouts() {
-            Whereabouts::Gone => RecordState::Stale(record),
-            Whereabouts::PastBoot => RecordState::Invalid,
+    match record.filter(|record| record.host() == tag) {
+        Some(record) => match record.liveness() {
+            HostLiveness::Gone => RecordState::Stale(record),
+            HostLiveness::BeforeReboot => RecordState::Invalid,
             _ => RecordState::Other,
         },
         None => RecordState::Invalid,
@@ -159,7 +159,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("a/hosts");
         let records = HostRecords::new(folder.clone());
-        let tag = HostTag::new();
+        let tag = HostId::new();
         let record = records.write(tag).unwrap();
         assert_eq!(names(&folder), [tag.to_string()]);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -177,7 +177,7 @@ mod tests {
         let folder = root.path().join("hosts");
         fs::create_dir(&folder).unwrap();
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
-        let tags: Vec<_> = (0..6).map(|_| HostTag::new().to_string()).collect();
+        let tags: Vec<_> = (0..6).map(|_| HostId::new().to_string()).collect();
         let outside = root.path().join("precious");
         fs::write(&outside, "precious").unwrap();
 
@@ -191,7 +191,7 @@ mod tests {
 
         write(&tags[3], "nonsense");
         write(&tags[4], &"x".repeat(1000));
-        let record = HostRecord::of_this_process(HostTag::new()).unwrap();
+        let record = HostRecord::of_this_process(HostId::new()).unwrap();
         write(&tags[5], &record.to_string());
         assert_eq!(HostRecords::new(folder.clone()).clean_up(), 0);
         assert_eq!(names(&folder), left);
@@ -203,11 +203,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let elsewhere = root.path().join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();
-        let nonsense = HostTag::new().to_string();
+        let nonsense = HostId::new().to_string();
         fs::write(elsewhere.join(&nonsense), "nonsense").unwrap();
         symlink(&elsewhere, root.path().join("hosts")).unwrap();
         let records = HostRecords::new(root.path().join("hosts"));
-        assert!(records.write(HostTag::new()).is_err());
+        assert!(records.write(HostId::new()).is_err());
         assert_eq!(records.clean_up(), 0);
         assert_eq!(names(&elsewhere), [nonsense]);
     }

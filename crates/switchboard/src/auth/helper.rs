@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use switchboard_config::{Secret, StdioConfig, secrets_in_arguments};
+use switchboard_process::{
+    ChildPipes, ChildProcess, ExitOutcome, Launch, MARKER_VARIABLE, ProcessSupervisor,
+};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
@@ -20,10 +23,7 @@ use crate::id::ServerName;
 use crate::interact::BoxFuture;
 use crate::sync::lock;
 use crate::telemetry::Redactor;
-use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
-use crate::transport::process::{Launch, Pipes, Process};
-use crate::transport::tag;
 
 /// The longest that the command may take.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub(crate) struct HeadersHelper {
     url: String,
     variables: Arc<Variables>,
     directory: Option<PathBuf>,
-    children: Children,
+    children: ProcessSupervisor,
     /// The entry's own secrets, which the command may repeat when it fails.
     redactor: Redactor,
     kept: Mutex<Kept>,
@@ -67,7 +67,7 @@ impl HeadersHelper {
         url: String,
         variables: Arc<Variables>,
         directory: Option<PathBuf>,
-        children: Children,
+        children: ProcessSupervisor,
         redactor: Redactor,
     ) -> Self {
         Self {
@@ -142,14 +142,11 @@ impl HeadersHelper {
             env.insert(format!("{prefix}_SERVER_URL"), self.url.clone());
         }
         Launch {
-            command: "/bin/sh".to_owned(),
             args: vec!["-c".to_owned(), self.command.clone()],
             cwd: self.directory.clone(),
             env,
-            outer_mark: self.variables.get(tag::VARIABLE).cloned(),
-            keeps_daemons: false,
-            seal: None,
-            file: None,
+            parent_marker: self.variables.get(MARKER_VARIABLE).cloned(),
+            ..Launch::new("/bin/sh")
         }
     }
 
@@ -207,13 +204,13 @@ impl AuthProvider for HeadersHelper {
 
 /// What a command left that came to its end.
 struct Finished {
-    exit: crate::transport::process::Exit,
+    exit: ExitOutcome,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
-async fn read(process: &mut Process, pipes: Pipes) -> Result<Finished, AuthError> {
-    let Pipes {
+async fn read(process: &mut ChildProcess, pipes: ChildPipes) -> Result<Finished, AuthError> {
+    let ChildPipes {
         stdin,
         stdout,
         stderr,
@@ -232,9 +229,9 @@ async fn read(process: &mut Process, pipes: Pipes) -> Result<Finished, AuthError
             biased;
             read = &mut reading => {
                 read?;
-                process.exited().await
+                process.wait().await
             }
-            exit = process.exited() => {
+            exit = process.wait() => {
                 if let Ok(read) = timeout(LAST_WORDS, &mut reading).await {
                     read?;
                 }

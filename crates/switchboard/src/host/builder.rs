@@ -8,6 +8,9 @@ use std::time::Duration;
 use switchboard_config::{
     HostConfig, InvalidServerName, LaunchSpec, Profile, Scope, ServerEntry, Trust,
 };
+use switchboard_process::{
+    Guardian, HostId, ProcessSupervisor, Spawning, Subreaper, SupervisorOptions,
+};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,13 +38,9 @@ use crate::session::pace::Floods;
 use crate::sync::{Apart, lock};
 use crate::telemetry::WireTap;
 use crate::transport::Dial;
-use crate::transport::children::{Care, Children};
 use crate::transport::environment::Variables;
-use crate::transport::guardian::Guardian;
 use crate::transport::memory::{Instance, Instances};
-use crate::transport::orphans::Adoption;
 use crate::transport::proxy::AllowedOrigins;
-use crate::transport::tag::HostTag;
 use crate::watch::Watches;
 
 /// Puts a host together. Nothing runs before [`HostBuilder::start`].
@@ -64,8 +63,8 @@ pub struct HostBuilder {
     spill: Option<Arc<dyn Spill>>,
     tap: Option<Arc<dyn WireTap>>,
     retries: Retries,
-    tag: HostTag,
-    adoption: Option<Adoption>,
+    host_id: HostId,
+    subreaper: Option<Subreaper>,
     guardian: Option<Guardian>,
     profile: Profile,
     network: Network,
@@ -112,8 +111,8 @@ impl Default for HostBuilder {
             spill: None,
             tap: None,
             retries: Retries::ByPolicy,
-            tag: HostTag::new(),
-            adoption: None,
+            host_id: HostId::new(),
+            subreaper: None,
             guardian: None,
             profile: Profile::Local,
             network: Network::default(),
@@ -250,20 +249,21 @@ impl HostBuilder {
         self
     }
 
-    /// By which tag the children of this host are known; see [`process`](crate::process). No two hosts
-    /// may have the same. Made up if not given.
-    pub fn tag(mut self, tag: HostTag) -> Self {
-        self.tag = tag;
+    /// The id that marks the children of this host; see [`process`](crate::process). Must be unique.
+    /// Default: a new random id.
+    pub fn host_id(mut self, host_id: HostId) -> Self {
+        self.host_id = host_id;
         self
     }
 
-    /// Orphans are looked after, too: for programs that own their process, see [`Adoption`].
-    pub fn adopt_orphans(mut self, adoption: Adoption) -> Self {
-        self.adoption = Some(adoption);
+    /// Finds and ends orphaned descendants, too. Only for programs whose only children are those of
+    /// the host; see [`Subreaper`].
+    pub fn subreaper(mut self, subreaper: Subreaper) -> Self {
+        self.subreaper = Some(subreaper);
         self
     }
 
-    /// Has a guardian stand by from the first child on, which ends what is left if this process is
+    /// Starts a guardian process before the first child. It ends the children if this process is
     /// killed.
     pub fn guardian(mut self, guardian: Guardian) -> Self {
         self.guardian = Some(guardian);
@@ -326,11 +326,14 @@ impl HostBuilder {
         let limits = Arc::new(self.limits.within_reason());
         let events = EventSink::new(limits.event_backlog);
         let (awake, slept) = tokio::sync::watch::channel(0);
-        let children = Children::new(Care {
-            tag: self.tag,
-            adoption: self.adoption,
-            guardian: self.guardian.map(Guardian::into_post),
-            profile: self.profile,
+        let children = ProcessSupervisor::new(SupervisorOptions {
+            host: self.host_id,
+            subreaper: self.subreaper,
+            guardian: self.guardian,
+            spawning: match self.profile {
+                Profile::Server => Spawning::Disabled,
+                _ => Spawning::Allowed,
+            },
         });
         let shared = Shared {
             handles: super::ArcSwap::default(),
@@ -377,7 +380,7 @@ impl HostBuilder {
         };
         shared
             .children
-            .spawn_mourner(&shared.tasks, shared.stop.clone());
+            .spawn_orphan_reaper(&shared.tasks, shared.stop.clone());
         let watching = sleep::watch(self.asleep, awake, shared.stop.clone());
         shared.tasks.spawn(watching);
         for wanted in self.servers {

@@ -14,6 +14,7 @@ use switchboard_config::{
     Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, Secret,
     ServerEntry, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
+use switchboard_process::ProcessSupervisor;
 
 use super::Shared;
 use crate::auth::AuthProvider;
@@ -32,7 +33,6 @@ use crate::server::{Beginning, Described, Profile, ServerHandle};
 use crate::session::SessionContext;
 use crate::session::remote::Health;
 use crate::telemetry::{Redactor, WireTap};
-use crate::transport::children::Children;
 use crate::transport::environment::{Variables, is_inherited};
 use crate::transport::memory::{Instance, Instances};
 use crate::transport::proxy::AllowedOrigins;
@@ -52,7 +52,7 @@ pub(crate) struct Sites {
     pub(super) slept: tokio::sync::watch::Receiver<u64>,
     /// When servers are tried again.
     pub(super) spacing: Arc<Spacing>,
-    pub(super) children: Children,
+    pub(super) children: ProcessSupervisor,
     /// The servers that entries of the type `sdk` ask for by name.
     pub(super) instances: Arc<Instances>,
     /// Who authorizes requests to the server of this name.

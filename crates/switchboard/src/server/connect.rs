@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use switchboard_config::{RemoteKind, Seal, StdioConfig};
+use switchboard_process::{ChildProcess, ExitOutcome, ProcessSupervisor};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -31,11 +32,9 @@ use crate::session::{
     Streams,
 };
 use crate::status::Attempt;
-use crate::transport::children::Children;
 use crate::transport::environment::{self, Variables};
 use crate::transport::http::{HttpClient, Target};
 use crate::transport::memory::{Instance, Instances, Kind, LocalServer};
-use crate::transport::process::{Exit, Process};
 use crate::transport::remote::RemoteEndpoint;
 use crate::transport::stderr::StderrTail;
 use crate::transport::{Dial, stdio};
@@ -103,7 +102,7 @@ pub(crate) struct Site {
     pub(crate) memory: Arc<dyn ServerMemory>,
     /// Under which key this server is remembered; servers made in code are not.
     pub(crate) memory_key: Option<String>,
-    pub(crate) children: Children,
+    pub(crate) children: ProcessSupervisor,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
     /// Proxies and certificates.
@@ -117,7 +116,7 @@ pub(crate) struct Site {
 /// An open session and what has to be ended with it.
 pub(crate) struct Live {
     pub(crate) session: Session,
-    process: Option<Process>,
+    process: Option<ChildProcess>,
     pub(crate) stderr: Option<StderrTail>,
     deadlines: Deadlines,
     /// Ends the tasks that serve this session.
@@ -187,7 +186,7 @@ impl Live {
 
     async fn child_ended(&mut self) {
         match &mut self.process {
-            Some(process) => drop(process.exited().await),
+            Some(process) => drop(process.wait().await),
             None => std::future::pending().await,
         }
     }
@@ -205,9 +204,9 @@ impl Live {
         gone(&end, exit, last_words, site)
     }
 
-    async fn exit(&mut self) -> Option<Exit> {
+    async fn exit(&mut self) -> Option<ExitOutcome> {
         let process = self.process.as_mut()?;
-        timeout(LAST_WORDS, process.exited()).await.ok()
+        timeout(LAST_WORDS, process.wait()).await.ok()
     }
 
     /// What it printed, once it has had the time to print it.
@@ -238,7 +237,12 @@ impl Drop for Live {
     }
 }
 
-fn gone(end: &SessionEnd, exit: Option<Exit>, last_words: LastWords, site: &Site) -> ConnectError {
+fn gone(
+    end: &SessionEnd,
+    exit: Option<ExitOutcome>,
+    last_words: LastWords,
+    site: &Site,
+) -> ConnectError {
     let what = match (end, exit) {
         (
             SessionEnd::Eof { half_line: None } | SessionEnd::Io(_) | SessionEnd::Closed,

@@ -2,7 +2,7 @@
 //!
 //! Pure. Invariant: a variable of ours reaches a child only by this list, by the entry's
 //! `inheritEnv`, or by the entry's `env`. (The mark that tells whose child it is comes on top, see
-//! [`tag`](super::tag).)
+//! [`MARKER_VARIABLE`](switchboard_process::MARKER_VARIABLE).)
 
 use std::collections::BTreeMap;
 

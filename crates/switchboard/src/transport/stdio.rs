@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use switchboard_config::{Seal, StdioConfig};
+use switchboard_process::{
+    ChildProcess, ExecutableChanged, ExecutableResolver, Launch, MARKER_VARIABLE,
+    ProcessSupervisor, SpawnError,
+};
 use tokio::process::ChildStderr;
 
-use super::children::Children;
 use super::environment::{self, Variables};
-use super::process::{Launch, Process, SpawnError};
-use super::tag;
 use crate::session::Streams;
 
 /// A child and its streams.
 pub(crate) struct Started {
-    pub(crate) process: Process,
+    pub(crate) process: ChildProcess,
     pub(crate) streams: Streams,
     /// To be read all the time, so that the child never blocks on it.
     pub(crate) stderr: ChildStderr,
@@ -25,19 +26,20 @@ pub(crate) async fn start(
     variables: &Variables,
     home: Option<&Path>,
     seal: Option<Seal>,
-    children: &Children,
+    supervisor: &ProcessSupervisor,
 ) -> Result<Started, SpawnError> {
     let launch = Launch {
         command: config.command.clone(),
         args: config.args.clone(),
         cwd: config.cwd.as_deref().or(home).map(Path::to_owned),
         env: environment::for_child(variables, config),
-        outer_mark: variables.get(tag::VARIABLE).cloned(),
-        keeps_daemons: config.keep_daemons,
-        seal,
-        file: None,
+        parent_marker: variables.get(MARKER_VARIABLE).cloned(),
+        keep_daemons: config.keep_daemons,
+        resolver: seal.map(|seal| {
+            ExecutableResolver::new(move || seal.open().map_err(|_| ExecutableChanged))
+        }),
     };
-    let (process, pipes) = children.start(launch).await?;
+    let (process, pipes) = supervisor.start(launch).await?;
     let streams = Streams {
         reader: Box::new(pipes.stdout),
         writer: Box::new(pipes.stdin),

@@ -1,22 +1,18 @@
 use std::path::Path;
 
-use switchboard_config::Profile;
+use switchboard_process::{Spawning, SupervisorOptions};
 
 use super::*;
 use crate::auth::Challenge;
-use crate::transport::children::Care;
-use crate::transport::tag::HostTag;
 
-fn children(profile: Profile) -> Children {
-    Children::new(Care {
-        tag: HostTag::new(),
-        adoption: None,
-        guardian: None,
-        profile,
+fn children(spawning: Spawning) -> ProcessSupervisor {
+    ProcessSupervisor::new(SupervisorOptions {
+        spawning,
+        ..SupervisorOptions::new()
     })
 }
 
-fn helper_in(folder: Option<&Path>, command: &str, profile: Profile) -> HeadersHelper {
+fn helper_in(folder: Option<&Path>, command: &str, spawning: Spawning) -> HeadersHelper {
     let path = "/usr/local/bin:/usr/bin:/bin".to_owned();
     let variables = Variables::from([
         ("PATH".to_owned(), path),
@@ -28,7 +24,7 @@ fn helper_in(folder: Option<&Path>, command: &str, profile: Profile) -> HeadersH
         "https://a.example/mcp".to_owned(),
         Arc::new(variables),
         folder.map(Path::to_owned),
-        children(profile),
+        children(spawning),
         Redactor::new(["entry-secret".to_owned()]),
     )
 }
@@ -58,7 +54,7 @@ async fn it_is_told_whose_headers_it_prints_and_nothing_that_is_withheld() {
     let folder = tempfile::tempdir().unwrap();
     let command =
         r#"echo "X-A: $SWITCHBOARD_SERVER_NAME $SWITCHBOARD_SERVER_URL <$WITHHELD> $(pwd)""#;
-    let helper = helper_in(Some(folder.path()), command, Profile::Local);
+    let helper = helper_in(Some(folder.path()), command, Spawning::Allowed);
     let credential = ask(&helper).await.unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let expected = format!("tickets https://a.example/mcp <> {}", folder.display());
@@ -68,7 +64,7 @@ async fn it_is_told_whose_headers_it_prints_and_nothing_that_is_withheld() {
 #[tokio::test]
 async fn what_it_printed_is_kept_until_it_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let helper = helper_in(Some(folder.path()), COUNTS, Profile::Local);
+    let helper = helper_in(Some(folder.path()), COUNTS, Spawning::Allowed);
     let first = ask(&helper).await.unwrap();
     assert_eq!(value(&first, "x-run"), "1");
     assert_eq!(ask(&helper).await.unwrap(), first);
@@ -89,7 +85,7 @@ async fn what_it_printed_is_kept_until_it_is_refused() {
 
 #[tokio::test]
 async fn the_same_headers_again_are_no_reason_to_try_again() {
-    let helper = helper_in(None, "echo 'X-A: 1'", Profile::Local);
+    let helper = helper_in(None, "echo 'X-A: 1'", Spawning::Allowed);
     let credential = ask(&helper).await.unwrap();
     assert_eq!(
         refuse(&helper, &credential, 0).await,
@@ -101,7 +97,7 @@ async fn the_same_headers_again_are_no_reason_to_try_again() {
 async fn a_failure_says_the_last_line_and_no_secret() {
     let command = "echo 'Authorization: Bearer sesame-open'; \
                    echo first >&2; echo 'entry-secret sesame-open ghp_0123456789abcdefghij: locked' >&2; exit 3";
-    let helper = helper_in(None, command, Profile::Local);
+    let helper = helper_in(None, command, Spawning::Allowed);
     let error = ask(&helper).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -115,7 +111,11 @@ async fn a_failure_says_the_last_line_and_no_secret() {
 #[tokio::test]
 async fn those_who_wait_for_a_run_that_fails_do_not_run_it_again() {
     let folder = tempfile::tempdir().unwrap();
-    let helper = helper_in(Some(folder.path()), "echo >> runs; exit 1", Profile::Local);
+    let helper = helper_in(
+        Some(folder.path()),
+        "echo >> runs; exit 1",
+        Spawning::Allowed,
+    );
     let all = futures_util::future::join_all((0..8).map(|_| ask(&helper))).await;
     assert!(all.iter().all(Result::is_err));
     let runs = std::fs::read_to_string(folder.path().join("runs")).unwrap();
@@ -124,7 +124,7 @@ async fn those_who_wait_for_a_run_that_fails_do_not_run_it_again() {
 
 #[tokio::test]
 async fn an_endless_output_ends_it() {
-    let helper = helper_in(None, "yes", Profile::Local);
+    let helper = helper_in(None, "yes", Spawning::Allowed);
     assert_eq!(
         ask(&helper).await.unwrap_err().to_string(),
         "`headersHelper` printed more than 64 KiB"
@@ -136,7 +136,7 @@ async fn a_command_that_hangs_is_ended_with_all_that_it_started() {
     let folder = tempfile::tempdir().unwrap();
     // Whoever holds the lock is there.
     let command = "sleep 600 & echo $! > child; wait";
-    let helper = helper_in(Some(folder.path()), command, Profile::Local);
+    let helper = helper_in(Some(folder.path()), command, Spawning::Allowed);
     let child = folder.path().join("child");
     let asking = ask(&helper);
     tokio::pin!(asking);
@@ -170,10 +170,10 @@ async fn a_command_that_hangs_is_ended_with_all_that_it_started() {
 #[tokio::test]
 async fn the_profile_server_runs_no_command() {
     let folder = tempfile::tempdir().unwrap();
-    let helper = helper_in(Some(folder.path()), COUNTS, Profile::Server);
+    let helper = helper_in(Some(folder.path()), COUNTS, Spawning::Disabled);
     let error = ask(&helper).await.unwrap_err().to_string();
     assert!(
-        error.contains("with the profile `server` no program is executed"),
+        error.contains("this host may not start programs"),
         "{error}"
     );
     assert!(!folder.path().join("runs").exists());

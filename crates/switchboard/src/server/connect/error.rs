@@ -6,7 +6,7 @@ use crate::auth::login::LoginWanted;
 use crate::server::negotiate::Refusal;
 use crate::session::Failed;
 use crate::status::ConnectStage;
-use crate::transport::process::{Sought, SpawnError};
+use switchboard_process::{SearchedIn, SpawnError};
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -141,18 +141,18 @@ impl ConnectError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Spawn(SpawnError::NotFound { command, sought }) => Some(match sought {
-                Sought::OnThePath => format!(
+            Self::Spawn(SpawnError::NotFound { command, searched }) => Some(match searched {
+                SearchedIn::Path => format!(
                     "is `{command}` installed and on the PATH? An absolute path in `command` works too"
                 ),
-                Sought::WithoutPath => {
+                SearchedIn::DefaultPath => {
                     "no PATH was passed in: see HostBuilder::environment".to_owned()
                 }
-                Sought::AtItsPlace => {
+                SearchedIn::AbsolutePath => {
                     "there is no such file: mend the path in `command`, or install it there"
                         .to_owned()
                 }
-                Sought::From(folder) => format!(
+                SearchedIn::Directory(folder) => format!(
                     "a relative path counts from the folder that the server works in, here {}: \
                      mend `command` or `cwd` in its entry, or write an absolute path",
                     folder.display()
