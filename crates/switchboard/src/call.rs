@@ -23,10 +23,10 @@ use crate::content::Output;
 use crate::host::Host;
 use crate::id::{Principal, ServerName, ToolId};
 use crate::interact::BoxFuture;
-use crate::limits::legible;
+use crate::limits::rounded_to_millis;
 use crate::mcp::{ErrorObject, Progress, Tool as Description};
 use crate::permission::Decision;
-use crate::session::{Delivery, misaddressed_text};
+use crate::session::{Delivery, unknown_ids_note};
 use crate::status::ConnectionStatus;
 use crate::sync::lock;
 use crate::wire::Problem;
@@ -138,7 +138,7 @@ pub enum CallError {
     },
     /// There was no answer in time.
     #[error(
-        "{tool}: {}{}{}", time_up(*.after, *.idle), misaddressed_text(*.misaddressed),
+        "{tool}: {}{}{}", time_up(*.after, *.idle), unknown_ids_note(*.saw_unknown_ids),
         fate(*.delivery)
     )]
     TimedOut {
@@ -151,7 +151,7 @@ pub enum CallError {
         /// What is known of the call.
         delivery: Delivery,
         /// Whether answers came meanwhile that name none of our requests.
-        misaddressed: bool,
+        saw_unknown_ids: bool,
     },
     /// The call may or may not have been carried out. It is never sent again by itself.
     #[error("{tool} may or may not have been carried out: {reason}")]
@@ -277,7 +277,7 @@ fn time_up(after: Duration, idle: bool) -> String {
     } else {
         "no answer within"
     };
-    format!("{what} {:?}", legible(after))
+    format!("{what} {:?}", rounded_to_millis(after))
 }
 
 fn fate(delivery: Delivery) -> &'static str {
@@ -338,7 +338,7 @@ pub struct Call<'h> {
 pub(crate) enum Manner<'h> {
     /// Somebody wants to know how far it has come.
     Heard(OnProgress<'h>),
-    /// Where it is made again and again: it is asked about once, and its result is not kept aside.
+    /// Where it is made again and again: it is asked about once, and its result is not kept run_blocking.
     Plain(Option<&'h Consent>),
 }
 

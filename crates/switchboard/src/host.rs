@@ -9,6 +9,7 @@ mod offerings;
 pub(crate) mod plan;
 mod reading;
 mod reload;
+mod server_events;
 mod site;
 mod sleep;
 
@@ -46,8 +47,6 @@ use crate::limits::{Deadlines, Limits};
 use crate::permission::{Policy, Rule};
 use crate::server::ServerHandle;
 use crate::server::state::Phase;
-use crate::session::neighbours::Neighbours;
-use crate::session::pace::Floods;
 use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
 use crate::sync::{Apart, lock};
 use crate::watch::Watches;
@@ -90,8 +89,6 @@ pub(crate) struct Shared {
     interaction: Arc<dyn Interaction>,
     limits: Arc<Limits>,
     budget: Budget,
-    floods: Floods,
-    neighbours: Neighbours,
     deadlines: Deadlines,
     events: EventSink,
     spill: Option<Arc<dyn Spill>>,

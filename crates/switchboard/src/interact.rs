@@ -18,7 +18,7 @@ pub use sampling::{ContextWish, Sampling};
 
 pub(crate) use elicitation::cancelled;
 pub(crate) use roots::WithFolders;
-pub(crate) use turns::{TooMany, Turns, Turnstile};
+pub(crate) use turns::{LimitReached, Turns, Turnstile};
 
 use serde_json::{Map, Value};
 

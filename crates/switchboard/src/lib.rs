@@ -51,7 +51,9 @@ mod budget {
 }
 mod call;
 mod catalog;
+mod client_handler;
 pub mod content;
+mod delivery;
 mod event;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -70,6 +72,7 @@ mod network;
 pub mod permission;
 pub mod process;
 pub mod reference;
+mod rate_limit;
 mod registry;
 mod server;
 mod session;
@@ -83,6 +86,7 @@ mod template;
 mod tools;
 mod transport;
 mod watch;
+mod writer;
 mod wire {
     //! Moved to `switchboard_wire`.
     pub(crate) use switchboard_wire::jsonrpc::{
@@ -113,7 +117,7 @@ pub use registry::{
     RegisterError, Registry, Tool, ToolAnswer, ToolDefinition, ToolExecutor, ToolFailure, ToolKind,
 };
 pub use server::memory::{ServerMemory, ShortMemory};
-pub use session::Delivery;
+pub use delivery::Delivery;
 pub use switchboard_wire::Problem;
 pub use telemetry::{Direction, WireTap};
 pub use template::{TemplateError, UriTemplate};

@@ -207,7 +207,7 @@ impl ServerHandle {
     }
 
     /// The session that follows one that was lost, if it comes about before `until`.
-    pub(crate) async fn successor(&self, of: &Session, until: Instant) -> Option<Session> {
+    pub(crate) async fn next_session(&self, of: &Session, until: Instant) -> Option<Session> {
         let mut state = self.state.clone();
         let other = |state: &State| {
             let session = state.session.as_ref();
@@ -268,7 +268,7 @@ impl ServerHandle {
             server_info: state
                 .hello
                 .as_ref()
-                .and_then(|hello| hello.server_info.clone()),
+                .and_then(|handshake| handshake.server_info.clone()),
             error: state.error(),
             config: described.written.clone(),
             scope: Some(described.scope),

@@ -6,7 +6,6 @@
 pub(crate) mod environment;
 pub(crate) mod http;
 pub(crate) mod memory;
-pub(crate) mod outbox;
 pub(crate) mod proxy;
 pub(crate) mod remote;
 pub(crate) mod stderr;

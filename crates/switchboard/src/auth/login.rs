@@ -8,7 +8,7 @@ use crate::telemetry::Redactor;
 
 /// What a server wants before it does anything, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LoginWanted {
+pub(crate) struct LoginRequired {
     /// What happened.
     pub(crate) what: String,
     /// What the server said it wants.
@@ -17,7 +17,7 @@ pub(crate) struct LoginWanted {
     pub(crate) hint: String,
 }
 
-impl LoginWanted {
+impl LoginRequired {
     /// The server refused what it was sent, if it was sent anything.
     pub(crate) fn after_refusal(
         server: &ServerName,
@@ -63,7 +63,7 @@ impl LoginWanted {
     }
 }
 
-impl fmt::Display for LoginWanted {
+impl fmt::Display for LoginRequired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
@@ -77,7 +77,7 @@ mod tests {
     fn it_says_what_the_server_wants_and_what_to_type() {
         let name = ServerName::new("tickets").unwrap();
         let challenge = Challenge::parse([br#"Bearer error="invalid_token""#.as_slice()]);
-        let login = LoginWanted::after_refusal(&name, 401, challenge.clone(), &Credential::none());
+        let login = LoginRequired::after_refusal(&name, 401, challenge.clone(), &Credential::none());
         assert_eq!(
             login.to_string(),
             "the server wants a login (HTTP 401): Bearer (error: invalid_token)"
@@ -85,7 +85,7 @@ mod tests {
         assert!(login.hint.starts_with("switchboard add tickets URL -H"));
 
         let sent = Credential::bearer(&"hush-hush".into()).unwrap();
-        let login = LoginWanted::after_refusal(&name, 401, challenge, &sent);
+        let login = LoginRequired::after_refusal(&name, 401, challenge, &sent);
         assert_eq!(
             login.to_string(),
             "the server refused what it was sent to log in (authorization; HTTP 401): \

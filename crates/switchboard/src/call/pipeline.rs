@@ -27,7 +27,7 @@ use crate::mcp::{CallToolResult, ErrorObject, TaskSupport};
 use crate::permission::{Action, Subject};
 use crate::server::ServerHandle;
 use crate::server::state::State;
-use crate::session::{Delivery, Errand, Patience, RequestError, Session, SessionEnd, ToolRequest};
+use crate::session::{Delivery, CallTarget, Deadline, RequestError, Session, SessionEnd, ToolRequest};
 
 /// For callers who set no deadline; servers have their own.
 const FAR_AWAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,10 +48,10 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         let session = session_of(host, &found.server, end).await?;
         still_the_same(host, found)?;
         let mut request = ToolRequest {
-            errand: found,
+            target: found,
             arguments,
             trace: call.context.trace.as_deref(),
-            patience: Patience::until(end, host.deadlines().idle),
+            deadline: Deadline::until(end, host.deadlines().idle),
             progress: None,
             round: None,
         };
@@ -116,13 +116,13 @@ async fn go_on(
     let mut redeliveries = 0;
     let mut was_visited = false;
     loop {
-        if let RequestError::Refused(refusal) = &error
+        if let RequestError::ErrorResponse(refusal) = &error
             && !was_visited
             && let Some(thought) = session.visit(refusal, host.deadlines().visit).await
         {
             // It was not carried out: it goes once more, and people's time does not count.
             was_visited = true;
-            request.patience = request.patience.without(thought);
+            request.deadline = request.deadline.without(thought);
         } else {
             let next = next_session(&error, &session, found, end, redeliveries).await;
             let Some(next) = next else {
@@ -186,17 +186,17 @@ struct Found {
     server: Arc<ServerHandle>,
 }
 
-impl Errand for Found {
+impl CallTarget for Found {
     fn tool(&self) -> &str {
         self.tool.id.tool.as_str()
     }
 
-    fn needs_task(&self) -> bool {
+    fn requires_task(&self) -> bool {
         self.tool.definition.task_support == TaskSupport::Required
     }
 
-    fn successor<'a>(&'a self, of: &'a Session, until: Instant) -> BoxFuture<'a, Option<Session>> {
-        Box::pin(self.server.successor(of, until))
+    fn next_session<'a>(&'a self, of: &'a Session, until: Instant) -> BoxFuture<'a, Option<Session>> {
+        Box::pin(self.server.next_session(of, until))
     }
 }
 
@@ -407,7 +407,7 @@ async fn acquire<'a>(
             after: end - began,
             idle: false,
             delivery: Delivery::NotSent,
-            misaddressed: false,
+            saw_unknown_ids: false,
         }),
     }
 }
@@ -455,7 +455,7 @@ async fn next_session(
         return None;
     }
     let until = end.min(Instant::now() + REDELIVERY);
-    found.server.successor(session, until).await
+    found.server.next_session(session, until).await
 }
 
 /// Delivers a call whose caller wants to know how far it has come.
@@ -485,29 +485,29 @@ async fn deliver(
 async fn call_error(error: RequestError, found: &Found, limit: Duration) -> CallError {
     let tool = found.tool.id.clone();
     match error {
-        RequestError::Refused(error) => CallError::Refused { tool, error },
-        RequestError::Unusable(problem) => CallError::Unusable { tool, problem },
+        RequestError::ErrorResponse(error) => CallError::Refused { tool, error },
+        RequestError::InvalidResponse(problem) => CallError::Unusable { tool, problem },
         RequestError::TimedOut {
             after,
             idle,
             delivery,
-            misaddressed,
+            saw_unknown_ids,
         } => CallError::TimedOut {
             tool,
             // The wait for a permit came out of the same limit.
             after: if idle { after } else { limit },
             idle,
             delivery,
-            misaddressed,
+            saw_unknown_ids,
         },
-        RequestError::Congested { .. }
-        | RequestError::NoRoom { .. }
+        RequestError::WriteQueueFull { .. }
+        | RequestError::MemoryBudgetExceeded { .. }
         | RequestError::TooLong { .. } => CallError::NotSent {
             tool,
             limit: error.limit(),
             reason: error.to_string(),
         },
-        RequestError::Failed(failed) => {
+        RequestError::Transport(failed) => {
             let reason = failed.what;
             match (failed.delivery, failed.status) {
                 (Delivery::NotSent, _) => CallError::NotSent {

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::content::field;
 use crate::limits::Limits;
-use crate::session::listed::Listed;
-use crate::session::{Patience, RequestError, Session};
+use crate::session::list_kind::ListItem;
+use crate::session::{Deadline, RequestError, Session};
 use crate::wire::decode::{Freshness, Page};
 
 /// What a server listed, and what there was to note about it.
@@ -29,7 +29,7 @@ const NOTES: usize = 50;
 
 /// Asks for one page after the other, all of them until `end`. A listing that does not come to an
 /// end is cut, with a note; one that fails on its way fails as a whole.
-pub(crate) async fn list<T: Listed>(
+pub(crate) async fn list<T: ListItem>(
     session: &Session,
     limits: &Limits,
     page_limit: Duration,
@@ -43,9 +43,9 @@ pub(crate) async fn list<T: Listed>(
     let mut seen = HashSet::new();
     for _ in 0..limits.list_pages {
         let left = end.saturating_duration_since(Instant::now());
-        let patience = Patience::within(page_limit.min(left));
+        let deadline = Deadline::after(page_limit.min(left));
         let most = T::most(limits);
-        let page = session.list(cursor.as_deref(), patience, most).await?;
+        let page = session.list(cursor.as_deref(), deadline, most).await?;
         cursor = match listing.take(page, limits, &mut seen) {
             Some(next) => Some(next),
             None => return Ok(listing),
@@ -55,7 +55,7 @@ pub(crate) async fn list<T: Listed>(
     Ok(listing)
 }
 
-impl<T: Listed> Listing<T> {
+impl<T: ListItem> Listing<T> {
     fn new() -> Self {
         Self {
             items: Vec::new(),
@@ -78,7 +78,7 @@ impl<T: Listed> Listing<T> {
         seen: &mut HashSet<String>,
     ) -> Option<String> {
         for left in page.left_out {
-            self.note(&format!("{} {}: {}", T::WHAT, left.what, left.why));
+            self.note(&format!("{} {}: {}", T::NOUN, left.what, left.why));
         }
         self.bytes += page.bytes;
         let so_far = self.freshness.unwrap_or(page.freshness);
@@ -89,7 +89,7 @@ impl<T: Listed> Listing<T> {
             self.items.truncate(most);
             self.cut(&format!(
                 "more than {most} {}s (limit `{}`)",
-                T::WHAT,
+                T::NOUN,
                 T::LIMIT
             ));
             return None;
@@ -114,7 +114,7 @@ impl<T: Listed> Listing<T> {
         // Said however much else there was to say.
         self.notes.push(format!(
             "the list is cut after {count} {}s, because of {why}",
-            T::WHAT
+            T::NOUN
         ));
     }
 

@@ -33,8 +33,6 @@ use crate::permission::{Policy, Rule};
 use crate::server::connect::Endpoint;
 use crate::server::memory::{ServerMemory, ShortMemory};
 use crate::server::spacing::Spacing;
-use crate::session::neighbours::Neighbours;
-use crate::session::pace::Floods;
 use crate::sync::{Apart, lock};
 use crate::telemetry::WireTap;
 use crate::transport::Dial;
@@ -347,8 +345,6 @@ impl HostBuilder {
             },
             permits: Apart(Semaphore::new(limits.calls_in_flight)),
             budget: Budget::new(limits.memory_bytes),
-            floods: Floods::new(),
-            neighbours: Neighbours::new(),
             watches: Watches::new(limits.watches, events.clone()),
             limits,
             deadlines: self.deadlines.within_reason(),

@@ -22,9 +22,9 @@ use crate::mcp::{
 };
 use crate::server::ServerHandle;
 use crate::server::offerings::{Items, Offerings, Shelf};
-use crate::session::inquiry::Inquiry;
-use crate::session::listed::Listed;
-use crate::session::{Patience, RequestError, Session, SessionEnd};
+use crate::session::query::Query;
+use crate::session::list_kind::ListItem;
+use crate::session::{Deadline, RequestError, Session, SessionEnd};
 use crate::status::ConnectionStatus;
 use crate::wire::{Problem, decode};
 
@@ -251,13 +251,13 @@ impl Host {
         };
         let reference = &reference;
         self.again_if_lost(&server, |session, end| async move {
-            let mut inquiry = Inquiry::new("completion/complete", until(end))
+            let mut query = Query::new("completion/complete", until(end))
                 .with("ref", reference.clone())
                 .with("argument", json!({"name": argument, "value": value}));
             if !known.is_empty() {
-                inquiry = inquiry.with("context", json!({"arguments": known}));
+                query = query.with("context", json!({"arguments": known}));
             }
-            session.answer(&inquiry, decode::completion).await
+            session.answer(&query, decode::completion).await
         })
         .await
     }
@@ -275,7 +275,7 @@ impl Host {
     }
 
     /// What one server has, or all that are connected. Of all, one that fails hides no other.
-    async fn offer<T: Listed>(
+    async fn offer<T: ListItem>(
         &self,
         server: Option<&str>,
         shelf: fn(&Offerings) -> &Shelf<T>,
@@ -309,7 +309,7 @@ impl Host {
         Ok(offer)
     }
 
-    async fn listed<T: Listed>(
+    async fn listed<T: ListItem>(
         &self,
         server: &ServerHandle,
         shelf: fn(&Offerings) -> &Shelf<T>,
@@ -320,7 +320,7 @@ impl Host {
             let listing = shelf.list(&session, limits, page_limit, end).await;
             match listing {
                 // Some have resources and know nothing of templates.
-                Err(RequestError::Refused(error))
+                Err(RequestError::ErrorResponse(error))
                     if error.code == ErrorObject::METHOD_NOT_FOUND =>
                 {
                     Ok(Items::default())
@@ -344,7 +344,7 @@ impl Host {
         let limit = self.shared.deadlines.list;
         let end = Instant::now() + limit;
         let outcome = match work(session.clone(), end).await {
-            Err(lost @ RequestError::Lost { .. }) => match server.successor(&session, end).await {
+            Err(lost @ RequestError::Lost { .. }) => match server.next_session(&session, end).await {
                 Some(session) => work(session, end).await,
                 None => Err(lost),
             },
@@ -405,11 +405,11 @@ impl Host {
     fn ask_error(&self, server: &ServerHandle, error: RequestError, limit: Duration) -> AskError {
         let name = server.profile().name.clone();
         match error {
-            RequestError::Refused(error) => AskError::Refused {
+            RequestError::ErrorResponse(error) => AskError::Refused {
                 server: name,
                 error,
             },
-            RequestError::Unusable(problem) => AskError::Unusable {
+            RequestError::InvalidResponse(problem) => AskError::Unusable {
                 server: name,
                 problem,
             },
@@ -450,8 +450,8 @@ fn offered<T>(server: &ServerHandle, items: &Items<T>) -> Vec<Offered<T>> {
     offered.collect()
 }
 
-fn until(end: Instant) -> Patience {
-    Patience::within(end.saturating_duration_since(Instant::now()))
+fn until(end: Instant) -> Deadline {
+    Deadline::after(end.saturating_duration_since(Instant::now()))
 }
 
 /// Refuses what can be no address, before anybody is asked for it.

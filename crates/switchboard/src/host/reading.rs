@@ -13,7 +13,7 @@ use super::{AskError, Host};
 use crate::content::{PresentedPrompt, PresentedResource, present_prompt, present_resource};
 use crate::mcp::{GetPromptResult, ReadResourceResult};
 use crate::reference;
-use crate::session::aside;
+use crate::session::run_blocking;
 
 /// How many mentioned resources are read at a time.
 const AT_A_TIME: usize = 8;
@@ -70,7 +70,7 @@ impl Host {
     /// What a model is given of what [`Host::read_resource`] brought.
     pub async fn present_resource(&self, result: ReadResourceResult) -> PresentedResource {
         let (limits, spill) = (Arc::clone(&self.shared.limits), self.shared.spill.clone());
-        let presented = aside(move || present_resource(result, &limits, spill.as_deref()));
+        let presented = run_blocking(move || present_resource(result, &limits, spill.as_deref()));
         // It is lost only with the runtime, and then nobody is left to be given anything.
         presented.await.unwrap_or_default()
     }
@@ -78,7 +78,7 @@ impl Host {
     /// What a model is given of what [`Host::prompt`] brought.
     pub async fn present_prompt(&self, result: GetPromptResult) -> PresentedPrompt {
         let (limits, spill) = (Arc::clone(&self.shared.limits), self.shared.spill.clone());
-        let presented = aside(move || present_prompt(result, &limits, spill.as_deref()));
+        let presented = run_blocking(move || present_prompt(result, &limits, spill.as_deref()));
         presented.await.unwrap_or_default()
     }
 }

@@ -20,6 +20,7 @@ use super::Shared;
 use crate::auth::AuthProvider;
 use crate::catalog::Stand;
 use crate::id::ServerName;
+use super::server_events::InteractionHandler;
 use crate::interact::Turns;
 use crate::limits::{Deadlines, MOST};
 use crate::mcp::{Implementation, LogLevel};
@@ -31,7 +32,7 @@ use crate::server::spacing::Spacing;
 use crate::server::state::{Failure, Phase};
 use crate::server::{Beginning, Described, Profile, ServerHandle};
 use crate::session::SessionContext;
-use crate::session::remote::Health;
+use crate::session::http::Health;
 use crate::telemetry::{Redactor, WireTap};
 use crate::transport::environment::{Variables, is_inherited};
 use crate::transport::memory::{Instance, Instances};
@@ -248,13 +249,14 @@ impl Plot {
             server: profile.name.clone(),
             limits: Arc::clone(&host.limits),
             budget: host.budget.clone(),
-            floods: host.floods.clone(),
-            neighbour: host.neighbours.server(profile.place),
             client: sites.client.clone(),
-            interaction: Arc::clone(&host.interaction),
-            turns: Arc::new(Turns::new(&host.limits)),
+            handler: Arc::new(InteractionHandler {
+                server: profile.name.clone(),
+                interaction: Arc::clone(&host.interaction),
+                events: host.events.clone(),
+            }),
+            question_limits: Arc::new(Turns::new(&host.limits)),
             log_level: sites.log_level,
-            events: host.events.clone(),
             tap: sites.tap.clone(),
             redactor: redactor(&endpoint, &sites.variables),
         };
@@ -280,7 +282,7 @@ impl Plot {
             network: Arc::clone(&sites.network),
             health: Health {
                 idle: host.deadlines.silence,
-                patience: host.deadlines.sign_of_life,
+                deadline: host.deadlines.sign_of_life,
                 slept: sites.slept.clone(),
             },
             spacing: Arc::clone(&sites.spacing),

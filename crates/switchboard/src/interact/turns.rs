@@ -50,7 +50,7 @@ struct Recent {
 
 /// More came than may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooMany {
+pub(crate) struct LimitReached {
     /// None was turned away before it since the last that was let through.
     pub(crate) is_first: bool,
 }
@@ -66,13 +66,13 @@ impl Turnstile {
 
     /// Waits until it is this one's turn, which lasts as long as what is returned is held. Those who
     /// wait come in their order.
-    pub(crate) async fn pass(&self) -> Result<Option<SemaphorePermit<'_>>, TooMany> {
+    pub(crate) async fn pass(&self) -> Result<Option<SemaphorePermit<'_>>, LimitReached> {
         self.count()?;
         // Never closed.
         Ok(self.turn.acquire().await.ok())
     }
 
-    fn count(&self) -> Result<(), TooMany> {
+    fn count(&self) -> Result<(), LimitReached> {
         let now = Instant::now();
         let mut recent = lock(&self.recent);
         while recent
@@ -84,7 +84,7 @@ impl Turnstile {
         }
         if recent.came.len() >= self.per_minute {
             let is_first = !std::mem::replace(&mut recent.was_told, true);
-            return Err(TooMany { is_first });
+            return Err(LimitReached { is_first });
         }
         recent.came.push_back(now);
         recent.was_told = false;
@@ -99,7 +99,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_minute_has_room_for_so_many_and_the_first_beyond_is_told() {
         let turnstile = Turnstile::new(2);
-        let too_many = |is_first| Err(TooMany { is_first });
+        let too_many = |is_first| Err(LimitReached { is_first });
         assert_eq!(turnstile.count(), Ok(()));
         tokio::time::advance(Duration::from_secs(30)).await;
         assert_eq!(turnstile.count(), Ok(()));

@@ -26,9 +26,9 @@ use super::spacing::Spacing;
 use crate::limits::Deadlines;
 use crate::mcp::{Era, ServerHello};
 use crate::network::Network;
-use crate::session::remote::{Courier, EventStream, Health, Streamable};
+use crate::session::http::{AuthorizedClient, Sse2024Session, Health, StreamableHttpSession};
 use crate::session::{
-    Connection, Failed, LocalSession, Patience, RequestError, Session, SessionContext, SessionEnd,
+    LineSession, TransportFailure, LocalSession, Deadline, RequestError, Session, SessionContext, SessionEnd,
     Streams,
 };
 use crate::status::Attempt;
@@ -148,10 +148,10 @@ impl Live {
     pub(crate) async fn shut_down(mut self) {
         let session = self.session.clone();
         // What was given up by now is not to go on for want of a word.
-        let _ = timeout(self.deadlines.exit_after_eof, session.words_said()).await;
+        let _ = timeout(self.deadlines.exit_after_eof, session.flush_notifications()).await;
         self.session.close();
-        if let Session::Streamable(streamable) = session {
-            streamable.say_goodbye(self.deadlines.exit_after_eof).await;
+        if let Session::StreamableHttp(http) = session {
+            streamable.delete_session(self.deadlines.exit_after_eof).await;
         }
         if let Some(process) = self.process.take() {
             process
@@ -195,7 +195,7 @@ impl Live {
     pub(crate) async fn post_mortem(&mut self, site: &Site) -> ConnectError {
         // Writing may fail before all was read: the end of the session is when both are over.
         let end = timeout(2 * LAST_WORDS, self.session.ended()).await;
-        let end = end.unwrap_or(SessionEnd::Eof { half_line: None });
+        let end = end.unwrap_or(SessionEnd::Eof { partial_line: None });
         if let SessionEnd::NeedsLogin(challenge) = end {
             return ConnectError::NeedsLogin(challenge);
         }
@@ -219,7 +219,7 @@ impl Live {
 
     fn words_so_far(&self) -> LastWords {
         let noise = match &self.session {
-            Session::Text(connection) => connection.noise(),
+            Session::Line(connection) => connection.noise(),
             _ => None,
         };
         let stderr = self.stderr.as_ref().map(StderrTail::last_lines);
@@ -245,7 +245,7 @@ fn gone(
 ) -> ConnectError {
     let what = match (end, exit) {
         (
-            SessionEnd::Eof { half_line: None } | SessionEnd::Io(_) | SessionEnd::Closed,
+            SessionEnd::Eof { partial_line: None } | SessionEnd::Io(_) | SessionEnd::Closed,
             Some(exit),
         ) => format!("the server {exit}"),
         (end, Some(exit)) => format!("{end}; it {exit}"),
@@ -269,7 +269,7 @@ fn gone(
 enum Way {
     Usual,
     /// The oldest one over HTTP.
-    EventStream,
+    Sse2024Session,
 }
 
 /// Opens a session before `end`.
@@ -279,11 +279,11 @@ pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectEr
         _ => None,
     };
     if kind == Some(RemoteKind::Sse) {
-        return attempt(site, Opening::Initialize, Way::EventStream, end).await;
+        return attempt(site, Opening::Initialize, Way::Sse2024Session, end).await;
     }
     match connect_usually(site, end).await {
         Err(error @ ConnectError::NotStreamable(_)) if kind == Some(RemoteKind::Negotiated) => {
-            match attempt(site, Opening::Initialize, Way::EventStream, end).await {
+            match attempt(site, Opening::Initialize, Way::Sse2024Session, end).await {
                 // Neither of them is there: what was said first is to be heard.
                 Err(ConnectError::Unreachable(_) | ConnectError::NotStreamable(_)) => {
                     Err(error.of_both())
@@ -341,8 +341,8 @@ impl Site {
 
     fn remember_era(&self, session: &Session, remembered: Option<Era>) {
         // A server whose first answer gets lost needs a question that it may fail to answer.
-        let was_garbled = matches!(session, Session::Text(connection) if connection.was_garbled());
-        let era = session.hello().map(|hello| hello.version.era());
+        let was_garbled = matches!(session, Session::Line(connection) if connection.was_garbled());
+        let era = session.handshake().map(|handshake| handshake.version.era());
         if let (Some(key), Some(era)) = (&self.memory_key, era)
             && remembered != Some(era)
             && !was_garbled
@@ -369,16 +369,16 @@ async fn attempt(
     let left = end.saturating_duration_since(opened);
     let outcome = timeout_at(end, agree(&live.session, opening, left, site)).await;
     let error = match outcome {
-        Ok(Ok(hello)) => {
-            if let Some(hello) = hello {
-                establish(&live.session, hello, site).await;
+        Ok(Ok(handshake)) => {
+            if let Some(handshake) = handshake {
+                set_handshake(&live.session, handshake, site).await;
                 ask_for_log(&live.session, site);
                 live.attempt.handshake = Some(opened.elapsed());
             }
             return Ok(live);
         }
         Ok(Err(HandshakeError::Gone)) => live.post_mortem(site).await,
-        Ok(Err(HandshakeError::Refused(refusal))) => ConnectError::Refused(refusal),
+        Ok(Err(HandshakeError::Refused(status))) => ConnectError::Refused(status),
         Ok(Err(HandshakeError::Failed(error))) => unreachable_by(error),
         Ok(Err(HandshakeError::TimedOut)) | Err(_) => ConnectError::TimedOut {
             after: site.deadlines.startup,
@@ -396,30 +396,30 @@ async fn agree(
     left: Duration,
     site: &Site,
 ) -> Result<Option<ServerHello>, HandshakeError> {
-    let hello = match session {
-        Session::Text(connection) => {
+    let handshake = match session {
+        Session::Line(connection) => {
             shake_hands(connection, opening, left, &site.deadlines).await?
         }
-        Session::Streamable(streamable) => {
+        Session::StreamableHttp(http) => {
             // What is remote takes more room than all else.
             Box::pin(shake_hands(streamable, opening, left, &site.deadlines)).await?
         }
-        Session::EventStream(stream) => shake_hands_on_stream(stream, left).await?,
+        Session::Sse2024(sse) => shake_hands_on_stream(stream, left).await?,
         Session::Local(_) => return Ok(None),
     };
-    Ok(Some(hello))
+    Ok(Some(handshake))
 }
 
-async fn establish(session: &Session, mut hello: ServerHello, site: &Site) {
+async fn set_handshake(session: &Session, mut handshake: ServerHello, site: &Site) {
     if session.is_remote() {
         // It knows the credential that it was asked with.
-        site.context.redactor.redact_hello(&mut hello);
+        site.context.redactor.redact_hello(&mut handshake);
     }
     match session {
-        Session::Text(connection) => {
-            let is_modern = hello.version.era() == Era::Modern;
-            let interests = Interests::in_what(&hello.capabilities);
-            connection.establish(hello);
+        Session::Line(connection) => {
+            let is_modern = handshake.version.era() == Era::Modern;
+            let interests = Interests::in_what(&handshake.capabilities);
+            connection.set_handshake(handshake);
             if is_modern && !interests.is_none() {
                 let mut listening = Box::pin(Arc::clone(connection).listen(interests));
                 // Asked before the first listing, so that no change falls between the two.
@@ -427,8 +427,8 @@ async fn establish(session: &Session, mut hello: ServerHello, site: &Site) {
                 site.tasks.spawn(listening);
             }
         }
-        Session::Streamable(streamable) => streamable.establish(hello).await,
-        Session::EventStream(stream) => stream.establish(hello),
+        Session::StreamableHttp(http) => streamable.set_handshake(handshake).await,
+        Session::Sse2024(sse) => stream.set_handshake(handshake),
         Session::Local(_) => {}
     }
 }
@@ -436,9 +436,9 @@ async fn establish(session: &Session, mut hello: ServerHello, site: &Site) {
 /// Asks for the server's log where that is wanted. Nothing waits for the answer.
 fn ask_for_log(session: &Session, site: &Site) {
     if site.context.log_level.is_some() {
-        let (session, patience) = (session.clone(), Patience::within(site.deadlines.list));
+        let (session, deadline) = (session.clone(), Deadline::after(site.deadlines.list));
         site.tasks
-            .spawn(async move { session.set_log_level(patience).await });
+            .spawn(async move { session.set_log_level(deadline).await });
     }
 }
 
@@ -446,13 +446,13 @@ fn ask_for_log(session: &Session, site: &Site) {
 fn unreachable_by(error: RequestError) -> ConnectError {
     match error {
         RequestError::NeedsLogin(challenge) => ConnectError::NeedsLogin(challenge),
-        RequestError::Failed(failed) => match failed.status {
+        RequestError::Transport(failed) => match failed.status {
             Some(400 | 404 | 405) => ConnectError::NotStreamable(failed),
             _ => ConnectError::Unreachable(failed),
         },
-        RequestError::Unusable(problem) => ConnectError::Refused(Refusal::Unusable(problem)),
-        RequestError::Refused(error) => ConnectError::Refused(Refusal::Refused(error)),
-        other => ConnectError::Unreachable(Failed::unknown(other.to_string())),
+        RequestError::InvalidResponse(problem) => ConnectError::Refused(Refusal::Unusable(problem)),
+        RequestError::ErrorResponse(error) => ConnectError::Refused(Refusal::Refused(error)),
+        other => ConnectError::Unreachable(TransportFailure::unknown(other.to_string())),
     }
 }
 
@@ -469,7 +469,6 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
                 started.stderr,
                 site.context.limits.stderr_tail_bytes,
                 site.context.redactor.clone(),
-                site.context.floods.clone(),
                 &site.tasks,
                 stop.clone(),
             );
@@ -501,9 +500,9 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
         Endpoint::Withheld => return Err(ConnectError::Withheld),
     };
     let context = site.context.clone();
-    let connection = Connection::spawn(streams, context, &site.tasks, stop.child_token());
+    let connection = LineSession::spawn(streams, context, &site.tasks, stop.child_token());
     Ok(Live {
-        session: Session::Text(connection),
+        session: Session::Line(connection),
         process,
         stderr,
         deadlines,
@@ -544,18 +543,18 @@ async fn open_remote(
     };
     let network = Arc::clone(&site.network);
     let client = HttpClient::new(target, network, site.deadlines.connect, site.tasks.clone())
-        .map_err(|error| ConnectError::Unreachable(Failed::from(&error)))?;
+        .map_err(|error| ConnectError::Unreachable(TransportFailure::from(&error)))?;
     let (server, url) = (site.context.server.clone(), remote.url.clone());
-    let courier = Courier::new(server, url, client, Arc::clone(&remote.auth));
+    let client = AuthorizedClient::new(server, url, client, Arc::clone(&remote.auth));
     let context = site.context.clone();
     match way {
         Way::Usual => {
-            let streamable = Streamable::new(courier, context, &site.tasks, stop, &site.health);
-            Ok(Session::Streamable(streamable))
+            let streamable = StreamableHttpSession::new(client, context, &site.tasks, stop, &site.health);
+            Ok(Session::StreamableHttp(http))
         }
-        Way::EventStream => {
-            let stream = EventStream::open(courier, context, &site.tasks, stop, &site.health).await;
-            stream.map(Session::EventStream).map_err(unreachable_by)
+        Way::Sse2024Session => {
+            let stream = Sse2024Session::open(client, context, &site.tasks, stop, &site.health).await;
+            stream.map(Session::Sse2024).map_err(unreachable_by)
         }
     }
 }

@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use super::negotiate::{AfterProbe, Asked, Probed, Refusal, after_initialize, after_probe};
 use crate::limits::Deadlines;
 use crate::mcp::{ProtocolVersion, ServerHello};
-use crate::session::remote::{EventStream, Streamable};
-use crate::session::{Connection, Failed, Patience, RequestError};
+use crate::session::http::{Sse2024Session, StreamableHttpSession};
+use crate::session::{LineSession, TransportFailure, Deadline, RequestError};
 use crate::wire::{Answer, Problem, decode};
 
 /// How the handshake begins.
@@ -36,14 +36,14 @@ pub(super) trait Unopened {
     fn discover(
         &self,
         version: ProtocolVersion,
-        patience: Patience,
+        deadline: Deadline,
     ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
 
     /// `initialize`, with what the host offers to servers.
     fn initialize(
         &self,
         version: ProtocolVersion,
-        patience: Patience,
+        deadline: Deadline,
     ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
 
     /// Tells the server that the handshake is over.
@@ -53,51 +53,51 @@ pub(super) trait Unopened {
     fn garbled(&self) -> impl Future<Output = ()> + Send;
 }
 
-impl Unopened for Arc<Connection> {
+impl Unopened for Arc<LineSession> {
     async fn discover(
         &self,
         version: ProtocolVersion,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<Answer, RequestError> {
-        Connection::discover(self, version, patience).await
+        LineSession::discover(self, version, deadline).await
     }
 
     async fn initialize(
         &self,
         version: ProtocolVersion,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<Answer, RequestError> {
-        Connection::initialize(self, version, patience).await
+        LineSession::initialize(self, version, deadline).await
     }
 
     async fn send_initialized(&self, _: ProtocolVersion) {
-        Connection::send_initialized(self);
+        LineSession::send_initialized(self);
     }
 
     async fn garbled(&self) {
-        Connection::garbled(self).await;
+        LineSession::garbled(self).await;
     }
 }
 
-impl Unopened for Arc<Streamable> {
+impl Unopened for Arc<StreamableHttpSession> {
     async fn discover(
         &self,
         version: ProtocolVersion,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<Answer, RequestError> {
-        Streamable::discover(self, version, patience).await
+        StreamableHttpSession::discover(self, version, deadline).await
     }
 
     async fn initialize(
         &self,
         version: ProtocolVersion,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<Answer, RequestError> {
-        Streamable::initialize(self, version, patience).await
+        StreamableHttpSession::initialize(self, version, deadline).await
     }
 
     async fn send_initialized(&self, version: ProtocolVersion) {
-        Streamable::send_initialized(self, version).await;
+        StreamableHttpSession::send_initialized(self, version).await;
     }
 
     async fn garbled(&self) {
@@ -107,14 +107,14 @@ impl Unopened for Arc<Streamable> {
 
 /// The oldest transport has the older handshake only.
 pub(super) async fn shake_hands_on_stream(
-    stream: &Arc<EventStream>,
+    stream: &Arc<Sse2024Session>,
     left: Duration,
 ) -> Result<ServerHello, HandshakeError> {
     let version = ProtocolVersion::LATEST_LEGACY;
-    let answer = stream.initialize(version, Patience::within(left)).await;
-    let hello = initialized(answer)?;
+    let answer = stream.initialize(version, Deadline::after(left)).await;
+    let handshake = initialized(answer)?;
     stream.send_initialized().await;
-    Ok(hello)
+    Ok(handshake)
 }
 
 /// Finds out what the server speaks, by the table in [`super::negotiate`], and agrees on it.
@@ -134,7 +134,7 @@ pub(super) async fn shake_hands(
     }
     let mut asked = Asked::first();
     loop {
-        let probe = connection.discover(asked.version, Patience::within(left));
+        let probe = connection.discover(asked.version, Deadline::after(left));
         tokio::pin!(probe);
         // Whatever the time for a start is, half of it is left for the older handshake.
         let answer = timeout(deadlines.probe.min(left / 2), &mut probe);
@@ -148,7 +148,7 @@ pub(super) async fn shake_hands(
             () = connection.garbled() => Probed::Silent,
         };
         match after_probe(probed, asked) {
-            AfterProbe::Modern(hello) => return Ok(*hello),
+            AfterProbe::Modern(handshake) => return Ok(*handshake),
             AfterProbe::ProbeAgain(version) => {
                 asked = Asked {
                     version,
@@ -160,7 +160,7 @@ pub(super) async fn shake_hands(
                 return initialize_and_listen(connection, probe, asked, left).await;
             }
             AfterProbe::StartAnew => return Err(HandshakeError::Gone),
-            AfterProbe::Refuse(refusal) => return Err(HandshakeError::Refused(refusal)),
+            AfterProbe::Refuse(status) => return Err(HandshakeError::Refused(status)),
         }
     }
 }
@@ -178,16 +178,16 @@ async fn initialize_and_listen(
     tokio::select! {
         biased;
         late = &mut probe => match after_probe(probed(late)?, asked) {
-            AfterProbe::Modern(hello) => Ok(*hello),
-            AfterProbe::Refuse(refusal) => Err(HandshakeError::Refused(refusal)),
+            AfterProbe::Modern(handshake) => Ok(*handshake),
+            AfterProbe::Refuse(status) => Err(HandshakeError::Refused(status)),
             _ => initialize.await,
         },
         outcome = &mut initialize => match outcome {
             // A modern server has no `initialize`; its answer to the probe is still to come.
-            Err(HandshakeError::Refused(refusal)) => {
+            Err(HandshakeError::Refused(status)) => {
                 match after_probe(probed(probe.await)?, asked) {
-                    AfterProbe::Modern(hello) => Ok(*hello),
-                    _ => Err(HandshakeError::Refused(refusal)),
+                    AfterProbe::Modern(handshake) => Ok(*handshake),
+                    _ => Err(HandshakeError::Refused(status)),
                 }
             }
             outcome => outcome,
@@ -207,13 +207,13 @@ fn probed(outcome: Result<Answer, RequestError>) -> Result<Probed, HandshakeErro
             Ok(discovered) => Probed::Discovered(discovered),
             Err(problem) => Probed::Unusable(problem),
         },
-        Err(RequestError::Refused(error)) => Probed::Refused(error),
-        Err(RequestError::Unusable(problem)) => Probed::Unusable(problem),
+        Err(RequestError::ErrorResponse(error)) => Probed::Refused(error),
+        Err(RequestError::InvalidResponse(problem)) => Probed::Unusable(problem),
         Err(RequestError::Lost { .. }) => Probed::Gone,
-        Err(RequestError::Failed(failed)) if is_evidence(&failed) => {
+        Err(RequestError::Transport(failed)) if is_evidence(&failed) => {
             Probed::Unusable(Problem::Malformed(failed.what))
         }
-        Err(error @ (RequestError::Failed(_) | RequestError::NeedsLogin(_))) => {
+        Err(error @ (RequestError::Transport(_) | RequestError::NeedsLogin(_))) => {
             return Err(HandshakeError::Failed(error));
         }
         Err(_) => return Err(HandshakeError::TimedOut),
@@ -234,10 +234,10 @@ async fn initialize(
     version: ProtocolVersion,
     left: Duration,
 ) -> Result<ServerHello, HandshakeError> {
-    let answer = connection.initialize(version, Patience::within(left)).await;
-    let hello = initialized(answer)?;
-    connection.send_initialized(hello.version).await;
-    Ok(hello)
+    let answer = connection.initialize(version, Deadline::after(left)).await;
+    let handshake = initialized(answer)?;
+    connection.send_initialized(handshake.version).await;
+    Ok(handshake)
 }
 
 fn initialized(answer: Result<Answer, RequestError>) -> Result<ServerHello, HandshakeError> {
@@ -246,12 +246,12 @@ fn initialized(answer: Result<Answer, RequestError>) -> Result<ServerHello, Hand
             .map_err(Refusal::Unusable)
             .and_then(after_initialize)
             .map_err(HandshakeError::Refused),
-        Err(RequestError::Refused(error)) => Err(HandshakeError::Refused(Refusal::Refused(error))),
-        Err(RequestError::Unusable(problem)) => {
+        Err(RequestError::ErrorResponse(error)) => Err(HandshakeError::Refused(Refusal::Refused(error))),
+        Err(RequestError::InvalidResponse(problem)) => {
             Err(HandshakeError::Refused(Refusal::Unusable(problem)))
         }
         Err(RequestError::Lost { .. }) => Err(HandshakeError::Gone),
-        Err(error @ (RequestError::Failed(_) | RequestError::NeedsLogin(_))) => {
+        Err(error @ (RequestError::Transport(_) | RequestError::NeedsLogin(_))) => {
             Err(HandshakeError::Failed(error))
         }
         Err(_) => Err(HandshakeError::TimedOut),

@@ -135,7 +135,7 @@ pub(crate) fn after_initialize(initialized: Initialized) -> Result<ServerHello, 
     }
 }
 
-fn hello(version: ProtocolVersion, server: SelfDescription) -> ServerHello {
+fn handshake(version: ProtocolVersion, server: SelfDescription) -> ServerHello {
     ServerHello {
         version,
         server_info: server.info,
@@ -176,7 +176,7 @@ mod tests {
             &["2025-11-25", "2026-07-28", "2099-01-01"],
         ] {
             match after_probe(discovered(versions), ASKED) {
-                AfterProbe::Modern(hello) => assert_eq!(hello.version, ASKED.version),
+                AfterProbe::Modern(handshake) => assert_eq!(handshake.version, ASKED.version),
                 other => panic!("{other:?}"),
             }
         }

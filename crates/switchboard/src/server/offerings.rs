@@ -13,9 +13,9 @@ use crate::event::{Event, EventSink};
 use crate::id::ServerName;
 use crate::limits::Limits;
 use crate::mcp::{Prompt, Resource, ResourceTemplate};
-use crate::session::changes::Change;
-use crate::session::listed::Listed;
-use crate::session::{RequestError, Session, SessionMark};
+use crate::session::list_changes::ListChangeKind;
+use crate::session::list_kind::ListItem;
+use crate::session::{RequestError, Session, SessionKey};
 use crate::sync::lock;
 
 /// The listings of one server that are made on demand.
@@ -38,7 +38,7 @@ impl<T> Default for Shelf<T> {
 
 #[derive(Debug)]
 struct Kept<T> {
-    session: SessionMark,
+    session: SessionKey,
     /// How many changes the server had announced when it was asked.
     notices: u64,
     /// Good until the server says otherwise, where it says nothing of time.
@@ -49,7 +49,7 @@ struct Kept<T> {
 /// What was listed. Many may hold it.
 pub(crate) type Items<T> = Arc<Vec<Arc<T>>>;
 
-impl<T: Listed> Shelf<T> {
+impl<T: ListItem> Shelf<T> {
     /// What the server lists, asked for only if what is kept is not good any more.
     pub(crate) async fn list(
         &self,
@@ -63,8 +63,8 @@ impl<T: Listed> Shelf<T> {
         }
         // All before it is asked for: a change that is announced meanwhile, or not heard, may or may not
         // be in the answer.
-        let is_announced = T::is_announced(&session.capabilities()) && session.hears(T::CHANGE);
-        let notices = session.notices(T::CHANGE);
+        let is_announced = T::is_announced(&session.capabilities()) && session.receives(T::CHANGE_KIND);
+        let notices = session.notices(T::CHANGE_KIND);
         let listing = paging::list::<T>(session, limits, page_limit, end).await?;
         for note in &listing.notes {
             tracing::warn!(note, "listing");
@@ -73,7 +73,7 @@ impl<T: Listed> Shelf<T> {
         let items: Items<T> = Arc::new(listing.items.into_iter().map(Arc::new).collect());
         let until = (!ttl.is_zero()).then(|| Instant::now() + ttl);
         let kept = (is_announced || until.is_some()).then(|| Kept {
-            session: session.mark(),
+            session: session.key(),
             notices,
             until,
             items: Arc::clone(&items),
@@ -87,12 +87,12 @@ impl<T: Listed> Shelf<T> {
         let kept = shelf.as_ref()?;
         let is_in_time = match kept.until {
             Some(until) => Instant::now() < until,
-            None => session.hears(T::CHANGE),
+            None => session.receives(T::CHANGE_KIND),
         };
         // The notices last: whoever is heard again has noted before that something may be missing.
-        let is_good = kept.session == session.mark()
+        let is_good = kept.session == session.key()
             && is_in_time
-            && kept.notices == session.notices(T::CHANGE);
+            && kept.notices == session.notices(T::CHANGE_KIND);
         is_good.then(|| Arc::clone(&kept.items))
     }
 }
@@ -113,21 +113,21 @@ impl Announcing {
     }
 
     /// The next change. May be dropped and asked again at any time.
-    pub(super) async fn next(&self, session: &Session) -> Change {
+    pub(super) async fn next(&self, session: &Session) -> ListChangeKind {
         tokio::time::sleep_until(self.not_before).await;
         tokio::select! {
             biased;
-            () = session.changed(Change::Resources) => Change::Resources,
-            () = session.changed(Change::Prompts) => Change::Prompts,
+            () = session.changed(ListChangeKind::Resources) => ListChangeKind::Resources,
+            () = session.changed(ListChangeKind::Prompts) => ListChangeKind::Prompts,
         }
     }
 
-    pub(super) fn tell(&mut self, change: Change, server: &ServerName, events: &EventSink) {
+    pub(super) fn tell(&mut self, kind: ListChangeKind, server: &ServerName, events: &EventSink) {
         self.not_before = Instant::now() + Self::BREATHER;
         events.send(|| {
             let server = server.clone();
             match change {
-                Change::Prompts => Event::PromptsChanged { server },
+                ListChangeKind::Prompts => Event::PromptsChanged { server },
                 _ => Event::ResourcesChanged { server },
             }
         });

@@ -17,12 +17,12 @@ use super::connect::{ConnectError, Endpoint, Live, Site, connect};
 use super::offerings::Announcing;
 use super::relisting::{Relisting, ShelfLife, list};
 use super::state::{Failure, Phase, State};
-use crate::auth::login::LoginWanted;
+use crate::auth::login::LoginRequired;
 use crate::catalog::paging::Listing;
 use crate::catalog::{Publisher, Stand};
 use crate::event::{Event, EventSink};
 use crate::mcp::Tool;
-use crate::session::changes::Change;
+use crate::session::list_changes::ListChangeKind;
 use crate::session::{RequestError, SessionEnd};
 use crate::status::{Attempt, ConnectStage};
 
@@ -75,9 +75,9 @@ enum Step {
 enum Wake {
     Stop,
     Order(Option<Control>),
-    Ended,
-    Listed(Result<Listing<Tool>, RequestError>),
-    Changed(Change),
+    StreamEnd,
+    ListItem(Result<Listing<Tool>, RequestError>),
+    Changed(ListChangeKind),
 }
 
 impl Owner {
@@ -127,7 +127,7 @@ impl Owner {
         });
     }
 
-    /// Changes the published state, and tells of it if it shows. (The countdown to the next attempt
+    /// ListChanges the published state, and tells of it if it shows. (The countdown to the next attempt
     /// does not: it changes with every look.)
     fn publish(&self, change: impl FnOnce(&mut State)) {
         let showing = |state: &State| (state.status(), state.phase.public(), state.error());
@@ -265,7 +265,7 @@ impl Owner {
             state.phase = Phase::Ready;
             state.generation = state.generation.next();
             state.session = Some(live.session.clone());
-            state.hello = live.session.hello().cloned().map(Arc::new);
+            state.handshake = live.session.handshake().cloned().map(Arc::new);
             state.error = problem;
             state.connect_time = Some(connect_time);
             state.attempt = Some(attempt);
@@ -354,7 +354,7 @@ impl Owner {
     }
 
     /// Trying again would not log anybody in.
-    fn wait_for_login(&self, login: Box<LoginWanted>) -> Step {
+    fn wait_for_login(&self, login: Box<LoginRequired>) -> Step {
         self.catalog.withdraw(&self.stand);
         self.publish(|state| {
             state.phase = Phase::NeedsAuth(login);
@@ -417,8 +417,8 @@ impl Owner {
                 biased;
                 () = stop.cancelled() => Wake::Stop,
                 order = self.orders.recv() => Wake::Order(order),
-                () = live.ended() => Wake::Ended,
-                outcome = relisting.next(&self.site, &session, &self.shelf_life) => Wake::Listed(outcome),
+                () = live.ended() => Wake::StreamEnd,
+                outcome = relisting.next(&self.site, &session, &self.shelf_life) => Wake::ListItem(outcome),
                 change = announcing.next(&session) => Wake::Changed(change),
             };
             match wake {
@@ -441,7 +441,7 @@ impl Owner {
                     let _ = done.send(());
                     return Step::Connect;
                 }
-                Wake::Ended => {
+                Wake::StreamEnd => {
                     self.catalog.set_available(&self.stand, false);
                     self.publish(|state| {
                         state.phase = Phase::Lost;
@@ -454,7 +454,7 @@ impl Owner {
                         live.shut_down().await;
                         return Step::Connect;
                     }
-                    if matches!(end, SessionEnd::Failing(_)) {
+                    if matches!(end, SessionEnd::TooManyFailures(_)) {
                         self.backoff.failed_in_use(live.age());
                     }
                     let error = live.post_mortem(&self.site).await;
@@ -468,13 +468,13 @@ impl Owner {
                     return self.set_back(kind, &error);
                 }
                 Wake::Changed(change) => announcing.tell(change, &self.stand.server, &self.events),
-                Wake::Listed(Ok(listing)) => {
+                Wake::ListItem(Ok(listing)) => {
                     self.backoff.proved_alive();
                     self.take_listing(listing);
                     self.publish(|state| state.error = None);
                     relisting.tell(&Ok(()));
                 }
-                Wake::Listed(Err(error)) => {
+                Wake::ListItem(Err(error)) => {
                     let problem = format!("its tools could not be listed: {error}");
                     self.publish(|state| state.error = Some(problem));
                     relisting.tell(&Err(error));

@@ -16,7 +16,7 @@ use super::owner::Relisted;
 use crate::catalog::paging::{self, Listing};
 use crate::interact::BoxFuture;
 use crate::mcp::Tool;
-use crate::session::changes::Change;
+use crate::session::list_changes::ListChangeKind;
 use crate::session::{RequestError, Session};
 
 /// Lists all tools of a session, within the time that a start may take.
@@ -43,7 +43,7 @@ impl ShelfLife {
     /// Good until the server says otherwise.
     const ENDLESS: u64 = u64::MAX;
     /// Whatever a server says, it is not asked more often than this.
-    const SHORTEST: Duration = Duration::from_secs(1);
+    const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
     pub(super) fn new() -> Self {
         Self {
@@ -58,7 +58,7 @@ impl ShelfLife {
         let end = if ttl.is_zero() {
             Self::ENDLESS
         } else {
-            self.now().saturating_add(millis(ttl.max(Self::SHORTEST)))
+            self.now().saturating_add(millis(ttl.max(Self::MIN_POLL_INTERVAL)))
         };
         self.end.store(end, Ordering::Relaxed);
     }
@@ -150,8 +150,8 @@ impl Relisting {
                 None => {
                     let wait = tokio::select! {
                         biased;
-                        () = session.changed(Change::Tools) => Self::BREATHER,
-                        () = shelf_life.wanted.notified() => Duration::ZERO,
+                        () = session.changed(ListChangeKind::Tools) => Self::BREATHER,
+                        () = shelf_life.wanted.on_notification() => Duration::ZERO,
                     };
                     self.due = Some(Instant::now() + wait);
                 }

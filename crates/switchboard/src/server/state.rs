@@ -6,7 +6,7 @@ use std::time::Duration;
 use switchboard_config::Waiting;
 use tokio::time::Instant;
 
-use crate::auth::login::LoginWanted;
+use crate::auth::login::LoginRequired;
 use crate::id::Generation;
 use crate::mcp::ServerHello;
 use crate::session::Session;
@@ -39,10 +39,10 @@ pub(crate) enum Phase {
         hint: String,
     },
     /// Waits for somebody to log in; not tried again before it is asked for.
-    NeedsAuth(Box<LoginWanted>),
+    NeedsAuth(Box<LoginRequired>),
     /// Gave up.
     Failed(Failure),
-    /// Ended for good.
+    /// StreamEnd for good.
     Stopped,
 }
 

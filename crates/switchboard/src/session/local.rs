@@ -1,8 +1,7 @@
-//! A session with a server that lives in this process: no text in between, no handshake.
+//! A session with a server in this process: direct calls, no JSON, no handshake.
 //!
-//! What the server does wrong concerns the one request: a panic is its error, and what never comes
-//! back ends at its deadline. Invariant: when the session is closed nothing of it goes on, and the
-//! server is only let go of.
+//! A panic of the server fails the one request. A call that never returns ends at its deadline.
+//! Invariant: closing the session drops its requests; the server itself lives on.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,12 +14,12 @@ use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::changes::{Change, Changes};
-use super::life::{Life, Patience};
-use super::listed::Listed;
+use super::deadline::{ActivityClock, Deadline};
+use super::list_changes::{ListChangeKind, ListChanges};
+use super::list_kind::ListItem;
 use super::subscriptions::Subscriptions;
-use super::{Delivery, RequestError, SessionEnd, ToolRequest};
-use crate::inprocess::panicked as in_words;
+use super::{Delivery, RequestError, SessionEnd, SessionKey, ToolRequest};
+use crate::inprocess::panicked as panic_error;
 use crate::limits::Limits;
 use crate::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, ProtocolVersion, ReadResourceResult,
@@ -30,123 +29,131 @@ use crate::transport::memory::{LocalCall, LocalNotice, LocalServer};
 use crate::wire::decode::{LeftOut, Page};
 
 pub(crate) struct LocalSession {
+    pub(super) key: SessionKey,
     server: Arc<dyn LocalServer>,
     limits: Arc<Limits>,
-    hello: ServerHello,
-    life: Arc<Life>,
-    pub(super) changes: Changes,
+    handshake: ServerHello,
+    clock: Arc<ActivityClock>,
+    pub(super) list_changes: ListChanges,
     pub(super) subscriptions: Subscriptions,
-    /// Cancelled when the session is over.
+    /// Cancelled when the session ends.
     stop: CancellationToken,
 }
 
 impl std::fmt::Debug for LocalSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LocalSession")
-            .field("hello", &self.hello)
+            .field("hello", &self.handshake)
             .finish_non_exhaustive()
     }
 }
 
 impl LocalSession {
-    /// Fails, in words, if the server panics when it is asked about itself.
+    /// Opens a session. Fails if the server panics while it describes itself.
     pub(crate) fn open(
         server: Arc<dyn LocalServer>,
         limits: &Arc<Limits>,
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Result<Arc<Self>, String> {
-        // Listened to before anything is listed, so that no change falls between the two.
-        let introduction = || (server.notices(), hello_of(&*server));
-        let introduction = catch_unwind(AssertUnwindSafe(introduction));
-        let (notices, hello) = introduction.map_err(|payload| {
-            let what = "the server's account of itself (notices, capabilities, implementation)";
-            let ErrorObject { message, .. } = in_words(what, payload.as_ref());
-            format!("{message}: this is a defect of the server")
+        // Subscribe before anything is listed, or a change in between is lost.
+        let describe = || (server.notices(), handshake_of(&*server));
+        let described = catch_unwind(AssertUnwindSafe(describe));
+        let (notifications, handshake) = described.map_err(|payload| {
+            let what = "the server's description (notifications, capabilities, implementation)";
+            let ErrorObject { message, .. } = panic_error(what, payload.as_ref());
+            format!("{message}: this is a bug in the server")
         })?;
         let session = Arc::new(Self {
+            key: SessionKey::next(),
             server,
             limits: Arc::clone(limits),
-            hello,
-            life: Arc::new(Life::new()),
-            changes: Changes::default(),
-            subscriptions: Subscriptions::told(tasks),
+            handshake,
+            clock: Arc::new(ActivityClock::new()),
+            list_changes: ListChanges::default(),
+            subscriptions: Subscriptions::without_requests(tasks),
             stop,
         });
-        match notices {
-            Some(notices) => {
-                session.changes.hear_all();
-                tasks.spawn(Arc::clone(&session).attend(notices));
+        match notifications {
+            Some(notifications) => {
+                session.list_changes.set_all_receivable();
+                tasks.spawn(Arc::clone(&session).watch_notifications(notifications));
             }
-            None => session.subscriptions.deafen(SILENT.into()),
+            None => session
+                .subscriptions
+                .mark_unavailable(NO_NOTIFICATIONS.into()),
         }
         Ok(session)
     }
 
-    pub(super) fn hello(&self) -> &ServerHello {
-        &self.hello
+    pub(super) fn handshake(&self) -> &ServerHello {
+        &self.handshake
     }
 
-    /// What the server offers now, which may be more than when the session began.
+    /// The current capabilities, which may have grown since the session was opened.
     pub(super) fn capabilities(&self) -> ServerCapabilities {
         catch_unwind(AssertUnwindSafe(|| self.server.capabilities()))
-            .unwrap_or_else(|_| self.hello.capabilities.clone())
+            .unwrap_or_else(|_| self.handshake.capabilities.clone())
     }
 
-    /// Ends it: what is under way is lost.
+    /// Ends the session. Requests in flight are lost.
     pub(super) fn close(&self) {
         self.stop.cancel();
     }
 
-    /// Comes back when it was closed.
+    /// Waits until the session is closed.
     pub(super) async fn ended(&self) -> SessionEnd {
         self.stop.cancelled().await;
         SessionEnd::Closed
     }
 
-    /// Takes what the server says by itself, until the session is over.
-    async fn attend(self: Arc<Self>, mut notices: broadcast::Receiver<LocalNotice>) {
-        let attending = async {
+    /// Handles notifications until the session ends.
+    async fn watch_notifications(
+        self: Arc<Self>,
+        mut notifications: broadcast::Receiver<LocalNotice>,
+    ) {
+        let watch = async {
             loop {
-                match notices.recv().await {
-                    Ok(notice) => self.noticed(&notice),
+                match notifications.recv().await {
+                    Ok(notification) => self.on_notification(&notification),
                     Err(RecvError::Lagged(_)) => {
-                        self.changes.note_all();
-                        self.subscriptions.note_all();
+                        self.list_changes.record_all();
+                        self.subscriptions.record_all();
                     }
                     Err(RecvError::Closed) => break,
                 }
             }
-            self.changes.hear_none();
-            self.subscriptions.deafen(SILENT.into());
+            self.list_changes.set_none_receivable();
+            self.subscriptions
+                .mark_unavailable(NO_NOTIFICATIONS.into());
         };
-        self.stop.run_until_cancelled(attending).await;
+        self.stop.run_until_cancelled(watch).await;
     }
 
-    fn noticed(&self, notice: &LocalNotice) {
-        self.life.touch();
-        match notice {
-            LocalNotice::ToolsChanged => self.changes.note(Change::Tools),
-            LocalNotice::ResourcesChanged => self.changes.note(Change::Resources),
-            LocalNotice::PromptsChanged => self.changes.note(Change::Prompts),
-            LocalNotice::ResourceUpdated(uri) => self.subscriptions.updated_at(uri),
+    fn on_notification(&self, notification: &LocalNotice) {
+        self.clock.touch();
+        match notification {
+            LocalNotice::ToolsChanged => self.list_changes.record(ListChangeKind::Tools),
+            LocalNotice::ResourcesChanged => self.list_changes.record(ListChangeKind::Resources),
+            LocalNotice::PromptsChanged => self.list_changes.record(ListChangeKind::Prompts),
+            LocalNotice::ResourceUpdated(uri) => self.subscriptions.record_update(uri),
         }
     }
 
-    /// All that the server has of a kind.
-    pub(super) fn list<T: Listed>(&self) -> Result<Page<T>, RequestError> {
-        let items = catch_unwind(AssertUnwindSafe(|| T::of_local(&*self.server)));
-        let items = items.map_err(|_| panicked(&format!("the listing of {}s", T::WHAT)))?;
+    /// Lists all items of a kind.
+    pub(super) fn list<T: ListItem>(&self) -> Result<Page<T>, RequestError> {
+        let items = catch_unwind(AssertUnwindSafe(|| T::list_local(&*self.server)));
+        let items = items.map_err(|_| panicked(&format!("listing {}s", T::NOUN)))?;
         let mut page = Page::only(Vec::with_capacity(items.len()));
         for (index, item) in items.into_iter().enumerate() {
-            if index > T::most(&self.limits) {
-                // One more than is kept, so that it shows.
+            if index > T::max_items(&self.limits) {
+                // One item more than the limit stays in the page, so that the caller sees the excess.
                 break;
             }
-            if item.known_by().is_empty() {
+            if item.key().is_empty() {
                 page.left_out.push(LeftOut {
                     what: format!("number {}", index + 1),
-                    why: "it has nothing to be known by".to_owned(),
+                    why: "it has no name or URI".to_owned(),
                 });
             } else {
                 page.items.push(item);
@@ -159,26 +166,26 @@ impl LocalSession {
         &self,
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
-        let call = LocalCall::new(request, &self.life);
-        let tool = request.errand.tool();
+        let call = LocalCall::new(request, &self.clock);
+        let tool = request.target.tool();
         let work = async { self.server.call(call).await };
         let mut result = self
-            .within(request.patience, work, || format!("the tool {tool}"))
+            .run_until_deadline(request.deadline, work, || format!("the tool {tool}"))
             .await?;
-        result.blocks_left_out += cut(&mut result.content, self.limits.content_blocks);
+        result.blocks_left_out += truncate_counting(&mut result.content, self.limits.content_blocks);
         Ok(result)
     }
 
     pub(super) async fn read(
         &self,
         uri: &str,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<ReadResourceResult, RequestError> {
         let work = async { self.server.read(uri).await };
         let mut result = self
-            .within(patience, work, || format!("the reading of {uri}"))
+            .run_until_deadline(deadline, work, || format!("reading {uri}"))
             .await?;
-        result.left_out += cut(&mut result.contents, self.limits.content_blocks);
+        result.left_out += truncate_counting(&mut result.contents, self.limits.content_blocks);
         Ok(result)
     }
 
@@ -186,50 +193,45 @@ impl LocalSession {
         &self,
         name: &str,
         arguments: &BTreeMap<String, String>,
-        patience: Patience,
+        deadline: Deadline,
     ) -> Result<GetPromptResult, RequestError> {
         let work = async { self.server.prompt(name, arguments).await };
         let mut result = self
-            .within(patience, work, || format!("the prompt {name}"))
+            .run_until_deadline(deadline, work, || format!("the prompt {name}"))
             .await?;
-        result.left_out += cut(&mut result.messages, self.limits.content_blocks);
+        result.left_out += truncate_counting(&mut result.messages, self.limits.content_blocks);
         Ok(result)
     }
 
-    /// Waits for the server as long as there is patience, and the session is open.
-    async fn within<T>(
+    /// Runs work of the server until its deadline, or until the session ends.
+    async fn run_until_deadline<T>(
         &self,
-        patience: Patience,
+        deadline: Deadline,
         work: impl Future<Output = Result<T, ErrorObject>>,
         what: impl FnOnce() -> String,
     ) -> Result<T, RequestError> {
-        let wait = patience.start(&self.life);
-        // Work that always uses up its share of the thread would leave the clock none to look with.
-        let run_out = unconstrained(wait.run_out(&self.life));
+        let running = deadline.start(&self.clock);
+        // Not subject to the coop budget, or work that always exhausts it would starve the timer.
+        let expired = unconstrained(running.expired(&self.clock));
         tokio::select! {
             biased;
             outcome = AssertUnwindSafe(work).catch_unwind() => match outcome {
-                Ok(answer) => answer.map_err(RequestError::Refused),
+                Ok(result) => result.map_err(RequestError::ErrorResponse),
                 Err(_) => Err(panicked(&what())),
             },
             () = self.stop.cancelled() => Err(RequestError::Lost {
                 delivery: Delivery::Unknown,
                 end: SessionEnd::Closed,
             }),
-            expired = run_out => Err(RequestError::TimedOut {
-                after: expired.after,
-                idle: expired.idle,
-                delivery: Delivery::Unknown,
-                misaddressed: false,
-            }),
+            expired = expired => Err(RequestError::timed_out(expired)),
         }
     }
 }
 
 /// Why nothing is heard of a server.
-const SILENT: &str = "the server says nothing by itself";
+const NO_NOTIFICATIONS: &str = "the server says nothing by itself";
 
-fn hello_of(server: &dyn LocalServer) -> ServerHello {
+fn handshake_of(server: &dyn LocalServer) -> ServerHello {
     ServerHello {
         version: ProtocolVersion::LATEST_MODERN,
         server_info: Some(server.implementation()),
@@ -239,14 +241,14 @@ fn hello_of(server: &dyn LocalServer) -> ServerHello {
 }
 
 fn panicked(what: &str) -> RequestError {
-    RequestError::Refused(ErrorObject::new(
+    RequestError::ErrorResponse(ErrorObject::new(
         ErrorObject::INTERNAL,
         format!("{what} panicked"),
     ))
 }
 
 /// Keeps no more than `most`, and says how many that leaves out.
-fn cut<T>(items: &mut Vec<T>, most: usize) -> usize {
+fn truncate_counting<T>(items: &mut Vec<T>, most: usize) -> usize {
     let left_out = items.len().saturating_sub(most);
     items.truncate(most);
     left_out

@@ -1,7 +1,7 @@
-//! What a session knows of its server, whichever way the text between them travels.
+//! State that all JSON-RPC sessions share, whatever the transport.
 //!
-//! Here it is known what the server said of itself, what it tells unasked is taken, and the end of
-//! the session is announced. Invariant: a session ends once, and the first reason is kept.
+//! Holds the result of the handshake, handles notifications, encodes requests, and publishes the end of
+//! the session. Invariant: a session ends once, and the first reason is kept.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -10,14 +10,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::changes::{Change, Changes};
-use super::inbound::{self, Inbound};
-use super::inquiry::Inquiry;
-use super::life::Life;
-use super::logs::{self, LogPace};
+use super::deadline::ActivityClock;
+use super::list_changes::{ListChangeKind, ListChanges};
+use super::log_forwarding::{self, LogRateLimit};
+use super::query::Query;
+use super::server_requests::{self, ServerRequests};
 use super::subscriptions::Subscriptions;
-use super::visits::Visits;
-use super::{RequestError, SessionContext, SessionEnd, ToolRequest, wait_for_end};
+use super::url_elicitation::UrlElicitations;
+use super::{RequestError, SessionContext, SessionEnd, SessionKey, ToolRequest, wait_for_end};
 use crate::budget::Held;
 use crate::mcp::{Era, Progress, ProtocolVersion, ServerHello};
 use crate::telemetry::Direction;
@@ -25,31 +25,32 @@ use crate::wire::encode::{self, Meta, Round, TaskTime};
 use crate::wire::line::LetGo;
 use crate::wire::{Problem, RequestId, decode};
 
-/// How much of what a server wrote is kept for an error message, in bytes.
-const SHOWN_BYTES: usize = 200;
+/// Maximum length of an excerpt of server output in an error message, in characters.
+const EXCERPT_CHARS: usize = 200;
 
 pub(super) struct Peer {
+    pub(super) key: SessionKey,
     pub(super) context: SessionContext,
-    pub(super) life: Life,
-    hello: OnceLock<ServerHello>,
-    pub(super) inbound: Inbound,
-    pub(super) changes: Changes,
-    pub(super) logs: Arc<LogPace>,
-    pub(super) visits: Visits,
-    /// What is being said to the server that nobody waits for.
-    words: TaskTracker,
+    pub(super) clock: ActivityClock,
+    handshake: OnceLock<ServerHello>,
+    pub(super) server_requests: ServerRequests,
+    pub(super) list_changes: ListChanges,
+    pub(super) log_rate_limit: Arc<LogRateLimit>,
+    pub(super) url_elicitations: UrlElicitations,
+    /// Tasks that send notifications to the server.
+    notification_tasks: TaskTracker,
     pub(super) subscriptions: Subscriptions,
     ended: watch::Sender<Option<SessionEnd>>,
-    /// Cancelled when the session is over.
+    /// Cancelled when the session ends.
     pub(super) stop: CancellationToken,
 }
 
-/// The side of a session that speaks: where answers to the server's requests go.
-pub(super) trait Voice: Send + Sync + 'static {
+/// A session that can send a message without waiting for a response.
+pub(super) trait Outgoing: Send + Sync + 'static {
     fn peer(&self) -> &Peer;
 
-    /// Says something that no answer is expected to.
-    fn say(self: &Arc<Self>, line: Vec<u8>);
+    /// Sends a notification or a response. Errors are logged.
+    fn send_notification(self: &Arc<Self>, line: Vec<u8>);
 }
 
 impl Peer {
@@ -59,13 +60,14 @@ impl Peer {
         stop: CancellationToken,
     ) -> Self {
         Self {
-            life: Life::new(),
-            hello: OnceLock::new(),
-            inbound: Inbound::new(tasks.clone(), context.limits.inbound_requests),
-            changes: Changes::default(),
-            logs: Arc::default(),
-            visits: Visits::default(),
-            words: TaskTracker::new(),
+            key: SessionKey::next(),
+            clock: ActivityClock::new(),
+            handshake: OnceLock::new(),
+            server_requests: ServerRequests::new(tasks.clone(), context.limits.inbound_requests),
+            list_changes: ListChanges::default(),
+            log_rate_limit: Arc::default(),
+            url_elicitations: UrlElicitations::default(),
+            notification_tasks: TaskTracker::new(),
             subscriptions: Subscriptions::new(tasks),
             ended: watch::Sender::new(None),
             stop,
@@ -73,81 +75,80 @@ impl Peer {
         }
     }
 
-    pub(super) fn hello(&self) -> Option<&ServerHello> {
-        self.hello.get()
+    pub(super) fn handshake(&self) -> Option<&ServerHello> {
+        self.handshake.get()
     }
 
-    /// Ends the handshake: from here on both sides speak this version.
-    pub(super) fn establish(&self, hello: ServerHello) {
-        let _ = self.hello.set(hello);
+    /// Completes the handshake. Later requests use its protocol version.
+    pub(super) fn set_handshake(&self, handshake: ServerHello) {
+        let _ = self.handshake.set(handshake);
     }
 
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
-        self.hello.get().map(|hello| hello.version)
+        self.handshake.get().map(|handshake| handshake.version)
     }
 
-    /// A call as it goes to the server.
-    pub(super) fn call_line(&self, id: u64, call: &ToolRequest<'_>) -> Vec<u8> {
+    pub(super) fn encode_call(&self, id: u64, call: &ToolRequest<'_>) -> Vec<u8> {
         let meta = self.meta(Some(id), call.trace);
-        let task = self.task_time(call);
-        let tool = call.errand.tool();
-        encode::call_tool(id, tool, call.arguments, call.round, task, &meta)
+        let task = self.task_ttl(call);
+        let tool = call.target.tool();
+        encode::call_tool(id, tool, call.arguments, call.input_responses, task, &meta)
     }
 
-    /// Any other question as it goes to the server.
-    pub(super) fn inquiry_line(
+    pub(super) fn encode_query(
         &self,
         id: u64,
-        inquiry: &Inquiry<'_>,
-        round: Option<&Round>,
+        query: &Query<'_>,
+        input_responses: Option<&Round>,
     ) -> Vec<u8> {
         let meta = self.meta(None, None);
-        encode::inquiry(id, inquiry.method, &inquiry.params, round, &meta)
+        encode::query(id, query.method, &query.params, input_responses, &meta)
     }
 
-    /// What requests carry along: who we are (modern), a token for progress, the trace.
+    /// The `_meta` of a request: client description (modern era), progress token, trace.
     pub(super) fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> Meta<'a> {
-        let described = self
+        let modern = self
             .version()
             .filter(|version| version.era() == Era::Modern);
-        self.describe(described, token, trace)
+        self.request_meta(modern, token, trace)
     }
 
-    /// The same, for a version that may not be agreed on yet.
-    pub(super) fn describe<'a>(
+    /// The `_meta` of a request in this version, which may not be negotiated yet.
+    pub(super) fn request_meta<'a>(
         &'a self,
         version: Option<ProtocolVersion>,
         token: Option<u64>,
         trace: Option<&'a str>,
     ) -> Meta<'a> {
-        let offers = self.context.offers();
-        Meta::new(version, &self.context.client, offers, token, trace)
+        let capabilities = self.context.client_capabilities();
+        Meta::new(version, &self.context.client, capabilities, token, trace)
             .log_level(self.context.log_level)
     }
 
-    /// Whether it is a server of 2025-11-25 that runs tool calls as tasks.
+    /// Whether the server runs tool calls as tasks in the way of 2025-11-25.
     fn runs_tasks(&self) -> bool {
-        self.hello.get().is_some_and(|hello| {
-            hello.version == ProtocolVersion::V2025_11_25 && hello.capabilities.tasks
+        self.handshake.get().is_some_and(|handshake| {
+            handshake.version == ProtocolVersion::V2025_11_25 && handshake.capabilities.tasks
         })
     }
 
-    /// For how long this call is to be a task, if it has to be one and can.
-    pub(super) fn task_time(&self, call: &ToolRequest<'_>) -> Option<TaskTime> {
-        (call.errand.needs_task() && self.runs_tasks()).then(|| TaskTime::of(call.patience.left()))
+    /// The lifetime to request for the call's task, if the call must be a task and the server supports it.
+    pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTime> {
+        (call.target.requires_task() && self.runs_tasks()).then(|| TaskTime::of(call.deadline.remaining()))
     }
 
-    /// Says something to the server that nobody waits for, unless nothing runs any more.
-    pub(super) fn spawn_word(&self, word: impl Future<Output = ()> + Send + 'static) {
+    /// Sends a notification in the background. Does nothing outside a runtime.
+    pub(super) fn spawn_notification(&self, send: impl Future<Output = ()> + Send + 'static) {
         if tokio::runtime::Handle::try_current().is_ok() {
-            self.inbound.spawn(self.words.track_future(word));
+            self.server_requests
+                .spawn(self.notification_tasks.track_future(send));
         }
     }
 
-    /// Waits until what is being said has been said.
-    pub(super) async fn words_said(&self) {
-        self.words.close();
-        self.words.wait().await;
+    /// Waits until background notifications are sent.
+    pub(super) async fn flush_notifications(&self) {
+        self.notification_tasks.close();
+        self.notification_tasks.wait().await;
     }
 
     pub(super) fn tap(&self, direction: Direction, line: &[u8]) {
@@ -155,57 +156,58 @@ impl Peer {
             let text = String::from_utf8_lossy(line);
             let text = self.context.redactor.redact(text.trim_end());
             let server = &self.context.server;
-            let heard = catch_unwind(AssertUnwindSafe(|| tap.line(server, direction, &text)));
-            if heard.is_err() {
-                tracing::error!(%server, "the tap on the wire panicked");
+            let tapped = catch_unwind(AssertUnwindSafe(|| tap.line(server, direction, &text)));
+            if tapped.is_err() {
+                tracing::error!(%server, "the wire tap panicked");
             }
         }
     }
 
-    /// Takes what the server tells unasked. Progress goes to whoever waits for it.
-    pub(super) fn notified(
+    /// Handles a notification. `progress` delivers progress to the request with this id, and says
+    /// whether its caller asked for progress. Returns whether the notification was requested in that
+    /// way.
+    pub(super) fn on_notification(
         &self,
         method: &str,
         params: &[u8],
-        progress: impl FnOnce(u64, Progress),
-    ) {
-        self.life.touch();
+        progress: impl FnOnce(u64, Progress) -> bool,
+    ) -> bool {
+        self.clock.touch();
         match method {
             "notifications/progress" => {
-                if let Some((id, note)) = decode::progress(params) {
-                    progress(id, note);
-                }
+                return decode::progress(params).is_some_and(|(id, note)| progress(id, note));
             }
-            "notifications/tools/list_changed" => self.changes.note(Change::Tools),
-            "notifications/resources/list_changed" => self.changes.note(Change::Resources),
-            "notifications/prompts/list_changed" => self.changes.note(Change::Prompts),
-            "notifications/message" => logs::take(self, params),
-            "notifications/elicitation/complete" => self.visits.end(params),
-            "notifications/resources/updated" => self.subscriptions.updated(params),
+            "notifications/tools/list_changed" => self.list_changes.record(ListChangeKind::Tools),
+            "notifications/resources/list_changed" => self.list_changes.record(ListChangeKind::Resources),
+            "notifications/prompts/list_changed" => self.list_changes.record(ListChangeKind::Prompts),
+            "notifications/message" => log_forwarding::on_message(self, params),
+            "notifications/elicitation/complete" => self.url_elicitations.complete(params),
+            "notifications/resources/updated" => self.subscriptions.on_updated(params),
             "notifications/subscriptions/acknowledged" => {
-                self.changes.acknowledged(params);
-                self.subscriptions.acknowledged(params);
+                self.list_changes.on_acknowledged(params);
+                self.subscriptions.on_acknowledged(params);
             }
             "notifications/cancelled" => {
-                self.inbound.cancel(params);
-                self.changes.revoked(params);
-                self.subscriptions.revoked(params);
+                self.server_requests.cancel(params);
+                self.list_changes.on_cancelled(params);
+                self.subscriptions.on_cancelled(params);
             }
             _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
         }
+        false
     }
 
-    /// The beginning of what a server wrote, without its secrets.
-    pub(super) fn shown(&self, bytes: &[u8]) -> String {
+    /// The start of some server output, with secrets masked.
+    pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
         let bytes = bytes.trim_ascii();
-        // Masked before it is cut, so that no half of a secret is left at the end.
-        let some = bytes.get(..4 * SHOWN_BYTES).unwrap_or(bytes);
-        let text = self.context.redactor.redact(&String::from_utf8_lossy(some));
-        text.chars().take(SHOWN_BYTES).collect()
+        // Mask before cutting, or half of a secret could remain at the end.
+        let start = bytes.get(..4 * EXCERPT_CHARS).unwrap_or(bytes);
+        let text = self.context.redactor.redact(&String::from_utf8_lossy(start));
+        text.chars().take(EXCERPT_CHARS).collect()
     }
 
-    /// Why a message of the server was let go.
-    pub(super) fn problem(&self, why: LetGo) -> Problem {
+    /// The error for a message that was discarded.
+    pub(super) fn discard_error(&self, why: LetGo) -> Problem {
         match why {
             LetGo::TooLong => Problem::TooLong {
                 limit: self.context.limits.message_bytes,
@@ -216,44 +218,44 @@ impl Peer {
         }
     }
 
-    /// Room for a message of ours, for as long as what is returned is held.
-    pub(super) fn room_for(&self, line: &[u8]) -> Result<Option<Held>, RequestError> {
+    /// Reserves memory for a message to the server, until the permit is dropped.
+    pub(super) fn reserve(&self, line: &[u8]) -> Result<Option<Held>, RequestError> {
         let limit = self.context.limits.message_bytes;
         if line.len() > limit {
             return Err(RequestError::TooLong { limit });
         }
-        let mut held = None;
-        if !self.context.budget.grow(&mut held, line.len()) {
+        let mut permit = None;
+        if !self.context.budget.grow(&mut permit, line.len()) {
             let limit = self.context.budget.limit();
-            return Err(RequestError::NoRoom { limit });
+            return Err(RequestError::MemoryBudgetExceeded { limit });
         }
-        Ok(held)
+        Ok(permit)
     }
 
     pub(super) async fn ended(&self) -> SessionEnd {
         wait_for_end(self.ended.subscribe()).await
     }
 
-    /// Announces the end, unless it was announced before.
+    /// Publishes the end of the session. Only the first reason is kept.
     pub(super) fn end(&self, end: SessionEnd) {
         self.ended.send_if_modified(|ended| {
-            let first = ended.is_none();
-            if first {
+            let is_first = ended.is_none();
+            if is_first {
                 *ended = Some(end);
             }
-            first
+            is_first
         });
         self.stop.cancel();
     }
 }
 
-/// The server asks something of us.
-pub(super) fn asked<V: Voice>(voice: &Arc<V>, id: RequestId, method: &str, params: &[u8]) {
-    let peer = voice.peer();
-    peer.life.touch();
-    // Modern servers have no requests to make: what looks like one is not answered.
+/// Handles a request from the server.
+pub(super) fn on_request<S: Outgoing>(session: &Arc<S>, id: RequestId, method: &str, params: &[u8]) {
+    let peer = session.peer();
+    peer.clock.touch();
+    // The modern era has no requests from the server. One that looks like it gets no response.
     let version = peer.version();
     if version.is_none_or(|version| version.era() == Era::Legacy) {
-        inbound::take(voice, id, method, params);
+        server_requests::handle(session, id, method, params);
     }
 }

@@ -1,232 +1,215 @@
-//! One request from its making to its end.
+//! Sends one request on a line session and waits for its response.
 //!
-//! Invariant: a request that is no longer waited for has left the table, and a server that may know
-//! of it has been told.
+//! Invariant: a request without a waiting caller is not in the table, and if the server may have
+//! received it, a `cancelled` notification was sent.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::connection::Connection;
-use super::life::{Expired, Look, Patience};
-use super::table::{Kind, Pending, Reply};
+use super::deadline::{Deadline, DeadlineCheck, Expired};
+use super::line::LineSession;
+use super::request_table::{PendingRequest, Reply, RequestKind};
 use super::{Delivery, RequestError, SessionEnd};
 use crate::mcp::Progress;
 use crate::sync::lock;
 use crate::wire::{Answer, encode};
 
-/// How a request is made.
-pub(super) struct Ask {
-    pub(super) kind: Kind,
-    pub(super) patience: Patience,
+/// How a request is sent.
+pub(super) struct RequestOptions {
+    pub(super) kind: RequestKind,
+    pub(super) deadline: Deadline,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
 }
 
-impl Ask {
-    pub(super) fn plain(patience: Patience) -> Self {
+impl RequestOptions {
+    pub(super) fn ordinary(deadline: Deadline) -> Self {
         Self {
-            kind: Kind::Ordinary,
-            patience,
+            kind: RequestKind::Ordinary,
+            deadline,
             progress: None,
         }
     }
 }
 
-/// A request in the table. Dropped while open, it is cancelled.
-struct OpenRequest<'a> {
-    connection: &'a Connection,
+/// Cancels a request when the caller drops it before the response.
+struct CancelOnDrop<'a> {
+    session: &'a LineSession,
     id: u64,
     is_open: bool,
 }
 
-impl OpenRequest<'_> {
-    /// The outbox did not take it: the server never hears of it.
-    fn was_not_sent(&mut self) -> Option<Pending> {
+impl CancelOnDrop<'_> {
+    /// Removes a request that the write queue refused. The server never received it.
+    fn discard_unsent(&mut self) -> Option<PendingRequest> {
         self.is_open = false;
-        lock(&self.connection.requests).take(self.id)
+        lock(&self.session.requests).take(self.id)
     }
 }
 
-impl Drop for OpenRequest<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            self.connection.give_up(self.id, "cancelled by the caller");
+            self.session.abandon(self.id, "cancelled by the caller");
         }
     }
 }
 
-impl Connection {
-    /// Takes a request out of the table, tells the server if it may know of it, and says what is
-    /// known.
-    pub(super) fn give_up(&self, id: u64, reason: &str) -> (Option<Pending>, Delivery) {
-        let pending = lock(&self.requests).take(id);
-        if self.outbox.withdraw(id) {
-            return (pending, Delivery::NotSent);
+impl LineSession {
+    /// Takes a request out of the table. Notifies the server if it may have received the request, and
+    /// returns the delivery.
+    pub(super) fn abandon(&self, id: u64, reason: &str) -> (Option<PendingRequest>, Delivery) {
+        let request = lock(&self.requests).take(id);
+        if self.writer.cancel_unsent(id) {
+            return (request, Delivery::NotSent);
         }
-        let kind = pending.as_ref().map(|pending| pending.kind);
-        if kind.is_some_and(|kind| !matches!(kind, Kind::Handshake | Kind::Probe)) {
-            // If the server cannot be told any more, it is gone, and so is the request.
+        let kind = request.as_ref().map(|request| request.kind);
+        if kind.is_some_and(|kind| !matches!(kind, RequestKind::Handshake | RequestKind::Brief)) {
+            // Fails only if the connection is gone, and the request with it.
             let _ = self.send(None, encode::cancelled(id, reason));
         }
-        (pending, Delivery::Unknown)
+        (request, Delivery::Unknown)
     }
 
-    /// Makes a request, and waits for its answer as long as `ask` has patience. It is sent before
-    /// the future is polled, unless there is no room for it among those that wait to be written.
+    /// Sends a request and returns a future of its response. The request is sent before the future is
+    /// polled, unless the write queue is full.
     pub(super) fn request(
         &self,
-        ask: Ask,
+        options: RequestOptions,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> impl Future<Output = Result<Answer, RequestError>> {
-        let now = ask.patience.began();
-        let mut sent = self.send_request(ask, now, &encode);
-        // By reference, because what is moved inside a future takes its room twice.
+        let mut outcome = self.send_request(options, &encode);
+        // Match by reference: moving the value into the match would store it twice in the future.
         async move {
-            match &mut sent {
-                Ok(Attempt::Sent(sent)) => sent.answer().await,
-                Ok(Attempt::NoRoom { ask, size }) => {
-                    // It is made anew then: nothing is kept of those that wait.
-                    let ask = std::mem::replace(ask, Ask::plain(ask.patience));
-                    Box::pin(self.request_when_there_is_room(ask, *size, encode)).await
+            match &mut outcome {
+                Ok(SendOutcome::Sent(in_flight)) => in_flight.response().await,
+                Ok(SendOutcome::QueueFull { options, size }) => {
+                    let deadline = options.deadline;
+                    let options = std::mem::replace(options, RequestOptions::ordinary(deadline));
+                    Box::pin(self.request_when_space(options, *size, encode)).await
                 }
                 Err(error) => Err(error.clone()),
             }
         }
     }
 
-    async fn request_when_there_is_room(
+    /// Waits for space in the write queue and sends the request then. The line is not kept while
+    /// waiting: it is encoded again, so that waiting requests take no memory.
+    async fn request_when_space(
         &self,
-        mut ask: Ask,
+        mut options: RequestOptions,
         mut size: usize,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> Result<Answer, RequestError> {
-        let wait = ask.patience.start(&self.peer.life);
+        let clock = &self.peer.clock;
+        let deadline = options.deadline.start(clock);
         loop {
-            let turn = tokio::select! {
+            let admission = tokio::select! {
                 biased;
-                expired = wait.run_out(&self.peer.life) => return Err(never_sent(expired)),
-                turn = self.outbox.room_for(size) => turn,
+                expired = deadline.expired(clock) => return Err(timed_out_unsent(expired)),
+                admission = self.writer.wait_for_space(size) => admission,
             };
-            // Those whose time is up make room, too, in the very moment in which it is up for others.
-            let now = Instant::now();
-            if let Look::Over(expired) = wait.look(&self.peer.life, now) {
-                return Err(never_sent(expired));
+            // Other requests that expire now free the space that wakes this one. Check its own
+            // deadline before it is sent.
+            if let DeadlineCheck::Expired(expired) = deadline.check(clock, Instant::now()) {
+                return Err(timed_out_unsent(expired));
             }
-            let attempt = self.send_request(ask, now, &encode)?;
-            drop(turn);
-            match attempt {
-                Attempt::Sent(mut sent) => return sent.answer().await,
-                // Somebody who did not have to wait was quicker.
-                Attempt::NoRoom {
-                    ask: back,
-                    size: now,
-                } => (ask, size) = (back, now),
+            let outcome = self.send_request(options, &encode)?;
+            drop(admission);
+            match outcome {
+                SendOutcome::Sent(mut in_flight) => return in_flight.response().await,
+                // A caller that did not wait took the space.
+                SendOutcome::QueueFull {
+                    options: returned,
+                    size: needed,
+                } => (options, size) = (returned, needed),
             }
         }
     }
 
     fn send_request(
         &self,
-        ask: Ask,
-        now: Instant,
+        options: RequestOptions,
         encode: impl Fn(u64) -> Vec<u8>,
-    ) -> Result<Attempt<'_>, RequestError> {
-        let Ask {
+    ) -> Result<SendOutcome<'_>, RequestError> {
+        let RequestOptions {
             kind,
-            patience,
+            deadline,
             progress,
-        } = ask;
-        self.peer.context.neighbour.is_asked(now);
-        let wait = patience.start(&self.peer.life);
-        let (reply, answer) = oneshot::channel();
-        let end = wait.end(&self.peer.life);
-        let pending = Pending::new(reply, progress, kind, wait);
-        let (id, under_way, is_sooner) = {
+        } = options;
+        let running = deadline.start(&self.peer.clock);
+        let (reply, response) = oneshot::channel();
+        let end = running.end(&self.peer.clock);
+        let request = PendingRequest::new(reply, progress, kind, running);
+        let (id, in_flight, check_earlier) = {
             let mut table = lock(&self.requests);
-            let inserted = table.insert(pending);
+            let inserted = table.insert(request);
             let id = inserted.map_err(|end| RequestError::Lost {
                 delivery: Delivery::NotSent,
                 end,
             })?;
-            (id, table.under_way(), table.hasten(end))
+            (id, table.in_flight(), table.check_by(end))
         };
-        let mut open = OpenRequest {
-            connection: self,
+        let mut guard = CancelOnDrop {
+            session: self,
             id,
             is_open: true,
         };
-        if is_sooner {
-            self.sooner.notify_one();
+        if check_earlier {
+            self.deadline_moved.notify_one();
         }
         let line = encode(id);
         let size = line.len();
         let limit = self.peer.context.limits.message_bytes;
         if size > limit {
-            open.was_not_sent();
+            guard.discard_unsent();
             return Err(RequestError::TooLong { limit });
         }
-        let Err(refused) = self.submit(Some(id), line, under_way) else {
-            return Ok(Attempt::Sent(Sent { open, answer }));
+        let Err(error) = self.enqueue(Some(id), line, in_flight) else {
+            return Ok(SendOutcome::Sent(InFlight { guard, response }));
         };
-        match (open.was_not_sent(), refused) {
-            (Some(pending), RequestError::Congested { limit }) if size <= limit => {
-                let progress = pending.progress;
-                let ask = Ask {
+        match (guard.discard_unsent(), error) {
+            (Some(request), RequestError::WriteQueueFull { limit }) if size <= limit => {
+                let options = RequestOptions {
                     kind,
-                    patience,
-                    progress,
+                    deadline,
+                    progress: request.progress,
                 };
-                Ok(Attempt::NoRoom { ask, size })
+                Ok(SendOutcome::QueueFull { options, size })
             }
-            (_, refused) => Err(refused),
+            (_, error) => Err(error),
         }
     }
 }
 
-fn never_sent(Expired { after, idle }: Expired) -> RequestError {
+fn timed_out_unsent(Expired { after, idle }: Expired) -> RequestError {
     RequestError::TimedOut {
         after,
         idle,
         delivery: Delivery::NotSent,
-        misaddressed: false,
+        saw_unknown_ids: false,
     }
 }
 
-/// What came of the attempt to send a request.
-enum Attempt<'a> {
-    Sent(Sent<'a>),
-    /// There is no room for it yet; so many bytes are needed.
-    NoRoom {
-        ask: Ask,
+enum SendOutcome<'a> {
+    Sent(InFlight<'a>),
+    /// The write queue has no space for `size` bytes.
+    QueueFull {
+        options: RequestOptions,
         size: usize,
     },
 }
 
-/// A request that is under way.
-struct Sent<'a> {
-    open: OpenRequest<'a>,
-    answer: oneshot::Receiver<Reply>,
+struct InFlight<'a> {
+    guard: CancelOnDrop<'a>,
+    response: oneshot::Receiver<Reply>,
 }
 
-impl Sent<'_> {
-    async fn answer(&mut self) -> Result<Answer, RequestError> {
-        let reply = (&mut self.answer).await;
-        self.open.is_open = false;
+impl InFlight<'_> {
+    async fn response(&mut self) -> Result<Answer, RequestError> {
+        let reply = (&mut self.response).await;
+        self.guard.is_open = false;
         match reply {
-            Ok(Reply::Result(answer)) => Ok(answer),
-            Ok(Reply::Error(error)) => Err(RequestError::Refused(error)),
-            Ok(Reply::Unusable(problem)) => Err(RequestError::Unusable(problem)),
-            Ok(Reply::TimedOut {
-                after,
-                idle,
-                delivery,
-                misaddressed,
-            }) => Err(RequestError::TimedOut {
-                after,
-                idle,
-                delivery,
-                misaddressed,
-            }),
-            Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),
+            Ok(reply) => reply.into_result(),
             Err(_) => Err(RequestError::Lost {
                 delivery: Delivery::Unknown,
                 end: SessionEnd::Closed,

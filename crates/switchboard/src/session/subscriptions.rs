@@ -67,17 +67,17 @@ struct Topic {
 struct Stand {
     /// How many notices there were.
     updates: u64,
-    agreement: Agreement,
+    agreement: Acceptance,
 }
 
 #[derive(Clone, Default)]
-enum Agreement {
+enum Acceptance {
     /// The server has been asked, or will be.
     #[default]
     Open,
-    Told,
+    Active,
     /// The server does not tell, or no longer; and why.
-    Untold(Arc<str>),
+    Rejected(Arc<str>),
 }
 
 /// One `subscriptions/listen`.
@@ -95,7 +95,7 @@ struct Listen {
 #[error("{0}")]
 pub(crate) struct Untold(pub(crate) Arc<str>);
 
-/// What a subscriber hears.
+/// What a subscriber receives.
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// The resource may have changed, once or many times.
@@ -128,10 +128,10 @@ impl Session {
 
 impl Subscription {
     async fn agreed(&mut self) -> Result<(), Untold> {
-        let settled = |stand: &Stand| !matches!(stand.agreement, Agreement::Open);
+        let settled = |stand: &Stand| !matches!(stand.agreement, Acceptance::Open);
         match self.stand.wait_for(settled).await {
             Ok(stand) => match &stand.agreement {
-                Agreement::Untold(why) => Err(Untold(Arc::clone(why))),
+                Acceptance::Rejected(why) => Err(Untold(Arc::clone(why))),
                 _ => Ok(()),
             },
             Err(_) => Err(Untold("the session is over".into())),
@@ -148,7 +148,7 @@ impl Subscription {
     pub(crate) async fn next(&mut self) -> Notice {
         loop {
             let Stand { updates, agreement } = self.stand.borrow_and_update().clone();
-            if let Agreement::Untold(why) = agreement {
+            if let Acceptance::Rejected(why) = agreement {
                 return Notice::Over(Untold(why));
             }
             if updates != self.heard {
@@ -178,7 +178,7 @@ impl Subscriptions {
     }
 
     /// Those of a server that tells of every resource without being asked.
-    pub(super) fn told(tasks: &TaskTracker) -> Self {
+    pub(super) fn without_requests(tasks: &TaskTracker) -> Self {
         let subscriptions = Self::new(tasks);
         lock(&subscriptions.wanted).is_told = true;
         subscriptions
@@ -188,9 +188,9 @@ impl Subscriptions {
         let mut wanted = lock(&self.wanted);
         let uri: Arc<str> = uri.into();
         let agreement = match &wanted.deaf {
-            Some(why) => Agreement::Untold(Arc::clone(why)),
-            None if wanted.is_told => Agreement::Told,
-            None => Agreement::Open,
+            Some(why) => Acceptance::Rejected(Arc::clone(why)),
+            None if wanted.is_told => Acceptance::Active,
+            None => Acceptance::Open,
         };
         let topic = wanted.topics.entry(Arc::clone(&uri)).or_insert_with(|| {
             self.changed.notify_one();
@@ -247,14 +247,14 @@ impl Subscriptions {
     fn is_open(&self, uris: &Uris) -> bool {
         let wanted = lock(&self.wanted);
         let mut topics = uris.iter().filter_map(|uri| wanted.topics.get(uri));
-        topics.any(|topic| matches!(topic.stand.borrow().agreement, Agreement::Open))
+        topics.any(|topic| matches!(topic.stand.borrow().agreement, Acceptance::Open))
     }
 
     /// Answers whoever still waits to hear whether the server tells of this resource.
-    fn settle_open(&self, uri: &str, agreement: Agreement) {
+    fn settle_open(&self, uri: &str, agreement: Acceptance) {
         if let Some(topic) = lock(&self.wanted).topics.get(uri) {
             topic.stand.send_if_modified(|stand| {
-                let is_open = matches!(stand.agreement, Agreement::Open);
+                let is_open = matches!(stand.agreement, Acceptance::Open);
                 if is_open {
                     stand.agreement = agreement;
                 }
@@ -264,7 +264,7 @@ impl Subscriptions {
     }
 
     /// The server tells of this resource from now on, or does not.
-    fn settle(&self, uri: &str, agreement: Agreement) {
+    fn settle(&self, uri: &str, agreement: Acceptance) {
         if let Some(topic) = lock(&self.wanted).topics.get(uri) {
             topic.stand.send_modify(|stand| stand.agreement = agreement);
         }
@@ -273,15 +273,15 @@ impl Subscriptions {
     /// The server no longer tells of these.
     fn give_up<'a>(&self, uris: impl IntoIterator<Item = &'a Arc<str>>, why: &Arc<str>) {
         for uri in uris {
-            self.settle(uri, Agreement::Untold(Arc::clone(why)));
+            self.settle(uri, Acceptance::Rejected(Arc::clone(why)));
         }
     }
 
     /// Nothing that the server tells can be heard: from now on it is not even asked.
-    pub(super) fn deafen(&self, why: Arc<str>) {
+    pub(super) fn mark_unavailable(&self, why: Arc<str>) {
         let mut wanted = lock(&self.wanted);
         for topic in wanted.topics.values() {
-            let agreement = Agreement::Untold(Arc::clone(&why));
+            let agreement = Acceptance::Rejected(Arc::clone(&why));
             topic.stand.send_modify(|stand| stand.agreement = agreement);
         }
         wanted.deaf = Some(why);
@@ -289,12 +289,12 @@ impl Subscriptions {
     }
 
     /// What the server tells can be heard again. Who was told otherwise looks by itself by now.
-    pub(super) fn listen_again(&self) {
+    pub(super) fn mark_available(&self) {
         lock(&self.wanted).deaf = None;
     }
 
     /// Nobody knows what changed while nothing was told.
-    pub(super) fn note_all(&self) {
+    pub(super) fn record_all(&self) {
         for topic in lock(&self.wanted).topics.values() {
             topic.stand.send_modify(|stand| stand.updates += 1);
         }
@@ -309,7 +309,7 @@ impl Subscriptions {
     }
 
     /// The server says that a resource was updated, or a part of one.
-    pub(super) fn updated(&self, params: &[u8]) {
+    pub(super) fn on_updated(&self, params: &[u8]) {
         if lock(&self.wanted).topics.is_empty() {
             return;
         }
@@ -327,12 +327,12 @@ impl Subscriptions {
     }
 
     /// The resource at this address was updated, or a part of one.
-    pub(super) fn updated_at(&self, uri: &str) {
+    pub(super) fn record_update(&self, uri: &str) {
         lock(&self.wanted).updated(uri);
     }
 
     /// The server says what of a `subscriptions/listen` it agreed to.
-    pub(super) fn acknowledged(&self, params: &[u8]) {
+    pub(super) fn on_acknowledged(&self, params: &[u8]) {
         if lock(&self.wanted).listens.is_empty() {
             return;
         }
@@ -358,9 +358,9 @@ impl Subscriptions {
         let why: Arc<str> = "the server does not tell of this resource".into();
         for uri in &listen.uris {
             let agreement = if agreed.contains(&**uri) {
-                Agreement::Told
+                Acceptance::Active
             } else {
-                Agreement::Untold(Arc::clone(&why))
+                Acceptance::Rejected(Arc::clone(&why))
             };
             self.settle(uri, agreement);
         }
@@ -368,7 +368,7 @@ impl Subscriptions {
     }
 
     /// The server no longer answers a request of ours, if it was one of these.
-    pub(super) fn revoked(&self, params: &[u8]) {
+    pub(super) fn on_cancelled(&self, params: &[u8]) {
         let wanted = lock(&self.wanted);
         if wanted.listens.is_empty() {
             return;
@@ -394,7 +394,7 @@ impl Wanted {
 
 impl Topic {
     fn is_wanted(&self) -> bool {
-        !matches!(self.stand.borrow().agreement, Agreement::Untold(_))
+        !matches!(self.stand.borrow().agreement, Acceptance::Rejected(_))
     }
 }
 

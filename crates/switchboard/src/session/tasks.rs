@@ -10,29 +10,28 @@
 //! that nobody waits for any more is cancelled, if the server can still be told.
 
 mod cancel;
-mod course;
-mod notes;
+mod poll;
 
 use tokio::time::Instant;
 
-use super::rounds::malformed;
+use super::input_required::invalid_response;
 use super::{RequestError, Session, ToolRequest};
 use crate::interact::BoxFuture;
 use crate::mcp::{CallToolResult, Era};
 use crate::wire::decode::{self, Task};
 use crate::wire::{Answer, Problem};
-use course::Course;
+use poll::TaskPoller;
 
 /// What is known of a call beyond a session: what it is for, and to whom it goes.
-pub(crate) trait Errand: std::fmt::Debug + Sync {
+pub(crate) trait CallTarget: std::fmt::Debug + Sync {
     /// The raw name of the tool.
     fn tool(&self) -> &str;
 
     /// Whether it has to be a task, with servers that are to be asked for one.
-    fn needs_task(&self) -> bool;
+    fn requires_task(&self) -> bool;
 
     /// The session that follows one that was lost, if it comes about before `until`.
-    fn successor<'a>(&'a self, of: &'a Session, until: Instant) -> BoxFuture<'a, Option<Session>>;
+    fn next_session<'a>(&'a self, of: &'a Session, until: Instant) -> BoxFuture<'a, Option<Session>>;
 }
 
 /// The task that a server of 2025-11-25 made of a call that had to be one, if it did.
@@ -41,7 +40,7 @@ pub(super) fn created(
     request: &ToolRequest<'_>,
     answer: &Answer,
 ) -> Option<Result<Box<Task>, Problem>> {
-    session.peer()?.task_time(request)?;
+    session.peer()?.task_ttl(request)?;
     decode::created_task(answer)
         .map(|task| task.map(Box::new))
         .transpose()
@@ -54,16 +53,16 @@ pub(super) fn follow<'a>(
     task: Box<Task>,
 ) -> BoxFuture<'a, Result<CallToolResult, RequestError>> {
     Box::pin(async move {
-        if !is_modern(session) && !request.errand.needs_task() {
-            return Err(malformed(
+        if !is_modern(session) && !request.target.requires_task() {
+            return Err(invalid_response(
                 "it is a task, which its version knows nothing of",
             ));
         }
-        Course::new(session, request, *task).run().await
+        TaskPoller::new(session, request, *task).run().await
     })
 }
 
 fn is_modern(session: &Session) -> bool {
-    let hello = session.hello();
-    hello.is_some_and(|hello| hello.version.era() == Era::Modern)
+    let handshake = session.handshake();
+    hello.is_some_and(|handshake| handshake.version.era() == Era::Modern)
 }

@@ -17,7 +17,7 @@ use crate::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, Implementation, Progress, Prompt,
     ReadResourceResult, Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
-use crate::session::{Life, ToolRequest};
+use crate::session::{ActivityClock, ToolRequest};
 use crate::sync::lock;
 
 /// A server in this process. Its calls take the same way as any other server's: catalog, schema,
@@ -180,17 +180,17 @@ pub struct LocalCall<'a> {
     /// What the caller added to the call (`_meta`).
     pub meta: Map<String, Value>,
     progress: Option<mpsc::Sender<Progress>>,
-    life: Option<&'a Arc<Life>>,
+    life: Option<&'a Arc<ActivityClock>>,
 }
 
 impl<'a> LocalCall<'a> {
-    pub(crate) fn new(request: &ToolRequest<'a>, life: &'a Arc<Life>) -> Self {
+    pub(crate) fn new(request: &ToolRequest<'a>, life: &'a Arc<ActivityClock>) -> Self {
         let mut meta = Map::new();
         if let Some(trace) = request.trace {
             meta.insert("traceparent".to_owned(), trace.into());
         }
         Self {
-            tool: request.errand.tool(),
+            tool: request.target.tool(),
             arguments: request.arguments,
             meta,
             progress: request.progress.clone(),
@@ -229,7 +229,7 @@ impl<'a> LocalCall<'a> {
     }
 }
 
-fn report(life: Option<&Arc<Life>>, to: Option<&mpsc::Sender<Progress>>, progress: Progress) {
+fn report(life: Option<&Arc<ActivityClock>>, to: Option<&mpsc::Sender<Progress>>, progress: Progress) {
     if let Some(life) = life {
         life.touch();
     }
@@ -242,7 +242,7 @@ fn report(life: Option<&Arc<Life>>, to: Option<&mpsc::Sender<Progress>>, progres
 #[derive(Clone, Debug)]
 pub struct Reporter {
     progress: Option<mpsc::Sender<Progress>>,
-    life: Option<Arc<Life>>,
+    life: Option<Arc<ActivityClock>>,
 }
 
 impl Reporter {

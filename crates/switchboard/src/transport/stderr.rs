@@ -1,7 +1,7 @@
-//! The last words of a child.
+//! Drains a child's stderr and keeps the last bytes for error messages.
 //!
-//! Its stderr is always read, so that it never blocks on it for good (a flood is read at a pace), and
-//! only the end of it is kept.
+//! The stream is always read, so that the child never blocks on it for good. A flood is read at a
+//! limited rate.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,99 +11,99 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::content::sanitize;
-use crate::session::pace::{Floods, Pace};
+use crate::rate_limit::RateLimiter;
 use crate::sync::lock;
 use crate::telemetry::Redactor;
 
-/// How many lines an error message shows.
-const SHOWN_LINES: usize = 8;
-/// How much is read at a time.
+/// Maximum number of lines in an error message.
+const MAX_LINES: usize = 8;
+/// Size of one read, in bytes.
 const READ_BYTES: usize = 8 * 1024;
-/// How much is read at once, and each second for as long as the child likes, in bytes.
-const AT_ONCE: u32 = 4 * 1024 * 1024;
-const PER_SECOND: u32 = 4 * 1024 * 1024;
+/// Bytes that are read at full speed, and per second after that.
+const STDERR_BURST_BYTES: u32 = 4 * 1024 * 1024;
+const STDERR_BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
 
-/// The end of what a child wrote to stderr; shared with the task that reads it.
+/// The last bytes of a child's stderr, shared with the task that reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct StderrTail {
-    kept: Arc<Mutex<VecDeque<u8>>>,
+    tail: Arc<Mutex<VecDeque<u8>>>,
     limit: usize,
     redactor: Redactor,
-    /// Cancelled when the child has closed its stderr.
+    /// Cancelled when the stream has ended.
     drained: CancellationToken,
 }
 
 impl StderrTail {
-    /// Starts to read. The task ends with the stream, or with `stop`.
+    /// Spawns the task that reads the stream until it ends or `stop` is cancelled.
     pub(crate) fn spawn(
         stream: impl AsyncRead + Send + Unpin + 'static,
         limit: usize,
         redactor: Redactor,
-        floods: Floods,
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Self {
         let tail = Self {
-            kept: Arc::default(),
+            tail: Arc::default(),
             limit,
             redactor,
             drained: CancellationToken::new(),
         };
         let task = tail.clone();
         tasks.spawn(async move {
-            stop.run_until_cancelled(task.drain(stream, floods)).await;
+            stop.run_until_cancelled(task.drain(stream)).await;
             task.drained.cancel();
         });
         tail
     }
 
-    async fn drain(&self, mut stream: impl AsyncRead + Unpin, floods: Floods) {
+    async fn drain(&self, mut stream: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; READ_BYTES];
-        let mut pace = Pace::new(PER_SECOND, AT_ONCE);
+        let mut rate_limit = RateLimiter::new(STDERR_BYTES_PER_SECOND, STDERR_BURST_BYTES);
         loop {
-            let piece = buffer.get_mut(..pace.piece(READ_BYTES)).unwrap_or_default();
-            let Ok(count @ 1..) = stream.read(piece).await else {
+            let limit = rate_limit.read_limit(READ_BYTES);
+            let chunk = buffer.get_mut(..limit).unwrap_or_default();
+            let Ok(count @ 1..) = stream.read(chunk).await else {
                 return;
             };
-            self.keep(piece.get(..count).unwrap_or_default());
-            if let Some(pause) = floods.take(&mut pace, count) {
+            self.append(chunk.get(..count).unwrap_or_default());
+            if let Some(pause) = rate_limit.consume(count) {
                 tokio::time::sleep(pause).await;
             }
         }
     }
 
-    fn keep(&self, read: &[u8]) {
-        let mut kept = lock(&self.kept);
-        kept.extend(read);
-        let surplus = kept.len().saturating_sub(self.limit);
-        kept.drain(..surplus);
+    fn append(&self, bytes: &[u8]) {
+        let mut tail = lock(&self.tail);
+        tail.extend(bytes);
+        let surplus = tail.len().saturating_sub(self.limit);
+        tail.drain(..surplus);
     }
 
-    /// Comes back when there is nothing more to read.
+    /// Waits until the stream has ended.
     pub(crate) async fn drained(&self) {
         self.drained.cancelled().await;
     }
 
-    /// The last lines, safe to print and without the entry's secrets; empty when the child said nothing.
+    /// The last lines, sanitized and with secrets masked. Empty if the child wrote nothing.
     pub(crate) fn last_lines(&self) -> String {
-        let bytes: Vec<u8> = lock(&self.kept).iter().copied().collect();
+        let bytes: Vec<u8> = lock(&self.tail).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let text = self.redactor.redact(&sanitize(&text));
         let lines: Vec<_> = text
             .lines()
             .filter(|line| !line.trim().is_empty())
             .collect();
-        let (before, last) = lines.split_at(lines.len().saturating_sub(SHOWN_LINES));
-        // Where a trace of calls follows, what went wrong stands before it.
-        let names_it = before.iter().rfind(|line| names_an_error(line));
-        let names_it = names_it.filter(|_| !last.iter().any(|line| names_an_error(line)));
-        let shown: Vec<_> = names_it.into_iter().chain(last).copied().collect();
-        shown.join("\n")
+        let (before, last) = lines.split_at(lines.len().saturating_sub(MAX_LINES));
+        // A long stack trace may push the line with the error out of the last lines.
+        let error_line = before.iter().rfind(|line| looks_like_error(line));
+        let error_line = error_line.filter(|_| !last.iter().any(|line| looks_like_error(line)));
+        let lines: Vec<_> = error_line.into_iter().chain(last).copied().collect();
+        lines.join("\n")
     }
 }
 
-/// Whether a line says what went wrong: `Error: …`, `TypeError: …`, `error: …`, `fatal: …`.
-fn names_an_error(line: &str) -> bool {
+/// Whether a line names an error: `Error: …`, `TypeError: …`, `error: …`, `fatal: …`.
+fn looks_like_error(line: &str) -> bool {
     let word = line
         .trim_start()
         .split([':', ' '])
@@ -118,18 +118,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_went_wrong_is_shown_even_if_a_long_trace_follows() {
+    async fn error_line_before_a_long_trace_is_shown() {
         let trace = "    at some frame\n".repeat(20);
-        let said = format!("starting\nError: Cannot find module 'x'\n{trace}");
+        let output = format!("starting\nError: Cannot find module 'x'\n{trace}");
         let tasks = TaskTracker::new();
         let stop = CancellationToken::new();
-        let stream = std::io::Cursor::new(said.into_bytes());
-        let (redactor, floods) = (Redactor::default(), Floods::new());
-        let tail = StderrTail::spawn(stream, 64 * 1024, redactor, floods, &tasks, stop);
+        let stream = std::io::Cursor::new(output.into_bytes());
+        let redactor = Redactor::default();
+        let tail = StderrTail::spawn(stream, 64 * 1024, redactor, &tasks, stop);
         tail.drained().await;
-        let shown = tail.last_lines();
-        let lines: Vec<_> = shown.lines().collect();
+        let text = tail.last_lines();
+        let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.first(), Some(&"Error: Cannot find module 'x'"));
-        assert_eq!(lines.len(), SHOWN_LINES + 1);
+        assert_eq!(lines.len(), MAX_LINES + 1);
     }
 }

@@ -21,7 +21,7 @@ use crate::limits::LARGE;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
 use crate::session::subscriptions::{Notice, Subscription};
-use crate::session::{Session, aside};
+use crate::session::{Session, run_blocking};
 
 /// What a server says in a burst is looked at once: when it has been quiet for so long, and no later
 /// than that.
@@ -309,7 +309,7 @@ impl Watcher {
         if size <= LARGE {
             return Ok(Content::of_resource(&result, most));
         }
-        let looked = aside(move || Content::of_resource(&result, most)).await;
+        let looked = run_blocking(move || Content::of_resource(&result, most)).await;
         looked.map_err(|_| LookError::Ask(AskError::ShuttingDown))
     }
 

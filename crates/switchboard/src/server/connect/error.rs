@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::auth::login::LoginWanted;
+use crate::auth::login::LoginRequired;
 use crate::server::negotiate::Refusal;
-use crate::session::Failed;
+use crate::session::TransportFailure;
 use crate::status::ConnectStage;
 use switchboard_process::{SearchedIn, SpawnError};
 
@@ -36,13 +36,13 @@ pub(crate) enum ConnectError {
     Refused(Refusal),
     /// It could not be reached, or HTTP said no.
     #[error("{0}")]
-    Unreachable(Failed),
+    Unreachable(TransportFailure),
     /// There is no streamable HTTP at that address.
     #[error("{0}")]
-    NotStreamable(Failed),
+    NotStreamable(TransportFailure),
     /// It does nothing before somebody logs in.
     #[error("{0}")]
-    NeedsLogin(Box<LoginWanted>),
+    NeedsLogin(Box<LoginRequired>),
     #[error("no answer to the handshake within {after:?}{last_words}")]
     TimedOut {
         after: Duration,
@@ -113,7 +113,7 @@ impl ConnectError {
     /// The same of an address at which the older transport was sought as well.
     pub(super) fn of_both(self) -> Self {
         match self {
-            Self::NotStreamable(failed) => Self::Unreachable(Failed {
+            Self::NotStreamable(failed) => Self::Unreachable(TransportFailure {
                 hint: Some(
                     "is the URL right? There is neither streamable HTTP nor the older kind of \
                      stream at it"

@@ -12,9 +12,9 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-use super::{AGREEING, Agreement, Subscriptions, Uris};
-use crate::session::inquiry::Inquiry;
-use crate::session::{Patience, Session};
+use super::{AGREEING, Acceptance, Subscriptions, Uris};
+use crate::session::query::Query;
+use crate::session::{Deadline, Session};
 
 /// How many requests are made at a time.
 const AT_ONCE: usize = 16;
@@ -59,7 +59,7 @@ pub(super) async fn serve(session: &Session, subscriptions: &Subscriptions) {
         let wake = tokio::select! {
             biased;
             Some(done) = server.under_way.next() => Wake::Done(done),
-            () = subscriptions.changed.notified() => Wake::Changed,
+            () = subscriptions.changed.on_notification() => Wake::Changed,
         };
         match wake {
             Wake::Changed => server.look(),
@@ -76,7 +76,7 @@ impl Server<'_> {
         for uri in self.held.intersection(&wanted) {
             // Whoever left and came back before the server was told that anybody had left.
             if !self.busy.contains(uri) {
-                self.subscriptions.settle_open(uri, Agreement::Told);
+                self.subscriptions.settle_open(uri, Acceptance::Active);
             }
         }
         let unlike = self.held.symmetric_difference(&wanted);
@@ -117,22 +117,22 @@ impl Server<'_> {
 }
 
 async fn join(session: &Session, subscriptions: &Subscriptions, uri: Arc<str>) -> Done {
-    let patience = Patience::within(AGREEING);
-    let inquiry = Inquiry::new("resources/subscribe", patience).about("uri", &uri);
-    let answer = session.inquire(&inquiry).await;
+    let deadline = Deadline::after(AGREEING);
+    let query = Query::new("resources/subscribe", deadline).with_subject("uri", &uri);
+    let answer = session.inquire(&query).await;
     let is_held = answer.is_ok();
     let agreement = match answer {
-        Ok(_) => Agreement::Told,
-        Err(error) => Agreement::Untold(error.to_string().into()),
+        Ok(_) => Acceptance::Active,
+        Err(error) => Acceptance::Rejected(error.to_string().into()),
     };
     subscriptions.settle_open(&uri, agreement);
     Done { uri, is_held }
 }
 
 async fn leave(session: &Session, uri: Arc<str>) -> Done {
-    let patience = Patience::within(LEAVING);
-    let inquiry = Inquiry::new("resources/unsubscribe", patience).about("uri", &uri);
-    if let Err(error) = session.inquire(&inquiry).await {
+    let deadline = Deadline::after(LEAVING);
+    let query = Query::new("resources/unsubscribe", deadline).with_subject("uri", &uri);
+    if let Err(error) = session.inquire(&query).await {
         tracing::debug!(%uri, %error, "not unsubscribed");
     }
     let is_held = false;

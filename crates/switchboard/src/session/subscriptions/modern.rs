@@ -75,7 +75,7 @@ impl<'a> Listening<'a> {
         tokio::select! {
             biased;
             () = self.listen.is_revoked.cancelled() => {
-                ListenEnd::ForGood("the server no longer tells".to_owned())
+                ListenEnd::Ended("the server no longer tells".to_owned())
             }
             end = &mut self.hearing => end,
         }
@@ -87,10 +87,10 @@ fn hear(session: Session, listen: Arc<Listen>) -> BoxFuture<'static, ListenEnd> 
         let uris: Vec<&str> = listen.uris.iter().map(|uri| &**uri).collect();
         let sent = |id| listen.id.store(id, Ordering::Relaxed);
         match &session {
-            Session::Text(connection) => connection.hear(&uris, sent).await,
-            Session::Streamable(streamable) => streamable.hear(&uris, sent).await,
-            Session::EventStream(_) | Session::Local(_) => {
-                ListenEnd::ForGood("the server has no subscriptions".to_owned())
+            Session::Line(connection) => connection.hear(&uris, sent).await,
+            Session::StreamableHttp(http) => streamable.hear(&uris, sent).await,
+            Session::Sse2024(_) | Session::Local(_) => {
+                ListenEnd::Ended("the server has no subscriptions".to_owned())
             }
         }
     }
@@ -101,7 +101,7 @@ fn hear(session: Session, listen: Arc<Listen>) -> BoxFuture<'static, ListenEnd> 
 enum Wake {
     Changed,
     Due,
-    Ended(ListenEnd),
+    StreamEnd(ListenEnd),
 }
 
 struct Server<'a> {
@@ -131,8 +131,8 @@ pub(super) async fn serve(session: &Session, peer: &Peer) {
         let due = server.due;
         let wake = tokio::select! {
             biased;
-            end = end_of(&mut server.current) => Wake::Ended(end),
-            () = peer.subscriptions.changed.notified(), if due.is_none() => Wake::Changed,
+            end = end_of(&mut server.current) => Wake::StreamEnd(end),
+            () = peer.subscriptions.changed.on_notification(), if due.is_none() => Wake::Changed,
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Wake::Due,
         };
         match wake {
@@ -141,7 +141,7 @@ pub(super) async fn serve(session: &Session, peer: &Peer) {
                 server.due = None;
                 server.renew().await;
             }
-            Wake::Ended(end) => {
+            Wake::StreamEnd(end) => {
                 let ended = server.current.take();
                 server.take_end(end, ended);
             }
@@ -187,7 +187,7 @@ impl<'a> Server<'a> {
                 }
                 () = &mut in_time => {
                     let why = "the server did not acknowledge in time".to_owned();
-                    break Err(ListenEnd::ForGood(why));
+                    break Err(ListenEnd::Ended(why));
                 }
             }
         };
@@ -215,7 +215,7 @@ impl<'a> Server<'a> {
                 self.due = Some(self.not_before);
                 self.is_behind = true;
             }
-            ListenEnd::ForGood(why) => {
+            ListenEnd::Ended(why) => {
                 let server = &self.peer.context.server;
                 tracing::debug!(%server, why, "not told of resources");
                 let still = self.current.as_ref().map(|current| &current.listen.uris);

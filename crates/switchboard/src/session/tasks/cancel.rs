@@ -7,24 +7,24 @@ use tokio::runtime::Handle;
 
 use super::is_modern;
 use crate::session::Session;
-use crate::session::inquiry::Inquiry;
-use crate::session::life::Patience;
+use crate::session::query::Query;
+use crate::session::deadline::Deadline;
 
 /// How long the server may take to hear that.
 const TIME_TO_CANCEL: Duration = Duration::from_secs(10);
 
 /// A task that is waited for. Dropped while it may be running, it is cancelled.
-pub(super) struct Awaited {
+pub(super) struct CancelTaskOnDrop {
     /// The session that it is asked for on.
     pub(super) session: Session,
     pub(super) id: String,
-    pub(super) may_run: bool,
+    pub(super) maybe_running: bool,
 }
 
-impl Drop for Awaited {
+impl Drop for CancelTaskOnDrop {
     fn drop(&mut self) {
         let can_be_told = can_cancel(&self.session) && Handle::try_current().is_ok();
-        if !self.may_run || !can_be_told {
+        if !self.maybe_running || !can_be_told {
             return;
         }
         let Some(peer) = self.session.peer() else {
@@ -32,20 +32,20 @@ impl Drop for Awaited {
         };
         let (session, id) = (self.session.clone(), std::mem::take(&mut self.id));
         let mut cancelling = Box::pin(async move {
-            let patience = Patience::within(TIME_TO_CANCEL);
-            let inquiry = Inquiry::new("tasks/cancel", patience).about("taskId", &id);
-            if let Err(error) = session.inquire(&inquiry).await {
+            let deadline = Deadline::after(TIME_TO_CANCEL);
+            let query = Query::new("tasks/cancel", deadline).with_subject("taskId", &id);
+            if let Err(error) = session.inquire(&query).await {
                 tracing::debug!(id, %error, "the task was not cancelled");
             }
         });
         // It leaves at once if it can: what follows may be the end of the session.
         if cancelling.as_mut().now_or_never().is_none() {
-            peer.spawn_word(cancelling);
+            peer.spawn_notification(cancelling);
         }
     }
 }
 
 fn can_cancel(session: &Session) -> bool {
-    let hello = session.hello();
-    is_modern(session) || hello.is_some_and(|hello| hello.capabilities.tasks_cancel)
+    let handshake = session.handshake();
+    is_modern(session) || hello.is_some_and(|handshake| handshake.capabilities.tasks_cancel)
 }

@@ -1,0 +1,66 @@
+//! Connects a server's session to the host: questions go to the [`Interaction`], reports become events.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::client_handler::{ClientHandler, LogMessage};
+use crate::event::{Event, EventSink};
+use crate::id::ServerName;
+use crate::interact::{
+    BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, Root, Sampling,
+};
+use crate::mcp::ErrorObject;
+
+/// The [`ClientHandler`] of one server.
+pub(super) struct InteractionHandler {
+    pub(super) server: ServerName,
+    pub(super) interaction: Arc<dyn Interaction>,
+    pub(super) events: EventSink,
+}
+
+impl ClientHandler for InteractionHandler {
+    fn capabilities(&self) -> Offers {
+        self.interaction.offers_to(&self.server)
+    }
+
+    fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+        self.interaction.elicit(request)
+    }
+
+    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+        self.interaction.sample(request)
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
+        self.interaction.roots(&self.server)
+    }
+
+    fn wants_logs(&self) -> bool {
+        self.events.has_listeners()
+    }
+
+    fn on_log(&self, message: LogMessage) {
+        self.events.send(|| Event::ServerLogged {
+            server: self.server.clone(),
+            level: message.level,
+            logger: message.logger,
+            data: message.data,
+        });
+    }
+
+    fn on_logs_dropped(&self, count: u64) {
+        self.events.send(|| Event::LogSkipped {
+            server: self.server.clone(),
+            count,
+        });
+    }
+
+    fn on_requests_limited(&self, method: &'static str, per_minute: usize) {
+        self.events.send(|| Event::RequestsLimited {
+            server: self.server.clone(),
+            method: method.to_owned(),
+            per_minute,
+        });
+    }
+}

@@ -1,0 +1,220 @@
+//! What it means for a request when HTTP says no.
+//!
+//! A server that answers in JSON-RPC has answered, whatever the status. Otherwise the status decides
+//! what is known: below 500 the request was turned down, from 500 on it may have been carried out
+//! before something broke. Invariant: nothing of a credential is repeated in an error.
+
+use std::time::{Duration, SystemTime};
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, StatusCode};
+use url::Url;
+
+use super::client::{SendFailure, Reply};
+use crate::limits::Limits;
+use crate::mcp::ErrorObject;
+use crate::status::ConnectStage;
+use crate::session::peer::Peer;
+use crate::session::{Delivery, TransportFailure, RequestError};
+use crate::transport::http::{BodyError, HttpError};
+use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received};
+
+/// So much of the body of an error is read, in bytes.
+const ERROR_BYTES: usize = 64 * 1024;
+/// And it is waited for no longer than this.
+const ERROR_TIME: Duration = Duration::from_secs(5);
+/// No server is left alone for longer because it says so.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads what a server says with a status that is no success.
+pub(super) async fn read(
+    peer: &Peer,
+    url: &Url,
+    id: Option<u64>,
+    mut reply: Reply,
+) -> RequestError {
+    let redactor = reply.redactor();
+    let incoming = &mut reply.incoming;
+    let status = incoming.status;
+    let body = incoming.body.collect(ERROR_BYTES, &peer.context.budget);
+    let body = match tokio::time::timeout(ERROR_TIME, body).await {
+        Ok(Ok((body, _held))) => body,
+        // Whatever is wrong with its body: the status has been said.
+        _ => bytes::Bytes::new(),
+    };
+    if let Some(mut error) = error_in(&body, id, &peer.context.limits) {
+        peer.context.redactor.redact_error(&mut error);
+        redactor.redact_error(&mut error);
+        return RequestError::ErrorResponse(error);
+    }
+    // Masked before it is cut, so that no half of a secret is left at the end.
+    let mask = |text: &str| redactor.redact(&peer.context.redactor.redact(text));
+    let what = incoming.moved_to(url, mask).unwrap_or_else(|| {
+        let words = words_in(&body).map(|words| {
+            let words = redactor.redact(&peer.excerpt(words.as_bytes()));
+            format!(": {}", words.trim())
+        });
+        format!(
+            "the server answered HTTP {status}{}",
+            words.unwrap_or_default()
+        )
+    });
+    RequestError::Transport(TransportFailure {
+        delivery: if status.is_server_error() {
+            Delivery::Unknown
+        } else {
+            Delivery::Answered
+        },
+        status: Some(status.as_u16()),
+        retry_after: retry_after(&incoming.headers, status, SystemTime::now()),
+        stage: match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ConnectStage::Login,
+            _ => ConnectStage::Alive,
+        },
+        ..TransportFailure::unknown(what)
+    })
+}
+
+/// The JSON-RPC error in a body, if it is one and is about this request.
+fn error_in(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject> {
+    /// Some servers leave out the id that they did not get to read.
+    #[derive(serde::Deserialize)]
+    struct WithoutId {
+        error: ErrorObject,
+    }
+    match wire::read(body, limits) {
+        Received::Message(Message::Answer {
+            id: named,
+            outcome: Outcome::Error(error),
+        }) => match named {
+            AnswerId::Ours(named) if Some(named) != id => None,
+            // Others write null, or an id of their own making.
+            _ => Some(error),
+        },
+        Received::Message(_) | Received::Batch(_) | Received::Broken { id: Some(_), .. } => None,
+        Received::Noise | Received::Broken { id: None, .. } => {
+            let read = serde_json::from_slice::<WithoutId>(body);
+            read.ok().map(|body| body.error)
+        }
+    }
+}
+
+/// What a person can read of an error's body: no pages.
+fn words_in(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?.trim();
+    (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned())
+}
+
+/// How long the server asks to be left alone: in seconds, or until a date.
+fn retry_after(headers: &HeaderMap, status: StatusCode, now: SystemTime) -> Option<Duration> {
+    if !matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    ) {
+        return None;
+    }
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(text)
+            .ok()?
+            .duration_since(now)
+            .unwrap_or_default(),
+    };
+    Some(wait.min(LONGEST_WAIT))
+}
+
+impl From<&HttpError> for TransportFailure {
+    fn from(error: &HttpError) -> Self {
+        Self {
+            delivery: error.delivery,
+            stage: error.stage(),
+            ..Self::unknown(error.to_string())
+        }
+    }
+}
+
+/// Why there was no answer of HTTP at all.
+pub(super) fn send_error(error: SendFailure) -> RequestError {
+    match error {
+        SendFailure::Http(error) => RequestError::Transport(TransportFailure::from(&error)),
+        SendFailure::NoCredential(error) => RequestError::Transport(TransportFailure {
+            delivery: Delivery::NotSent,
+            hint: error.hint(),
+            stage: ConnectStage::Login,
+            ..TransportFailure::unknown(error.to_string())
+        }),
+        SendFailure::NeedsLogin(login) => RequestError::NeedsLogin(login),
+    }
+}
+
+/// The body of an answer could not be read to its end.
+pub(super) fn body_error(error: BodyError, peer: &Peer) -> RequestError {
+    match error {
+        BodyError::TooLong { limit } => RequestError::InvalidResponse(Problem::TooLong { limit }),
+        BodyError::NoRoom { limit } => RequestError::InvalidResponse(Problem::NoRoom { limit }),
+        BodyError::Http(error) => {
+            let what = peer.context.redactor.redact(&error.to_string());
+            RequestError::Transport(TransportFailure::unknown(what))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn an_error_counts_unless_it_names_another_request() {
+        let message = |body: &str| {
+            let error = error_in(body.as_bytes(), Some(7), &Limits::default());
+            error.map(|error| error.message)
+        };
+        let error = r#""error":{"code":-32000,"message":"no such session"}"#;
+        let said = Some("no such session".to_owned());
+        assert_eq!(message(&format!(r#"{{"jsonrpc":"2.0",{error}}}"#)), said);
+        for (id, expected) in [
+            ("7", &said),
+            ("null", &said),
+            (r#""x""#, &said),
+            ("8", &None),
+        ] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},{error}}}"#);
+            assert_eq!(message(&body), *expected, "{id}");
+        }
+        for body in [
+            "",
+            "no",
+            "[]",
+            r#"{"error":"no"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
+        ] {
+            assert_eq!(message(body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_read_as_seconds_or_as_a_date_and_is_bounded() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let read = |text: &'static str, status| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
+            retry_after(&headers, status, now)
+        };
+        let busy = StatusCode::TOO_MANY_REQUESTS;
+        assert_eq!(read("7", busy), Some(Duration::from_secs(7)));
+        assert_eq!(read("0", busy), Some(Duration::ZERO));
+        assert_eq!(read("-5", busy), None);
+        assert_eq!(read("soon", busy), None);
+        assert_eq!(read("315360000", busy), Some(LONGEST_WAIT));
+        let in_a_minute = "Sun, 06 Nov 1994 08:50:37 GMT";
+        assert_eq!(read(in_a_minute, busy), Some(Duration::from_secs(60)));
+        let past = "Fri, 06 Nov 1992 08:49:37 GMT";
+        assert_eq!(
+            read(past, StatusCode::SERVICE_UNAVAILABLE),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(read("7", StatusCode::BAD_GATEWAY), None);
+    }
+}
