@@ -242,7 +242,7 @@ impl Host {
     pub fn announce_roots(&self) {
         for server in self.shared.handles.load().values() {
             if let Some(session) = server.session() {
-                session.announce_roots();
+                session.notify_roots_changed();
             }
         }
     }

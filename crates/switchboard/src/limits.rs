@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 pub use switchboard_wire::Limits;
-pub(crate) use switchboard_wire::limits::{LARGE, MOST, rounded_to_millis};
+pub(crate) use switchboard_wire::limits::{LARGE, MOST, legible as rounded_to_millis};
 
 /// How long things may take. Time a person spends on a question does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]

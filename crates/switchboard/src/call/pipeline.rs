@@ -27,7 +27,8 @@ use crate::mcp::{CallToolResult, ErrorObject, TaskSupport};
 use crate::permission::{Action, Subject};
 use crate::server::ServerHandle;
 use crate::server::state::State;
-use crate::session::{Delivery, CallTarget, Deadline, RequestError, Session, SessionEnd, ToolRequest};
+use crate::delivery::Delivery;
+use crate::session::{CallTarget, Deadline, RequestError, Session, SessionEnd, ToolRequest};
 
 /// For callers who set no deadline; servers have their own.
 const FAR_AWAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -53,7 +54,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
             trace: call.context.trace.as_deref(),
             deadline: Deadline::until(end, host.deadlines().idle),
             progress: None,
-            round: None,
+            input_responses: None,
         };
         match send(host, &session, &mut request, &mut call.manner).await {
             Ok(result) => Ok(result),
@@ -118,11 +119,13 @@ async fn go_on(
     loop {
         if let RequestError::ErrorResponse(refusal) = &error
             && !was_visited
-            && let Some(thought) = session.visit(refusal, host.deadlines().visit).await
+            && let Some(thought) = session
+                .complete_url_elicitations(refusal, host.deadlines().visit)
+                .await
         {
             // It was not carried out: it goes once more, and people's time does not count.
             was_visited = true;
-            request.deadline = request.deadline.without(thought);
+            request.deadline = request.deadline.extended_by(thought);
         } else {
             let next = next_session(&error, &session, found, end, redeliveries).await;
             let Some(next) = next else {
@@ -508,7 +511,7 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
             reason: error.to_string(),
         },
         RequestError::Transport(failed) => {
-            let reason = failed.what;
+            let reason = failed.message;
             match (failed.delivery, failed.status) {
                 (Delivery::NotSent, _) => CallError::NotSent {
                     tool,

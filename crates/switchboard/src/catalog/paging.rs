@@ -36,7 +36,7 @@ pub(crate) async fn list<T: ListItem>(
     end: Instant,
 ) -> Result<Listing<T>, RequestError> {
     let mut listing = Listing::new();
-    if session.hello().is_some() && !T::is_offered(&session.capabilities()) {
+    if session.handshake().is_some() && !T::is_offered(&session.capabilities()) {
         return Ok(listing);
     }
     let mut cursor = None;
@@ -44,7 +44,7 @@ pub(crate) async fn list<T: ListItem>(
     for _ in 0..limits.list_pages {
         let left = end.saturating_duration_since(Instant::now());
         let deadline = Deadline::after(page_limit.min(left));
-        let most = T::most(limits);
+        let most = T::max_items(limits);
         let page = session.list(cursor.as_deref(), deadline, most).await?;
         cursor = match listing.take(page, limits, &mut seen) {
             Some(next) => Some(next),
@@ -84,7 +84,7 @@ impl<T: ListItem> Listing<T> {
         let so_far = self.freshness.unwrap_or(page.freshness);
         self.freshness = Some(so_far.and(page.freshness));
         self.items.extend(page.items);
-        let most = T::most(limits);
+        let most = T::max_items(limits);
         if page.is_cut || self.items.len() > most {
             self.items.truncate(most);
             self.cut(&format!(

@@ -225,7 +225,7 @@ impl Host {
         self.needs(&server, "prompts", |has| has.prompts).await?;
         let most = self.shared.limits.content_blocks;
         self.again_if_lost(&server, |session, end| async move {
-            session.prompt(name, arguments, until(end), most).await
+            session.get_prompt(name, arguments, until(end), most).await
         })
         .await
     }
@@ -257,7 +257,7 @@ impl Host {
             if !known.is_empty() {
                 query = query.with("context", json!({"arguments": known}));
             }
-            session.answer(&query, decode::completion).await
+            session.query_as(&query, decode::completion).await
         })
         .await
     }

@@ -257,7 +257,7 @@ impl Inner {
 
 /// What is said of a request that took too long.
 fn too_late(method: &str, limit: Duration) -> ErrorObject {
-    let limit = crate::limits::legible(limit);
+    let limit = crate::limits::rounded_to_millis(limit);
     ErrorObject::new(
         ErrorObject::INTERNAL,
         format!(

@@ -151,7 +151,7 @@ impl Live {
         let _ = timeout(self.deadlines.exit_after_eof, session.flush_notifications()).await;
         self.session.close();
         if let Session::StreamableHttp(http) = session {
-            streamable.delete_session(self.deadlines.exit_after_eof).await;
+            http.delete_session(self.deadlines.exit_after_eof).await;
         }
         if let Some(process) = self.process.take() {
             process
@@ -219,7 +219,7 @@ impl Live {
 
     fn words_so_far(&self) -> LastWords {
         let noise = match &self.session {
-            Session::Line(connection) => connection.noise(),
+            Session::Line(line) => line.stray_output(),
             _ => None,
         };
         let stderr = self.stderr.as_ref().map(StderrTail::last_lines);
@@ -341,7 +341,7 @@ impl Site {
 
     fn remember_era(&self, session: &Session, remembered: Option<Era>) {
         // A server whose first answer gets lost needs a question that it may fail to answer.
-        let was_garbled = matches!(session, Session::Line(connection) if connection.was_garbled());
+        let was_garbled = matches!(session, Session::Line(line) if line.lost_a_message());
         let era = session.handshake().map(|handshake| handshake.version.era());
         if let (Some(key), Some(era)) = (&self.memory_key, era)
             && remembered != Some(era)
@@ -397,14 +397,14 @@ async fn agree(
     site: &Site,
 ) -> Result<Option<ServerHello>, HandshakeError> {
     let handshake = match session {
-        Session::Line(connection) => {
-            shake_hands(connection, opening, left, &site.deadlines).await?
+        Session::Line(line) => {
+            shake_hands(line, opening, left, &site.deadlines).await?
         }
         Session::StreamableHttp(http) => {
             // What is remote takes more room than all else.
-            Box::pin(shake_hands(streamable, opening, left, &site.deadlines)).await?
+            Box::pin(shake_hands(http, opening, left, &site.deadlines)).await?
         }
-        Session::Sse2024(sse) => shake_hands_on_stream(stream, left).await?,
+        Session::Sse2024(sse) => shake_hands_on_stream(sse, left).await?,
         Session::Local(_) => return Ok(None),
     };
     Ok(Some(handshake))
@@ -416,19 +416,19 @@ async fn set_handshake(session: &Session, mut handshake: ServerHello, site: &Sit
         site.context.redactor.redact_hello(&mut handshake);
     }
     match session {
-        Session::Line(connection) => {
+        Session::Line(line) => {
             let is_modern = handshake.version.era() == Era::Modern;
             let interests = Interests::in_what(&handshake.capabilities);
-            connection.set_handshake(handshake);
+            line.set_handshake(handshake);
             if is_modern && !interests.is_none() {
-                let mut listening = Box::pin(Arc::clone(connection).listen(interests));
+                let mut listening = Box::pin(Arc::clone(line).listen(interests));
                 // Asked before the first listing, so that no change falls between the two.
                 let _ = (&mut listening).now_or_never();
                 site.tasks.spawn(listening);
             }
         }
-        Session::StreamableHttp(http) => streamable.set_handshake(handshake).await,
-        Session::Sse2024(sse) => stream.set_handshake(handshake),
+        Session::StreamableHttp(http) => http.set_handshake(handshake).await,
+        Session::Sse2024(sse) => sse.set_handshake(handshake),
         Session::Local(_) => {}
     }
 }
@@ -500,9 +500,9 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
         Endpoint::Withheld => return Err(ConnectError::Withheld),
     };
     let context = site.context.clone();
-    let connection = LineSession::spawn(streams, context, &site.tasks, stop.child_token());
+    let session = LineSession::spawn(streams, context, &site.tasks, stop.child_token());
     Ok(Live {
-        session: Session::Line(connection),
+        session: Session::Line(session),
         process,
         stderr,
         deadlines,
@@ -549,7 +549,7 @@ async fn open_remote(
     let context = site.context.clone();
     match way {
         Way::Usual => {
-            let streamable = StreamableHttpSession::new(client, context, &site.tasks, stop, &site.health);
+            let http = StreamableHttpSession::new(client, context, &site.tasks, stop, &site.health);
             Ok(Session::StreamableHttp(http))
         }
         Way::Sse2024Session => {

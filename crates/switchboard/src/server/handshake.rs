@@ -75,7 +75,7 @@ impl Unopened for Arc<LineSession> {
     }
 
     async fn garbled(&self) {
-        LineSession::garbled(self).await;
+        LineSession::message_lost(self).await;
     }
 }
 
@@ -211,7 +211,7 @@ fn probed(outcome: Result<Answer, RequestError>) -> Result<Probed, HandshakeErro
         Err(RequestError::InvalidResponse(problem)) => Probed::Unusable(problem),
         Err(RequestError::Lost { .. }) => Probed::Gone,
         Err(RequestError::Transport(failed)) if is_evidence(&failed) => {
-            Probed::Unusable(Problem::Malformed(failed.what))
+            Probed::Unusable(Problem::Malformed(failed.message))
         }
         Err(error @ (RequestError::Transport(_) | RequestError::NeedsLogin(_))) => {
             return Err(HandshakeError::Failed(error));
@@ -222,7 +222,7 @@ fn probed(outcome: Result<Answer, RequestError>) -> Result<Probed, HandshakeErro
 
 /// Whether an answer of HTTP says that the server does not know the question. One that wants a
 /// login, is busy or broken says nothing of the kind.
-fn is_evidence(failed: &Failed) -> bool {
+fn is_evidence(failed: &TransportFailure) -> bool {
     match failed.status {
         Some(401 | 403 | 407 | 408 | 425 | 429) | None => false,
         Some(status) => (200..500).contains(&status) && !(300..400).contains(&status),

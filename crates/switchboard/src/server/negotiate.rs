@@ -73,7 +73,7 @@ pub(crate) fn after_probe(probed: Probed, asked: Asked) -> AfterProbe {
     match probed {
         Probed::Discovered(discovered) => match choose(&discovered.supported) {
             Some(version) if version.era() == Era::Modern => {
-                AfterProbe::Modern(Box::new(hello(version, discovered.server)))
+                AfterProbe::Modern(Box::new(handshake(version, discovered.server)))
             }
             Some(version) => AfterProbe::Initialize(version),
             None => AfterProbe::Refuse(Refusal::Versions(discovered.supported)),
@@ -129,7 +129,7 @@ fn supported_versions(error: &ErrorObject) -> Vec<String> {
 pub(crate) fn after_initialize(initialized: Initialized) -> Result<ServerHello, Refusal> {
     let version: ProtocolVersion = initialized.version.parse()?;
     match version.era() {
-        Era::Legacy => Ok(hello(version, initialized.server)),
+        Era::Legacy => Ok(handshake(version, initialized.server)),
         // That version has no `initialize`: whoever names it here does not speak it.
         Era::Modern => Err(UnknownVersion(initialized.version).into()),
     }

@@ -63,8 +63,8 @@ impl<T: ListItem> Shelf<T> {
         }
         // All before it is asked for: a change that is announced meanwhile, or not heard, may or may not
         // be in the answer.
-        let is_announced = T::is_announced(&session.capabilities()) && session.receives(T::CHANGE_KIND);
-        let notices = session.notices(T::CHANGE_KIND);
+        let is_announced = T::is_announced(&session.capabilities()) && session.receives_changes(T::CHANGE_KIND);
+        let notices = session.change_count(T::CHANGE_KIND);
         let listing = paging::list::<T>(session, limits, page_limit, end).await?;
         for note in &listing.notes {
             tracing::warn!(note, "listing");
@@ -87,12 +87,12 @@ impl<T: ListItem> Shelf<T> {
         let kept = shelf.as_ref()?;
         let is_in_time = match kept.until {
             Some(until) => Instant::now() < until,
-            None => session.receives(T::CHANGE_KIND),
+            None => session.receives_changes(T::CHANGE_KIND),
         };
         // The notices last: whoever is heard again has noted before that something may be missing.
         let is_good = kept.session == session.key()
             && is_in_time
-            && kept.notices == session.notices(T::CHANGE_KIND);
+            && kept.notices == session.change_count(T::CHANGE_KIND);
         is_good.then(|| Arc::clone(&kept.items))
     }
 }
@@ -117,8 +117,8 @@ impl Announcing {
         tokio::time::sleep_until(self.not_before).await;
         tokio::select! {
             biased;
-            () = session.changed(ListChangeKind::Resources) => ListChangeKind::Resources,
-            () = session.changed(ListChangeKind::Prompts) => ListChangeKind::Prompts,
+            () = session.list_changed(ListChangeKind::Resources) => ListChangeKind::Resources,
+            () = session.list_changed(ListChangeKind::Prompts) => ListChangeKind::Prompts,
         }
     }
 
@@ -126,7 +126,7 @@ impl Announcing {
         self.not_before = Instant::now() + Self::BREATHER;
         events.send(|| {
             let server = server.clone();
-            match change {
+            match kind {
                 ListChangeKind::Prompts => Event::PromptsChanged { server },
                 _ => Event::ResourcesChanged { server },
             }

@@ -265,7 +265,7 @@ impl Owner {
             state.phase = Phase::Ready;
             state.generation = state.generation.next();
             state.session = Some(live.session.clone());
-            state.handshake = live.session.handshake().cloned().map(Arc::new);
+            state.hello = live.session.handshake().cloned().map(Arc::new);
             state.error = problem;
             state.connect_time = Some(connect_time);
             state.attempt = Some(attempt);

@@ -150,8 +150,8 @@ impl Relisting {
                 None => {
                     let wait = tokio::select! {
                         biased;
-                        () = session.changed(ListChangeKind::Tools) => Self::BREATHER,
-                        () = shelf_life.wanted.on_notification() => Duration::ZERO,
+                        () = session.list_changed(ListChangeKind::Tools) => Self::BREATHER,
+                        () = shelf_life.wanted.notified() => Duration::ZERO,
                     };
                     self.due = Some(Instant::now() + wait);
                 }

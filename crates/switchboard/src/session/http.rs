@@ -8,6 +8,7 @@
 //! left, or the server itself said that it did not take it.
 
 mod authorized;
+mod dispatch;
 mod exchange;
 mod health;
 mod listen;

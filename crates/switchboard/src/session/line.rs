@@ -113,7 +113,7 @@ impl LineSession {
             kind: RequestKind::of(query.method),
             ..RequestOptions::ordinary(deadline)
         };
-        self.request(options, |id| self.peer.encode_query(id, query, round))
+        self.request(options, |id| self.peer.encode_query(id, query, input_responses))
             .await
     }
 
@@ -203,9 +203,9 @@ impl LineSession {
             encode::request(id, "subscriptions/listen", &params)
         });
         match response.await {
-            Ok(_) => ListenEnd::StreamEnd("the server ended the subscription".to_owned()),
+            Ok(_) => ListenEnd::Ended("the server ended the subscription".to_owned()),
             Err(RequestError::Lost { .. }) => ListenEnd::Broken,
-            Err(error) => ListenEnd::StreamEnd(error.to_string()),
+            Err(error) => ListenEnd::Ended(error.to_string()),
         }
     }
 
@@ -288,7 +288,7 @@ impl LineSession {
             tokio::select! {
                 biased;
                 () = self.peer.stop.cancelled() => return,
-                () = self.deadline_moved.on_notification() => {}
+                () = self.deadline_moved.notified() => {}
                 () = timer => {}
             }
         }

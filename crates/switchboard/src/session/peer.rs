@@ -102,7 +102,7 @@ impl Peer {
         input_responses: Option<&Round>,
     ) -> Vec<u8> {
         let meta = self.meta(None, None);
-        encode::query(id, query.method, &query.params, input_responses, &meta)
+        encode::inquiry(id, query.method, &query.params, input_responses, &meta)
     }
 
     /// The `_meta` of a request: client description (modern era), progress token, trace.

@@ -118,7 +118,7 @@ impl LineSession {
 
     /// Handles the bytes after the last line end. Returns an excerpt unless they are a whole message.
     fn receive_unterminated(self: &Arc<Self>, line: Bytes) -> Option<String> {
-        if let Received::Message(_) = wire::read(&line, &self.peer.context.limits) {
+        if let Received::Message(_) = wire::read(&line, self.peer.context.limits.json_budget()) {
             self.receive_single(line, None);
             return None;
         }
@@ -207,7 +207,7 @@ impl LineSession {
         responses: &mut Vec<ReceivedResponse>,
     ) -> NotResponse {
         let size = line.len();
-        let (id, result, shape) = match wire::read(&line, &self.peer.context.limits) {
+        let (id, result, shape) = match wire::read(&line, self.peer.context.limits.json_budget()) {
             Received::Message(Message::Answer {
                 id,
                 outcome: Outcome::Result(result, shape),

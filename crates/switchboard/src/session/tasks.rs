@@ -35,7 +35,7 @@ pub(crate) trait CallTarget: std::fmt::Debug + Sync {
 }
 
 /// The task that a server of 2025-11-25 made of a call that had to be one, if it did.
-pub(super) fn created(
+pub(super) fn created_task(
     session: &Session,
     request: &ToolRequest<'_>,
     answer: &Answer,
@@ -47,7 +47,7 @@ pub(super) fn created(
 }
 
 /// Follows a task to its end.
-pub(super) fn follow<'a>(
+pub(super) fn poll_to_end<'a>(
     session: &'a Session,
     request: &'a ToolRequest<'a>,
     task: Box<Task>,
@@ -64,5 +64,5 @@ pub(super) fn follow<'a>(
 
 fn is_modern(session: &Session) -> bool {
     let handshake = session.handshake();
-    hello.is_some_and(|handshake| handshake.version.era() == Era::Modern)
+    handshake.is_some_and(|handshake| handshake.version.era() == Era::Modern)
 }

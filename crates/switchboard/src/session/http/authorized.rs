@@ -28,12 +28,12 @@ pub(crate) struct AuthorizedClient {
 }
 
 /// An answer, and the credential that it was asked for with.
-pub(super) struct Reply {
+pub(super) struct AuthorizedResponse {
     pub(super) incoming: Incoming,
     credential: Credential,
 }
 
-impl Reply {
+impl AuthorizedResponse {
     /// Masks the credential wherever the server repeats it.
     pub(super) fn redactor(&self) -> Redactor {
         Redactor::new(self.credential.secrets())
@@ -87,7 +87,7 @@ impl AuthorizedClient {
         url: Option<&Url>,
         headers: impl Fn() -> HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, SendFailure> {
+    ) -> Result<AuthorizedResponse, SendFailure> {
         let mut before = 0;
         loop {
             let credential = self
@@ -121,7 +121,7 @@ impl AuthorizedClient {
                     AuthVerdict::Forbidden => {}
                 }
             }
-            return Ok(Reply {
+            return Ok(AuthorizedResponse {
                 incoming,
                 credential,
             });

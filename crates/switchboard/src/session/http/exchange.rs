@@ -14,23 +14,23 @@ use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 
-use super::authorized::Reply;
+use super::authorized::AuthorizedResponse;
+use super::dispatch::{Dispatched, dispatch};
 use super::streamable::{StreamableHttpSession, Topic};
 use super::{ACCEPT_EVENTS, LAST_EVENT_ID, ContentType, status};
 use crate::budget::Held;
 use crate::limits::LARGE;
-use crate::mcp::{Progress, ProtocolVersion};
+use crate::mcp::Progress;
 use crate::session::query::needs_no_cancel;
 use crate::session::deadline::{Expired, Deadline};
 use crate::rate_limit::RateLimiter;
-use crate::session::peer;
+use crate::session::request_table::Reply;
 use crate::session::{Delivery, TransportFailure, RequestError, SessionEnd, run_blocking};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
-use crate::wire::scan::place_in;
 use crate::wire::sse::{Events, Item};
-use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received};
+use crate::wire::{Answer, AnswerId, Problem};
 
 /// How long is waited before a stream is taken up again, if the server does not say.
 const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
@@ -99,7 +99,16 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Why the wait for an answer is over.
+/// A message on the stream of a request.
+pub(super) enum StreamMessage {
+    /// The response to the request.
+    Response(Result<Answer, RequestError>),
+    /// Progress that a caller asked for.
+    RequestedProgress,
+    Unsolicited,
+}
+
+/// Why the wait for a response ended.
 enum Wake {
     Done(Result<Answer, RequestError>),
     Stopped,
@@ -175,7 +184,7 @@ impl StreamableHttpSession {
         match &error {
             RequestError::Transport(failed) if is_open => {
                 if failed.status.is_none() && failed.delivery == Delivery::NotSent {
-                    let end = SessionEnd::Unreachable(failed.what.clone());
+                    let end = SessionEnd::Unreachable(failed.message.clone());
                     self.peer.end(end.clone());
                     return Err(RequestError::Lost {
                         delivery: Delivery::NotSent,
@@ -183,7 +192,7 @@ impl StreamableHttpSession {
                     });
                 }
                 if failed.delivery == Delivery::Unknown && self.health.record_failure() {
-                    self.peer.end(SessionEnd::TooManyFailures(failed.what.clone()));
+                    self.peer.end(SessionEnd::TooManyFailures(failed.message.clone()));
                 } else if failed.status.is_none() {
                     self.health.check_now();
                 }
@@ -247,7 +256,7 @@ impl StreamableHttpSession {
     }
 
     /// What a status that is no success means, for the request and for the session it belongs to.
-    async fn refused(&self, id: Option<u64>, reply: Reply) -> RequestError {
+    async fn refused(&self, id: Option<u64>, reply: AuthorizedResponse) -> RequestError {
         let status = reply.incoming.status;
         let has_session = self.session_id.get().is_some();
         if has_session && status == StatusCode::NOT_FOUND {
@@ -269,7 +278,7 @@ impl StreamableHttpSession {
     async fn read_json(
         self: &Arc<Self>,
         id: u64,
-        reply: &mut Reply,
+        reply: &mut AuthorizedResponse,
     ) -> Result<Answer, RequestError> {
         let context = &self.peer.context;
         let limit = context.limits.message_bytes;
@@ -277,11 +286,13 @@ impl StreamableHttpSession {
         let (text, held) = body
             .await
             .map_err(|error| status::body_error(error, &self.peer))?;
-        let answer = self.take(id, text, held).await;
-        answer.unwrap_or_else(|| {
-            let why = "it holds no answer to the request".to_owned();
-            Err(RequestError::InvalidResponse(Problem::Malformed(why)))
-        })
+        match self.receive(id, text, held).await {
+            StreamMessage::Response(response) => response,
+            _ => {
+                let reason = "it holds no response to the request".to_owned();
+                Err(RequestError::InvalidResponse(Problem::Malformed(reason)))
+            }
+        }
     }
 
     async fn read_events(
@@ -291,7 +302,7 @@ impl StreamableHttpSession {
     ) -> Result<Answer, RequestError> {
         let limits = &self.peer.context.limits;
         let mut events = Events::new(limits.message_bytes, &self.peer.context.budget);
-        let mut pace = RateLimiter::unsolicited();
+        let mut rate_limit = RateLimiter::unsolicited();
         let mut pause = DEFAULT_RESUME_DELAY;
         let mut resumes = 0;
         loop {
@@ -303,12 +314,17 @@ impl StreamableHttpSession {
                             continue;
                         }
                         let size = event.data.len();
-                        if let Some(answer) = self.take(id, event.data, event.held).await {
-                            self.finish(body);
-                            return answer;
-                        }
-                        if let Some(pause) = pace.take(size) {
-                            tokio::time::sleep(pause).await;
+                        match self.receive(id, event.data, event.held).await {
+                            StreamMessage::Response(response) => {
+                                self.drain_body(body);
+                                return response;
+                            }
+                            StreamMessage::RequestedProgress => {}
+                            StreamMessage::Unsolicited => {
+                                if let Some(pause) = rate_limit.consume(size) {
+                                    tokio::time::sleep(pause).await;
+                                }
+                            }
                         }
                     }
                     Ok(Some(Item::Retry(wait))) => pause = wait,
@@ -378,7 +394,7 @@ impl StreamableHttpSession {
     }
 
     /// Reads a stream to its end after the answer came, so that its connection can be used again.
-    fn finish(&self, mut body: Body) {
+    fn drain_body(&self, mut body: Body) {
         match body.chunk().now_or_never() {
             Some(Ok(None) | Err(_)) => {}
             _ => {
@@ -391,93 +407,68 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Takes a message; the answer, if it is the one to request `id`.
-    pub(super) async fn take(
+    /// Handles a message of the stream that belongs to request `id`.
+    pub(super) async fn receive(
         self: &Arc<Self>,
         id: u64,
         message: Bytes,
-        held: Option<Held>,
-    ) -> Option<Result<Answer, RequestError>> {
+        permit: Option<Held>,
+    ) -> StreamMessage {
         self.peer.tap(Direction::Received, &message);
         if message.len() > LARGE {
             let this = Arc::clone(self);
-            let read = move || this.read_message(id, message, &mut { held });
-            return Box::pin(run_blocking(read)).await.ok()?;
+            let receive = move || this.receive_blocking(id, message, &mut { permit });
+            let received = Box::pin(run_blocking(receive)).await;
+            return received.unwrap_or(StreamMessage::Unsolicited);
         }
-        self.read_message(id, message, &mut { held })
+        self.receive_blocking(id, message, &mut { permit })
     }
 
-    fn read_message(
+    fn receive_blocking(
         self: &Arc<Self>,
         id: u64,
-        mut message: Bytes,
-        held: &mut Option<Held>,
-    ) -> Option<Result<Answer, RequestError>> {
-        let context = &self.peer.context;
-        let (result, shape) = match wire::read(&message, context.limits.json_budget()) {
-            Received::Message(Message::Answer {
-                id: AnswerId::Ours(named),
-                outcome: Outcome::Result(result, shape),
-            }) if named == id => (place_in(&message, result), shape),
-            Received::Message(Message::Answer {
-                id: named,
-                outcome: Outcome::Error(mut error),
-            }) if matches!(named, AnswerId::Null) || named == AnswerId::Ours(id) => {
-                context.redactor.redact_error(&mut error);
-                return Some(Err(RequestError::ErrorResponse(error)));
-            }
-            Received::Message(Message::Answer { id, .. }) => {
-                tracing::debug!(server = %context.server, ?id, "answer to no request");
-                return None;
-            }
-            Received::Message(Message::Notification { method, params }) => {
-                let params = params.unwrap_or_default();
-                self.peer
-                    .on_notification(&method, params, |token, note| self.progress(token, note));
-                return None;
-            }
-            Received::Message(Message::Request {
-                id: asked,
-                method,
-                params,
-            }) => {
-                peer::on_request(self, asked, &method, params.unwrap_or(b"{}"));
-                return None;
-            }
-            Received::Batch(messages)
-                if self.peer.version() == Some(ProtocolVersion::V2025_03_26) =>
+        message: Bytes,
+        permit: &mut Option<Held>,
+    ) -> StreamMessage {
+        let progress = |token, progress| self.on_progress(token, progress);
+        match dispatch(self, message, permit, progress) {
+            Dispatched::Response { id: named, reply }
+                if named == AnswerId::Ours(id)
+                    || matches!((named, &reply), (AnswerId::Null, Reply::Error(_))) =>
             {
-                let mut answer = None;
-                for part in messages {
-                    let part = message.slice_ref(part);
-                    answer = answer.or(self.read_message(id, part, held));
+                StreamMessage::Response(reply.into_result())
+            }
+            Dispatched::Response { id, .. } => {
+                let server = &self.peer.context.server;
+                tracing::debug!(%server, ?id, "response to no request");
+                StreamMessage::Unsolicited
+            }
+            Dispatched::Batch(messages) => {
+                let mut response = StreamMessage::Unsolicited;
+                for message in messages {
+                    let received = self.receive_blocking(id, message, permit);
+                    if matches!(response, StreamMessage::Unsolicited) {
+                        response = received;
+                    }
                 }
-                return answer;
+                response
             }
-            Received::Broken {
-                id: Some(named),
-                problem,
-            } if named == id => return Some(Err(RequestError::InvalidResponse(problem))),
-            Received::Batch(_) | Received::Noise | Received::Broken { .. } => {
-                let text = self.peer.excerpt(&message);
-                tracing::debug!(server = %context.server, text, "not a message");
-                return None;
-            }
-        };
-        message.truncate(result.end);
-        bytes::Buf::advance(&mut message, result.start);
-        Some(Ok(Answer::new(message, shape, held.take())))
+            Dispatched::RequestedProgress => StreamMessage::RequestedProgress,
+            Dispatched::Unsolicited => StreamMessage::Unsolicited,
+        }
     }
 
-    fn progress(&self, id: u64, mut note: Progress) {
+    /// Forwards progress to the caller. Returns whether the caller asked for progress.
+    fn on_progress(&self, id: u64, mut progress: Progress) -> bool {
         let mut listeners = lock(&self.listeners);
         let Some(listener) = listeners.get_mut(&id) else {
-            return;
+            return false;
         };
-        note.skipped = listener.skipped;
-        match listener.sender.try_send(note) {
+        progress.skipped = listener.skipped;
+        match listener.sender.try_send(progress) {
             Ok(()) => listener.skipped = 0,
             Err(_) => listener.skipped += 1,
         }
+        true
     }
 }

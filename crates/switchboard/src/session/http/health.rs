@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::event_stream::Sse2024Session;
+use super::sse_2024::Sse2024Session;
 use super::streamable::StreamableHttpSession;
 use crate::session::deadline::Deadline;
 use crate::session::{Delivery, TransportFailure, RequestError, SessionEnd};
@@ -109,7 +109,7 @@ impl HealthMonitor {
         loop {
             let next = self.next_check();
             tokio::select! {
-                () = self.doubt.on_notification() => return,
+                () = self.doubt.notified() => return,
                 Ok(()) = slept.changed() => return,
                 () = tokio::time::sleep_until(next) => {
                     if self.next_check() <= Instant::now() {
@@ -122,7 +122,7 @@ impl HealthMonitor {
 }
 
 /// A session whose server can be asked whether it is there.
-pub(super) trait Living: Send + Sync + 'static {
+pub(super) trait Pingable: Send + Sync + 'static {
     fn health(&self) -> &HealthMonitor;
 
     fn stop(&self) -> CancellationToken;
@@ -137,7 +137,7 @@ pub(super) trait Living: Send + Sync + 'static {
     fn give_up(&self, end: SessionEnd);
 }
 
-impl Living for StreamableHttpSession {
+impl Pingable for StreamableHttpSession {
     fn health(&self) -> &HealthMonitor {
         &self.health
     }
@@ -155,7 +155,7 @@ impl Living for StreamableHttpSession {
     }
 }
 
-impl Living for Sse2024Session {
+impl Pingable for Sse2024Session {
     fn health(&self) -> &HealthMonitor {
         &self.health
     }
@@ -174,7 +174,7 @@ impl Living for Sse2024Session {
 }
 
 /// Asks a server whether it is there whenever there is doubt, until the session is over.
-pub(super) async fn watch<S: Living>(session: Arc<S>) {
+pub(super) async fn watch<S: Pingable>(session: Arc<S>) {
     let health = session.health();
     let mut slept = health.health.slept.clone();
     let stop = session.stop();

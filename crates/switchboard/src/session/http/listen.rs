@@ -12,7 +12,8 @@ use http::Method;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::authorized::Reply;
+use super::exchange::StreamMessage;
+use super::authorized::AuthorizedResponse;
 use super::streamable::{ATTENDING, StreamableHttpSession, Topic};
 use super::{ContentType, status};
 use crate::rate_limit::RateLimiter;
@@ -42,7 +43,7 @@ struct ListenStream {
     pause: Duration,
     /// What the server said about that.
     asked_pause: Option<Duration>,
-    pace: RateLimiter,
+    rate_limit: RateLimiter,
 }
 
 /// How a stream came to its end.
@@ -50,7 +51,7 @@ enum StreamEnd {
     /// The server closed it in good order, or it broke.
     Reconnect,
     /// There is none to be had.
-    ForGood,
+    Unsupported,
 }
 
 impl StreamableHttpSession {
@@ -110,7 +111,7 @@ impl StreamableHttpSession {
             loop {
                 let began = Instant::now();
                 let id = self.next_id();
-                self.peer.list_changes.listen(id);
+                self.peer.list_changes.set_listen_request(id);
                 let stream = self.listen(id, interests).await;
                 let is_late = !std::mem::take(&mut is_first) || began.elapsed() >= ATTENDING;
                 self.attended.cancel();
@@ -136,7 +137,7 @@ impl StreamableHttpSession {
 
     /// Listens to a subscription to resources, and comes back when it ends. `sent` is told the id of
     /// the request.
-    pub(in crate::session) async fn hear(
+    pub(in crate::session) async fn listen_for_updates(
         self: &Arc<Self>,
         uris: &[&str],
         sent: impl Fn(u64),
@@ -163,7 +164,7 @@ impl StreamableHttpSession {
         }
     }
 
-    async fn listen(&self, id: u64, interests: impl Serialize) -> Result<Reply, RequestError> {
+    async fn listen(&self, id: u64, interests: impl Serialize) -> Result<AuthorizedResponse, RequestError> {
         let params = encode::Listen {
             notifications: interests,
             meta: self.peer.meta(None, None),
@@ -200,11 +201,11 @@ impl StreamableHttpSession {
             RequestError::Transport(TransportFailure {
                 status: None,
                 delivery,
-                what,
+                message,
                 ..
             }) => {
                 if delivery == Delivery::NotSent {
-                    self.peer.end(SessionEnd::Unreachable(what));
+                    self.peer.end(SessionEnd::Unreachable(message));
                 } else {
                     self.health.check_now();
                 }
@@ -228,10 +229,13 @@ impl StreamableHttpSession {
                 Ok(Some(Item::Event(event))) => {
                     let size = event.data.len();
                     let is_message = event.kind.as_deref().is_none_or(|kind| kind == "message");
-                    if is_message && self.take(id, event.data, event.held).await.is_some() {
+                    if is_message
+                        && let StreamMessage::Response(_) =
+                            self.receive(id, event.data, event.held).await
+                    {
                         return StreamEnd::Unsupported;
                     }
-                    if let Some(pause) = standing.pace.take(size) {
+                    if let Some(pause) = standing.rate_limit.consume(size) {
                         tokio::time::sleep(pause).await;
                     }
                 }
@@ -262,7 +266,7 @@ impl ListenStream {
             last_id: None,
             pause: FIRST_PAUSE,
             asked_pause: None,
-            pace: RateLimiter::unsolicited(),
+            rate_limit: RateLimiter::unsolicited(),
         }
     }
 

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use super::dispatch::{Dispatched, dispatch};
 use super::health::{self, Health, HealthMonitor};
 use super::{ACCEPT_BOTH, ACCEPT_EVENTS, AuthorizedClient, JSON, ContentType, status};
 use crate::budget::Held;
@@ -23,7 +24,7 @@ use crate::mcp::{Progress, ProtocolVersion, ServerHello};
 use crate::session::query::Query;
 use crate::session::deadline::Deadline;
 use crate::rate_limit::RateLimiter;
-use crate::session::peer::{self, Peer, Outgoing};
+use crate::session::peer::{Outgoing, Peer};
 use crate::session::request_table::{PendingRequest, Reply, RequestKind, RequestTable};
 use crate::session::{
     Delivery, TransportFailure, RequestError, SessionContext, SessionEnd, ToolRequest, run_blocking,
@@ -32,9 +33,8 @@ use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
 use crate::wire::encode::Round;
-use crate::wire::scan::place_in;
 use crate::wire::sse::{Events, Item};
-use crate::wire::{self, Answer, AnswerId, Message, Outcome, Problem, Received, encode};
+use crate::wire::{Answer, AnswerId, Problem, encode};
 
 /// How many things may be said at a time that no answer is expected to.
 const WORDS: usize = 32;
@@ -122,14 +122,14 @@ impl Sse2024Session {
         .await
     }
 
-    pub(in crate::session) async fn inquire(
+    pub(in crate::session) async fn query(
         self: &Arc<Self>,
         query: &Query<'_>,
         input_responses: Option<&Round>,
         deadline: Deadline,
     ) -> Result<Answer, RequestError> {
-        self.request(Kind::of(query.method), deadline, None, |id| {
-            self.peer.encode_query(id, query, round)
+        self.request(RequestKind::of(query.method), deadline, None, |id| {
+            self.peer.encode_query(id, query, input_responses)
         })
         .await
     }
@@ -273,7 +273,7 @@ impl Sse2024Session {
     }
 
     async fn read_all(self: Arc<Self>, mut body: Body, mut events: Events) {
-        let mut pace = RateLimiter::unsolicited();
+        let mut rate_limit = RateLimiter::unsolicited();
         let reading = async {
             loop {
                 match events.next() {
@@ -283,14 +283,13 @@ impl Sse2024Session {
                             continue;
                         }
                         let size = event.data.len();
-                        let was_asked = self.take(event.data, event.held).await;
-                        let unasked = if was_asked { 0 } else { size };
-                        if let Some(pause) = pace.take(unasked) {
+                        let is_unsolicited = self.receive(event.data, event.held).await;
+                        if is_unsolicited && let Some(pause) = rate_limit.consume(size) {
                             tokio::time::sleep(pause).await;
                         }
                     }
                     Ok(Some(Item::LetGo { id: Some(id), why })) => {
-                        self.end_request(id, Reply::Invalid(self.peer.discard_error(why)));
+                        self.deliver(AnswerId::Ours(id), Reply::Invalid(self.peer.discard_error(why)));
                     }
                     Ok(Some(_)) => {}
                     Ok(None) => match body.chunk().await {
@@ -310,65 +309,38 @@ impl Sse2024Session {
         self.end(end.unwrap_or(SessionEnd::Closed));
     }
 
-    /// Takes a message, and says whether it answers a request.
-    async fn take(self: &Arc<Self>, message: Bytes, held: Option<Held>) -> bool {
+    /// Handles a message. Returns whether it was unsolicited.
+    async fn receive(self: &Arc<Self>, message: Bytes, permit: Option<Held>) -> bool {
         self.peer.tap(Direction::Received, &message);
         if message.len() > LARGE {
             let this = Arc::clone(self);
-            let read = move || this.read_message(message, held);
-            return Box::pin(run_blocking(read)).await.unwrap_or(true);
+            let receive = move || this.receive_blocking(message, &mut { permit });
+            return Box::pin(run_blocking(receive)).await.unwrap_or(false);
         }
-        self.read_message(message, held)
+        self.receive_blocking(message, &mut { permit })
     }
 
-    fn read_message(self: &Arc<Self>, mut message: Bytes, held: Option<Held>) -> bool {
-        let context = &self.peer.context;
-        let (id, result, shape) = match wire::read(&message, context.limits.json_budget()) {
-            Received::Message(Message::Answer {
-                id: AnswerId::Ours(id),
-                outcome: Outcome::Result(result, shape),
-            }) => (id, place_in(&message, result), shape),
-            Received::Message(Message::Answer {
-                id: AnswerId::Ours(id),
-                outcome: Outcome::Error(mut error),
-            }) => {
-                context.redactor.redact_error(&mut error);
-                return self.end_request(id, Reply::Error(error));
+    fn receive_blocking(self: &Arc<Self>, message: Bytes, permit: &mut Option<Held>) -> bool {
+        let progress = |token, progress| lock(&self.table).progress(token, progress);
+        match dispatch(self, message, permit, progress) {
+            Dispatched::Response { id, reply } => !self.deliver(id, reply),
+            Dispatched::Batch(messages) => {
+                let mut is_unsolicited = true;
+                for message in messages {
+                    is_unsolicited &= self.receive_blocking(message, permit);
+                }
+                is_unsolicited
             }
-            Received::Message(Message::Notification { method, params }) => {
-                let params = params.unwrap_or_default();
-                self.peer.on_notification(&method, params, |token, note| {
-                    lock(&self.table).progress(token, note);
-                });
-                return false;
-            }
-            Received::Message(Message::Request { id, method, params }) => {
-                peer::on_request(self, id, &method, params.unwrap_or(b"{}"));
-                return false;
-            }
-            Received::Broken {
-                id: Some(id),
-                problem,
-            } => return self.end_request(id, Reply::Invalid(problem)),
-            _ => {
-                let text = self.peer.excerpt(&message);
-                tracing::debug!(server = %context.server, text, "not a message for us");
-                return false;
-            }
-        };
-        message.truncate(result.end);
-        message.advance(result.start);
-        self.end_request(id, Reply::Result(Answer::new(message, shape, held)))
+            Dispatched::RequestedProgress => false,
+            Dispatched::Unsolicited => true,
+        }
     }
 
-    fn end_request(&self, id: u64, reply: Reply) -> bool {
-        let pending = lock(&self.table).take(id);
-        match pending {
-            // A caller who has gone in this very moment takes no answer; that is fine.
-            Some(pending) => drop(pending.reply.send(reply)),
-            None => return false,
-        }
-        true
+    /// Delivers a response. Returns whether it answers a request.
+    fn deliver(&self, id: AnswerId, reply: Reply) -> bool {
+        let request = lock(&self.table).take_for_response(id, &reply);
+        // Sending fails if the caller was dropped since the lookup.
+        request.map(|request| request.reply.send(reply)).is_some()
     }
 
     /// Ends the session: whatever still waits is lost.

@@ -10,7 +10,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
-use super::client::{SendFailure, Reply};
+use super::authorized::{SendFailure, AuthorizedResponse};
 use crate::limits::Limits;
 use crate::mcp::ErrorObject;
 use crate::status::ConnectStage;
@@ -31,7 +31,7 @@ pub(super) async fn read(
     peer: &Peer,
     url: &Url,
     id: Option<u64>,
-    mut reply: Reply,
+    mut reply: AuthorizedResponse,
 ) -> RequestError {
     let redactor = reply.redactor();
     let incoming = &mut reply.incoming;
@@ -82,7 +82,7 @@ fn error_in(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject
     struct WithoutId {
         error: ErrorObject,
     }
-    match wire::read(body, limits) {
+    match wire::read(body, limits.json_budget()) {
         Received::Message(Message::Answer {
             id: named,
             outcome: Outcome::Error(error),

@@ -205,7 +205,7 @@ impl StreamableHttpSession {
         Ok(())
     }
 
-    pub(in crate::session) async fn inquire(
+    pub(in crate::session) async fn query(
         self: &Arc<Self>,
         query: &Query<'_>,
         input_responses: Option<&Round>,
@@ -216,7 +216,7 @@ impl StreamableHttpSession {
             ..Topic::of(query.method)
         };
         self.request(topic, deadline, None, |id| {
-            self.peer.encode_query(id, query, round)
+            self.peer.encode_query(id, query, input_responses)
         })
         .await
     }
@@ -265,7 +265,7 @@ impl StreamableHttpSession {
             Err(RequestError::ErrorResponse(error))
                 if error.code == ErrorObject::HEADER_MISMATCH && self.is_modern() =>
             {
-                self.peer.list_changes.note(ListChangeKind::Tools);
+                self.peer.list_changes.record(ListChangeKind::Tools);
                 let mut listing = self.listed.subscribe();
                 let anew = listing.wait_for(|count| *count != listed);
                 match tokio::time::timeout(RELISTING, anew)
@@ -299,7 +299,7 @@ impl StreamableHttpSession {
         deadline: Deadline,
     ) -> Result<Answer, RequestError> {
         let params = encode::OnlyMeta {
-            meta: self.peer.describe(Some(version), None, None),
+            meta: self.peer.request_meta(Some(version), None, None),
         };
         let topic = Topic {
             version: Some(version),

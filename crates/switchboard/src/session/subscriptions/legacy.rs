@@ -59,7 +59,7 @@ pub(super) async fn serve(session: &Session, subscriptions: &Subscriptions) {
         let wake = tokio::select! {
             biased;
             Some(done) = server.under_way.next() => Wake::Done(done),
-            () = subscriptions.changed.on_notification() => Wake::Changed,
+            () = subscriptions.changed.notified() => Wake::Changed,
         };
         match wake {
             Wake::Changed => server.look(),
@@ -119,7 +119,7 @@ impl Server<'_> {
 async fn join(session: &Session, subscriptions: &Subscriptions, uri: Arc<str>) -> Done {
     let deadline = Deadline::after(AGREEING);
     let query = Query::new("resources/subscribe", deadline).with_subject("uri", &uri);
-    let answer = session.inquire(&query).await;
+    let answer = session.query(&query).await;
     let is_held = answer.is_ok();
     let agreement = match answer {
         Ok(_) => Acceptance::Active,
@@ -132,7 +132,7 @@ async fn join(session: &Session, subscriptions: &Subscriptions, uri: Arc<str>) -
 async fn leave(session: &Session, uri: Arc<str>) -> Done {
     let deadline = Deadline::after(LEAVING);
     let query = Query::new("resources/unsubscribe", deadline).with_subject("uri", &uri);
-    if let Err(error) = session.inquire(&query).await {
+    if let Err(error) = session.query(&query).await {
         tracing::debug!(%uri, %error, "not unsubscribed");
     }
     let is_held = false;

@@ -34,7 +34,7 @@ pub(in crate::session) enum ListenEnd {
     /// It broke, and may be asked for again.
     Broken,
     /// The server ended it or would not begin; and why.
-    ForGood(String),
+    Ended(String),
 }
 
 /// An open `subscriptions/listen`.
@@ -87,8 +87,8 @@ fn hear(session: Session, listen: Arc<Listen>) -> BoxFuture<'static, ListenEnd> 
         let uris: Vec<&str> = listen.uris.iter().map(|uri| &**uri).collect();
         let sent = |id| listen.id.store(id, Ordering::Relaxed);
         match &session {
-            Session::Line(connection) => connection.hear(&uris, sent).await,
-            Session::StreamableHttp(http) => streamable.hear(&uris, sent).await,
+            Session::Line(line) => line.listen_for_updates(&uris, sent).await,
+            Session::StreamableHttp(http) => http.listen_for_updates(&uris, sent).await,
             Session::Sse2024(_) | Session::Local(_) => {
                 ListenEnd::Ended("the server has no subscriptions".to_owned())
             }
@@ -132,7 +132,7 @@ pub(super) async fn serve(session: &Session, peer: &Peer) {
         let wake = tokio::select! {
             biased;
             end = end_of(&mut server.current) => Wake::StreamEnd(end),
-            () = peer.subscriptions.changed.on_notification(), if due.is_none() => Wake::Changed,
+            () = peer.subscriptions.changed.notified(), if due.is_none() => Wake::Changed,
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Wake::Due,
         };
         match wake {

@@ -34,7 +34,7 @@ impl Drop for CancelTaskOnDrop {
         let mut cancelling = Box::pin(async move {
             let deadline = Deadline::after(TIME_TO_CANCEL);
             let query = Query::new("tasks/cancel", deadline).with_subject("taskId", &id);
-            if let Err(error) = session.inquire(&query).await {
+            if let Err(error) = session.query(&query).await {
                 tracing::debug!(id, %error, "the task was not cancelled");
             }
         });
@@ -47,5 +47,5 @@ impl Drop for CancelTaskOnDrop {
 
 fn can_cancel(session: &Session) -> bool {
     let handshake = session.handshake();
-    is_modern(session) || hello.is_some_and(|handshake| handshake.capabilities.tasks_cancel)
+    is_modern(session) || handshake.is_some_and(|handshake| handshake.capabilities.tasks_cancel)
 }

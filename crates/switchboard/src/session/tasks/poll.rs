@@ -67,8 +67,7 @@ pub(super) struct TaskPoller<'a> {
 
 /// What the server, or the way to it, has brought.
 enum Wake {
-    /// It is still at work.
-    Alive,
+    StillWorking,
     /// It wants to know something.
     Asked(Vec<InputRequest>),
     Done(CallToolResult),
@@ -84,7 +83,7 @@ impl<'a> TaskPoller<'a> {
                 maybe_running: true,
             },
             interval: task.interval,
-            ttl: task.ttl,
+            ttl: task.kept_for,
             poll_now: task.status != TaskStatus::Working,
             asked: HashSet::new(),
             rounds: 0,
@@ -197,7 +196,7 @@ impl<'a> TaskPoller<'a> {
                 about("tasks/get", &id)
             };
             self.poll_now = false;
-            match session.inquire(&query).await {
+            match session.query(&query).await {
                 Err(error) if is_retryable(&error, self.failures) => self.wait_after_error(error).await,
                 outcome => {
                     (self.last_error, self.failures) = (None, 0);

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio_rustls::rustls;
 
-use crate::limits::legible;
-use crate::session::Delivery;
+use crate::limits::rounded_to_millis;
+use crate::delivery::Delivery;
 use crate::status::ConnectStage;
 
 /// Why there is no answer, or only half of one.
@@ -86,7 +86,7 @@ pub(crate) enum HttpErrorKind {
     Lookup { host: String, error: String },
     #[error("no connection to {at}: {error}")]
     Connect { at: String, error: String },
-    #[error("no connection to {at} within {:?}", legible(*.limit))]
+    #[error("no connection to {at} within {:?}", rounded_to_millis(*.limit))]
     ConnectTimeout { at: String, limit: Duration },
     #[error("the proxy {proxy} does not connect us to {at}: {answer}")]
     Proxy {

@@ -27,7 +27,7 @@ impl TaskPoller<'_> {
             return Err(invalid_response("it is about another task"));
         }
         self.interval = task.interval;
-        self.ttl = task.ttl.or(self.ttl);
+        self.ttl = task.kept_for.or(self.ttl);
         match task.status {
             TaskStatus::Working => {
                 self.tell(task.message);
@@ -97,7 +97,7 @@ impl TaskPoller<'_> {
     fn fetch(&mut self, session: &Session) {
         let (session, id) = (session.clone(), self.task.id.clone());
         self.fetch.get_or_insert_with(|| {
-            Box::pin(async move { session.inquire(&about("tasks/result", &id)).await })
+            Box::pin(async move { session.query(&about("tasks/result", &id)).await })
         });
     }
 
