@@ -9,7 +9,7 @@ use crate::interact::{BoxFuture, ElicitAnswer, Elicitation, Offers, Root, Sampli
 use crate::mcp::{ErrorObject, Json};
 
 /// Answers the requests of one server and receives its log messages.
-pub trait ClientHandler: Send + Sync + 'static {
+pub(crate) trait ClientHandler: Send + Sync + 'static {
     /// What the server may ask for.
     fn capabilities(&self) -> Offers;
 
@@ -38,11 +38,11 @@ pub trait ClientHandler: Send + Sync + 'static {
 
 /// A `notifications/message` of a server. Its content is untrusted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LogMessage {
+pub(crate) struct LogMessage {
     /// `debug`, `info`, …, as the server sent it.
-    pub level: String,
+    pub(crate) level: String,
     /// The part of the server that logs.
-    pub logger: Option<String>,
+    pub(crate) logger: Option<String>,
     /// The message: any JSON value.
-    pub data: Option<Json>,
+    pub(crate) data: Option<Json>,
 }

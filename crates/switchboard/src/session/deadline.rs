@@ -146,11 +146,6 @@ impl Deadline {
         self
     }
 
-    /// When the time started to count.
-    pub(crate) fn started_at(self) -> Instant {
-        self.started_at
-    }
-
     /// Time until the absolute deadline.
     pub(crate) fn remaining(self) -> Duration {
         (self.started_at + self.total).saturating_duration_since(Instant::now())

@@ -91,10 +91,6 @@ impl LineSession {
         &self.peer.context.limits
     }
 
-    pub(crate) fn handshake(&self) -> Option<&ServerHello> {
-        self.peer.handshake()
-    }
-
     /// Completes the handshake.
     pub(crate) fn set_handshake(&self, handshake: ServerHello) {
         if handshake.version.era() == Era::Legacy {

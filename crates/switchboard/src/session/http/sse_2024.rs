@@ -100,10 +100,6 @@ impl Sse2024Session {
         Ok(session)
     }
 
-    pub(crate) fn handshake(&self) -> Option<&ServerHello> {
-        self.peer.handshake()
-    }
-
     pub(in crate::session) fn limits(&self) -> &Limits {
         &self.peer.context.limits
     }
@@ -353,10 +349,6 @@ impl Sse2024Session {
             });
         }
         self.peer.end(end);
-    }
-
-    pub(in crate::session) async fn ended(&self) -> SessionEnd {
-        self.peer.ended().await
     }
 
     pub(in crate::session) fn close(&self) {

@@ -117,10 +117,6 @@ impl StreamableHttpSession {
         })
     }
 
-    pub(crate) fn handshake(&self) -> Option<&ServerHello> {
-        self.peer.handshake()
-    }
-
     pub(in crate::session) fn limits(&self) -> &Limits {
         &self.peer.context.limits
     }
@@ -384,10 +380,6 @@ impl StreamableHttpSession {
         if !self.is_modern() && self.peer.version().is_some() && !self.peer.stop.is_cancelled() {
             self.send_notification(encode::cancelled(id, reason));
         }
-    }
-
-    pub(in crate::session) async fn ended(&self) -> SessionEnd {
-        self.peer.ended().await
     }
 
     pub(in crate::session) fn close(&self) {
