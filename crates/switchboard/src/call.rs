@@ -20,13 +20,13 @@ use tokio::time::Instant;
 pub use arguments::Violation;
 
 use crate::content::Output;
+use crate::delivery::Delivery;
 use crate::host::Host;
 use crate::id::{Principal, ServerName, ToolId};
 use crate::interact::BoxFuture;
 use crate::limits::rounded_to_millis;
 use crate::mcp::{ErrorObject, Progress, Tool as Description};
 use crate::permission::Decision;
-use crate::delivery::Delivery;
 use crate::session::unknown_ids_note;
 use crate::status::ConnectionStatus;
 use crate::sync::lock;

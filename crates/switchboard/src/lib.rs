@@ -71,8 +71,8 @@ pub mod naming {
 mod network;
 pub mod permission;
 pub mod process;
-pub mod reference;
 mod rate_limit;
+pub mod reference;
 mod registry;
 mod server;
 mod session;
@@ -100,6 +100,7 @@ mod wire {
 pub use call::{Arguments, Call, CallContext, CallError, CallOrigin, Denial, Violation};
 pub use catalog::{Catalog, CatalogTool, RefusedTool};
 pub use content::{Block, Output};
+pub use delivery::Delivery;
 pub use event::{Event, Events};
 pub use host::{
     Applied, AskError, Attachment, Completing, Host, HostBuilder, Offer, Offered, Readiness,
@@ -117,7 +118,6 @@ pub use registry::{
     RegisterError, Registry, Tool, ToolAnswer, ToolDefinition, ToolExecutor, ToolFailure, ToolKind,
 };
 pub use server::memory::{ServerMemory, ShortMemory};
-pub use delivery::Delivery;
 pub use switchboard_wire::Problem;
 pub use telemetry::{Direction, WireTap};
 pub use template::{TemplateError, UriTemplate};

@@ -88,7 +88,10 @@ mod tests {
         assert_eq!(limiter.read_limit(8_000), 4_096);
         assert_eq!(limiter.consume(32 * 1024), Some(Duration::from_millis(500)));
         assert_eq!(limiter.consume(32 * 1024), Some(Duration::from_secs(1)));
-        assert_eq!(limiter.consume(16 * 1024 * 1024), Some(Duration::from_secs(1)));
+        assert_eq!(
+            limiter.consume(16 * 1024 * 1024),
+            Some(Duration::from_secs(1))
+        );
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(limiter.read_limit(8_000), 8_000);
         assert_eq!(limiter.consume(100_000), None);

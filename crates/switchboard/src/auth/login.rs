@@ -77,7 +77,8 @@ mod tests {
     fn it_says_what_the_server_wants_and_what_to_type() {
         let name = ServerName::new("tickets").unwrap();
         let challenge = Challenge::parse([br#"Bearer error="invalid_token""#.as_slice()]);
-        let login = LoginRequired::after_refusal(&name, 401, challenge.clone(), &Credential::none());
+        let login =
+            LoginRequired::after_refusal(&name, 401, challenge.clone(), &Credential::none());
         assert_eq!(
             login.to_string(),
             "the server wants a login (HTTP 401): Bearer (error: invalid_token)"

@@ -18,6 +18,7 @@ use super::arguments::{Checked, is_checkable};
 use super::{Call, CallContext, CallError, Consent, Denial, Manner, OnProgress, as_object};
 use crate::catalog::CatalogTool;
 use crate::content::{self, Output};
+use crate::delivery::Delivery;
 use crate::event::Event;
 use crate::host::Shared;
 use crate::id::{CallId, Revision, ToolId};
@@ -27,7 +28,6 @@ use crate::mcp::{CallToolResult, ErrorObject, TaskSupport};
 use crate::permission::{Action, Subject};
 use crate::server::ServerHandle;
 use crate::server::state::State;
-use crate::delivery::Delivery;
 use crate::session::{CallTarget, Deadline, RequestError, Session, SessionEnd, ToolRequest};
 
 /// For callers who set no deadline; servers have their own.
@@ -198,7 +198,11 @@ impl CallTarget for Found {
         self.tool.definition.task_support == TaskSupport::Required
     }
 
-    fn next_session<'a>(&'a self, of: &'a Session, until: Instant) -> BoxFuture<'a, Option<Session>> {
+    fn next_session<'a>(
+        &'a self,
+        of: &'a Session,
+        until: Instant,
+    ) -> BoxFuture<'a, Option<Session>> {
         Box::pin(self.server.next_session(of, until))
     }
 }

@@ -22,8 +22,8 @@ use crate::mcp::{
 };
 use crate::server::ServerHandle;
 use crate::server::offerings::{Items, Offerings, Shelf};
-use crate::session::query::Query;
 use crate::session::list_kind::ListItem;
+use crate::session::query::Query;
 use crate::session::{Deadline, RequestError, Session, SessionEnd};
 use crate::status::ConnectionStatus;
 use crate::wire::{Problem, decode};
@@ -344,7 +344,8 @@ impl Host {
         let limit = self.shared.deadlines.list;
         let end = Instant::now() + limit;
         let outcome = match work(session.clone(), end).await {
-            Err(lost @ RequestError::Lost { .. }) => match server.next_session(&session, end).await {
+            Err(lost @ RequestError::Lost { .. }) => match server.next_session(&session, end).await
+            {
                 Some(session) => work(session, end).await,
                 None => Err(lost),
             },

@@ -7,9 +7,7 @@ use serde_json::Value;
 use crate::client_handler::{ClientHandler, LogMessage};
 use crate::event::{Event, EventSink};
 use crate::id::ServerName;
-use crate::interact::{
-    BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, Root, Sampling,
-};
+use crate::interact::{BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, Root, Sampling};
 use crate::mcp::ErrorObject;
 
 /// The [`ClientHandler`] of one server.

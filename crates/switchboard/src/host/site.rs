@@ -17,10 +17,10 @@ use switchboard_config::{
 use switchboard_process::ProcessSupervisor;
 
 use super::Shared;
+use super::server_events::InteractionHandler;
 use crate::auth::AuthProvider;
 use crate::catalog::Stand;
 use crate::id::ServerName;
-use super::server_events::InteractionHandler;
 use crate::interact::Turns;
 use crate::limits::{Deadlines, MOST};
 use crate::mcp::{Implementation, LogLevel};

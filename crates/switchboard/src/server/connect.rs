@@ -26,10 +26,10 @@ use super::spacing::Spacing;
 use crate::limits::Deadlines;
 use crate::mcp::{Era, ServerHello};
 use crate::network::Network;
-use crate::session::http::{AuthorizedClient, Sse2024Session, Health, StreamableHttpSession};
+use crate::session::http::{AuthorizedClient, Health, Sse2024Session, StreamableHttpSession};
 use crate::session::{
-    LineSession, TransportFailure, LocalSession, Deadline, RequestError, Session, SessionContext, SessionEnd,
-    Streams,
+    Deadline, LineSession, LocalSession, RequestError, Session, SessionContext, SessionEnd,
+    Streams, TransportFailure,
 };
 use crate::status::Attempt;
 use crate::transport::environment::{self, Variables};
@@ -397,9 +397,7 @@ async fn agree(
     site: &Site,
 ) -> Result<Option<ServerHello>, HandshakeError> {
     let handshake = match session {
-        Session::Line(line) => {
-            shake_hands(line, opening, left, &site.deadlines).await?
-        }
+        Session::Line(line) => shake_hands(line, opening, left, &site.deadlines).await?,
         Session::StreamableHttp(http) => {
             // What is remote takes more room than all else.
             Box::pin(shake_hands(http, opening, left, &site.deadlines)).await?
@@ -553,7 +551,8 @@ async fn open_remote(
             Ok(Session::StreamableHttp(http))
         }
         Way::Sse2024Session => {
-            let stream = Sse2024Session::open(client, context, &site.tasks, stop, &site.health).await;
+            let stream =
+                Sse2024Session::open(client, context, &site.tasks, stop, &site.health).await;
             stream.map(Session::Sse2024).map_err(unreachable_by)
         }
     }

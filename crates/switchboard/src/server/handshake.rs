@@ -11,7 +11,7 @@ use super::negotiate::{AfterProbe, Asked, Probed, Refusal, after_initialize, aft
 use crate::limits::Deadlines;
 use crate::mcp::{ProtocolVersion, ServerHello};
 use crate::session::http::{Sse2024Session, StreamableHttpSession};
-use crate::session::{LineSession, TransportFailure, Deadline, RequestError};
+use crate::session::{Deadline, LineSession, RequestError, TransportFailure};
 use crate::wire::{Answer, Problem, decode};
 
 /// How the handshake begins.
@@ -246,7 +246,9 @@ fn initialized(answer: Result<Answer, RequestError>) -> Result<ServerHello, Hand
             .map_err(Refusal::Unusable)
             .and_then(after_initialize)
             .map_err(HandshakeError::Refused),
-        Err(RequestError::ErrorResponse(error)) => Err(HandshakeError::Refused(Refusal::Refused(error))),
+        Err(RequestError::ErrorResponse(error)) => {
+            Err(HandshakeError::Refused(Refusal::Refused(error)))
+        }
         Err(RequestError::InvalidResponse(problem)) => {
             Err(HandshakeError::Refused(Refusal::Unusable(problem)))
         }

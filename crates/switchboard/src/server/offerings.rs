@@ -63,7 +63,8 @@ impl<T: ListItem> Shelf<T> {
         }
         // All before it is asked for: a change that is announced meanwhile, or not heard, may or may not
         // be in the answer.
-        let is_announced = T::is_announced(&session.capabilities()) && session.receives_changes(T::CHANGE_KIND);
+        let is_announced =
+            T::is_announced(&session.capabilities()) && session.receives_changes(T::CHANGE_KIND);
         let notices = session.change_count(T::CHANGE_KIND);
         let listing = paging::list::<T>(session, limits, page_limit, end).await?;
         for note in &listing.notes {

@@ -58,7 +58,8 @@ impl ShelfLife {
         let end = if ttl.is_zero() {
             Self::ENDLESS
         } else {
-            self.now().saturating_add(millis(ttl.max(Self::MIN_POLL_INTERVAL)))
+            self.now()
+                .saturating_add(millis(ttl.max(Self::MIN_POLL_INTERVAL)))
         };
         self.end.store(end, Ordering::Relaxed);
     }

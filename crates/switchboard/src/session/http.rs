@@ -20,8 +20,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) use authorized::AuthorizedClient;
-pub(crate) use sse_2024::Sse2024Session;
 pub(crate) use health::Health;
+pub(crate) use sse_2024::Sse2024Session;
 pub(crate) use streamable::StreamableHttpSession;
 
 const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");

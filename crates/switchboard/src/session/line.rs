@@ -23,9 +23,9 @@ use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Era, ProtocolVersion, ServerHello};
 use crate::sync::{Apart, lock};
 use crate::telemetry::Direction;
-use crate::writer::{EnqueueError, WriteQueue, Writer};
 use crate::wire::Answer;
 use crate::wire::encode::{self, Interests, Round, Updates};
+use crate::writer::{EnqueueError, WriteQueue, Writer};
 
 /// How long responses are still read after a write failed.
 const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(500);
@@ -109,8 +109,10 @@ impl LineSession {
             kind: RequestKind::of(query.method),
             ..RequestOptions::ordinary(deadline)
         };
-        self.request(options, |id| self.peer.encode_query(id, query, input_responses))
-            .await
+        self.request(options, |id| {
+            self.peer.encode_query(id, query, input_responses)
+        })
+        .await
     }
 
     pub(super) fn call_tool(
@@ -137,8 +139,10 @@ impl LineSession {
             kind: RequestKind::Handshake,
             ..RequestOptions::ordinary(deadline)
         };
-        self.request(options, |id| encode::request(id, "server/discover", &params))
-            .await
+        self.request(options, |id| {
+            encode::request(id, "server/discover", &params)
+        })
+        .await
     }
 
     /// Sends `initialize` with the capabilities of this client.

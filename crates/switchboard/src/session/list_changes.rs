@@ -83,7 +83,9 @@ impl ListChanges {
     fn set_receivable(&self, can_arrive: impl Fn(ListChangeKind) -> bool) {
         for kind in ALL_KINDS {
             let counter = self.counter(kind);
-            counter.can_arrive.store(can_arrive(kind), Ordering::Release);
+            counter
+                .can_arrive
+                .store(can_arrive(kind), Ordering::Release);
         }
     }
 

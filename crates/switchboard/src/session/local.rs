@@ -124,8 +124,7 @@ impl LocalSession {
                 }
             }
             self.list_changes.set_none_receivable();
-            self.subscriptions
-                .mark_unavailable(NO_NOTIFICATIONS.into());
+            self.subscriptions.mark_unavailable(NO_NOTIFICATIONS.into());
         };
         self.stop.run_until_cancelled(watch).await;
     }
@@ -172,7 +171,8 @@ impl LocalSession {
         let mut result = self
             .run_until_deadline(request.deadline, work, || format!("the tool {tool}"))
             .await?;
-        result.blocks_left_out += truncate_counting(&mut result.content, self.limits.content_blocks);
+        result.blocks_left_out +=
+            truncate_counting(&mut result.content, self.limits.content_blocks);
         Ok(result)
     }
 

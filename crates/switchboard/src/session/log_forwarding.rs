@@ -78,7 +78,8 @@ pub(super) fn on_message(peer: &Peer, params: &[u8]) {
     }
     match peer
         .log_rate_limit
-        .decide(context.limits.log_messages_per_second) {
+        .decide(context.limits.log_messages_per_second)
+    {
         LogDecision::Forward => forward(context, params),
         LogDecision::SkipAndReport { until } => report_skipped_later(peer, until),
         LogDecision::Skip => {}

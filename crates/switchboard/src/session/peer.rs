@@ -134,7 +134,8 @@ impl Peer {
 
     /// The lifetime to request for the call's task, if the call must be a task and the server supports it.
     pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTime> {
-        (call.target.requires_task() && self.runs_tasks()).then(|| TaskTime::of(call.deadline.remaining()))
+        (call.target.requires_task() && self.runs_tasks())
+            .then(|| TaskTime::of(call.deadline.remaining()))
     }
 
     /// Sends a notification in the background. Does nothing outside a runtime.
@@ -178,8 +179,12 @@ impl Peer {
                 return decode::progress(params).is_some_and(|(id, note)| progress(id, note));
             }
             "notifications/tools/list_changed" => self.list_changes.record(ListChangeKind::Tools),
-            "notifications/resources/list_changed" => self.list_changes.record(ListChangeKind::Resources),
-            "notifications/prompts/list_changed" => self.list_changes.record(ListChangeKind::Prompts),
+            "notifications/resources/list_changed" => {
+                self.list_changes.record(ListChangeKind::Resources)
+            }
+            "notifications/prompts/list_changed" => {
+                self.list_changes.record(ListChangeKind::Prompts)
+            }
             "notifications/message" => log_forwarding::on_message(self, params),
             "notifications/elicitation/complete" => self.url_elicitations.complete(params),
             "notifications/resources/updated" => self.subscriptions.on_updated(params),
@@ -202,7 +207,10 @@ impl Peer {
         let bytes = bytes.trim_ascii();
         // Mask before cutting, or half of a secret could remain at the end.
         let start = bytes.get(..4 * EXCERPT_CHARS).unwrap_or(bytes);
-        let text = self.context.redactor.redact(&String::from_utf8_lossy(start));
+        let text = self
+            .context
+            .redactor
+            .redact(&String::from_utf8_lossy(start));
         text.chars().take(EXCERPT_CHARS).collect()
     }
 
@@ -250,7 +258,12 @@ impl Peer {
 }
 
 /// Handles a request from the server.
-pub(super) fn on_request<S: Outgoing>(session: &Arc<S>, id: RequestId, method: &str, params: &[u8]) {
+pub(super) fn on_request<S: Outgoing>(
+    session: &Arc<S>,
+    id: RequestId,
+    method: &str,
+    params: &[u8],
+) {
     let peer = session.peer();
     peer.clock.touch();
     // The modern era has no requests from the server. One that looks like it gets no response.

@@ -65,7 +65,8 @@ impl Session {
             match decode::asked_in(&result).map_err(RequestError::InvalidResponse)? {
                 None => return Ok(result),
                 Some(input) => {
-                    let next = input_required::next_round(self, responses.as_ref(), deadline, input);
+                    let next =
+                        input_required::next_round(self, responses.as_ref(), deadline, input);
                     let (next, remaining) = next.await?;
                     responses = Some(next);
                     deadline = remaining;
@@ -135,10 +136,7 @@ impl Session {
             Self::Sse2024(sse) => Box::pin(sse.query(query, responses, deadline)).await,
             Self::Local(_) => Err(RequestError::ErrorResponse(ErrorObject::new(
                 ErrorObject::METHOD_NOT_FOUND,
-                format!(
-                    "in-process servers do not support {}",
-                    query.method
-                ),
+                format!("in-process servers do not support {}", query.method),
             ))),
         }
     }

@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 
 use super::line::{LineSession, Reader};
 use super::request_table::{PendingRequest, Reply};
-use super::{SessionEnd, run_blocking, peer};
+use super::{SessionEnd, peer, run_blocking};
 use crate::budget::Held;
 use crate::mcp::ProtocolVersion;
 use crate::rate_limit::RateLimiter;

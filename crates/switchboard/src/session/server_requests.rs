@@ -161,8 +161,9 @@ pub(super) fn validate<'a>(
             })?;
             Sampling::read(server, &masked, capabilities, max_tokens).map(ValidatedRequest::Sample)
         }
-        ServerRequestKind::Elicit => Elicitation::read(server, params, capabilities, redactor)
-            .map(ValidatedRequest::Elicit),
+        ServerRequestKind::Elicit => {
+            Elicitation::read(server, params, capabilities, redactor).map(ValidatedRequest::Elicit)
+        }
     }
 }
 

@@ -31,7 +31,11 @@ pub(crate) trait CallTarget: std::fmt::Debug + Sync {
     fn requires_task(&self) -> bool;
 
     /// The session that follows one that was lost, if it comes about before `until`.
-    fn next_session<'a>(&'a self, of: &'a Session, until: Instant) -> BoxFuture<'a, Option<Session>>;
+    fn next_session<'a>(
+        &'a self,
+        of: &'a Session,
+        until: Instant,
+    ) -> BoxFuture<'a, Option<Session>>;
 }
 
 /// The task that a server of 2025-11-25 made of a call that had to be one, if it did.

@@ -229,7 +229,11 @@ impl<'a> LocalCall<'a> {
     }
 }
 
-fn report(life: Option<&Arc<ActivityClock>>, to: Option<&mpsc::Sender<Progress>>, progress: Progress) {
+fn report(
+    life: Option<&Arc<ActivityClock>>,
+    to: Option<&mpsc::Sender<Progress>>,
+    progress: Progress,
+) {
     if let Some(life) = life {
         life.touch();
     }

@@ -102,7 +102,11 @@ impl AuthorizedClient {
                 credential: credential.headers().clone(),
                 body: body.clone(),
             };
-            let incoming = self.client.send(outgoing).await.map_err(SendFailure::Http)?;
+            let incoming = self
+                .client
+                .send(outgoing)
+                .await
+                .map_err(SendFailure::Http)?;
             if is_about_credentials(incoming.status) && before < REFUSALS {
                 match self.refused(&incoming, &credential, before).await {
                     AuthVerdict::TryAgain => {
@@ -117,7 +121,9 @@ impl AuthorizedClient {
                             LoginRequired::after_refusal(server, status, challenge, &credential);
                         return Err(SendFailure::NeedsLogin(Box::new(login)));
                     }
-                    AuthVerdict::Failed(error) => return Err(SendFailure::without_credential(error)),
+                    AuthVerdict::Failed(error) => {
+                        return Err(SendFailure::without_credential(error));
+                    }
                     AuthVerdict::Forbidden => {}
                 }
             }

@@ -17,15 +17,15 @@ use tokio::sync::mpsc;
 use super::authorized::AuthorizedResponse;
 use super::dispatch::{Dispatched, dispatch};
 use super::streamable::{StreamableHttpSession, Topic};
-use super::{ACCEPT_EVENTS, LAST_EVENT_ID, ContentType, status};
+use super::{ACCEPT_EVENTS, ContentType, LAST_EVENT_ID, status};
 use crate::budget::Held;
 use crate::limits::LARGE;
 use crate::mcp::Progress;
-use crate::session::query::needs_no_cancel;
-use crate::session::deadline::{Expired, Deadline};
 use crate::rate_limit::RateLimiter;
+use crate::session::deadline::{Deadline, Expired};
+use crate::session::query::needs_no_cancel;
 use crate::session::request_table::Reply;
-use crate::session::{Delivery, TransportFailure, RequestError, SessionEnd, run_blocking};
+use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure, run_blocking};
 use crate::sync::lock;
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
@@ -192,7 +192,8 @@ impl StreamableHttpSession {
                     });
                 }
                 if failed.delivery == Delivery::Unknown && self.health.record_failure() {
-                    self.peer.end(SessionEnd::TooManyFailures(failed.message.clone()));
+                    self.peer
+                        .end(SessionEnd::TooManyFailures(failed.message.clone()));
                 } else if failed.status.is_none() {
                     self.health.check_now();
                 }
@@ -205,7 +206,9 @@ impl StreamableHttpSession {
                     end,
                 });
             }
-            RequestError::ErrorResponse(_) | RequestError::InvalidResponse(_) => self.health.record_success(),
+            RequestError::ErrorResponse(_) | RequestError::InvalidResponse(_) => {
+                self.health.record_success()
+            }
             RequestError::TimedOut { .. } if topic.method != "ping" => self.health.check_now(),
             _ => {}
         }
@@ -330,7 +333,9 @@ impl StreamableHttpSession {
                     Ok(Some(Item::Retry(wait))) => pause = wait,
                     Ok(Some(Item::LetGo { id: named, why })) => {
                         if named == Some(id) {
-                            return Err(RequestError::InvalidResponse(self.peer.discard_error(why)));
+                            return Err(RequestError::InvalidResponse(
+                                self.peer.discard_error(why),
+                            ));
                         }
                     }
                     Ok(None) => match body.chunk().await {
@@ -401,7 +406,8 @@ impl StreamableHttpSession {
                 let stop = self.peer.stop.clone();
                 self.tasks.spawn(async move {
                     let rest = async { while let Ok(Some(_)) = body.chunk().await {} };
-                    let _ = tokio::time::timeout(DRAIN_TIMEOUT, stop.run_until_cancelled(rest)).await;
+                    let _ =
+                        tokio::time::timeout(DRAIN_TIMEOUT, stop.run_until_cancelled(rest)).await;
                 });
             }
         }

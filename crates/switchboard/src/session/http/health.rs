@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::sse_2024::Sse2024Session;
 use super::streamable::StreamableHttpSession;
 use crate::session::deadline::Deadline;
-use crate::session::{Delivery, TransportFailure, RequestError, SessionEnd};
+use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
 use crate::wire::Answer;
 
 /// So many failures in a row are one too many.

@@ -12,13 +12,13 @@ use http::Method;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::exchange::StreamMessage;
 use super::authorized::AuthorizedResponse;
+use super::exchange::StreamMessage;
 use super::streamable::{ATTENDING, StreamableHttpSession, Topic};
 use super::{ContentType, status};
 use crate::rate_limit::RateLimiter;
 use crate::session::subscriptions::ListenEnd;
-use crate::session::{Delivery, TransportFailure, RequestError, SessionEnd};
+use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
 use crate::telemetry::Direction;
 use crate::transport::http::Body;
 use crate::wire::encode::{self, Interests, Updates};
@@ -164,7 +164,11 @@ impl StreamableHttpSession {
         }
     }
 
-    async fn listen(&self, id: u64, interests: impl Serialize) -> Result<AuthorizedResponse, RequestError> {
+    async fn listen(
+        &self,
+        id: u64,
+        interests: impl Serialize,
+    ) -> Result<AuthorizedResponse, RequestError> {
         let params = encode::Listen {
             notifications: interests,
             meta: self.peer.meta(None, None),
@@ -221,7 +225,12 @@ impl StreamableHttpSession {
 
     /// Takes what comes on a stream until it ends. One that was asked for by request `id` ends for
     /// good with the answer to it.
-    async fn follow(self: &Arc<Self>, mut body: Body, standing: &mut ListenStream, id: u64) -> StreamEnd {
+    async fn follow(
+        self: &Arc<Self>,
+        mut body: Body,
+        standing: &mut ListenStream,
+        id: u64,
+    ) -> StreamEnd {
         let context = &self.peer.context;
         let mut events = Events::new(context.limits.message_bytes, &context.budget);
         loop {

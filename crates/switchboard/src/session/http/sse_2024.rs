@@ -17,17 +17,17 @@ use url::Url;
 
 use super::dispatch::{Dispatched, dispatch};
 use super::health::{self, Health, HealthMonitor};
-use super::{ACCEPT_BOTH, ACCEPT_EVENTS, AuthorizedClient, JSON, ContentType, status};
+use super::{ACCEPT_BOTH, ACCEPT_EVENTS, AuthorizedClient, ContentType, JSON, status};
 use crate::budget::Held;
 use crate::limits::{LARGE, Limits};
 use crate::mcp::{Progress, ProtocolVersion, ServerHello};
-use crate::session::query::Query;
-use crate::session::deadline::Deadline;
 use crate::rate_limit::RateLimiter;
+use crate::session::deadline::Deadline;
 use crate::session::peer::{Outgoing, Peer};
+use crate::session::query::Query;
 use crate::session::request_table::{PendingRequest, Reply, RequestKind, RequestTable};
 use crate::session::{
-    Delivery, TransportFailure, RequestError, SessionContext, SessionEnd, ToolRequest, run_blocking,
+    Delivery, RequestError, SessionContext, SessionEnd, ToolRequest, TransportFailure, run_blocking,
 };
 use crate::sync::lock;
 use crate::telemetry::Direction;
@@ -134,9 +134,12 @@ impl Sse2024Session {
         self: &Arc<Self>,
         call: &ToolRequest<'_>,
     ) -> Result<Answer, RequestError> {
-        self.request(RequestKind::Ordinary, call.deadline, call.progress.clone(), |id| {
-            self.peer.encode_call(id, call)
-        })
+        self.request(
+            RequestKind::Ordinary,
+            call.deadline,
+            call.progress.clone(),
+            |id| self.peer.encode_call(id, call),
+        )
         .await
     }
 
@@ -285,7 +288,10 @@ impl Sse2024Session {
                         }
                     }
                     Ok(Some(Item::LetGo { id: Some(id), why })) => {
-                        self.deliver(AnswerId::Ours(id), Reply::Invalid(self.peer.discard_error(why)));
+                        self.deliver(
+                            AnswerId::Ours(id),
+                            Reply::Invalid(self.peer.discard_error(why)),
+                        );
                     }
                     Ok(Some(_)) => {}
                     Ok(None) => match body.chunk().await {

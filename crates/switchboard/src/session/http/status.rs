@@ -10,12 +10,12 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
-use super::authorized::{SendFailure, AuthorizedResponse};
+use super::authorized::{AuthorizedResponse, SendFailure};
 use crate::limits::Limits;
 use crate::mcp::ErrorObject;
-use crate::status::ConnectStage;
 use crate::session::peer::Peer;
-use crate::session::{Delivery, TransportFailure, RequestError};
+use crate::session::{Delivery, RequestError, TransportFailure};
+use crate::status::ConnectStage;
 use crate::transport::http::{BodyError, HttpError};
 use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received};
 

@@ -17,13 +17,15 @@ use tokio_util::task::TaskTracker;
 
 use super::exchange::Listener;
 use super::health::{self, Health, HealthMonitor};
-use super::{ACCEPT_BOTH, AuthorizedClient, JSON, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, status};
+use super::{
+    ACCEPT_BOTH, AuthorizedClient, JSON, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, status,
+};
 use crate::limits::Limits;
 use crate::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, Tool};
-use crate::session::list_changes::ListChangeKind;
-use crate::session::query::Query;
 use crate::session::deadline::Deadline;
-use crate::session::peer::{Peer, Outgoing};
+use crate::session::list_changes::ListChangeKind;
+use crate::session::peer::{Outgoing, Peer};
+use crate::session::query::Query;
 use crate::session::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::sync::lock;
 use crate::telemetry::Direction;
@@ -170,7 +172,11 @@ impl StreamableHttpSession {
     }
 
     /// The version, and the session where there is one.
-    pub(super) fn insert_version_headers(&self, headers: &mut HeaderMap, asked: Option<ProtocolVersion>) {
+    pub(super) fn insert_version_headers(
+        &self,
+        headers: &mut HeaderMap,
+        asked: Option<ProtocolVersion>,
+    ) {
         let version = asked.or_else(|| self.peer.version());
         // Older ones know no such header.
         if let Some(version) = version.filter(|version| *version > ProtocolVersion::V2025_03_26) {
@@ -192,7 +198,9 @@ impl StreamableHttpSession {
             let why = format!(
                 "its session id is not made of at most {LONGEST_SESSION_ID} visible characters"
             );
-            return Err(RequestError::InvalidResponse(crate::wire::Problem::Malformed(why)));
+            return Err(RequestError::InvalidResponse(
+                crate::wire::Problem::Malformed(why),
+            ));
         }
         let mut id = id.clone();
         // Whoever has it can speak in our name.

@@ -7,8 +7,8 @@ use tokio::runtime::Handle;
 
 use super::is_modern;
 use crate::session::Session;
-use crate::session::query::Query;
 use crate::session::deadline::Deadline;
+use crate::session::query::Query;
 
 /// How long the server may take to hear that.
 const TIME_TO_CANCEL: Duration = Duration::from_secs(10);

@@ -19,11 +19,11 @@ use super::is_modern;
 use crate::interact::BoxFuture;
 use crate::limits::Deadlines;
 use crate::mcp::{CallToolResult, ErrorObject, Progress};
-use crate::session::query::Query;
-use crate::session::deadline::{Expired, Deadline};
+use crate::session::deadline::{Deadline, Expired};
+use crate::session::input_required::{self, invalid_response, never_not_sent};
 use crate::session::peer::Peer;
-use crate::session::input_required::{self, never_not_sent, invalid_response};
-use crate::session::{Delivery, TransportFailure, RequestError, Session, SessionEnd, ToolRequest};
+use crate::session::query::Query;
+use crate::session::{Delivery, RequestError, Session, SessionEnd, ToolRequest, TransportFailure};
 use crate::wire::Answer;
 use crate::wire::decode::{InputRequest, Task, TaskStatus};
 
@@ -197,7 +197,9 @@ impl<'a> TaskPoller<'a> {
             };
             self.poll_now = false;
             match session.query(&query).await {
-                Err(error) if is_retryable(&error, self.failures) => self.wait_after_error(error).await,
+                Err(error) if is_retryable(&error, self.failures) => {
+                    self.wait_after_error(error).await
+                }
                 outcome => {
                     (self.last_error, self.failures) = (None, 0);
                     return outcome;
@@ -227,7 +229,9 @@ impl<'a> TaskPoller<'a> {
         for bound in [self.request.deadline.idle(), self.ttl] {
             pause = pause.min(bound.map_or(LONGEST, |bound| bound / 2));
         }
-        pause.max(MIN_POLL_INTERVAL).mul_f64(1.0 + POLL_JITTER * fastrand::f64())
+        pause
+            .max(MIN_POLL_INTERVAL)
+            .mul_f64(1.0 + POLL_JITTER * fastrand::f64())
     }
 
     /// Goes on with the session that follows one that was lost.
@@ -319,10 +323,12 @@ fn about<'a>(method: &'static str, id: &'a str) -> Query<'a> {
 /// that did not.
 fn is_retryable(error: &RequestError, failures: u32) -> bool {
     match error {
-        RequestError::ErrorResponse(error) => error.code == ErrorObject::INTERNAL && failures < MAX_INTERNAL_ERRORS,
-        RequestError::Transport(_) | RequestError::WriteQueueFull { .. } | RequestError::MemoryBudgetExceeded { .. } => {
-            true
+        RequestError::ErrorResponse(error) => {
+            error.code == ErrorObject::INTERNAL && failures < MAX_INTERNAL_ERRORS
         }
+        RequestError::Transport(_)
+        | RequestError::WriteQueueFull { .. }
+        | RequestError::MemoryBudgetExceeded { .. } => true,
         _ => false,
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio_rustls::rustls;
 
-use crate::limits::rounded_to_millis;
 use crate::delivery::Delivery;
+use crate::limits::rounded_to_millis;
 use crate::status::ConnectStage;
 
 /// Why there is no answer, or only half of one.

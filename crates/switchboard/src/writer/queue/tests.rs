@@ -17,7 +17,11 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let size = prop_oneof![1..40_usize, COPY_LIMIT - 1..COPY_LIMIT + 2, 10_000..12_000_usize];
+    let size = prop_oneof![
+        1..40_usize,
+        COPY_LIMIT - 1..COPY_LIMIT + 2,
+        10_000..12_000_usize
+    ];
     let amount = prop_oneof![0..200_usize, 0..20_000_usize];
     prop_oneof![
         4 => size.prop_map(Step::Push),
@@ -63,7 +67,11 @@ impl Model {
 
     fn unsent_requests(&self) -> Vec<u64> {
         let partly_written = usize::from(self.first_partly_written);
-        self.lines.iter().skip(partly_written).map(|(id, _)| *id).collect()
+        self.lines
+            .iter()
+            .skip(partly_written)
+            .map(|(id, _)| *id)
+            .collect()
     }
 }
 

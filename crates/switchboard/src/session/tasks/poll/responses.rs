@@ -1,6 +1,6 @@
 //! What the answers of a server say of a task, and what follows from them.
 
-use super::{TaskPoller, KEY_BYTES, Wake, about, is_retryable, peer_of};
+use super::{KEY_BYTES, TaskPoller, Wake, about, is_retryable, peer_of};
 use crate::limits::LARGE;
 use crate::mcp::ErrorObject;
 use crate::session::input_required::invalid_response;
@@ -88,7 +88,9 @@ impl TaskPoller<'_> {
         }
         self.rounds += 1;
         if self.rounds > limit {
-            return Err(RequestError::InvalidResponse(Problem::TooManyRounds { limit }));
+            return Err(RequestError::InvalidResponse(Problem::TooManyRounds {
+                limit,
+            }));
         }
         Ok(Wake::Asked(requests))
     }
@@ -112,7 +114,10 @@ impl TaskPoller<'_> {
                 self.task.maybe_running = false;
                 let most = peer_of(session)?.context.limits.content_blocks;
                 let read = if answer.text.len() > LARGE {
-                    Box::pin(run_blocking(move || decode::call_tool_result(&answer, most))).await?
+                    Box::pin(run_blocking(move || {
+                        decode::call_tool_result(&answer, most)
+                    }))
+                    .await?
                 } else {
                     decode::call_tool_result(&answer, most)
                 };
