@@ -1,56 +1,56 @@
-# `just` lists the recipes; each is one line that works without just as well.
+# Run `just` to list the recipes. Each recipe is one command that also works without just.
 
 _default:
     @just --list --unsorted
 
-# formatting, lints, documentation, dependency rules
+# check formatting, lints, module cycles, documentation and dependency rules
 check:
     cargo xtask check
 
-# every test; arguments go to the test runner: `just test -p switchboard`
+# run every test; arguments go to the test runner: `just test -p switchboard`
 test *ARGS:
     cargo xtask test {{ if ARGS == "" { "" } else { "-- " + ARGS } }}
 
-# what CI runs: check, then fuzz a little, then test, with the time of each step
+# run what CI runs: check, fuzz (20 s per target), test
 ci:
     cargo xtask ci
 
-# a heavy check in full, of which CI runs a share: `just whole seeds`, `just whole all`
+# run a stress test at full length (CI runs a part of it): `just whole seeds`, `just whole all`
 whole NAME:
     cargo xtask whole {{NAME}}
 
-# made-up bytes for what reads them: `just fuzz`, `just fuzz lines --seconds 600`
+# run the fuzz targets, 60 s each by default: `just fuzz`, `just fuzz lines --seconds 600`
 fuzz *ARGS:
     cargo xtask fuzz {{ARGS}}
 
-# the official conformance suite: `just conformance`, `just conformance --requirements 2026-07-28`
+# run the official MCP conformance suite: `just conformance`, `just conformance --requirements 2026-07-28`
 conformance *ARGS:
     cargo xtask conformance {{ARGS}}
 
-# the main job, narrated: nothing to configure
+# run the built-in walkthrough; it needs no configuration
 demo:
     cargo run --release -- demo
 
-# install the reference servers, and start each one to see that it answers
+# install the reference servers and check that each one answers
 fixtures:
     cargo xtask fixtures --verify
 
-# the crates' documentation, opened in the browser
+# build the API documentation and open it in the browser
 doc:
     cargo doc --workspace --features switchboard/rmcp --no-deps --open
 
-# the pages that are made from the code: docs/config.md's reference, the JSON Schemas
+# write the generated docs: the key tables of docs/config.md and the JSON Schemas
 docs:
     cargo xtask docs
 
-# format everything in place
+# format all sources
 fmt:
     cargo fmt --all
 
-# what it costs beside a hand-written client and rmcp: all of it, or a part: `just bench "64 in flight"`
+# compare with a hand-written client and rmcp; a filter selects rows: `just bench "64 in flight"`
 [positional-arguments]
 bench *ARGS:
     cargo build --release && cd bench && cargo build --release && cargo run --release -- "$@"
 
-# all of the bench, and its picture
+# run the whole benchmark and write docs/bench.svg
 bench-picture: (bench "--svg" "../docs/bench.svg")

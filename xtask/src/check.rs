@@ -1,14 +1,15 @@
-//! What can be judged without running a test: formatting, lints, documentation and what of
-//! it is made from the code, dependency rules.
+//! Checks that run no tests: formatting, lints, module cycles, documentation, generated files and
+//! dependency rules.
 
-use crate::docs;
-use crate::step::{Failure, Steps, WORKSPACE, answers_version, cargo};
+use crate::steps::{Failure, Steps, WORKSPACE, cargo, is_installed};
+use crate::{docs, module_cycles};
 
 pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     steps.run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
-    // A workspace of its own.
+    // fuzz/ is a separate workspace, which `--all` does not cover.
     let fuzz = ["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"];
-    steps.run("format of fuzz", &mut cargo(&fuzz))?;
+    steps.run("format fuzz", &mut cargo(&fuzz))?;
+    module_cycles::check(steps)?;
     steps.run(
         "clippy",
         cargo(&["clippy", "--all-targets"])
@@ -25,11 +26,11 @@ pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     check_dependencies(steps)
 }
 
-/// The advisories are left out: their database comes from the network and changes under an unchanged
-/// commit.
+/// Runs cargo-deny without advisories: their database is fetched from the network, so the result would
+/// change without a commit.
 fn check_dependencies(steps: &mut Steps) -> Result<(), Failure> {
-    if !answers_version(&mut cargo(&["deny"])) {
-        println!("\n==> deny: skipped, cargo-deny is not installed; to get it:");
+    if !is_installed(&mut cargo(&["deny"])) {
+        println!("\n==> deny: skipped, cargo-deny is not installed; install it with:");
         println!("  cargo install --locked cargo-deny");
         return Ok(());
     }

@@ -1,23 +1,23 @@
-//! The pages that are made from the code: the reference part of `docs/config.md`, and the JSON Schemas.
+//! Generates the key tables of `docs/config.md` and the JSON Schemas from the table of keys.
 //!
-//! In a page, what lies between its two marks is made and the rest is written by hand. Invariant:
-//! making them twice changes nothing, so that a check can compare.
+//! In `docs/config.md` only the text between two marker comments is generated. Invariant: generating
+//! twice gives the same bytes, so [`check`] can compare files.
 
 use std::fs;
 use std::path::Path;
 
 use switchboard_config::key_table;
 
-use crate::step::{Failure, Steps};
+use crate::steps::{Failure, Steps};
 
-const STEP: &str = "reference";
+const STEP: &str = "generated docs";
 const PAGE: &str = "docs/config.md";
 
-/// Writes what differs.
+/// Writes the generated files that are out of date.
 pub(crate) fn write(steps: &mut Steps) -> Result<(), Failure> {
     let root = steps.root().to_owned();
-    steps.perform(STEP, "writing what differs", || {
-        for (file, text) in differing(&root)? {
+    steps.run_work(STEP, "write", || {
+        for (file, text) in outdated(&root)? {
             fs::write(root.join(file), text).map_err(|error| failed(file, &error))?;
             println!("{file}");
         }
@@ -25,32 +25,32 @@ pub(crate) fn write(steps: &mut Steps) -> Result<(), Failure> {
     })
 }
 
-/// Fails if something differs.
+/// Fails if a generated file is out of date.
 pub(crate) fn check(steps: &mut Steps) -> Result<(), Failure> {
     let root = steps.root().to_owned();
-    steps.perform(STEP, "comparing", || {
-        let differing = differing(&root)?;
-        if differing.is_empty() {
+    steps.run_work(STEP, "compare", || {
+        let outdated = outdated(&root)?;
+        if outdated.is_empty() {
             return Ok(());
         }
-        let files: Vec<_> = differing.iter().map(|(file, _)| *file).collect();
+        let files: Vec<_> = outdated.iter().map(|(file, _)| *file).collect();
         Err(Failure::Step {
             step: STEP,
             reason: format!(
-                "{} is not what the code says; to write it again:\n  cargo xtask docs",
+                "{} is out of date; run:\n  cargo xtask docs",
                 files.join(", ")
             ),
         })
     })
 }
 
-/// The files that are not as they would be made, and how they would.
-fn differing(root: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
+/// The files that are out of date, with their new content.
+fn outdated(root: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
     let read = |file: &str| fs::read_to_string(root.join(file));
     let page = read(PAGE).map_err(|error| failed(PAGE, &error))?;
     let page = fill(&page, "keys of an entry", &key_table::entry_tables())?;
     let page = fill(&page, "keys of the settings", &key_table::settings_tables())?;
-    let made = [
+    let generated = [
         (PAGE, page),
         (
             "docs/mcp.schema.json",
@@ -61,11 +61,11 @@ fn differing(root: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
             format!("{:#}\n", key_table::settings_schema()),
         ),
     ];
-    let differs = |(file, made): &(&str, String)| read(file).ok().as_ref() != Some(made);
-    Ok(made.into_iter().filter(differs).collect())
+    let differs = |(file, text): &(&str, String)| read(file).ok().as_ref() != Some(text);
+    Ok(generated.into_iter().filter(differs).collect())
 }
 
-/// The page with `text` between the marks of this name.
+/// Replaces the text between the markers called `name`.
 fn fill(page: &str, name: &str, text: &str) -> Result<String, Failure> {
     let begin = format!("<!-- made by `cargo xtask docs`: {name} -->\n");
     let end = format!("<!-- end of {name} -->\n");
@@ -75,7 +75,7 @@ fn fill(page: &str, name: &str, text: &str) -> Result<String, Failure> {
     });
     filled.ok_or_else(|| Failure::Step {
         step: STEP,
-        reason: format!("{PAGE} has no marks for the {name}:\n{begin}{end}"),
+        reason: format!("{PAGE} lacks the markers for {name}:\n{begin}{end}"),
     })
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_between_the_marks_is_replaced_and_the_rest_stays() {
+    fn only_text_between_markers_is_replaced() {
         let page =
             "before\n<!-- made by `cargo xtask docs`: x -->\nold\n<!-- end of x -->\nafter\n";
         let filled = fill(page, "x", "new").unwrap_or_default();

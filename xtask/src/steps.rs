@@ -1,6 +1,6 @@
-//! Steps: commands with a heading, a time, and a failure that can be pasted into a shell.
+//! Runs the commands of a task with a heading, a duration and a rerun command on failure.
 //!
-//! Invariant: the first step that fails is the last one that runs, and its exit code is ours.
+//! Invariant: a task stops at its first failed step and exits with the exit code of that step.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Exit code for a command line that was not understood, as everywhere in this project.
+/// Exit code for a usage error; the `switchboard` binary uses the same.
 const USAGE_CODE: u8 = 2;
 
-/// Why a chore stopped.
+/// Why a task stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command of a step ended badly.
+    /// The command of a step exited with a failure.
     Command { command: String, code: u8 },
-    /// A step that is not a single command could not do its work.
+    /// A step that is not a single command failed.
     Step { step: &'static str, reason: String },
-    /// The command line was not understood.
+    /// The command line is invalid.
     Usage(String),
 }
 
@@ -37,10 +37,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command { command, code } => {
-                write!(
-                    f,
-                    "failed with exit code {code}; to run it again:\n  {command}"
-                )
+                write!(f, "failed with exit code {code}; rerun with:\n  {command}")
             }
             Self::Step { step, reason } => write!(f, "{step} failed: {reason}"),
             Self::Usage(text) => f.write_str(text),
@@ -48,7 +45,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What has been run so far, and where.
+/// The steps run so far and the directory they run in.
 #[derive(Debug)]
 pub(crate) struct Steps {
     /// The workspace root; every command runs there.
@@ -58,12 +55,14 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Finds the workspace from what cargo tells at run time: the path known at compile time is stale
-    /// when two clones share a target folder.
+    /// Takes the workspace root from cargo's run-time environment. The compile-time path is stale when
+    /// two clones share a target directory.
     pub(crate) fn in_workspace() -> Result<Self, Failure> {
         let root = variable("CARGO_MANIFEST_DIR")
             .and_then(|manifest_dir| Path::new(&manifest_dir).parent().map(Path::to_owned))
-            .ok_or_else(|| Failure::Usage("start it as `cargo xtask`".to_owned()))?;
+            .ok_or_else(|| {
+                Failure::Usage("xtask must be started by cargo; run: cargo xtask".to_owned())
+            })?;
         Ok(Self {
             root,
             timings: Vec::new(),
@@ -75,15 +74,15 @@ impl Steps {
         &self.root
     }
 
-    /// Runs one command in the workspace root, its output going straight to ours.
+    /// Runs one command in the workspace root with inherited stdout and stderr.
     pub(crate) fn run(&mut self, step: &'static str, command: &mut Command) -> Result<(), Failure> {
         command.current_dir(&self.root);
-        let shown = shell_form(command);
-        self.perform(step, &shown, || match command.status() {
+        let shown = to_shell(command);
+        self.run_work(step, &shown, || match command.status() {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(Failure::Command {
                 command: shown.clone(),
-                code: code_of(status),
+                code: code_from_status(status),
             }),
             Err(error) => Err(Failure::Step {
                 step,
@@ -92,24 +91,24 @@ impl Steps {
         })
     }
 
-    /// Runs a talkative command: of what it says on stderr, all is shown if it fails, and otherwise
-    /// the lines `of_interest`.
+    /// Runs one command and captures its output. On failure prints all of stderr, on success only the
+    /// lines that `is_relevant` selects.
     pub(crate) fn run_quietly(
         &mut self,
         step: &'static str,
         command: &mut Command,
-        of_interest: impl Fn(&str) -> bool,
+        is_relevant: impl Fn(&str) -> bool,
     ) -> Result<(), Failure> {
         command.current_dir(&self.root);
-        let shown = shell_form(command);
-        self.perform(step, &shown, || {
+        let shown = to_shell(command);
+        self.run_work(step, &shown, || {
             let output = command.output().map_err(|error| Failure::Step {
                 step,
                 reason: format!("`{shown}` did not start: {error}"),
             })?;
             let success = output.status.success();
-            let said = String::from_utf8_lossy(&output.stderr);
-            for line in said.lines().filter(|line| !success || of_interest(line)) {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            for line in stderr.lines().filter(|line| !success || is_relevant(line)) {
                 println!("{line}");
             }
             if success {
@@ -117,27 +116,27 @@ impl Steps {
             }
             Err(Failure::Command {
                 command: shown.clone(),
-                code: code_of(output.status),
+                code: code_from_status(output.status),
             })
         })
     }
 
-    /// Runs work that is not a single command under the same heading and clock.
-    pub(crate) fn perform<T>(
+    /// Runs a closure as a step, with the same heading and timing as a command.
+    pub(crate) fn run_work<T>(
         &mut self,
         step: &'static str,
-        what: &str,
+        heading: &str,
         work: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        println!("\n==> {step}: {what}");
-        let begun = Instant::now();
+        println!("\n==> {step}: {heading}");
+        let started = Instant::now();
         let outcome = work();
-        self.timings.push((step, begun.elapsed()));
+        self.timings.push((step, started.elapsed()));
         outcome
     }
 
-    /// Prints the time of each step, then one line on the whole.
-    pub(crate) fn summarize(&self, chore: &str, outcome: &Result<(), Failure>) {
+    /// Prints the duration of each step, then the result and the total.
+    pub(crate) fn summarize(&self, task: &str, outcome: &Result<(), Failure>) {
         let total = self.timings.iter().map(|(_, spent)| *spent).sum();
         let each: Vec<String> = self
             .timings
@@ -147,21 +146,17 @@ impl Steps {
         println!("\n{}", each.join(", "));
         match (outcome, self.timings.last()) {
             (Err(_), Some((step, _))) => {
-                println!("{chore}: FAILED in {step} after {}", seconds(total));
+                println!("{task}: FAILED in {step} after {}", seconds(total));
             }
-            _ => println!(
-                "{chore}: passed, {} steps in {}",
-                each.len(),
-                seconds(total)
-            ),
+            _ => println!("{task}: passed, {} steps in {}", each.len(), seconds(total)),
         }
     }
 }
 
-/// The one place where a chore makes a child.
+/// Creates a command. All child processes of xtask are created here.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the engine's process rules do not apply to developer chores, which wait for each child"
+    reason = "developer tasks wait for each child, so the engine's process rules do not apply"
 )]
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     Command::new(name)
@@ -173,29 +168,29 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// What all steps build: everything, with the features that no other crate asks for. The same for
-/// all of them, or they would build it anew.
+/// Package and feature selection of every cargo step. Steps with different selections would rebuild
+/// the workspace.
 pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", "switchboard/rmcp"];
 
-/// The one place where a chore reads the environment. An empty variable counts as unset.
+/// Reads an environment variable; an empty value counts as unset.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a chore is a program of its own, and the environment is its input"
+    reason = "xtask is a program, and the environment is its input"
 )]
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether a program can be started at all, asked by its `--version`.
-pub(crate) fn answers_version(command: &mut Command) -> bool {
+/// Runs the program with `--version` to see whether it is installed.
+pub(crate) fn is_installed(command: &mut Command) -> bool {
     command
         .arg("--version")
         .output()
         .is_ok_and(|output| output.status.success())
 }
 
-/// The code a shell would report, so that death by signal is told from a plain failure.
-fn code_of(status: ExitStatus) -> u8 {
+/// The exit code a shell would report: 128 plus the signal number for a signal.
+fn code_from_status(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return u8::try_from(128 + signal).unwrap_or(u8::MAX);
@@ -210,8 +205,8 @@ fn seconds(spent: Duration) -> String {
     format!("{:.0} s", spent.as_secs_f64())
 }
 
-/// The command as one would type it, with the variables it sets.
-pub(crate) fn shell_form(command: &Command) -> String {
+/// The command as a shell command line, including the environment variables it sets.
+pub(crate) fn to_shell(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?.to_string_lossy();
         Some(format!("{}={}", name.to_string_lossy(), quoted(&value)))
@@ -236,18 +231,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_command_is_shown_so_that_a_shell_understands_it() {
+    fn failed_command_is_shell_quoted() {
         let mut command = cargo(&["doc", "--no-deps", "it's", ""]);
         command.env("RUSTDOCFLAGS", "-D warnings");
 
         assert_eq!(
-            shell_form(&command),
+            to_shell(&command),
             r"RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s' ''"
         );
     }
 
     #[test]
-    fn the_exit_code_of_a_failing_command_is_passed_on() {
+    fn exit_code_is_passed_on() {
         let mut steps = Steps {
             root: std::env::temp_dir(),
             timings: Vec::new(),

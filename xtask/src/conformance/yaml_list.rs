@@ -1,20 +1,19 @@
-//! Lists of scenarios in YAML, as far as they are used: `name:` at the margin, and below it
-//! `  - scenario`.
+//! Parses scenario lists from YAML: an unindented `name:`, followed by indented `- scenario` lines.
 //!
-//! It reads what the suite's requirements and our baseline are written in, and refuses the rest of
-//! YAML within the list it is asked for.
+//! Supports only the YAML that the suite's requirement files and the baseline use. Other YAML inside
+//! the requested list is an error.
 
-/// One list of a file.
+/// The scenario names of one list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct List(Vec<String>);
 
 impl List {
-    /// Reads the list called `name`. A list without entries is fine, a missing one is not.
+    /// Parses the list called `name`. An empty list is valid, a missing list is an error.
     pub(super) fn named(name: &str, text: &str) -> Result<Self, String> {
         let mut lines = text.lines().map(str::trim_end);
         let heading = format!("{name}:");
         if !lines.any(|line| line == heading) {
-            return Err(format!("there is no list {name}"));
+            return Err(format!("missing list {name}"));
         }
         let entries = lines.take_while(|line| line.is_empty() || line.starts_with([' ', '#']));
         let entries = entries.map(str::trim_start);
@@ -22,7 +21,7 @@ impl List {
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
             .map(|line| match line.strip_prefix("- ") {
                 Some(entry) if !entry.contains([' ', ':']) => Ok(entry.to_owned()),
-                _ => Err(format!("in the list {name}, this is no scenario: {line}")),
+                _ => Err(format!("list {name}: not a scenario name: {line}")),
             })
             .collect::<Result<_, _>>()
             .map(Self)
@@ -55,7 +54,7 @@ not_scored:
 ";
 
     #[test]
-    fn a_list_ends_where_the_next_begins() {
+    fn list_ends_at_next_heading() {
         let list = List::named("client", FILE).unwrap();
         assert_eq!(
             list.names().collect::<Vec<_>>(),
@@ -65,7 +64,7 @@ not_scored:
     }
 
     #[test]
-    fn what_is_missing_or_no_plain_name_is_refused() {
+    fn missing_lists_and_mappings_are_rejected() {
         assert!(List::named("2025-11-25", FILE).is_err());
         assert!(List::named("not_scored", FILE).is_err());
     }

@@ -1,32 +1,35 @@
-//! The picture in the README: what `switchboard demo` prints, as an SVG.
+//! Renders the output of `switchboard demo` as an SVG for the README.
 
 use std::fmt::Write as _;
 use std::fs;
 
-use crate::step::{Failure, Steps, cargo};
+use crate::steps::{Failure, Steps, cargo};
 
+const STEP: &str = "demo-svg";
 const FILE: &str = "docs/demo.svg";
+
+// In pixels.
 const LINE_HEIGHT: usize = 18;
 const CHAR_WIDTH: usize = 8;
 const MARGIN: usize = 16;
 
-/// Runs the demo and draws what it printed.
+/// Runs the demo and writes its output to `docs/demo.svg`.
 pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     let arguments = ["run", "--quiet", "--release", "--", "demo"];
-    steps.perform("picture", FILE, || {
+    steps.run_work(STEP, FILE, || {
         let failed = |error: std::io::Error| Failure::Step {
-            step: "picture",
+            step: STEP,
             reason: error.to_string(),
         };
         let demo = cargo(&arguments)
             .env("NO_COLOR", "1")
             .output()
             .map_err(failed)?;
-        fs::write(FILE, draw(&String::from_utf8_lossy(&demo.stdout))).map_err(failed)
+        fs::write(FILE, render_svg(&String::from_utf8_lossy(&demo.stdout))).map_err(failed)
     })
 }
 
-fn draw(text: &str) -> String {
+fn render_svg(text: &str) -> String {
     let lines: Vec<_> = std::iter::once("$ switchboard demo")
         .chain(text.trim_end().lines())
         .collect();
@@ -54,7 +57,7 @@ fn draw(text: &str) -> String {
     svg
 }
 
-/// Headings, good news and the rest.
+/// Colours the command line, check marks and numbered headings.
 fn colour(line: &str) -> &'static str {
     match line.trim_start().chars().next() {
         Some('$') => "#8ab4f8",
@@ -75,8 +78,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_printed_cannot_end_the_drawing() {
-        let svg = draw("✓ a < b & c > d\n</text>");
+    fn program_output_is_escaped() {
+        let svg = render_svg("✓ a < b & c > d\n</text>");
         assert!(svg.contains("✓ a &lt; b &amp; c &gt; d"));
         assert!(svg.contains("&lt;/text&gt;"));
     }
