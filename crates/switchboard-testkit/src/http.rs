@@ -7,17 +7,17 @@
 //! They speak HTTP/1.1 by hand, so that every byte is theirs to get wrong. They run on the test's runtime,
 //! in real time: a paused clock would run on while bytes are under way.
 
-mod answer;
+mod connection;
+mod event_log;
 mod fault;
+mod fault_proxy;
 mod headers;
-mod proxy;
-mod raw;
+mod raw_server;
 mod request;
+mod response;
 mod route;
-mod serve;
-mod server;
 mod session;
-mod stream;
+mod state;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,18 +28,18 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use fault::Fault;
-pub use proxy::{FaultProxy, How, Link, Way};
-pub use raw::{RawServer, RawStep};
-pub use request::Seen;
+pub use fault_proxy::{ConnectionPlan, DirectionPlan, FaultKind, FaultProxy};
+pub use raw_server::{RawServer, RawStep};
+pub use request::ReceivedRequest;
 
-pub(crate) use answer::{Cut, Sender};
-pub(crate) use fault::Canned;
+pub(crate) use fault::CannedResponse;
 pub(crate) use request::Receiver;
+pub(crate) use response::{ConnectionCut, Sender};
 
-use crate::engine::{Piece, notification_line};
-use crate::offer::Offer;
+use crate::catalog_handle::CatalogHandle;
 use crate::script::{Script, Step};
-use server::{Inner, Life};
+use crate::scripted::{Chunk, notification_line};
+use state::{HttpServerState, ServerRun};
 
 /// How long a test waits for anything before it gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub enum Mode {
     /// whatever is said here about those.
     Streamable {
         /// How requests are answered.
-        answers: Answers,
+        format: ResponseFormat,
         /// `initialize` gives a session id, and everything after needs it. Legacy only.
         session: bool,
         /// There is a stream for what no request asked for, to be had by GET. Legacy only.
@@ -63,7 +63,7 @@ pub enum Mode {
 
 /// How requests are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
+pub enum ResponseFormat {
     /// With JSON, unless something is said before the answer: then with a stream of events.
     Json,
     /// With a stream of events. A modern one begins with its first word, because refusals have a status.
@@ -71,22 +71,22 @@ pub enum Answers {
 }
 
 impl Mode {
-    /// Answers with JSON, with sessions and a stream to be had by GET where the script is legacy.
+    /// ResponseFormat with JSON, with sessions and a stream to be had by GET where the script is legacy.
     pub const JSON: Self = Self::Streamable {
-        answers: Answers::Json,
+        format: ResponseFormat::Json,
         session: true,
         get_stream: true,
     };
-    /// Answers with streams of events, with sessions and a stream to be had by GET where the script is
+    /// ResponseFormat with streams of events, with sessions and a stream to be had by GET where the script is
     /// legacy.
     pub const SSE: Self = Self::Streamable {
-        answers: Answers::Sse,
+        format: ResponseFormat::Sse,
         session: true,
         get_stream: true,
     };
-    /// Answers with JSON, and remembers nobody.
+    /// ResponseFormat with JSON, and remembers nobody.
     pub const STATELESS: Self = Self::Streamable {
-        answers: Answers::Json,
+        format: ResponseFormat::Json,
         session: false,
         get_stream: false,
     };
@@ -98,13 +98,13 @@ impl Mode {
 /// of that answer.
 #[derive(Debug)]
 pub struct HttpServer {
-    inner: Arc<Inner>,
-    running: Mutex<Running>,
+    inner: Arc<HttpServerState>,
+    running: Mutex<CurrentRun>,
 }
 
 #[derive(Debug)]
-struct Running {
-    life: Arc<Life>,
+struct CurrentRun {
+    life: Arc<ServerRun>,
     task: Option<JoinHandle<()>>,
     lives: usize,
 }
@@ -129,10 +129,10 @@ impl HttpServer {
             .await
             .expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");
-        let inner = Inner::new(script, mode, address);
-        let life = Life::new(&inner, 1);
+        let inner = HttpServerState::new(script, mode, address);
+        let life = ServerRun::new(&inner, 1);
         let server = Self {
-            running: Mutex::new(Running {
+            running: Mutex::new(CurrentRun {
                 life: Arc::clone(&life),
                 task: None,
                 lives: 1,
@@ -143,7 +143,7 @@ impl HttpServer {
         server
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
+    fn running(&self) -> MutexGuard<'_, CurrentRun> {
         self.running.lock().expect("no holder panics")
     }
 
@@ -151,8 +151,8 @@ impl HttpServer {
         clippy::disallowed_methods,
         reason = "the server outlives this call and its handle is kept"
     )]
-    fn spawn(&self, life: Arc<Life>, listener: TcpListener) {
-        let task = tokio::spawn(server::live(Arc::clone(&self.inner), life, listener));
+    fn spawn(&self, life: Arc<ServerRun>, listener: TcpListener) {
+        let task = tokio::spawn(state::live(Arc::clone(&self.inner), life, listener));
         self.running().task = Some(task);
     }
 
@@ -174,12 +174,12 @@ impl HttpServer {
 /// What was seen.
 impl HttpServer {
     /// Every request that arrived, in order, with those of which only a part was read.
-    pub fn requests(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.inner.requests()
     }
 
     /// The requests that carry a message of this method of the protocol.
-    pub fn requests_with(&self, method: &str) -> Vec<Seen> {
+    pub fn requests_with(&self, method: &str) -> Vec<ReceivedRequest> {
         let mut requests = self.requests();
         requests.retain(|seen| seen.rpc_method().as_deref() == Some(method));
         requests
@@ -262,7 +262,7 @@ impl HttpServer {
     }
 
     /// Takes every request, with whatever token or none.
-    pub fn require_nothing(&self) {
+    pub fn require_no_token(&self) {
         self.inner.require_bearer(None);
     }
 
@@ -284,21 +284,21 @@ impl HttpServer {
         let line = notification_line(method, Some(&params));
         if !self.inner.is_modern_only() {
             for session in life.listeners(self.inner.mode) {
-                let _ = session.unasked.put(Piece::Line(line.clone())).await;
+                let _ = session.unasked.put(Chunk::Line(line.clone())).await;
             }
         }
     }
 
     /// What it offers besides tools, over all lives: to change it, and to see who is subscribed.
-    pub fn offer(&self) -> Offer {
-        Offer::new(&self.inner.memory)
+    pub fn catalog(&self) -> CatalogHandle {
+        CatalogHandle::new(&self.inner.memory)
     }
 
     /// From now on closes every connection that waits for another request, as a server does that is
     /// short of them. It counts as open until the client has closed it too, so that those are seen
     /// which the client has forgotten.
-    pub fn keep_no_connections(&self) {
-        self.inner.keep_no_connections();
+    pub fn close_idle_connections(&self) {
+        self.inner.close_idle_connections();
     }
 
     /// Closes all connections, whatever they are doing; comes back when they are closed.
@@ -331,11 +331,11 @@ impl HttpServer {
     /// Stops it before if it runs.
     pub async fn restart(&self) {
         self.stop().await;
-        let listener = server::bind(self.inner.address).await;
+        let listener = state::bind(self.inner.address).await;
         let life = {
             let mut running = self.running();
             running.lives += 1;
-            running.life = Life::new(&self.inner, running.lives);
+            running.life = ServerRun::new(&self.inner, running.lives);
             Arc::clone(&running.life)
         };
         self.spawn(life, listener);

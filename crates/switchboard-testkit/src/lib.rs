@@ -1,21 +1,21 @@
-//! Scripted MCP servers with armable faults, and the surroundings to test a client against them.
+//! Scripted MCP servers with armable faults, and test environments for their clients.
 //!
-//! - [`Script`] and [`Step`] describe a server as data: what it offers, how it answers, how it misbehaves.
-//! - [`MemoryServer`] plays a script in memory, on whatever clock the test's runtime has.
-//! - [`scripted_server`] finds the binary that plays the same script as a real child process.
-//! - [`Offer`] changes what a running one of these offers besides tools, and says who is subscribed.
-//! - [`http::HttpServer`] plays the same script on loopback, [`http::RawServer`] plays any bytes, and
-//!   [`http::FaultProxy`] breaks the connections to either.
-//! - [`messages::MessagesApi`] is a scripted model, and [`RealClaude`] the CLI that asks it.
-//! - [`standin::StandIn`] is a stand-in for that CLI, played by a binary of this crate.
-//! - [`processes_with_tag`] and [`assert_no_process_left`] say what is still running.
-//! - [`PeakMemory`] and [`cpu_time`] say what the test itself has cost.
-//! - [`rounds`] says how often a heavy check repeats itself.
-//! - [`Terminal`] is a program's terminal, with somebody who types.
-//! - [`Sandbox`] is a fresh home and project for tests of a command-line program.
+//! - [`Script`] and [`Step`] describe a server as data: its tools, its answers and its faults.
+//! - [`MemoryServer`] plays a script in memory, on the clock of the test's runtime.
+//! - [`scripted_server`] finds the binary that plays the same script as a child process.
+//! - [`http::HttpServer`] plays the same script on loopback, [`http::RawServer`] sends arbitrary bytes,
+//!   and [`http::FaultProxy`] breaks connections to either.
+//! - [`CatalogHandle`] changes the resources and prompts of a running server and lists its subscriptions.
+//! - [`fake_model::FakeModel`] is a scripted Messages API, and [`RealClaude`] the CLI that uses it.
+//! - [`fake_claude::FakeClaude`] is a scripted replacement for that CLI, played by a binary of this crate.
+//! - [`processes_with_tag`] and [`assert_no_process_left`] find processes that a test left behind.
+//! - [`PeakMemory`] and [`cpu_time`] measure the test process.
+//! - [`repetitions`] is the number of repetitions of a stress test.
+//! - [`Terminal`] runs a program on a pseudo-terminal and types into it.
+//! - [`Sandbox`] is a temporary home and project directory for tests of a command-line program.
 //!
-//! It knows nothing of Switchboard itself, so that a mistake there cannot be shared here. The child
-//! process needs Unix, the process scan needs Linux's `/proc`.
+//! The crate does not depend on Switchboard, so the two cannot share a mistake. Child processes need
+//! Unix; the process scan needs Linux's `/proc`.
 //!
 //! ```
 //! use switchboard_testkit::{Script, Step};
@@ -30,37 +30,37 @@
     clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
-    reason = "test support: a broken test environment is reported by panicking in the test that met it"
+    reason = "test support: a broken test environment panics in the test that meets it"
 )]
 
-mod child;
-mod claude;
-mod cost;
-pub mod engine;
+mod catalog_handle;
+pub mod fake_claude;
+pub mod fake_model;
 pub mod http;
-mod memory;
-pub mod messages;
-mod offer;
-mod process;
-mod rounds;
+mod memory_server;
+mod process_scan;
+mod real_claude;
+mod repeat;
 mod sandbox;
 mod script;
-pub mod standin;
+pub mod scripted;
+mod scripted_child;
 mod terminal;
+mod usage;
 
-pub use child::{count_lines, read_record, scripted_server};
-pub use claude::RealClaude;
-pub use cost::{PeakMemory, cpu_time};
-pub use memory::MemoryServer;
-pub use offer::Offer;
-pub use process::{
+pub use catalog_handle::CatalogHandle;
+pub use memory_server::MemoryServer;
+pub use process_scan::{
     TAG_VARIABLE, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,
     zombie_children, zombies_among,
 };
-pub use rounds::rounds;
+pub use real_claude::RealClaude;
+pub use repeat::repetitions;
 pub use sandbox::Sandbox;
 pub use script::{
-    Completion, Cursors, Ending, Era, Flood, Grandchild, HexBytes, Listening, Script,
-    ServerRequest, Step, Tasking, prompt, resource, tool,
+    Completion, Cursors, Era, Flood, Grandchild, HexBytes, ListenEnding, ListenOptions, Script,
+    ServerRequest, Step, TaskOptions, prompt, resource, tool,
 };
+pub use scripted_child::{count_lines, read_record, scripted_server};
 pub use terminal::Terminal;
+pub use usage::{PeakMemory, cpu_time};

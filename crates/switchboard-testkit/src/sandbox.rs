@@ -11,7 +11,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::process::{TAG_VARIABLE, unique_tag};
+use crate::process_scan::{TAG_VARIABLE, unique_tag};
 
 /// The directories, relative to the root, and the variables that name them.
 const DIRECTORIES: [(&str, &str); 8] = [

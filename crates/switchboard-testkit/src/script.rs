@@ -3,9 +3,9 @@
 //! Plain serde types; playing them is the business of [`crate::engine`]. Invariant: the empty script
 //! `{}` is a polite legacy server without tools, and a field that is not known is refused.
 
-mod making;
-mod offers;
+mod features;
 mod step;
+mod step_builders;
 mod tool;
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use offers::{Completion, Ending, Flood, Listening, Tasking, prompt, resource};
+pub use features::{Completion, Flood, ListenEnding, ListenOptions, TaskOptions, prompt, resource};
 pub use step::{Grandchild, HexBytes, ServerRequest, Step};
 pub use tool::tool;
 
@@ -57,9 +57,9 @@ pub struct Script {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub completions: Vec<Completion>,
     /// How a modern server treats a `subscriptions/listen`.
-    pub listening: Listening,
+    pub listening: ListenOptions,
     /// How tasks go on.
-    pub tasking: Tasking,
+    pub tasking: TaskOptions,
     /// Entries per page of every list; absent: all on one page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<usize>,
@@ -132,8 +132,8 @@ impl Default for Script {
             resource_templates: Vec::new(),
             prompts: Vec::new(),
             completions: Vec::new(),
-            listening: Listening::default(),
-            tasking: Tasking::default(),
+            listening: ListenOptions::default(),
+            tasking: TaskOptions::default(),
             page_size: None,
             cursors: Cursors::default(),
             cursor_bytes: 0,

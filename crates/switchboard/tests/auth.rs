@@ -110,7 +110,7 @@ async fn a_server_that_wants_a_login_says_so_and_is_tried_again_when_asked_for()
     assert!(hint.is_some());
     assert_eq!(server.requests().len(), tried);
 
-    server.require_nothing();
+    server.require_no_token();
     host.reconnect("s").await.unwrap();
     assert_eq!(echo(&host).await.unwrap(), "hello");
     host.shutdown().await;

@@ -59,7 +59,7 @@ fn form(message: &str) -> Value {
 }
 
 fn asking(method: &str, params: Value) -> MemoryServer {
-    let steps = [Step::ask(method, params), Step::ReplyWithAnswer];
+    let steps = [Step::request(method, params), Step::ReplyWithResponse];
     MemoryServer::new(Script::legacy().tool("ask").on("tools/call ask", steps))
 }
 
@@ -135,7 +135,7 @@ async fn what_is_not_offered_is_refused_properly() {
 
 #[tokio::test(start_paused = true)]
 async fn a_ping_is_answered_in_the_middle_of_the_handshake() {
-    let steps = [Step::ask("ping", json!({})), Step::Default];
+    let steps = [Step::request("ping", json!({})), Step::Default];
     let server = MemoryServer::new(Script::legacy().tool("echo").on("initialize", steps));
     let host = permissive()
         .stream_server("s", InMemory(server))

@@ -288,7 +288,7 @@ async fn watches_begin_and_end_by_these_tools() {
     let id = subscribed["subscriptionId"].as_str().unwrap();
     assert_eq!(host.watches()[0].id.as_str(), id);
 
-    server.offer().set_resource("note://one", "second").await;
+    server.catalog().set_resource("note://one", "second").await;
     let event = host.next_watch_event().await.unwrap();
     assert_eq!(event.reason.as_deref(), Some("a person edits it"));
     let text = event.to_text();

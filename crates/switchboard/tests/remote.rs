@@ -17,7 +17,7 @@ use serde_json::json;
 use switchboard::status::ConnectionStatus;
 use switchboard::{CallError, Deadlines, Delivery, Host, HostBuilder, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{Fault, HttpServer, Mode, Seen};
+use switchboard_testkit::http::{Fault, HttpServer, Mode, ReceivedRequest};
 use switchboard_testkit::{Script, Step};
 
 use common::{launch, permissive, tool_names};
@@ -278,7 +278,7 @@ async fn a_stream_that_broke_off_is_taken_up_again() {
     assert_eq!(server.count("tools/call"), 1);
     let seen = server.requests();
     let is_resumption =
-        |seen: &Seen| seen.method == "GET" && seen.header("last-event-id").is_some();
+        |seen: &ReceivedRequest| seen.method == "GET" && seen.header("last-event-id").is_some();
     assert!(seen.iter().any(is_resumption), "{seen:?}");
     host.shutdown().await;
 }

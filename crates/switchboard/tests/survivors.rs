@@ -20,7 +20,7 @@ use switchboard::process::HostId;
 use switchboard::{Deadlines, Event, Host, HostBuilder, Readiness};
 use switchboard_config::TransportConfig;
 use switchboard_testkit::{
-    Grandchild, Script, Step, assert_no_process_left, processes_with_tag, rounds, unique_tag,
+    Grandchild, Script, Step, assert_no_process_left, processes_with_tag, repetitions, unique_tag,
     wait_for_processes, zombies_among,
 };
 
@@ -244,7 +244,7 @@ fn a_panic_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whole_trees_leave_nothing() {
     const SERVERS: u32 = 5;
-    let trees = rounds(50);
+    let trees = repetitions(50);
     for host_number in 0..trees.div_ceil(SERVERS) {
         let tag = unique_tag();
         let mut builder = builder();

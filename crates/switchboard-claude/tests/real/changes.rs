@@ -8,7 +8,7 @@ use switchboard::inprocess::InProcessTool;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
 use switchboard::{BoxFuture, InProcessServer, LocalCall, LocalServer};
 use switchboard_claude::Client;
-use switchboard_testkit::messages::Turn;
+use switchboard_testkit::fake_model::Turn;
 
 use crate::scene::{PATIENCE, Scene, ask, calculator, connect, result_of, turn};
 

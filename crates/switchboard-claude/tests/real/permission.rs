@@ -7,7 +7,7 @@ use serde_json::json;
 use switchboard::permission::{Action, Rule};
 use switchboard::{BoxFuture, InProcessServer, Interaction, PermissionAnswer, PermissionQuestion};
 use switchboard_claude::{Options, PermissionResult, ResultMessage};
-use switchboard_testkit::messages::{ToolOutcome, Turn};
+use switchboard_testkit::fake_model::{ToolOutcome, Turn};
 
 use crate::scene::{Pair, Scene, add, ask, calculator, result_of};
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use switchboard::inprocess::InProcessTool;
 use switchboard::{InProcessServer, ToolResult};
 use switchboard_claude::{Client, Message, Options, ResultMessage, query};
-use switchboard_testkit::messages::{MessagesApi, ModelRequest, Turn};
+use switchboard_testkit::fake_model::{FakeModel, ModelRequest, Turn};
 use switchboard_testkit::{RealClaude, assert_no_process_left};
 
 /// A CLI that starts on a busy machine takes its time.
@@ -16,14 +16,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// The CLI, and the model that it asks.
 pub(crate) struct Scene {
     claude: RealClaude,
-    pub(crate) model: MessagesApi,
+    pub(crate) model: FakeModel,
 }
 
 impl Scene {
     /// With a model that says this. None if there is no CLI.
     pub(crate) async fn saying(turns: impl IntoIterator<Item = Turn>) -> Option<Self> {
         let claude = RealClaude::find()?;
-        let model = MessagesApi::start(turns).await;
+        let model = FakeModel::start(turns).await;
         Some(Self { claude, model })
     }
 
@@ -32,7 +32,7 @@ impl Scene {
         choose: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static,
     ) -> Option<Self> {
         let claude = RealClaude::find()?;
-        let model = MessagesApi::answering(choose).await;
+        let model = FakeModel::answering(choose).await;
         Some(Self { claude, model })
     }
 

@@ -6,8 +6,8 @@ use switchboard::{
     PermissionQuestion,
 };
 use switchboard_claude::{Client, Error, McpConnectionStatus, McpServerConfig};
+use switchboard_testkit::fake_model::{Block, ToolOutcome, Turn};
 use switchboard_testkit::http::{HttpServer, Mode};
-use switchboard_testkit::messages::{Block, ToolOutcome, Turn};
 use switchboard_testkit::{Script, Step, scripted_server};
 
 use crate::scene::{Scene, ask, calculator, connect, result_of, turn};
@@ -169,8 +169,8 @@ async fn a_question_of_an_external_server_is_answered_by_a_person() {
     let script = Script::legacy().tool("who").on(
         "tools/call who",
         [
-            Step::ask("elicitation/create", question),
-            Step::ReplyWithAnswer,
+            Step::request("elicitation/create", question),
+            Step::ReplyWithResponse,
         ],
     );
     for is_there in [true, false] {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use switchboard_claude::{HookEvent, HookOutput, Hooks, Message, PermissionMode, query};
-use switchboard_testkit::messages::{Block, ModelRequest, Turn};
+use switchboard_testkit::fake_model::{Block, ModelRequest, Turn};
 use switchboard_testkit::wait_for_processes;
 
 use crate::scene::{Scene, ask, connect, receive_turn, result_of, turn};

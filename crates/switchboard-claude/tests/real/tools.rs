@@ -6,7 +6,7 @@ use serde_json::json;
 use switchboard::inprocess::InProcessTool;
 use switchboard::{InProcessServer, ToolContext, ToolResult};
 use switchboard_claude::Message;
-use switchboard_testkit::messages::{Block, ToolOutcome, Turn};
+use switchboard_testkit::fake_model::{Block, ToolOutcome, Turn};
 use tokio::sync::{Barrier, mpsc};
 
 use crate::scene::{Scene, ask, connect, receive_turn, result_of};

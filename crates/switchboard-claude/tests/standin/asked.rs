@@ -5,15 +5,18 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::{InProcessServer, ToolResult};
 use switchboard_claude::{HookEvent, HookMatcher, HookOutput, Hooks, PermissionResult};
-use switchboard_testkit::standin::{Act, StandIn};
+use switchboard_testkit::fake_claude::{FakeClaude, FakeStep};
 use tokio::sync::mpsc;
 
 use crate::scene::{CALL_ID, Scene, call, connect, receive_result, report, soon, to_server};
 
 #[tokio::test]
 async fn an_unknown_request_is_refused() {
-    let acts = [Act::Ask(json!({"subtype": "sing", "song": 7})), Act::Report];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let acts = [
+        FakeStep::Request(json!({"subtype": "sing", "song": 7})),
+        FakeStep::ReportResponse,
+    ];
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let allow = |_| async { PermissionResult::allow() };
     let answer = report(scene.options().can_use_tool(allow)).await;
     assert_eq!(answer["subtype"], "error");
@@ -24,8 +27,11 @@ async fn an_unknown_request_is_refused() {
 #[tokio::test]
 async fn an_unknown_server_is_an_error_with_the_id_of_the_message() {
     let message = json!({"jsonrpc": "2.0", "id": 3, "method": "ping"});
-    let acts = [Act::Ask(to_server("nobody", &message)), Act::Report];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let acts = [
+        FakeStep::Request(to_server("nobody", &message)),
+        FakeStep::ReportResponse,
+    ];
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let server = InProcessServer::new("it", "1.0");
     let answer = report(scene.options().sdk_server("it", server)).await;
     let response = &answer["response"]["mcp_response"];
@@ -40,8 +46,11 @@ async fn notifications_and_answers_are_acknowledged() {
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         json!({"jsonrpc": "2.0", "id": "s1", "result": {}}),
     ] {
-        let acts = [Act::Ask(to_server("it", &message)), Act::Report];
-        let scene = Scene::new(StandIn::in_turn(acts));
+        let acts = [
+            FakeStep::Request(to_server("it", &message)),
+            FakeStep::ReportResponse,
+        ];
+        let scene = Scene::new(FakeClaude::during_turn(acts));
         let server = InProcessServer::new("it", "1.0");
         let answer = report(scene.options().sdk_server("it", server)).await;
         assert_eq!(answer["subtype"], "success", "{message}");
@@ -53,16 +62,16 @@ async fn notifications_and_answers_are_acknowledged() {
 #[tokio::test]
 async fn what_we_are_asked_is_answered_while_we_wait_for_the_first_answer() {
     let acts = [
-        Act::await_("initialize"),
-        Act::Ask(to_server(
+        FakeStep::await_request("initialize"),
+        FakeStep::Request(to_server(
             "it",
             &json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}),
         )),
-        Act::Comply,
-        Act::AwaitUser,
-        Act::Report,
+        FakeStep::AnswerDefault,
+        FakeStep::AwaitUser,
+        FakeStep::ReportResponse,
     ];
-    let scene = Scene::new(StandIn::new(acts));
+    let scene = Scene::new(FakeClaude::new(acts));
     let server = InProcessServer::new("it", "1.0");
     let answer = report(scene.options().sdk_server("it", server)).await;
     assert_eq!(answer["response"]["mcp_response"]["id"], 0, "{answer}");
@@ -93,8 +102,8 @@ fn endless(told: mpsc::Sender<&'static str>) -> InProcessServer {
 
 #[tokio::test]
 async fn a_tool_that_never_comes_back_ends_at_its_deadline() {
-    let acts = [Act::Ask(call("wait")), Act::Report];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let acts = [FakeStep::Request(call("wait")), FakeStep::ReportResponse];
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let (told, mut tells) = mpsc::channel(4);
     let options = scene.options().sdk_server("it", endless(told));
     let answer = report(options.call_timeout(Duration::from_millis(200))).await;
@@ -112,13 +121,13 @@ async fn a_call_that_is_cancelled_is_dropped() {
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
     let acts = [
-        Act::Start(call("wait")),
-        Act::await_("mcp_status"),
-        Act::Comply,
-        Act::Ask(to_server("it", &cancelled)),
-        Act::Report,
+        FakeStep::StartRequest(call("wait")),
+        FakeStep::await_request("mcp_status"),
+        FakeStep::AnswerDefault,
+        FakeStep::Request(to_server("it", &cancelled)),
+        FakeStep::ReportResponse,
     ];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let (told, mut tells) = mpsc::channel(4);
     let client = connect(scene.options().sdk_server("it", endless(told))).await;
     let client = client.unwrap();
@@ -143,12 +152,14 @@ async fn a_call_is_cancelled_however_soon_that_comes() {
         let cancelled =
             json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
         [
-            Act::Start(to_server("it", &call)),
-            Act::Ask(to_server("it", &cancelled)),
+            FakeStep::StartRequest(to_server("it", &call)),
+            FakeStep::Request(to_server("it", &cancelled)),
         ]
     };
     let acts = (0..COUNT).flat_map(message);
-    let scene = Scene::new(StandIn::in_turn(acts.chain([Act::Report])));
+    let scene = Scene::new(FakeClaude::during_turn(
+        acts.chain([FakeStep::ReportResponse]),
+    ));
     let (told, mut tells) = mpsc::channel(1024);
     let client = connect(scene.options().sdk_server("it", endless(told))).await;
     let client = client.unwrap();
@@ -174,14 +185,14 @@ async fn a_call_is_cancelled_however_soon_that_comes() {
 async fn a_question_that_is_taken_back_is_dropped_and_not_answered() {
     let question = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
     let acts = [
-        Act::Start(question),
-        Act::await_("mcp_status"),
-        Act::Comply,
-        Act::Cancel,
-        Act::Ask(json!({"subtype": "sing"})),
-        Act::Report,
+        FakeStep::StartRequest(question),
+        FakeStep::await_request("mcp_status"),
+        FakeStep::AnswerDefault,
+        FakeStep::CancelRequest,
+        FakeStep::Request(json!({"subtype": "sing"})),
+        FakeStep::ReportResponse,
     ];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let (told, mut tells) = mpsc::channel(4);
     let wait = move |_| {
         let told = told.clone();
@@ -220,7 +231,10 @@ async fn no_hook() -> HookOutput {
 async fn a_hook_before_the_use_of_a_tool_that_panics_has_said_no() {
     let input = json!({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}});
     let called = json!({"subtype": "hook_callback", "callback_id": "hook_0", "input": input});
-    let scene = Scene::new(StandIn::in_turn([Act::Ask(called), Act::Report]));
+    let scene = Scene::new(FakeClaude::during_turn([
+        FakeStep::Request(called),
+        FakeStep::ReportResponse,
+    ]));
     let hooks = Hooks::new().on(HookEvent::PreToolUse, HookMatcher::all(), |_| no_hook());
     let answer = report(scene.options().hooks(hooks)).await;
     let decision = &answer["response"]["hookSpecificOutput"]["permissionDecision"];
@@ -231,8 +245,8 @@ async fn a_hook_before_the_use_of_a_tool_that_panics_has_said_no() {
 #[tokio::test]
 async fn a_callback_that_panics_has_said_no() {
     let question = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
-    let acts = [Act::Ask(question), Act::Report];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let acts = [FakeStep::Request(question), FakeStep::ReportResponse];
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let answer = report(scene.options().can_use_tool(|_| panic())).await;
     assert_eq!(answer["response"]["behavior"], "deny", "{answer}");
     scene.close().await;
@@ -241,11 +255,11 @@ async fn a_callback_that_panics_has_said_no() {
 #[tokio::test]
 async fn what_our_own_server_says_by_itself_reaches_the_cli() {
     let acts = [
-        Act::await_("mcp_message"),
-        Act::Acknowledge,
-        Act::EndTurn("heard".to_owned()),
+        FakeStep::await_request("mcp_message"),
+        FakeStep::AnswerEmpty,
+        FakeStep::EndTurn("heard".to_owned()),
     ];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let server = InProcessServer::new("it", "1.0").tool("t", "A tool", || async { Ok("t") });
     let growing = server.clone();
     let options = scene.options().sdk_server("it", server);
@@ -274,12 +288,12 @@ async fn what_our_own_server_says_by_itself_reaches_the_cli() {
 #[tokio::test]
 async fn a_refusal_of_ours_is_told_by_its_words() {
     let acts = [
-        Act::await_("initialize"),
-        Act::Comply,
-        Act::await_("set_model"),
-        Act::Refuse("no such model: tiny".to_owned()),
+        FakeStep::await_request("initialize"),
+        FakeStep::AnswerDefault,
+        FakeStep::await_request("set_model"),
+        FakeStep::AnswerError("no such model: tiny".to_owned()),
     ];
-    let scene = Scene::new(StandIn::new(acts));
+    let scene = Scene::new(FakeClaude::new(acts));
     let client = connect(scene.options()).await.unwrap();
     let error = soon(client.set_model(Some("tiny"))).await.unwrap_err();
     assert!(error.to_string().contains("no such model: tiny"), "{error}");

@@ -6,7 +6,7 @@ use serde_json::json;
 use switchboard::inprocess::InProcessTool;
 use switchboard::{InProcessServer, ToolResult};
 use switchboard_claude::Message;
-use switchboard_testkit::standin::{Act, StandIn};
+use switchboard_testkit::fake_claude::{FakeClaude, FakeStep};
 
 use crate::scene::{Scene, ask, call, connect, report, soon, to_server};
 
@@ -30,8 +30,8 @@ fn server() -> InProcessServer {
         .tool("wait", "Never comes back", wait)
 }
 
-fn crowd(count: u64) -> Act {
-    Act::Crowd {
+fn crowd(count: u64) -> FakeStep {
+    FakeStep::ConcurrentCalls {
         server: "it".to_owned(),
         tool: "echo".to_owned(),
         count,
@@ -40,7 +40,10 @@ fn crowd(count: u64) -> Act {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_calls_are_answered_each_to_its_own_id() {
-    let scene = Scene::new(StandIn::in_turn([crowd(10_000), Act::Report]));
+    let scene = Scene::new(FakeClaude::during_turn([
+        crowd(10_000),
+        FakeStep::ReportResponse,
+    ]));
     let answer = report(scene.options().sdk_server("it", server())).await;
     let all = json!({"answered": 10_000, "own": 10_000, "left": 0});
     assert_eq!(answer, all);
@@ -49,8 +52,12 @@ async fn ten_thousand_calls_are_answered_each_to_its_own_id() {
 
 #[tokio::test]
 async fn one_that_never_comes_back_holds_up_nobody() {
-    let acts = [Act::Start(call("wait")), crowd(200), Act::Report];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let acts = [
+        FakeStep::StartRequest(call("wait")),
+        crowd(200),
+        FakeStep::ReportResponse,
+    ];
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let answer = report(scene.options().sdk_server("it", server())).await;
     assert_eq!(answer["own"], 200, "{answer}");
     scene.close().await;
@@ -61,14 +68,14 @@ async fn requests_are_answered_while_nobody_reads_messages() {
     let message = json!({"type": "filler", "text": "x".repeat(1000)});
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let acts = [
-        Act::Flood {
+        FakeStep::Flood {
             message,
             times: 5000,
         },
-        Act::Ask(to_server("it", &ping)),
-        Act::Report,
+        FakeStep::Request(to_server("it", &ping)),
+        FakeStep::ReportResponse,
     ];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let client = connect(scene.options().sdk_server("it", server())).await;
     let client = client.unwrap();
     client.send("hello").await.unwrap();
@@ -91,13 +98,13 @@ async fn requests_are_answered_while_nobody_reads_messages() {
 #[tokio::test]
 async fn a_flood_is_read_to_its_end() {
     let acts = [
-        Act::Flood {
+        FakeStep::Flood {
             message: json!({"type": "filler"}),
             times: 100_000,
         },
-        Act::EndTurn("dry".to_owned()),
+        FakeStep::EndTurn("dry".to_owned()),
     ];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let (messages, error) = ask(scene.options()).await;
     assert!(error.is_none(), "{error:?}");
     assert_eq!(messages.len(), 100_002);

@@ -4,13 +4,13 @@ use serde_json::json;
 use switchboard::InProcessServer;
 use switchboard_claude::{Error, Message, Options, PermissionResult, Prompt, query};
 use switchboard_testkit::Sandbox;
-use switchboard_testkit::standin::{Act, STAND_IN_TEXT, StandIn};
+use switchboard_testkit::fake_claude::{FAKE_CLAUDE_TEXT, FakeClaude, FakeStep};
 
 use crate::scene::{Scene, ask, connect, soon};
 
 #[tokio::test]
 async fn what_could_not_work_is_refused_before_the_cli_is_started() {
-    let scene = Scene::new(StandIn::polite());
+    let scene = Scene::new(FakeClaude::well_behaved());
     let calc = || InProcessServer::new("calc", "1");
     let alike = scene.options().sdk_server("my calc", calc());
     let alike = alike.sdk_server("my_calc", calc());
@@ -34,7 +34,7 @@ async fn what_could_not_work_is_refused_before_the_cli_is_started() {
 
 #[tokio::test]
 async fn a_query_is_a_turn() {
-    let scene = Scene::new(StandIn::polite());
+    let scene = Scene::new(FakeClaude::well_behaved());
     let options = scene.options().max_turns(3).env("ANTHROPIC_MARK", "x");
     let (messages, error) = ask(options).await;
     assert!(error.is_none(), "{error:?}");
@@ -47,7 +47,7 @@ async fn a_query_is_a_turn() {
         panic!("{messages:#?}");
     };
     assert_eq!(init.init.as_ref().unwrap().model, "stand-in");
-    assert_eq!(said.text().as_deref(), Some(STAND_IN_TEXT));
+    assert_eq!(said.text().as_deref(), Some(FAKE_CLAUDE_TEXT));
     assert!(result.is_success());
     assert_eq!((result.num_turns, result.usage.output_tokens), (1, 7));
 
@@ -74,27 +74,27 @@ async fn a_query_is_a_turn() {
 }
 
 /// Says which state the CLI is in.
-fn state(state: &str) -> Act {
-    Act::Say(json!({
+fn state(state: &str) -> FakeStep {
+    FakeStep::Send(json!({
         "type": "system", "subtype": "session_state_changed", "state": state, "sdk_host_only": true,
     }))
 }
 
 #[tokio::test]
 async fn the_input_stays_open_until_the_cli_is_idle() {
-    let result = Act::Say(json!({"type": "result", "subtype": "success", "result": "first"}));
+    let result = FakeStep::Send(json!({"type": "result", "subtype": "success", "result": "first"}));
     // A result while it still runs is not the end: something in the background is to be answered.
     let question = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
     let acts = [
         state("running"),
         result,
-        Act::Ask(question),
-        Act::Report,
+        FakeStep::Request(question),
+        FakeStep::ReportResponse,
         state("idle"),
-        Act::AwaitEnd,
-        Act::Exit(0),
+        FakeStep::AwaitEof,
+        FakeStep::Exit(0),
     ];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let allow = |_| async { PermissionResult::allow() };
     let (messages, error) = ask(scene.options().can_use_tool(allow)).await;
     assert!(error.is_none(), "{error:?}");
@@ -110,8 +110,13 @@ async fn the_input_stays_open_until_the_cli_is_idle() {
 #[tokio::test]
 async fn a_failed_turn_and_the_code_that_follows_it_are_no_error() {
     let result = json!({"type": "result", "subtype": "error_during_execution", "is_error": true});
-    let acts = [Act::Say(result), state("idle"), Act::AwaitEnd, Act::Exit(1)];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let acts = [
+        FakeStep::Send(result),
+        state("idle"),
+        FakeStep::AwaitEof,
+        FakeStep::Exit(1),
+    ];
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let (messages, error) = ask(scene.options()).await;
     assert!(error.is_none(), "{error:?}");
     assert!(!messages.last().unwrap().as_result().unwrap().is_success());
@@ -147,7 +152,7 @@ async fn a_file_that_is_no_program_is_named() {
 
 #[tokio::test]
 async fn servers_of_ours_are_declared_with_what_they_offer() {
-    let scene = Scene::new(StandIn::polite());
+    let scene = Scene::new(FakeClaude::well_behaved());
     let server = InProcessServer::new("it", "1.0").tool("t", "A tool", || async { Ok("t") });
     let client = connect(scene.options().sdk_server("it", server)).await;
     let client = client.unwrap();

@@ -2,18 +2,18 @@
 
 use serde_json::json;
 use switchboard_claude::Message;
-use switchboard_testkit::standin::{Act, StandIn};
+use switchboard_testkit::fake_claude::{FakeClaude, FakeStep};
 
 use crate::scene::{Scene, ask};
 
-fn end() -> Act {
-    Act::EndTurn("the end".to_owned())
+fn end() -> FakeStep {
+    FakeStep::EndTurn("the end".to_owned())
 }
 
 #[tokio::test]
 async fn what_is_no_message_is_passed_over() {
-    let noise = ["", "[SandboxDebug] starting", "   ", "warning: old node"].map(Act::raw);
-    let script = StandIn::in_turn(noise.into_iter().chain([end()]));
+    let noise = ["", "[SandboxDebug] starting", "   ", "warning: old node"].map(FakeStep::raw);
+    let script = FakeClaude::during_turn(noise.into_iter().chain([end()]));
     let scene = Scene::new(script);
     let (messages, error) = ask(scene.options()).await;
     assert!(error.is_none(), "{error:?}");
@@ -24,11 +24,11 @@ async fn what_is_no_message_is_passed_over() {
 #[tokio::test]
 async fn a_line_that_begins_as_json_and_is_none_is_an_error() {
     let acts = [
-        Act::stderr("careful"),
-        Act::raw(r#"{"type": "assist"#),
+        FakeStep::stderr("careful"),
+        FakeStep::raw(r#"{"type": "assist"#),
         end(),
     ];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let (_, error) = ask(scene.options()).await;
     let text = error.expect("a garbled line").to_string();
     assert!(text.contains(r#"{"type": "assist"#), "{text}");
@@ -37,8 +37,11 @@ async fn a_line_that_begins_as_json_and_is_none_is_an_error() {
 
 #[tokio::test]
 async fn half_a_line_at_the_end_is_an_end_in_the_middle() {
-    let acts = [Act::Bytes(r#"{"type":"resu"#.to_owned()), Act::Exit(0)];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let acts = [
+        FakeStep::Bytes(r#"{"type":"resu"#.to_owned()),
+        FakeStep::Exit(0),
+    ];
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let (_, error) = ask(scene.options()).await;
     assert!(error.is_some());
     scene.close().await;
@@ -69,10 +72,12 @@ async fn what_is_missing_is_missed_by_nobody() {
         json!({"type": "keep_alive"}),
     ];
     let count = sparse.len();
-    let acts = silent.into_iter().chain(sparse).map(Act::Say);
-    let last = Act::Say(json!({"type": "result"}));
+    let acts = silent.into_iter().chain(sparse).map(FakeStep::Send);
+    let last = FakeStep::Send(json!({"type": "result"}));
     let idle = json!({"type": "system", "subtype": "session_state_changed", "state": "idle", "sdk_host_only": true});
-    let scene = Scene::new(StandIn::in_turn(acts.chain([last, Act::Say(idle)])));
+    let scene = Scene::new(FakeClaude::during_turn(
+        acts.chain([last, FakeStep::Send(idle)]),
+    ));
     let (messages, error) = ask(scene.options()).await;
     assert!(error.is_none(), "{error:?}");
     let kept: Vec<_> = messages
@@ -88,8 +93,8 @@ async fn what_is_missing_is_missed_by_nobody() {
 async fn what_is_unknown_is_passed_on_as_it_came() {
     let news = json!({"type": "brand_new", "depth": {"of": [1, 2]}});
     let system = json!({"type": "system", "subtype": "brand_new", "x": 1});
-    let acts = [Act::Say(news.clone()), Act::Say(system), end()];
-    let scene = Scene::new(StandIn::in_turn(acts));
+    let acts = [FakeStep::Send(news.clone()), FakeStep::Send(system), end()];
+    let scene = Scene::new(FakeClaude::during_turn(acts));
     let (messages, error) = ask(scene.options()).await;
     assert!(error.is_none(), "{error:?}");
     let Message::Unknown(unknown) = &messages[1] else {
@@ -105,7 +110,7 @@ async fn what_is_unknown_is_passed_on_as_it_came() {
 #[tokio::test]
 async fn a_long_line_is_read_and_one_over_the_limit_is_an_error() {
     const SIZE: usize = 5_000_000;
-    let script = || StandIn::in_turn([Act::LongLine(SIZE), end()]);
+    let script = || FakeClaude::during_turn([FakeStep::LongLine(SIZE), end()]);
     let scene = Scene::new(script());
     let (messages, error) = ask(scene.options()).await;
     assert!(error.is_none(), "{error:?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard_claude::{Client, Error, Message, Options, query};
-use switchboard_testkit::standin::{STAND_IN_VARIABLE, StandIn, scripted_claude};
+use switchboard_testkit::fake_claude::{FAKE_CLAUDE_VARIABLE, FakeClaude, program};
 use switchboard_testkit::{Sandbox, TAG_VARIABLE, assert_no_process_left, read_record};
 
 /// Longer than anything here takes, on a busy machine too.
@@ -14,11 +14,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A stand-in, and where it leaves what it was told.
 pub(crate) struct Scene {
     sandbox: Sandbox,
-    script: StandIn,
+    script: FakeClaude,
 }
 
 impl Scene {
-    pub(crate) fn new(script: StandIn) -> Self {
+    pub(crate) fn new(script: FakeClaude) -> Self {
         let sandbox = Sandbox::new();
         let record = sandbox.root().join("record");
         Self {
@@ -33,9 +33,9 @@ impl Scene {
 
     pub(crate) fn options(&self) -> Options {
         Options::new()
-            .cli_path(scripted_claude())
+            .cli_path(program())
             .cwd(self.sandbox.project())
-            .env(STAND_IN_VARIABLE, self.script.to_json())
+            .env(FAKE_CLAUDE_VARIABLE, self.script.to_json())
             .env(TAG_VARIABLE, self.sandbox.tag())
     }
 

@@ -14,7 +14,9 @@ const METHOD: &str = "elicitation/create";
 
 /// A server whose tool asks these, one after the other.
 fn asking(questions: impl IntoIterator<Item = Value>) -> Desk {
-    let steps = questions.into_iter().map(|asked| Step::ask(METHOD, asked));
+    let steps = questions
+        .into_iter()
+        .map(|asked| Step::request(METHOD, asked));
     doing(steps.chain([Step::text("done")]))
 }
 
@@ -395,7 +397,7 @@ async fn a_question_that_the_server_withdraws_takes_no_line_from_the_next() {
         method: "notifications/cancelled".to_owned(),
         params: Some(json!({"requestId": "first"})),
     };
-    let next = Step::ask(METHOD, one_word());
+    let next = Step::request(METHOD, one_word());
     let steps = [
         first,
         Step::DelayMs(300),
@@ -436,7 +438,7 @@ async fn a_line_that_was_typed_when_nothing_was_asked_answers_nothing() {
         withdraw,
         // So long, that what is typed meanwhile is certain to have been read.
         Step::DelayMs(1000),
-        Step::ask(METHOD, address("https://example.org/")),
+        Step::request(METHOD, address("https://example.org/")),
         Step::text("done"),
     ];
     let desk = doing(steps);
@@ -559,7 +561,7 @@ async fn a_modern_server_asks_in_the_middle_of_its_call() {
 
 #[tokio::test]
 async fn servers_on_this_machine_are_told_where_the_project_is() {
-    let desk = doing([Step::ask("roots/list", json!({})), Step::text("done")]);
+    let desk = doing([Step::request("roots/list", json!({})), Step::text("done")]);
     assert_eq!(desk.run(&CALL).await.code, 0);
     let uri = format!("file://{}", desk.sandbox.project().display());
     let roots = json!({"roots": [{"uri": uri, "name": "project"}]});

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use switchboard_testkit::{
-    Grandchild, Script, Step, assert_no_process_left, processes_with_tag, rounds, scripted_server,
-    wait_for_processes,
+    Grandchild, Script, Step, assert_no_process_left, processes_with_tag, repetitions,
+    scripted_server, wait_for_processes,
 };
 
 use crate::support::{Desk, Entry, entry, until};
@@ -233,7 +233,7 @@ async fn a_normal_end_leaves_nothing() {
 
 #[tokio::test]
 async fn whole_kills_leave_nothing() {
-    for _ in 0..rounds(10) {
+    for _ in 0..repetitions(10) {
         let run = Run::start(tree().into(), 4).await.called().await;
         run.send(Signal::KILL);
         run.end().await;
@@ -243,7 +243,7 @@ async fn whole_kills_leave_nothing() {
 /// The guardian stands before there is anything to guard: no moment is too early.
 #[tokio::test]
 async fn whole_kills_in_mid_start_leave_nothing() {
-    for round in 0..u64::from(rounds(20)) {
+    for round in 0..u64::from(repetitions(20)) {
         let desk = Desk::with([("ant", tree().into())]);
         let mut command = desk.command(&["call", "mcp__ant__t", "--yes"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());

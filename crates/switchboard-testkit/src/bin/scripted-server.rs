@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use switchboard_testkit::Script;
-use switchboard_testkit::engine::{Ended, Host, serve, spawn_breeders};
+use switchboard_testkit::scripted::{Platform, ServerExit, serve, spawn_breeders};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, Runtime};
@@ -40,13 +40,19 @@ fn play(script: &str, inherited: Vec<i32>) -> Result<i32, String> {
     let ended = runtime.block_on(async {
         let stdin = take_stdin()?;
         let (stdout, second_hold) = take_stdout()?;
-        Ok(serve(script, stdin, stdout, Host::process(inherited, second_hold)).await)
+        Ok(serve(
+            script,
+            stdin,
+            stdout,
+            Platform::process(inherited, second_hold),
+        )
+        .await)
     });
     // A write to a stderr that nobody reads would hold the runtime back for ever.
     runtime.shutdown_background();
     match ended {
-        Ok(Ended::Exited(code)) => Ok(code),
-        Ok(Ended::Killed) => Err("survived signal 9".to_owned()),
+        Ok(ServerExit::Exited(code)) => Ok(code),
+        Ok(ServerExit::Killed) => Err("survived signal 9".to_owned()),
         Err(error) => Err(io::Error::to_string(&error)),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::raw::RawStep;
+use super::raw_server::RawStep;
 
 /// Something that goes wrong with a request or a connection, once unless it is said otherwise.
 ///
@@ -13,7 +13,7 @@ use super::raw::RawStep;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Fault {
-    pub(super) deed: Deed,
+    pub(super) deed: FaultAction,
     on: String,
     /// How many that match pass unharmed before it happens.
     spared: usize,
@@ -26,23 +26,23 @@ pub struct Fault {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Deed {
+pub(super) enum FaultAction {
     CloseUnread,
     CloseInBody,
     Close,
     CloseInAnswer(usize),
     CloseAfterAnswer,
     EndStream(Option<Duration>),
-    Answer(Canned),
+    Answer(CannedResponse),
     Raw(Vec<u8>),
     Play(Vec<RawStep>),
     Hang,
-    Drip { piece: usize, pause: Duration },
+    Slow { piece: usize, pause: Duration },
 }
 
 /// An answer of the test's choice.
 #[derive(Debug, Clone)]
-pub(crate) struct Canned {
+pub(crate) struct CannedResponse {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct Canned {
 
 /// What goes wrong.
 impl Fault {
-    fn new(deed: Deed) -> Self {
+    fn new(deed: FaultAction) -> Self {
         Self {
             deed,
             on: "*".to_owned(),
@@ -62,49 +62,49 @@ impl Fault {
     }
 
     /// A connection is closed as soon as it is accepted. Counts connections, not requests.
-    pub fn close_unread() -> Self {
-        Self::new(Deed::CloseUnread)
+    pub fn close_on_accept() -> Self {
+        Self::new(FaultAction::CloseUnread)
     }
 
     /// The connection is closed when half of the body has been read. Nothing is carried out.
     pub fn close_in_body() -> Self {
-        Self::new(Deed::CloseInBody)
+        Self::new(FaultAction::CloseInBody)
     }
 
     /// The connection is closed when the request has been read. Nothing is carried out.
     pub fn close_before_execution() -> Self {
-        Self::new(Deed::Close)
+        Self::new(FaultAction::Close)
     }
 
     /// The request is carried out, and the connection closed without a byte of an answer.
     pub fn close_after_execution() -> Self {
-        Self::new(Deed::Close).after_execution()
+        Self::new(FaultAction::Close).after_execution()
     }
 
     /// The connection is closed after so many bytes of the answer, its head included.
     pub fn close_in_answer(bytes: usize) -> Self {
-        Self::new(Deed::CloseInAnswer(bytes))
+        Self::new(FaultAction::CloseInAnswer(bytes))
     }
 
     /// The whole answer is sent, and then the connection is closed although nothing has said so.
     pub fn close_after_answer() -> Self {
-        Self::new(Deed::CloseAfterAnswer)
+        Self::new(FaultAction::CloseAfterAnswer)
     }
 
     /// The answer begins as a stream of events which ends properly before anything was answered. A
     /// legacy server with sessions goes on with it when the client asks by `Last-Event-ID`.
     pub fn end_stream() -> Self {
-        Self::new(Deed::EndStream(None))
+        Self::new(FaultAction::EndStream(None))
     }
 
     /// The same, and the client is told when to come back.
     pub fn end_stream_with_retry(retry: Duration) -> Self {
-        Self::new(Deed::EndStream(Some(retry)))
+        Self::new(FaultAction::EndStream(Some(retry)))
     }
 
-    /// Answers with this status and an empty body.
+    /// ResponseFormat with this status and an empty body.
     pub fn status(status: u16) -> Self {
-        Self::new(Deed::Answer(Canned {
+        Self::new(FaultAction::Answer(CannedResponse {
             status,
             headers: Vec::new(),
             body: Vec::new(),
@@ -123,23 +123,23 @@ impl Fault {
 
     /// Sends these bytes instead of an answer, and closes the connection.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
-        Self::new(Deed::Raw(bytes.into()))
+        Self::new(FaultAction::Raw(bytes.into()))
     }
 
     /// Plays these steps instead of an answer, and closes the connection. `$ID` in bytes that are sent
     /// is the id of the request. Nothing more is read.
-    pub fn play(steps: impl IntoIterator<Item = RawStep>) -> Self {
-        Self::new(Deed::Play(steps.into_iter().collect()))
+    pub fn raw_steps(steps: impl IntoIterator<Item = RawStep>) -> Self {
+        Self::new(FaultAction::Play(steps.into_iter().collect()))
     }
 
     /// Reads the request and never answers it.
     pub fn hang() -> Self {
-        Self::new(Deed::Hang)
+        Self::new(FaultAction::Hang)
     }
 
-    /// Answers as usual, but only so many bytes at a time.
-    pub fn drip(piece: usize, pause: Duration) -> Self {
-        Self::new(Deed::Drip { piece, pause })
+    /// ResponseFormat as usual, but only so many bytes at a time.
+    pub fn slow(piece: usize, pause: Duration) -> Self {
+        Self::new(FaultAction::Slow { piece, pause })
     }
 }
 
@@ -147,7 +147,7 @@ impl Fault {
 impl Fault {
     /// Adds a header to an answer made with [`Fault::status`].
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        if let Deed::Answer(canned) = &mut self.deed {
+        if let FaultAction::Answer(canned) = &mut self.deed {
             canned.headers.push((name.to_owned(), value.to_owned()));
         }
         self
@@ -155,7 +155,7 @@ impl Fault {
 
     /// Gives an answer made with [`Fault::status`] a body.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
-        if let Deed::Answer(canned) = &mut self.deed {
+        if let FaultAction::Answer(canned) = &mut self.deed {
             canned.body = body.into();
         }
         self
@@ -194,7 +194,7 @@ impl Fault {
     }
 
     /// The connection ends with a reset and not with a clean close.
-    pub fn by_reset(mut self) -> Self {
+    pub fn with_reset(mut self) -> Self {
         self.is_reset = true;
         self
     }
@@ -202,7 +202,7 @@ impl Fault {
 
 /// When a fault can come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum FaultTrigger {
     /// A connection was accepted.
     Accepted,
     /// Half of a body was read.
@@ -212,20 +212,20 @@ pub(super) enum Moment {
 }
 
 impl Fault {
-    fn moment(&self) -> Moment {
+    fn moment(&self) -> FaultTrigger {
         match self.deed {
-            Deed::CloseUnread => Moment::Accepted,
-            Deed::CloseInBody => Moment::InBody,
-            _ => Moment::Read,
+            FaultAction::CloseUnread => FaultTrigger::Accepted,
+            FaultAction::CloseInBody => FaultTrigger::InBody,
+            _ => FaultTrigger::Read,
         }
     }
 }
 
 /// The faults that have been armed and have not happened yet, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Armed(Vec<Fault>);
+pub(super) struct ArmedFaults(Vec<Fault>);
 
-impl Armed {
+impl ArmedFaults {
     pub(super) fn arm(&mut self, fault: Fault) {
         self.0.push(fault);
     }
@@ -239,7 +239,7 @@ impl Armed {
     }
 
     /// The fault that happens now, to a thing that goes by these names.
-    pub(super) fn take(&mut self, moment: Moment, names: &[String]) -> Option<Fault> {
+    pub(super) fn take(&mut self, moment: FaultTrigger, names: &[String]) -> Option<Fault> {
         let mut happens = None;
         for (index, fault) in self.0.iter_mut().enumerate() {
             let matches = fault.on == "*" || names.contains(&fault.on);

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::fault::Canned;
-use super::request::Seen;
-use crate::engine::Request;
+use super::fault::CannedResponse;
+use super::request::ReceivedRequest;
+use crate::scripted::Request;
 
 /// The legacy versions that know the header.
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -16,31 +16,31 @@ const MISSING_CAPABILITY: i64 = -32021;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Refuses a POST that no server of the protocol would take.
-pub(super) fn refuse_post(seen: &Seen) -> Option<Canned> {
+pub(super) fn refuse_post(seen: &ReceivedRequest) -> Option<CannedResponse> {
     if !accepts(seen, "application/json") || !accepts(seen, "text/event-stream") {
-        return Some(Canned::bare(406));
+        return Some(CannedResponse::bare(406));
     }
     let content_type = seen.header("content-type").unwrap_or_default();
-    (!content_type.starts_with("application/json")).then(|| Canned::bare(415))
+    (!content_type.starts_with("application/json")).then(|| CannedResponse::bare(415))
 }
 
-pub(super) fn accepts(seen: &Seen, media_type: &str) -> bool {
+pub(super) fn accepts(seen: &ReceivedRequest, media_type: &str) -> bool {
     let accepted = seen.header("accept").unwrap_or_default();
     accepted.contains(media_type) || accepted.contains("*/*")
 }
 
 /// Refuses a version that a legacy server cannot know.
-pub(super) fn refuse_version(seen: &Seen, request: &Request) -> Option<Canned> {
+pub(super) fn refuse_version(seen: &ReceivedRequest, request: &Request) -> Option<CannedResponse> {
     let version = seen.header("mcp-protocol-version")?;
     let is_known = LEGACY_VERSIONS.contains(&version);
     (!is_known && request.method != "initialize").then(|| {
         let reason = format!("unsupported protocol version {version}");
-        Canned::error(400, &request.id, -32000, &reason)
+        CannedResponse::error(400, &request.id, -32000, &reason)
     })
 }
 
 /// Says where the headers of a modern request and its body differ.
-pub(super) fn find_mismatch(seen: &Seen, request: &Request) -> Option<String> {
+pub(super) fn find_mismatch(seen: &ReceivedRequest, request: &Request) -> Option<String> {
     let version = request.meta("io.modelcontextprotocol/protocolVersion");
     let named = matches!(
         request.method.as_str(),

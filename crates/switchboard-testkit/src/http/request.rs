@@ -13,7 +13,7 @@ const MOST_HEADERS: usize = 256;
 
 /// A request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ReceivedRequest {
     /// The method of HTTP.
     pub method: String,
     /// What was asked for, with its query.
@@ -30,7 +30,7 @@ pub struct Seen {
     pub status: Option<u16>,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// The first header of that name, in whatever case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
@@ -113,7 +113,7 @@ impl Receiver {
     }
 
     /// Reads one request to its end. None if the client has gone before.
-    pub(crate) async fn read_request(&mut self) -> io::Result<Option<Seen>> {
+    pub(crate) async fn read_request(&mut self) -> io::Result<Option<ReceivedRequest>> {
         let mut seen = loop {
             if let Some(seen) = self.take_head()? {
                 break seen;
@@ -140,7 +140,7 @@ impl Receiver {
     }
 
     /// Takes a head off the front of what has been read, if it is all there.
-    pub(crate) fn take_head(&mut self) -> io::Result<Option<Seen>> {
+    pub(crate) fn take_head(&mut self) -> io::Result<Option<ReceivedRequest>> {
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Request::new(&mut headers);
         let status = parsed.parse(&self.buffer).map_err(io::Error::other)?;
@@ -157,7 +157,7 @@ impl Receiver {
             .iter()
             .map(|header| (header.name.to_owned(), text(header.value)))
             .collect();
-        let seen = Seen {
+        let seen = ReceivedRequest {
             method: parsed.method.unwrap_or_default().to_owned(),
             path: parsed.path.unwrap_or_default().to_owned(),
             headers,
@@ -171,7 +171,7 @@ impl Receiver {
     }
 
     /// Takes as much of the body as has been read, up to `most` bytes in all.
-    pub(crate) fn take_body(&mut self, seen: &mut Seen, most: usize) {
+    pub(crate) fn take_body(&mut self, seen: &mut ReceivedRequest, most: usize) {
         let wanted = most.saturating_sub(seen.body.len());
         let now = wanted.min(self.buffer.len());
         seen.body.extend(self.buffer.drain(..now));

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::answer::{Cut, as_event};
-use super::fault::{Canned, Deed, Fault};
+use super::connection::{AfterResponse, Connection};
+use super::event_log::{EventLog, EventLogReader, ResponseStream};
+use super::fault::{CannedResponse, Fault, FaultAction};
 use super::headers;
-use super::request::Seen;
-use super::serve::{Connection, Next};
+use super::request::ReceivedRequest;
+use super::response::{ConnectionCut, as_event};
 use super::session::Session;
-use super::stream::{Reader, Stream, Voice};
-use super::{Answers, Mode};
-use crate::engine::{Message, Piece, Request};
+use super::{Mode, ResponseFormat};
+use crate::scripted::{Chunk, Message, Request};
 
 const INVALID_REQUEST: i64 = -32600;
 const NO_SESSION: i64 = -32000;
@@ -21,9 +21,9 @@ const HEADER_MISMATCH: i64 = -32020;
 
 /// An answer that is being made.
 struct Reply {
-    reader: Reader,
+    reader: EventLogReader,
     headers: Vec<(String, String)>,
-    answers: Answers,
+    format: ResponseFormat,
     /// Whether its events have ids, by which they can be asked for again.
     has_ids: bool,
     /// What a disconnect cancels: the modern revision has no other way.
@@ -31,10 +31,14 @@ struct Reply {
 }
 
 impl Connection {
-    /// Answers a request. A fault that is given comes after it was carried out.
-    pub(super) async fn route(&mut self, seen: &Seen, fault: Option<&Fault>) -> Result<Next, Cut> {
+    /// ResponseFormat a request. A fault that is given comes after it was carried out.
+    pub(super) async fn route(
+        &mut self,
+        seen: &ReceivedRequest,
+        fault: Option<&Fault>,
+    ) -> Result<AfterResponse, ConnectionCut> {
         if let Some(challenge) = self.inner.challenge_to(seen) {
-            let refusal = Canned::bare(401).with("WWW-Authenticate", &challenge);
+            let refusal = CannedResponse::bare(401).with("WWW-Authenticate", &challenge);
             return self.say(refusal).await;
         }
         let path = seen.path.split('?').next().unwrap_or_default();
@@ -44,12 +48,16 @@ impl Connection {
             (Mode::Streamable { .. }, "DELETE", "/mcp") => self.delete(seen).await,
             (Mode::LegacySse, "GET", "/sse") => self.open_sse(fault).await,
             (Mode::LegacySse, "POST", "/message") => self.post_message(seen, fault).await,
-            (_, _, "/mcp" | "/sse" | "/message") => self.say(Canned::bare(405)).await,
-            _ => self.say(Canned::bare(404)).await,
+            (_, _, "/mcp" | "/sse" | "/message") => self.say(CannedResponse::bare(405)).await,
+            _ => self.say(CannedResponse::bare(404)).await,
         }
     }
 
-    async fn post(&mut self, seen: &Seen, fault: Option<&Fault>) -> Result<Next, Cut> {
+    async fn post(
+        &mut self,
+        seen: &ReceivedRequest,
+        fault: Option<&Fault>,
+    ) -> Result<AfterResponse, ConnectionCut> {
         if let Some(refusal) = headers::refuse_post(seen) {
             return self.say(refusal).await;
         }
@@ -78,15 +86,15 @@ impl Connection {
     }
 
     /// What was sent asks for no answer.
-    async fn accept(&mut self, fault: Option<&Fault>) -> Result<Next, Cut> {
+    async fn accept(&mut self, fault: Option<&Fault>) -> Result<AfterResponse, ConnectionCut> {
         match fault {
             Some(fault) => self.misbehave(fault).await,
-            None => self.say(Canned::bare(202)).await,
+            None => self.say(CannedResponse::bare(202)).await,
         }
     }
 
     fn heed(&self, session: &Session, notification: &Request) {
-        let voice = Voice {
+        let voice = ResponseStream {
             own: Arc::clone(&session.unasked),
             unasked: Some(Arc::clone(&session.unasked)),
             is_shared: true,
@@ -100,30 +108,34 @@ impl Connection {
 impl Connection {
     async fn post_modern(
         &mut self,
-        seen: &Seen,
+        seen: &ReceivedRequest,
         request: Request,
         fault: Option<&Fault>,
-    ) -> Result<Next, Cut> {
+    ) -> Result<AfterResponse, ConnectionCut> {
         if let Some(mismatch) = headers::find_mismatch(seen, &request) {
             return self
                 .refuse(400, &request.id, HEADER_MISMATCH, &mismatch)
                 .await;
         }
-        let Mode::Streamable { answers, .. } = self.inner.mode else {
-            return self.say(Canned::bare(405)).await;
+        let Mode::Streamable { format, .. } = self.inner.mode else {
+            return self.say(CannedResponse::bare(405)).await;
         };
         let scope = self.life.unique("request");
         let id = request.id.clone();
         let is_listening = request.method == "subscriptions/listen";
-        let stream = Stream::new(0, false);
+        let stream = EventLog::new(0, false);
         let reply = Reply {
             reader: stream.read_behind(None),
             headers: Vec::new(),
-            answers: if is_listening { Answers::Sse } else { answers },
+            format: if is_listening {
+                ResponseFormat::Sse
+            } else {
+                format
+            },
             has_ids: false,
             cancelled_by_disconnect: Some((scope.clone(), id)),
         };
-        let voice = Voice {
+        let voice = ResponseStream {
             own: stream,
             unasked: None,
             is_shared: false,
@@ -137,7 +149,7 @@ impl Connection {
 /// The legacy revisions: sessions, and streams that can be resumed.
 impl Connection {
     /// The session that a request belongs to; none if it names none, or one that is not known.
-    fn session_of(&self, seen: &Seen) -> Option<Arc<Session>> {
+    fn session_of(&self, seen: &ReceivedRequest) -> Option<Arc<Session>> {
         match self.inner.mode {
             Mode::Streamable { session: true, .. } => {
                 self.life.session(seen.header("mcp-session-id")?)
@@ -146,7 +158,11 @@ impl Connection {
         }
     }
 
-    async fn refuse_session(&mut self, seen: &Seen, id: &Value) -> Result<Next, Cut> {
+    async fn refuse_session(
+        &mut self,
+        seen: &ReceivedRequest,
+        id: &Value,
+    ) -> Result<AfterResponse, ConnectionCut> {
         if seen.header("mcp-session-id").is_some() {
             self.refuse(404, id, NO_SESSION, "no such session").await
         } else {
@@ -157,17 +173,17 @@ impl Connection {
 
     async fn post_legacy(
         &mut self,
-        seen: &Seen,
+        seen: &ReceivedRequest,
         request: Request,
         fault: Option<&Fault>,
-    ) -> Result<Next, Cut> {
+    ) -> Result<AfterResponse, ConnectionCut> {
         let Mode::Streamable {
-            answers,
+            format,
             session,
             get_stream,
         } = self.inner.mode
         else {
-            return self.say(Canned::bare(405)).await;
+            return self.say(CannedResponse::bare(405)).await;
         };
         let mut headers = Vec::new();
         let session = if request.method == "initialize" && session {
@@ -188,11 +204,11 @@ impl Connection {
         let reply = Reply {
             reader: stream.read_behind(None),
             headers,
-            answers,
+            format,
             has_ids: true,
             cancelled_by_disconnect: None,
         };
-        let voice = Voice {
+        let voice = ResponseStream {
             own: stream,
             unasked: get_stream.then(|| Arc::clone(&session.unasked)),
             is_shared: false,
@@ -202,16 +218,22 @@ impl Connection {
         self.reply(reply, fault).await
     }
 
-    async fn listen(&mut self, seen: &Seen, fault: Option<&Fault>) -> Result<Next, Cut> {
+    async fn listen(
+        &mut self,
+        seen: &ReceivedRequest,
+        fault: Option<&Fault>,
+    ) -> Result<AfterResponse, ConnectionCut> {
         let Mode::Streamable { get_stream, .. } = self.inner.mode else {
-            return self.say(Canned::bare(405)).await;
+            return self.say(CannedResponse::bare(405)).await;
         };
         let resumed = seen.header("last-event-id");
         if self.inner.is_modern_only() || (!get_stream && resumed.is_none()) {
-            return self.say(Canned::bare(405).with("Allow", "POST")).await;
+            return self
+                .say(CannedResponse::bare(405).with("Allow", "POST"))
+                .await;
         }
         if !headers::accepts(seen, "text/event-stream") {
-            return self.say(Canned::bare(406)).await;
+            return self.say(CannedResponse::bare(406)).await;
         }
         let Some(session) = self.session_of(seen) else {
             return self.refuse_session(seen, &Value::Null).await;
@@ -222,7 +244,7 @@ impl Connection {
         let reply = Reply {
             reader,
             headers: Vec::new(),
-            answers: Answers::Sse,
+            format: ResponseFormat::Sse,
             has_ids: true,
             cancelled_by_disconnect: None,
         };
@@ -230,7 +252,7 @@ impl Connection {
         self.reply(reply, fault).await
     }
 
-    async fn delete(&mut self, seen: &Seen) -> Result<Next, Cut> {
+    async fn delete(&mut self, seen: &ReceivedRequest) -> Result<AfterResponse, ConnectionCut> {
         let ended = seen
             .header("mcp-session-id")
             .and_then(|id| self.life.end_session(id));
@@ -239,24 +261,24 @@ impl Connection {
             (Mode::Streamable { session: true, .. }, None) => 404,
             _ => 405,
         };
-        self.say(Canned::bare(status)).await
+        self.say(CannedResponse::bare(status)).await
     }
 }
 
 /// The transport of the first revision: one stream, and an address to post to.
 impl Connection {
-    async fn open_sse(&mut self, fault: Option<&Fault>) -> Result<Next, Cut> {
+    async fn open_sse(&mut self, fault: Option<&Fault>) -> Result<AfterResponse, ConnectionCut> {
         let session = self.life.open_session();
         let _open = self.inner.count_stream();
         let endpoint = self.inner.endpoint(&session.id);
         self.sender.begin_chunks("text/event-stream", &[]).await?;
         if let Some(Fault {
-            deed: Deed::EndStream(_),
+            deed: FaultAction::EndStream(_),
             ..
         }) = fault
         {
             self.sender.end_chunks().await?;
-            return Ok(Next::Keep);
+            return Ok(AfterResponse::Keep);
         }
         let event = format!("event: endpoint\ndata: {endpoint}\n\n");
         self.sender.chunk(event.as_bytes()).await?;
@@ -266,14 +288,18 @@ impl Connection {
         outcome
     }
 
-    async fn post_message(&mut self, seen: &Seen, fault: Option<&Fault>) -> Result<Next, Cut> {
+    async fn post_message(
+        &mut self,
+        seen: &ReceivedRequest,
+        fault: Option<&Fault>,
+    ) -> Result<AfterResponse, ConnectionCut> {
         let id = seen.path.split_once("sessionId=").map(|(_, id)| id);
         let Some(session) = id.and_then(|id| self.life.session(id)) else {
             return self
                 .refuse(404, &Value::Null, NO_SESSION, "no such session")
                 .await;
         };
-        let voice = Voice {
+        let voice = ResponseStream {
             own: Arc::clone(&session.unasked),
             unasked: Some(Arc::clone(&session.unasked)),
             is_shared: true,
@@ -303,7 +329,11 @@ impl Connection {
 
 /// Sending.
 impl Connection {
-    async fn reply(&mut self, mut reply: Reply, fault: Option<&Fault>) -> Result<Next, Cut> {
+    async fn reply(
+        &mut self,
+        mut reply: Reply,
+        fault: Option<&Fault>,
+    ) -> Result<AfterResponse, ConnectionCut> {
         let outcome = self.send_reply(&mut reply, fault).await;
         if let Some((scope, id)) = &reply.cancelled_by_disconnect {
             self.life.player.cancel(scope, id);
@@ -311,10 +341,14 @@ impl Connection {
         outcome
     }
 
-    async fn send_reply(&mut self, reply: &mut Reply, fault: Option<&Fault>) -> Result<Next, Cut> {
+    async fn send_reply(
+        &mut self,
+        reply: &mut Reply,
+        fault: Option<&Fault>,
+    ) -> Result<AfterResponse, ConnectionCut> {
         match fault {
             Some(Fault {
-                deed: Deed::EndStream(retry),
+                deed: FaultAction::EndStream(retry),
                 ..
             }) => {
                 if !reply.has_ids {
@@ -325,7 +359,7 @@ impl Connection {
                     self.say_retry(*retry).await?;
                 }
                 self.sender.end_chunks().await?;
-                return Ok(Next::Keep);
+                return Ok(AfterResponse::Keep);
             }
             Some(fault) => {
                 self.wait_answer(&mut reply.reader).await?;
@@ -335,22 +369,22 @@ impl Connection {
         }
         // A modern refusal has a status of its own, so that the first word decides.
         let is_modern = reply.cancelled_by_disconnect.is_some();
-        if reply.answers == Answers::Sse && !is_modern {
+        if reply.format == ResponseFormat::Sse && !is_modern {
             self.begin_events(reply).await?;
             return self.send_events(&mut reply.reader, reply.has_ids).await;
         }
         let Some((number, piece)) = self.next(&mut reply.reader).await? else {
-            return Err(Cut);
+            return Err(ConnectionCut);
         };
-        match Opening::of(&piece) {
-            Opening::Refusal(code) if is_modern && headers::status_of(code).is_some() => {
+        match FirstChunk::of(&piece) {
+            FirstChunk::Refusal(code) if is_modern && headers::status_of(code).is_some() => {
                 let status = headers::status_of(code).unwrap_or(400);
                 self.say_line(status, reply, &piece).await
             }
-            Opening::Refusal(_) | Opening::Answer if reply.answers == Answers::Json => {
+            FirstChunk::Refusal(_) | FirstChunk::Answer if reply.format == ResponseFormat::Json => {
                 self.say_line(200, reply, &piece).await
             }
-            Opening::Junk if reply.answers == Answers::Json => {
+            FirstChunk::Junk if reply.format == ResponseFormat::Json => {
                 let sender = &mut self.sender;
                 sender
                     .begin_chunks("application/json", &reply.headers)
@@ -360,7 +394,7 @@ impl Connection {
                     self.sender.chunk(as_bytes(&piece)).await?;
                 }
                 self.sender.end_chunks().await?;
-                Ok(Next::Keep)
+                Ok(AfterResponse::Keep)
             }
             _ => {
                 self.begin_events(reply).await?;
@@ -371,14 +405,19 @@ impl Connection {
         }
     }
 
-    async fn say_line(&mut self, status: u16, reply: &Reply, piece: &Piece) -> Result<Next, Cut> {
-        let mut answer = Canned::json(status, as_bytes(piece));
+    async fn say_line(
+        &mut self,
+        status: u16,
+        reply: &Reply,
+        piece: &Chunk,
+    ) -> Result<AfterResponse, ConnectionCut> {
+        let mut answer = CannedResponse::json(status, as_bytes(piece));
         answer.headers.extend(reply.headers.iter().cloned());
         self.say(answer).await
     }
 
     /// Opens a stream of events, with an empty one first so that the client can come back.
-    async fn begin_events(&mut self, reply: &Reply) -> Result<(), Cut> {
+    async fn begin_events(&mut self, reply: &Reply) -> Result<(), ConnectionCut> {
         let headers = &reply.headers;
         self.sender
             .begin_chunks("text/event-stream", headers)
@@ -393,43 +432,53 @@ impl Connection {
         }
     }
 
-    async fn say_retry(&mut self, retry: Duration) -> Result<(), Cut> {
+    async fn say_retry(&mut self, retry: Duration) -> Result<(), ConnectionCut> {
         let line = format!("retry: {}\n\n", retry.as_millis());
         self.sender.chunk(line.as_bytes()).await
     }
 
-    async fn send_events(&mut self, reader: &mut Reader, has_ids: bool) -> Result<Next, Cut> {
+    async fn send_events(
+        &mut self,
+        reader: &mut EventLogReader,
+        has_ids: bool,
+    ) -> Result<AfterResponse, ConnectionCut> {
         while let Some((number, piece)) = self.next(reader).await? {
             self.send_event(reader, number, &piece, has_ids).await?;
         }
         self.sender.end_chunks().await?;
-        Ok(Next::Keep)
+        Ok(AfterResponse::Keep)
     }
 
     async fn send_event(
         &mut self,
-        reader: &Reader,
+        reader: &EventLogReader,
         number: u64,
-        piece: &Piece,
+        piece: &Chunk,
         has_ids: bool,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), ConnectionCut> {
         let id = has_ids.then(|| format!("{}-{number}", reader.stream.number));
         self.sender.chunk(&as_event(piece, id.as_deref())).await
     }
 
     /// What is said next; nothing more is sent when the client has gone.
-    async fn next(&mut self, reader: &mut Reader) -> Result<Option<(u64, Piece)>, Cut> {
+    async fn next(
+        &mut self,
+        reader: &mut EventLogReader,
+    ) -> Result<Option<(u64, Chunk)>, ConnectionCut> {
         tokio::select! {
             biased;
             piece = reader.next() => Ok(piece),
-            () = self.receiver.closed() => Err(Cut),
+            () = self.receiver.closed() => Err(ConnectionCut),
         }
     }
 
     /// Waits until the request was carried out, as far as its answer.
-    async fn wait_answer(&mut self, reader: &mut Reader) -> Result<(), Cut> {
+    async fn wait_answer(&mut self, reader: &mut EventLogReader) -> Result<(), ConnectionCut> {
         while let Some((_, piece)) = self.next(reader).await? {
-            if matches!(Opening::of(&piece), Opening::Answer | Opening::Refusal(_)) {
+            if matches!(
+                FirstChunk::of(&piece),
+                FirstChunk::Answer | FirstChunk::Refusal(_)
+            ) {
                 break;
             }
         }
@@ -438,7 +487,7 @@ impl Connection {
 }
 
 /// What the first word of a reply is.
-enum Opening {
+enum FirstChunk {
     Answer,
     Refusal(i64),
     /// A notification, or a request of the server.
@@ -446,9 +495,9 @@ enum Opening {
     Junk,
 }
 
-impl Opening {
-    fn of(piece: &Piece) -> Self {
-        let Piece::Line(line) = piece else {
+impl FirstChunk {
+    fn of(piece: &Chunk) -> Self {
+        let Chunk::Line(line) = piece else {
             return Self::Junk;
         };
         let Ok(message) = serde_json::from_str::<Value>(line) else {
@@ -465,9 +514,9 @@ impl Opening {
     }
 }
 
-fn as_bytes(piece: &Piece) -> &[u8] {
+fn as_bytes(piece: &Chunk) -> &[u8] {
     match piece {
-        Piece::Line(line) => line.as_bytes(),
-        Piece::Bytes(bytes) => bytes,
+        Chunk::Line(line) => line.as_bytes(),
+        Chunk::Bytes(bytes) => bytes,
     }
 }

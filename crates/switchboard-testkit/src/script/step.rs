@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::offers::{Ending, Flood};
+use super::features::{Flood, ListenEnding};
 
 /// One thing that a scripted server does.
 ///
@@ -44,7 +44,7 @@ pub enum Step {
     /// Answers with a tool result whose line has exactly this many bytes, line feed not counted.
     ReplyOfSize(usize),
     /// Answers with the client's last awaited response, as text.
-    ReplyWithAnswer,
+    ReplyWithResponse,
 
     /// Writes a line as it stands.
     Raw(String),
@@ -167,7 +167,7 @@ pub enum Step {
     /// Sends many notifications to whoever wants them; goes on when all are sent.
     Flood(Flood),
     /// Ends every open `subscriptions/listen`.
-    EndListening(Ending),
+    EndListens(ListenEnding),
 
     /// Ends the server with this code.
     Exit(i32),
@@ -180,7 +180,7 @@ pub enum Step {
     /// Reads nothing more, but keeps stdin open, so that whoever writes to it is kept waiting.
     StopReading,
     /// Writes a line to every descriptor above 2 that the process began with. Needs a process.
-    UseDescriptors,
+    WriteToInheritedFds,
     /// Survives SIGTERM from now on. Needs a process.
     IgnoreTerm,
     /// Stops the process with SIGSTOP. Needs a process.
@@ -276,7 +276,7 @@ impl Step {
             | Self::StderrFlood { .. }
             | Self::IgnoreTerm
             | Self::StopSelf
-            | Self::UseDescriptors
+            | Self::WriteToInheritedFds
             | Self::ForkBomb { .. }
             | Self::SpawnChild { .. } => Some(self),
             Self::Repeat { steps, .. }

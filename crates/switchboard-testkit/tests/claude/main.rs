@@ -7,7 +7,7 @@
     reason = "tests: a failed step is a failed test"
 )]
 
+mod fake_claude;
 mod lines;
 mod model;
 mod real;
-mod standin;

@@ -1,12 +1,12 @@
 //! The scripted model by itself.
 
 use serde_json::{Value, json};
-use switchboard_testkit::messages::{Block, MessagesApi, ModelRequest, Turn};
+use switchboard_testkit::fake_model::{Block, FakeModel, ModelRequest, Turn};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// The whole answer to one request, as it comes; empty if the connection ends before.
-async fn post(model: &MessagesApi, path: &str, body: &Value) -> String {
+async fn post(model: &FakeModel, path: &str, body: &Value) -> String {
     let address = model.url().replace("http://", "");
     let mut socket = TcpStream::connect(&address).await.unwrap();
     let body = body.to_string();
@@ -43,7 +43,7 @@ async fn a_message_is_streamed_block_by_block() {
         Block::tool("add", input.clone()),
         Block::tool("add", input),
     ]);
-    let model = MessagesApi::start([turn]).await;
+    let model = FakeModel::start([turn]).await;
     let answer = post(&model, "/v1/messages?beta=true", &asked("m")).await;
     let events = events(&answer);
     let kinds: Vec<_> = events.iter().map(|event| &event["type"]).collect();
@@ -65,7 +65,7 @@ async fn a_message_is_streamed_block_by_block() {
 
 #[tokio::test]
 async fn refusals_resets_and_the_end_of_the_script() {
-    let model = MessagesApi::start([Turn::overloaded(), Turn::Reset, Turn::text("fine")]).await;
+    let model = FakeModel::start([Turn::overloaded(), Turn::Reset, Turn::text("fine")]).await;
     let body = asked("m");
     let ask = || post(&model, "/v1/messages", &body);
     assert!(ask().await.starts_with("HTTP/1.1 529 "));
@@ -79,7 +79,7 @@ async fn refusals_resets_and_the_end_of_the_script() {
 #[tokio::test]
 async fn without_a_stream_there_is_one_message() {
     let turn = Turn::blocks([Block::text("so"), Block::tool("add", json!({"a": 1}))]);
-    let model = MessagesApi::start([turn]).await;
+    let model = FakeModel::start([turn]).await;
     let probe = post(
         &model,
         "/v1/messages",
@@ -98,7 +98,7 @@ async fn without_a_stream_there_is_one_message() {
 
 #[tokio::test]
 async fn tokens_are_counted_and_other_paths_are_unknown() {
-    let model = MessagesApi::start([]).await;
+    let model = FakeModel::start([]).await;
     let counted = post(&model, "/v1/messages/count_tokens?beta=true", &json!({})).await;
     assert!(counted.ends_with(r#"{"input_tokens":10}"#), "{counted}");
     let elsewhere = post(&model, "/v1/models", &json!({})).await;
@@ -109,7 +109,7 @@ async fn tokens_are_counted_and_other_paths_are_unknown() {
 #[tokio::test]
 async fn a_function_of_the_request_may_decide() {
     let echo = |request: &ModelRequest| Turn::text(request.model());
-    let model = MessagesApi::answering(echo).await;
+    let model = FakeModel::answering(echo).await;
     let answer = post(&model, "/v1/messages", &asked("small")).await;
     assert_eq!(events(&answer)[2]["delta"]["text"], "small");
 }

@@ -1,7 +1,7 @@
 //! One round trip of the real CLI: the model uses a tool of ours, and hears what it said.
 
 use serde_json::{Value, json};
-use switchboard_testkit::messages::{Block, MessagesApi, Turn};
+use switchboard_testkit::fake_model::{Block, FakeModel, Turn};
 use switchboard_testkit::{RealClaude, assert_no_process_left};
 
 use crate::lines::Talk;
@@ -33,7 +33,7 @@ async fn the_model_hears_what_a_tool_of_ours_said() {
     let Some(claude) = RealClaude::find() else {
         return;
     };
-    let model = MessagesApi::start([
+    let model = FakeModel::start([
         Turn::blocks([
             Block::text("Let me add."),
             Block::tool("mcp__calculator__add", json!({"a": 15, "b": 27})),

@@ -49,7 +49,7 @@ async fn steps_in_the_place_of_an_answer() {
         RawStep::Close,
         RawStep::send("never"),
     ];
-    server.arm(Fault::play(steps).on("tools/call"));
+    server.arm(Fault::raw_steps(steps).on("tools/call"));
     let (bytes, _) = lost_call(&server).await;
     let (head, body) = bytes.split_at(19);
     assert_eq!(head, b"HTTP/1.1 200 OK\r\n\r\n");
@@ -70,7 +70,7 @@ async fn a_gateway_that_gives_up_after_the_call_was_made() {
 #[tokio::test]
 async fn a_connection_that_is_closed_before_anything_is_read() {
     let server = start().await;
-    server.arm(Fault::close_unread().times(2));
+    server.arm(Fault::close_on_accept().times(2));
     for _ in 0..2 {
         let mut wire = Wire::open(&server).await;
         assert_eq!(wire.rest().await.0, b"");
@@ -87,7 +87,7 @@ async fn connections_that_are_closed_and_what_was_done_before() {
         (Fault::close_before_execution(), 0),
         (Fault::close_after_execution(), 1),
     ] {
-        for fault in [fault.clone(), fault.by_reset()] {
+        for fault in [fault.clone(), fault.with_reset()] {
             let server = start().await;
             server.arm(fault.clone().on("tools/call"));
             let (bytes, _) = lost_call(&server).await;
@@ -118,7 +118,7 @@ async fn an_answer_that_is_cut() {
     let (bytes, end) = lost_call(&server).await;
     assert_eq!(bytes, b"HTTP/1.1 200 OK\r\nCon");
     assert_eq!(end, ErrorKind::UnexpectedEof);
-    server.arm(Fault::close_in_answer(0).by_reset());
+    server.arm(Fault::close_in_answer(0).with_reset());
     let (bytes, end) = lost_call(&server).await;
     assert_eq!((bytes, end), (Vec::new(), ErrorKind::ConnectionReset));
     assert_eq!(server.count("tools/call"), 2);
@@ -156,7 +156,7 @@ async fn bytes_of_the_tests_choice() {
 #[tokio::test]
 async fn an_answer_that_comes_in_drops() {
     let server = start().await;
-    server.arm(Fault::drip(7, Duration::ZERO));
+    server.arm(Fault::slow(7, Duration::ZERO));
     let mut wire = Wire::open(&server).await;
     let answer = wire.ask_modern("tools/call", call()).await;
     assert_eq!(answer.json()["result"]["content"][0]["text"], "hi");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard_testkit::http::{Answers, Fault, HttpServer, Mode};
+use switchboard_testkit::http::{Fault, HttpServer, Mode, ResponseFormat};
 use switchboard_testkit::{Script, Step};
 
 use crate::client::Wire;
@@ -122,7 +122,7 @@ async fn a_stream_that_was_cut_is_resumed_behind_what_was_sent() {
         ],
     );
     let mode = Mode::Streamable {
-        answers: Answers::Sse,
+        format: ResponseFormat::Sse,
         session: true,
         get_stream: false,
     };
@@ -149,7 +149,10 @@ async fn a_stream_that_was_cut_is_resumed_behind_what_was_sent() {
 async fn the_server_asks_and_is_answered_by_a_post() {
     let script = script().on(
         "tools/call",
-        [Step::ask("roots/list", json!({})), Step::ReplyWithAnswer],
+        [
+            Step::request("roots/list", json!({})),
+            Step::ReplyWithResponse,
+        ],
     );
     let server = HttpServer::start(script, Mode::JSON).await;
     let mut wire = Wire::open(&server).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use switchboard_testkit::http::{HttpServer, Mode};
-use switchboard_testkit::{Ending, Script, resource};
+use switchboard_testkit::{ListenEnding, Script, resource};
 
 use crate::client::Wire;
 
@@ -61,7 +61,7 @@ async fn an_update_goes_to_the_session_that_subscribed() {
         .ask("resources/subscribe", json!({"uri": "demo://a"}))
         .await;
     assert_eq!(subscribed.json()["result"], json!({}));
-    let offer = server.offer();
+    let offer = server.catalog();
     assert_eq!(offer.subscribed(), ["demo://a"]);
     offer.set_resource("demo://a", "two").await;
     offer.add_resource(resource("demo://b", "new")).await;
@@ -114,19 +114,19 @@ async fn the_first_transport_hears_of_updates_too() {
         assert_eq!(wire.answer().await.unwrap().status, 202);
         stream.chunk().await.unwrap();
     }
-    server.offer().set_resource("demo://a", "two").await;
+    server.catalog().set_resource("demo://a", "two").await;
     assert!(stream.chunk().await.unwrap().unwrap().contains(UPDATED));
     drop(stream);
     server
         .wait_until("nobody is subscribed", |server| {
-            server.offer().subscribed().is_empty()
+            server.catalog().subscribed().is_empty()
         })
         .await;
 }
 
 #[tokio::test]
 async fn a_listen_over_http_ends_by_its_answer_or_without() {
-    for ending in [Ending::Result, Ending::Dropped] {
+    for ending in [ListenEnding::Result, ListenEnding::Dropped] {
         let server = HttpServer::start(modern(), Mode::JSON).await;
         let mut wire = Wire::open(&server).await;
         let filter = json!({"resourceSubscriptions": ["demo://a"]});
@@ -135,12 +135,14 @@ async fn a_listen_over_http_ends_by_its_answer_or_without() {
         wire.head().await.unwrap();
         wire.chunk().await.unwrap();
         server
-            .wait_until("it listens", |server| server.offer().listening().len() == 1)
+            .wait_until("it listens", |server| {
+                server.catalog().listening().len() == 1
+            })
             .await;
-        server.offer().set_resource("demo://a", "two").await;
+        server.catalog().set_resource("demo://a", "two").await;
         assert!(wire.chunk().await.unwrap().unwrap().contains(UPDATED));
-        server.offer().end_listening(ending);
-        if ending == Ending::Result {
+        server.catalog().end_listening(ending);
+        if ending == ListenEnding::Result {
             let last = wire.chunk().await.unwrap().unwrap();
             assert!(last.contains(r#""resultType":"complete""#));
         }
@@ -156,9 +158,9 @@ async fn what_was_changed_outlives_a_restart_and_subscriptions_do_not() {
     wire.initialize().await;
     wire.ask("resources/subscribe", json!({"uri": "demo://a"}))
         .await;
-    server.offer().set_resource("demo://a", "two").await;
+    server.catalog().set_resource("demo://a", "two").await;
     server.restart().await;
-    assert!(server.offer().subscribed().is_empty());
+    assert!(server.catalog().subscribed().is_empty());
     let mut wire = Wire::open(&server).await;
     wire.initialize().await;
     let read = wire.ask("resources/read", json!({"uri": "demo://a"})).await;

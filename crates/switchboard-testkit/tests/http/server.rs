@@ -125,7 +125,7 @@ async fn connections_that_wait_are_not_kept() {
         .await;
     server.wait_count("tools/call", 1).await;
 
-    server.keep_no_connections();
+    server.close_idle_connections();
     assert!(waiting.answer().await.is_err(), "it is closed");
     assert_eq!(server.open_connections(), 2, "not by the client");
     drop(waiting);

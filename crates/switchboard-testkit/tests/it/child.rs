@@ -296,7 +296,10 @@ async fn a_child_writes_to_what_it_inherited() {
         .open(&path)
         .unwrap();
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
-    let script = Script::legacy().on("tools/call", [Step::UseDescriptors, Step::text("done")]);
+    let script = Script::legacy().on(
+        "tools/call",
+        [Step::WriteToInheritedFds, Step::text("done")],
+    );
     let mut server = start(&script);
     server.wire.call_text("any", json!({})).await;
     assert_eq!(sandbox.read(&path), "the scripted server was here\n");

@@ -140,7 +140,7 @@ async fn progress_can_go_on_for_ever_without_an_answer() {
 async fn a_request_of_the_server_need_not_wait_for_its_answer() {
     let request =
         serde_json::from_value(json!({"request": {"id": 1.5, "method": "sampling/createMessage"}}));
-    let mut wire = call([request.unwrap(), Step::ReplyWithAnswer]).await;
+    let mut wire = call([request.unwrap(), Step::ReplyWithResponse]).await;
     let expected = json!({"jsonrpc": "2.0", "id": 1.5, "method": "sampling/createMessage"});
     assert_eq!(wire.next().await, expected);
     let reply = wire.next().await;
@@ -224,11 +224,11 @@ async fn background_steps_run_beside_the_server() {
 
 #[tokio::test(start_paused = true)]
 async fn start_steps_come_before_anything_is_read() {
-    let script = Script::legacy().on_start([Step::raw("Listening…"), Step::DelayMs(1000)]);
+    let script = Script::legacy().on_start([Step::raw("ListenOptions…"), Step::DelayMs(1000)]);
     let server = MemoryServer::new(script);
     let mut wire = open(&server);
     wire.request("ping", json!({})).await;
-    assert_eq!(wire.next_line().await.unwrap(), "Listening…".as_bytes());
+    assert_eq!(wire.next_line().await.unwrap(), "ListenOptions…".as_bytes());
     assert_eq!(server.received().len(), 0);
     assert_eq!(wire.next().await["result"], json!({}));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard_testkit::engine::Ended;
+use switchboard_testkit::scripted::ServerExit;
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::Instant;
 
@@ -57,7 +57,10 @@ async fn a_serial_server_answers_in_order() {
 async fn a_serial_server_still_hears_the_answer_it_waits_for() {
     let script = Script::legacy().serial().on(
         "tools/call",
-        [Step::ask("roots/list", json!({})), Step::ReplyWithAnswer],
+        [
+            Step::request("roots/list", json!({})),
+            Step::ReplyWithResponse,
+        ],
     );
     let mut wire = open(&MemoryServer::new(script));
     wire.call("any").await;
@@ -108,8 +111,8 @@ async fn the_counter_tells_how_often_a_tool_ran() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_server_is_the_end_of_both_streams() {
     let endings = [
-        (Step::Exit(3), vec![Ended::Exited(3)]),
-        (Step::Abort, vec![Ended::Killed]),
+        (Step::Exit(3), vec![ServerExit::Exited(3)]),
+        (Step::Abort, vec![ServerExit::Killed]),
     ];
     for (step, expected) in endings {
         let script = Script::legacy().on("tools/call", [Step::bytes("half a li"), step]);
@@ -148,7 +151,7 @@ async fn a_server_ends_when_the_client_closes_its_end() {
         let mut wire = open(&server);
         wire.writer = None;
         assert_eq!(wire.rest().await, farewell.as_bytes());
-        assert_eq!(server.ended(), [Ended::Exited(code)]);
+        assert_eq!(server.ended(), [ServerExit::Exited(code)]);
     }
 }
 
@@ -173,7 +176,7 @@ async fn stderr_is_kept() {
 async fn an_answer_without_a_request_is_a_fault_of_the_script() {
     let server = MemoryServer::new(Script::legacy().on_start([Step::text("to whom?")]));
     assert_eq!(open(&server).rest().await, b"");
-    assert_eq!(server.ended(), [Ended::Exited(70)]);
+    assert_eq!(server.ended(), [ServerExit::Exited(70)]);
     assert_eq!(
         server.stderr(),
         "scripted server: there is no request to answer here\n"

@@ -193,7 +193,7 @@ async fn a_change_outlives_the_connection_until_another_script_is_played() {
     let server = MemoryServer::in_sequence([first.clone(), first, other]);
     let mut wire = open(&server);
     wire.ask("initialize", json!({})).await;
-    server.offer().set_resource("demo://a", "changed").await;
+    server.catalog().set_resource("demo://a", "changed").await;
     for _ in 0..2 {
         let read = wire.ask("resources/read", json!({"uri": "demo://a"})).await;
         assert_eq!(text_of(&read), "changed");

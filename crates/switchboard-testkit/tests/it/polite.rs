@@ -1,7 +1,7 @@
 //! What a server does where its script says nothing.
 
 use serde_json::{Value, json};
-use switchboard_testkit::engine::Ended;
+use switchboard_testkit::scripted::ServerExit;
 use switchboard_testkit::{Cursors, Era, MemoryServer, Script, Step, tool};
 
 use crate::client::{Wire, modern, modern_meta, open};
@@ -54,7 +54,7 @@ async fn some_legacy_servers_exit_on_the_probe_or_ignore_it() {
     let mut exits = open(&server);
     exits.request("server/discover", json!({})).await;
     assert_eq!(exits.rest().await, b"");
-    assert_eq!(server.ended(), [Ended::Exited(1)]);
+    assert_eq!(server.ended(), [ServerExit::Exited(1)]);
 
     let mut silent = wire(Script::of_era(Era::LegacySilentOnProbe));
     silent.request("server/discover", json!({})).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use switchboard_testkit::{
-    Cursors, Ending, Era, Grandchild, HexBytes, Script, ServerRequest, Step, tool,
+    Cursors, Era, Grandchild, HexBytes, ListenEnding, Script, ServerRequest, Step, tool,
 };
 
 #[test]
@@ -124,8 +124,8 @@ fn a_script_survives_the_way_through_json() {
     .resource_template("demo://item/{id}")
     .prompt("greet")
     .completion_when("greet", "name", [("style", "loud")], ["Ada"])
-    .honouring(json!({"toolsListChanged": true}))
-    .listening_until(3, Ending::Result)
+    .accepting_only(json!({"toolsListChanged": true}))
+    .end_listen_after(3, ListenEnding::Result)
     .research()
     .instructions("be nice")
     .paged(2, Cursors::EmptyFirst)

@@ -1,7 +1,9 @@
 //! Who hears of changes, in both eras.
 
 use serde_json::{Value, json};
-use switchboard_testkit::{Ending, Flood, MemoryServer, Script, Step, prompt, resource, tool};
+use switchboard_testkit::{
+    Flood, ListenEnding, MemoryServer, Script, Step, prompt, resource, tool,
+};
 
 use crate::client::{Wire, modern, open, start};
 
@@ -51,7 +53,7 @@ async fn a_legacy_client_hears_of_what_it_subscribed_to_until_it_does_not() {
     let server = MemoryServer::new(legacy());
     let mut wire = open(&server);
     wire.ask("initialize", json!({})).await;
-    let offer = server.offer();
+    let offer = server.catalog();
     offer.set_resource("demo://a", "unheard").await;
     let a = json!({"uri": "demo://a"});
     assert_eq!(wire.ask("resources/subscribe", a.clone()).await, json!({}));
@@ -81,10 +83,10 @@ async fn a_subscription_ends_with_its_connection() {
     second
         .ask("resources/subscribe", json!({"uri": "demo://a"}))
         .await;
-    assert_eq!(server.offer().subscribed(), ["demo://a", "demo://a"]);
+    assert_eq!(server.catalog().subscribed(), ["demo://a", "demo://a"]);
     first.writer = None;
     first.rest().await;
-    assert_eq!(server.offer().subscribed(), ["demo://a"]);
+    assert_eq!(server.catalog().subscribed(), ["demo://a"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +94,7 @@ async fn changed_lists_are_announced() {
     let server = MemoryServer::new(legacy());
     let mut wire = open(&server);
     wire.ask("initialize", json!({})).await;
-    let offer = server.offer();
+    let offer = server.catalog();
     offer.add_resource(resource("demo://c", "three")).await;
     assert_eq!(wire.next().await["method"], RESOURCES_CHANGED);
     offer.remove_resource("demo://a").await;
@@ -121,7 +123,7 @@ async fn a_modern_client_hears_what_it_listens_to_and_nothing_else() {
     let filter = json!({"resourceSubscriptions": ["demo://a"]});
     let (id, acknowledged) = listen(&mut wire, &filter).await;
     assert_eq!(acknowledged, filter);
-    let offer = server.offer();
+    let offer = server.catalog();
     assert_eq!(offer.listening(), [filter]);
     assert_eq!(offer.subscribed(), ["demo://a"]);
     offer.set_resource("demo://b", "unheard").await;
@@ -156,7 +158,7 @@ async fn only_what_the_server_can_do_is_acknowledged() {
         .without_subscribe();
     let some = Script::modern()
         .resource("demo://a", "one")
-        .honouring(json!({"toolsListChanged": true, "resourceSubscriptions": ["demo://b"]}));
+        .accepting_only(json!({"toolsListChanged": true, "resourceSubscriptions": ["demo://b"]}));
     for (script, expected) in [
         (Script::modern(), json!({"toolsListChanged": true})),
         (
@@ -175,33 +177,37 @@ async fn only_what_the_server_can_do_is_acknowledged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_listen_ends_as_the_script_wants_it() {
-    for ending in [Ending::Result, Ending::Cancelled, Ending::Dropped] {
+    for ending in [
+        ListenEnding::Result,
+        ListenEnding::Cancelled,
+        ListenEnding::Dropped,
+    ] {
         let script = Script::modern()
             .resource("demo://a", "one")
-            .listening_until(2, ending);
+            .end_listen_after(2, ending);
         let server = MemoryServer::new(script);
         let mut wire = open(&server);
         let (id, _) = listen(&mut wire, &both_resources()).await;
         for _ in 0..3 {
-            server.offer().set_resource("demo://a", "again").await;
+            server.catalog().set_resource("demo://a", "again").await;
         }
         wire.next().await;
         wire.next().await;
-        assert!(server.offer().listening().is_empty());
+        assert!(server.catalog().listening().is_empty());
         match ending {
-            Ending::Result => assert_eq!(
+            ListenEnding::Result => assert_eq!(
                 wire.next().await,
                 json!({"jsonrpc": "2.0", "id": id, "result": {
                     "_meta": {"io.modelcontextprotocol/subscriptionId": id},
                     "resultType": "complete",
                 }})
             ),
-            Ending::Cancelled => {
+            ListenEnding::Cancelled => {
                 let told = wire.next().await;
                 assert_eq!(told["method"], "notifications/cancelled");
                 assert_eq!(told["params"]["requestId"], id);
             }
-            Ending::Dropped => {}
+            ListenEnding::Dropped => {}
         }
         wire.ask("resources/list", modern(&json!({}))).await;
     }
@@ -212,7 +218,7 @@ async fn a_test_can_end_what_is_listened_to() {
     let server = modern_server();
     let mut wire = open(&server);
     let (id, _) = listen(&mut wire, &both_resources()).await;
-    server.offer().end_listening(Ending::Result);
+    server.catalog().end_listening(ListenEnding::Result);
     assert_eq!(wire.next().await["id"], id);
 }
 
@@ -260,7 +266,7 @@ async fn a_flood_is_as_long_as_it_was_ordered_and_as_fast() {
         Flood::of_updates("demo://a", 10_000),
         Flood::of(RESOURCES_CHANGED, 10_000),
     ] {
-        let offer = server.offer();
+        let offer = server.catalog();
         let flooding = async { offer.flood(&flood).await };
         let reading = async {
             for _ in 0..10_000 {
@@ -277,7 +283,7 @@ async fn a_flood_is_as_long_as_it_was_ordered_and_as_fast() {
     }
     let before = tokio::time::Instant::now();
     let slow = Flood::of_updates("demo://a", 20).per_second(10);
-    server.offer().flood(&slow).await;
+    server.catalog().flood(&slow).await;
     assert_eq!(before.elapsed(), std::time::Duration::from_secs(2));
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard_testkit::{MemoryServer, Script, Tasking, tool};
+use switchboard_testkit::{MemoryServer, Script, TaskOptions, tool};
 use tokio::time::Instant;
 
 use crate::client::{Wire, modern, open};
@@ -235,9 +235,9 @@ async fn a_task_outlives_the_connection_it_was_begun_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_goes_on_by_time_tells_who_listens() {
-    let tasking = Tasking {
+    let tasking = TaskOptions {
         by_time: true,
-        ..Tasking::default()
+        ..TaskOptions::default()
     };
     let script = Script::modern().research().tasking(tasking.clone());
     let mut wire = open(&MemoryServer::new(script));

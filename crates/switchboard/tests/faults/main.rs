@@ -28,14 +28,14 @@ use plan::{Fault, How, LinkPlan};
 use serde_json::json;
 use switchboard::status::ConnectionStatus;
 use switchboard::{Event, Readiness};
-use switchboard_testkit::{MemoryServer, Script, rounds};
+use switchboard_testkit::{MemoryServer, Script, repetitions};
 
 /// Among so many calls there is every fate that a call can have.
 const ENOUGH_CALLS: usize = 800;
 
 #[test]
 fn whole_seeds_no_call_runs_twice_and_every_lost_one_is_said_to_be_unknown() {
-    let tally = run_all(rounds(200), seeds::run);
+    let tally = run_all(repetitions(200), seeds::run);
     let missing = Fate::ALL.iter().filter(|fate| !tally.contains_key(fate));
     let missing: Vec<_> = missing.collect();
     assert!(
@@ -52,7 +52,7 @@ fn whole_seeds_hold_over_real_pipes_and_real_deaths() {
         .build()
         .unwrap();
     let host = runtime.block_on(async { permissive().start().unwrap() });
-    run_all(rounds(40), |seed| {
+    run_all(repetitions(40), |seed| {
         runtime.block_on(children::run(&host, seed))
     });
     runtime.block_on(host.shutdown());

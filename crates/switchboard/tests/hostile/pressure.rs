@@ -2,7 +2,7 @@
 //! past its bound.
 //!
 //! What is counted is counted by the server itself (its record) or by the public surface. How long
-//! the floods are in a whole run says `SWITCHBOARD_ROUNDS`.
+//! the floods are in a whole run says `SWITCHBOARD_REPEAT`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use switchboard::{
 };
 use switchboard_config::{ServerConfig, ServerName};
 use switchboard_testkit::{
-    PeakMemory, Script, Step, assert_no_process_left, read_record, rounds, unique_tag,
+    PeakMemory, Script, Step, assert_no_process_left, read_record, repetitions, unique_tag,
 };
 use tokio::runtime::Handle;
 use tokio::sync::MutexGuard;
@@ -126,7 +126,7 @@ async fn outlast<T>(pieces: u32, flood: impl Future<Output = T>) -> T {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_floods_of_notifications_wait_for_no_listener() {
     const BACKLOG: u32 = 1_000;
-    let count = rounds(100_000);
+    let count = repetitions(100_000);
     let script = working([log_messages(count), Step::text("done")]);
     let limits = limits(|limits| {
         limits.event_backlog = BACKLOG as usize;
@@ -163,7 +163,7 @@ async fn large_log_messages_do_not_pile_up_for_a_listener_that_does_not_listen()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_floods_of_stderr_are_read_and_forgotten() {
-    let kibibytes = rounds(100_000);
+    let kibibytes = repetitions(100_000);
     let flood = Step::StderrFlood {
         bytes: Some(u64::from(kibibytes) * 1024),
     };
@@ -178,7 +178,7 @@ async fn whole_floods_of_stderr_are_read_and_forgotten() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_floods_of_progress_wait_for_no_listener() {
     const BACKLOG: usize = 64;
-    let count = rounds(100_000);
+    let count = repetitions(100_000);
     let note = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}"#;
     let script = working([
         Step::repeated_bytes(&format!("{note}\n"), u64::from(count)),

@@ -129,7 +129,7 @@ rows! {
 
     s25_descriptors: "writes to every descriptor above 2 that it finds" => {
         let file = inheritable_file();
-        Row::of(legacy().tool("fds").on("tools/call work", [Step::UseDescriptors, right()]))
+        Row::of(legacy().tool("fds").on("tools/call work", [Step::WriteToInheritedFds, right()]))
             .calls("fds", text(""))
             .sees(text("right"))
             .holds(move |scene| {

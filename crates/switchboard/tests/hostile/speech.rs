@@ -72,8 +72,8 @@ rows! {
             .holds(|scene| assert!(answers_to_the_server(scene).is_empty()));
     s39_requests_of_a_legacy_server: "asks for what was not offered" =>
         Row::working([
-            Step::ask("sampling/createMessage", json!({"messages": [], "maxTokens": 1})),
-            Step::ReplyWithAnswer,
+            Step::request("sampling/createMessage", json!({"messages": [], "maxTokens": 1})),
+            Step::ReplyWithResponse,
         ])
             .sees(text("-32601"));
     s39_a_thousand_requests: "asks a thousand times and does not wait for an answer" =>

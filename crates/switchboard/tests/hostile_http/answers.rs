@@ -63,7 +63,7 @@ fn login_page() -> Fault {
 fn mismatch() -> Fault {
     let error =
         r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32020,"message":"headers and body differ"}}"#;
-    Fault::play([
+    Fault::raw_steps([
         RawStep::send(
             "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n",
         ),
@@ -166,7 +166,7 @@ rows! {
 
     h38_cookies: "wants to know us again by a cookie" =>
         Row::of(modern(), Mode::JSON, switchboard_config::RemoteKind::Http)
-            .works(Fault::play([
+            .works(Fault::raw_steps([
                 RawStep::send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nSet-Cookie: id=1; Domain=127.0.0.1; Path=/\r\nConnection: close\r\n\r\n"),
                 RawStep::send(RIGHT),
             ]))

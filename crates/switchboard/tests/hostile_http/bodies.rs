@@ -61,7 +61,7 @@ fn stream_of_the_first_transport(steps: impl IntoIterator<Item = RawStep>) -> Ro
     ];
     let steps = beginning.into_iter().chain(steps);
     Row::sse()
-        .begins(Fault::play(steps).on("GET").always())
+        .begins(Fault::raw_steps(steps).on("GET").always())
         .begins(Fault::status(202).always())
 }
 
@@ -88,7 +88,7 @@ rows! {
             .does_not_start(Start::Retried("without"));
     h01_endless_word: "says unasked what does not end" =>
         Row::legacy()
-            .begins(Fault::play([
+            .begins(Fault::raw_steps([
                 head("text/event-stream"),
                 RawStep::send("data: "),
                 RawStep::send_forever("a"),
@@ -97,7 +97,7 @@ rows! {
             .sees(text("right"));
     h01_endless_listing: "lists tools without end" =>
         Row::modern()
-            .begins(Fault::play([head("application/json"), RawStep::send_forever("[")]).on("tools/list"))
+            .begins(Fault::raw_steps([head("application/json"), RawStep::send_forever("[")]).on("tools/list"))
             .memory(32)
             .does_not_start(Start::Unlisted(TOO_LONG));
 

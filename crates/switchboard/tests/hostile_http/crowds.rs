@@ -131,7 +131,7 @@ const ALL: usize = 50;
 /// What the n-th server does instead of what it should; most do what they should.
 fn badness(number: usize) -> Option<Fault> {
     let flood = |kind: &str, bytes: &str| {
-        Fault::play([head(kind), RawStep::send_forever(bytes.as_bytes())])
+        Fault::raw_steps([head(kind), RawStep::send_forever(bytes.as_bytes())])
     };
     let fault = match number {
         0 => Fault::hang(),
@@ -140,8 +140,8 @@ fn badness(number: usize) -> Option<Fault> {
         15 => Fault::status(500),
         20 => Fault::status(503).header("Retry-After", "0"),
         25 => Fault::redirect(307, "/mcp"),
-        30 => Fault::drip(1, Duration::from_millis(20)),
-        35 => Fault::close_unread(),
+        30 => Fault::slow(1, Duration::from_millis(20)),
+        35 => Fault::close_on_accept(),
         40 => Fault::raw("this is no HTTP\r\n\r\n"),
         45 => Fault::status(401),
         _ => return None,

@@ -50,7 +50,7 @@ rows! {
 
     h21_noise_unasked: "says unasked what is of no meaning, as fast as it can" =>
         Row::legacy()
-            .begins(Fault::play([
+            .begins(Fault::raw_steps([
                 head("text/event-stream"),
                 RawStep::send_forever("data: noise\n\n"),
             ]).on("GET").always())
@@ -68,16 +68,16 @@ rows! {
             .sees(unknown("ended before the answer"));
     h24_no_answer_of_a_legacy_server: "ends the stream, and has no way to take it up again" =>
         Row::legacy()
-            .works(Fault::play([head("text/event-stream")]))
+            .works(Fault::raw_steps([head("text/event-stream")]))
             .sees(unknown("ended before the answer"));
     h24_never_goes_on: "ends every stream, whenever it is taken up again" =>
         Row::legacy()
-            .works(Fault::play([
+            .works(Fault::raw_steps([
                 head("text/event-stream"),
                 RawStep::send("id: 7\nretry: 10\ndata:\n\n"),
             ]))
             .then(|stage| {
-                let end = Fault::play([head("text/event-stream")]);
+                let end = Fault::raw_steps([head("text/event-stream")]);
                 stage.server.arm(end.on("GET").always());
             })
             .sees(unknown("ended before the answer"))

@@ -198,7 +198,7 @@ async fn play_hostile(stage: &Stage, host: &Host, row: &mut Row) {
             assert_eq!(host.server_details("s").unwrap().generation, before);
             // How many the client keeps for its next requests depends on how the last ones met. Those
             // it closes when the server does; one that it has forgotten stays.
-            stage.server.keep_no_connections();
+            stage.server.close_idle_connections();
             let settled = |server: &HttpServer| server.open_connections() <= LISTENING;
             stage.server.wait_until("connections close", settled).await;
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 use switchboard::{CallError, Deadlines, Host, HostBuilder, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::Script;
-use switchboard_testkit::http::{Fault, HttpServer, Mode, Seen};
+use switchboard_testkit::http::{Fault, HttpServer, Mode, ReceivedRequest};
 use tokio::time::timeout;
 
 use crate::common::{launch, permissive};
@@ -142,7 +142,8 @@ impl Scene {
         for (name, server) in &self.servers {
             let own = server.address().to_string();
             let seen = server.requests();
-            let is_sent_away = |seen: &Seen| seen.status.is_some_and(|status| status / 100 == 3);
+            let is_sent_away =
+                |seen: &ReceivedRequest| seen.status.is_some_and(|status| status / 100 == 3);
             assert!(seen.iter().any(is_sent_away), "{name}");
             for seen in seen {
                 assert_eq!(seen.header("host"), Some(own.as_str()), "{name}");

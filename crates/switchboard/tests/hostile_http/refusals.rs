@@ -14,20 +14,20 @@ fn telltale() -> String {
 /// An answer of this status, with this header, and the credential in its body.
 fn echoing(status: &str, header: &str) -> Fault {
     let head = format!("HTTP/1.1 {status}\r\n{header}\r\nConnection: close\r\n\r\n");
-    Fault::play([
+    Fault::raw_steps([
         RawStep::send(head),
         RawStep::send(format!("you said Bearer {CANARY}")),
     ])
 }
 
 fn told() -> Fault {
-    Fault::play([head("application/json"), RawStep::send(telltale())])
+    Fault::raw_steps([head("application/json"), RawStep::send(telltale())])
 }
 
 fn told_with(status: &str) -> Fault {
     let head =
         format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n");
-    Fault::play([RawStep::send(head), RawStep::send(telltale())])
+    Fault::raw_steps([RawStep::send(head), RawStep::send(telltale())])
 }
 
 /// Busy, and it says for how long.
@@ -108,7 +108,7 @@ rows! {
     h23_of_a_program_in_an_event: "repeats in an event a credential that is not the entry's" =>
         Row::modern()
             .stubborn()
-            .works(Fault::play([
+            .works(Fault::raw_steps([
                 head("text/event-stream"),
                 RawStep::send(format!("data: {}\n\n", telltale())),
             ]))
@@ -185,6 +185,6 @@ rows! {
             .does_not_start(Start::NeedsLogin);
     h31_unusable: "refuses a credential and is not understood" =>
         Row::modern()
-            .works(Fault::play([head("application/json"), RawStep::send("401")]))
+            .works(Fault::raw_steps([head("application/json"), RawStep::send("401")]))
             .sees(unusable(""));
 }

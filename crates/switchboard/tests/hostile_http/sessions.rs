@@ -27,7 +27,7 @@ fn posting_elsewhere(spell: fn(&Stage) -> String) -> Row {
 /// A stream that begins with these steps, whenever it is asked for.
 fn beginning_with(steps: impl IntoIterator<Item = RawStep>) -> Row {
     let steps = std::iter::once(head("text/event-stream")).chain(steps);
-    Row::sse().begins(Fault::play(steps).on("GET").always())
+    Row::sse().begins(Fault::raw_steps(steps).on("GET").always())
 }
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":$ID,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"hostile","version":"1"}}}"#;
@@ -37,7 +37,7 @@ fn session_named(line: &str) -> Row {
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{line}\r\nConnection: close\r\n\r\n"
     );
-    let answer = Fault::play([RawStep::send(head), RawStep::send(HELLO)]);
+    let answer = Fault::raw_steps([RawStep::send(head), RawStep::send(HELLO)]);
     Row::legacy().begins(answer.on("initialize").always())
 }
 
@@ -127,7 +127,7 @@ rows! {
 
     l08_changes: "names the session differently in later answers" =>
         Row::legacy()
-            .works(Fault::play([
+            .works(Fault::raw_steps([
                 RawStep::send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: another\r\nConnection: close\r\n\r\n"),
                 RawStep::send(RIGHT),
             ]))
@@ -173,7 +173,7 @@ rows! {
     l12_not_allowed: "does not let us take leave" => leaving(Fault::status(405));
     l12_hangs: "does not answer when we take leave" => leaving(Fault::hang());
     l12_breaks: "breaks the connection when we take leave" =>
-        leaving(Fault::close_before_execution().by_reset());
+        leaving(Fault::close_before_execution().with_reset());
     l12_endless: "does not end to answer when we take leave" =>
-        leaving(Fault::play([head("text/plain"), RawStep::send_forever("goodbye ")]));
+        leaving(Fault::raw_steps([head("text/plain"), RawStep::send_forever("goodbye ")]));
 }

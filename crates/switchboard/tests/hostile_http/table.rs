@@ -184,7 +184,7 @@ pub(crate) fn head(kind: &str) -> RawStep {
 
 /// An answer to `work` made of these steps.
 pub(crate) fn working(steps: impl IntoIterator<Item = RawStep>) -> Row {
-    Row::modern().works(Fault::play(steps))
+    Row::modern().works(Fault::raw_steps(steps))
 }
 
 /// A stream of events in answer to `work`, made of these steps.

@@ -9,7 +9,7 @@ use crate::table::{Row, Start, text, timed_out, unknown};
 
 /// One byte every 100 ms.
 fn dripping() -> Fault {
-    Fault::drip(1, Duration::from_millis(100))
+    Fault::slow(1, Duration::from_millis(100))
 }
 
 /// The call arrived once, and was not carried out.
@@ -77,7 +77,7 @@ rows! {
             .holds(came_once);
     h39_reset_when_used_again: "breaks a connection just as the next request is written to it" =>
         Row::modern()
-            .works(Fault::close_before_execution().by_reset())
+            .works(Fault::close_before_execution().with_reset())
             .sees(unknown(""))
             .holds(came_once);
     h39_closed_in_the_request: "closes a connection in the middle of a request" =>
@@ -98,7 +98,7 @@ rows! {
             .holds(|stage| assert_eq!(stage.server.count("tools/call work"), 3));
     h39_says_more_than_it_was_asked: "answers requests that nobody has made yet" =>
         Row::modern()
-            .works(Fault::play([
+            .works(Fault::raw_steps([
                 RawStep::send("HTTP/1.1 500 Oh No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"),
                 RawStep::Hang,
             ]))

@@ -202,8 +202,8 @@ async fn a_secret_of_the_entry_is_masked_in_what_the_server_asks() {
     let script = Script::legacy().tool("ask").on(
         "tools/call",
         [
-            Step::ask(ELICIT, question),
-            Step::ask("sampling/createMessage", request),
+            Step::request(ELICIT, question),
+            Step::request("sampling/createMessage", request),
             Step::text("asked"),
         ],
     );

@@ -144,7 +144,10 @@ pub(crate) fn script(era: Era) -> Script {
 /// A server whose tool `ask` asks this first, in the way of its era.
 pub(crate) fn asking(era: Era, method: &str, params: &Value) -> MemoryServer {
     let steps = match era {
-        Era::Legacy => vec![Step::ask(method, params.clone()), Step::ReplyWithAnswer],
+        Era::Legacy => vec![
+            Step::request(method, params.clone()),
+            Step::ReplyWithResponse,
+        ],
         Era::Modern => {
             let requests = json!({"a": {"method": method, "params": params}});
             let asked = json!({"resultType": "input_required", "inputRequests": requests});

@@ -59,7 +59,7 @@ async fn e3_questions_in_the_middle_of_calls_are_limited_too() {
         let question = json!({"message": "?"});
         let steps = match era {
             Era::Legacy => vec![
-                Step::ask("elicitation/create", question),
+                Step::request("elicitation/create", question),
                 Step::text("done"),
             ],
             Era::Modern => {

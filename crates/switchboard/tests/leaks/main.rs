@@ -18,7 +18,9 @@ use common::{InMemory, child, launch, permissive};
 use serde_json::json;
 use switchboard::{Host, Readiness, ServerError};
 use switchboard_config::ServerConfig;
-use switchboard_testkit::{MemoryServer, Script, Step, assert_no_process_left, rounds, unique_tag};
+use switchboard_testkit::{
+    MemoryServer, Script, Step, assert_no_process_left, repetitions, unique_tag,
+};
 use tokio::time::timeout;
 
 /// Rounds before anything is measured: pools fill up, and code is read in.
@@ -34,7 +36,7 @@ async fn leaves_nothing(round: impl AsyncFn(u32)) {
     }
     let before = first.once_quiet().await;
     let memory = Memory::look();
-    for number in 0..rounds(SHARE) {
+    for number in 0..repetitions(SHARE) {
         round(number).await;
     }
     before.wait_for_return().await;

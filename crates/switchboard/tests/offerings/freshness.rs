@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::{Event, Events, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{Answers, Fault, HttpServer, Mode};
-use switchboard_testkit::{Ending, Flood, MemoryServer, Script, Step, prompt, resource};
+use switchboard_testkit::http::{Fault, HttpServer, Mode, ResponseFormat};
+use switchboard_testkit::{Flood, ListenEnding, MemoryServer, Script, Step, prompt, resource};
 
 use super::common::{host_with, launch, permissive};
 use super::{both_eras, uris};
@@ -38,7 +38,10 @@ async fn a_kept_listing_is_not_asked_for_again_until_the_server_announces_a_chan
         assert_eq!(listings(&server, "resources"), 1);
         assert_eq!(listings(&server, "prompts"), 1);
 
-        server.offer().add_resource(resource("demo://y", "y")).await;
+        server
+            .catalog()
+            .add_resource(resource("demo://y", "y"))
+            .await;
         let change = next_change(&mut events).await;
         assert!(matches!(change, Event::ResourcesChanged { .. }));
         let offer = host.resources(None).await.unwrap();
@@ -48,9 +51,9 @@ async fn a_kept_listing_is_not_asked_for_again_until_the_server_announces_a_chan
         assert_eq!(listings(&server, "resources"), 2);
         assert_eq!(listings(&server, "prompts"), 1, "of these nothing was said");
 
-        server.offer().set_prompts(&[prompt("other")]).await;
+        server.catalog().set_prompts(&[prompt("other")]).await;
         let method = "notifications/prompts/list_changed";
-        server.offer().announce(method, json!({})).await;
+        server.catalog().announce(method, json!({})).await;
         let change = next_change(&mut events).await;
         assert!(matches!(change, Event::PromptsChanged { .. }));
         let offer = host.prompts(None).await.unwrap();
@@ -100,7 +103,7 @@ async fn only_what_a_modern_server_agreed_to_tell_is_kept() {
         }],
     );
     let silent = timeless(Script::modern()).on("subscriptions/listen", [Step::Hang]);
-    let choosy = timeless(Script::modern()).honouring(json!({"promptsListChanged": true}));
+    let choosy = timeless(Script::modern()).accepting_only(json!({"promptsListChanged": true}));
     for (script, prompts) in [(refusing, 3), (silent, 3), (choosy, 1)] {
         let (host, server) = host_with(script).await;
         for _ in 0..3 {
@@ -114,14 +117,17 @@ async fn only_what_a_modern_server_agreed_to_tell_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_listing_is_not_kept_longer_than_its_changes_are_told() {
-    for ending in [Ending::Result, Ending::Cancelled] {
+    for ending in [ListenEnding::Result, ListenEnding::Cancelled] {
         let (host, server) = host_with(timeless(Script::modern())).await;
         host.resources(None).await.unwrap();
         host.resources(None).await.unwrap();
         assert_eq!(listings(&server, "resources"), 1);
-        server.offer().end_listening(ending);
+        server.catalog().end_listening(ending);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        server.offer().add_resource(resource("demo://y", "y")).await;
+        server
+            .catalog()
+            .add_resource(resource("demo://y", "y"))
+            .await;
         let offer = host.resources(None).await.unwrap();
         assert_eq!(uris(&offer), ["s demo://x", "s demo://y"]);
     }
@@ -130,7 +136,7 @@ async fn a_listing_is_not_kept_longer_than_its_changes_are_told() {
 #[tokio::test]
 async fn over_http_a_listing_is_kept_where_its_changes_can_be_heard() {
     let without_stream = Mode::Streamable {
-        answers: Answers::Sse,
+        format: ResponseFormat::Sse,
         session: true,
         get_stream: false,
     };
@@ -202,9 +208,9 @@ async fn a_flood_of_announced_changes_is_told_at_a_bounded_rate() {
     let mut events = host.events();
     let began = tokio::time::Instant::now();
     let flood = Flood::of("notifications/resources/list_changed", 10_000).per_second(10_000);
-    server.offer().flood(&flood).await;
+    server.catalog().flood(&flood).await;
     let method = "notifications/prompts/list_changed";
-    server.offer().announce(method, json!({})).await;
+    server.catalog().announce(method, json!({})).await;
     let took = began.elapsed();
     let mut told = 0;
     let mut waiting = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;

@@ -15,7 +15,7 @@ use serde_json::json;
 use switchboard::{Host, Readiness};
 use switchboard_config::{Sources, Targets, Trust, Watched};
 use switchboard_testkit::{
-    Script, TAG_VARIABLE, assert_no_process_left, processes_with_tag, rounds, scripted_server,
+    Script, TAG_VARIABLE, assert_no_process_left, processes_with_tag, repetitions, scripted_server,
     unique_tag,
 };
 
@@ -31,7 +31,7 @@ const MOMENT: Duration = Duration::from_millis(150);
 
 #[test]
 fn whole_reloads_see_the_old_or_the_new_and_unchanged_servers_keep_their_pid() {
-    let count = rounds(100).div_ceil(EDITS);
+    let count = repetitions(100).div_ceil(EDITS);
     let seeds = match chosen_seed() {
         Some(seed) => seed..seed + 1,
         None => 0..u64::from(count),

@@ -20,7 +20,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use judge::{Fate, Tally};
-use switchboard_testkit::rounds;
+use switchboard_testkit::repetitions;
 
 /// Among so many calls there is every fate that a call can have, whatever the timing.
 const ENOUGH_CALLS: usize = 3_000;
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 24;
 
 #[test]
 fn whole_remotes_no_call_runs_twice_and_every_lost_one_is_said_to_be_unknown() {
-    let tally = run_all(rounds(200));
+    let tally = run_all(repetitions(200));
     let missing = Fate::ALL.iter().filter(|fate| !tally.contains_key(fate));
     let missing: Vec<_> = missing.collect();
     assert!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use switchboard_config::RemoteKind;
-use switchboard_testkit::http::{Answers, Fault, Mode};
+use switchboard_testkit::http::{Fault, Mode, ResponseFormat};
 use switchboard_testkit::{Era, Script, Step};
 
 /// How many calls of one seed are under way at once, at most.
@@ -138,14 +138,14 @@ impl Transport {
     }
 
     pub(crate) fn mode(self) -> Mode {
-        let streamable = |answers| Mode::Streamable {
-            answers,
+        let streamable = |format| Mode::Streamable {
+            format,
             session: true,
             get_stream: true,
         };
         match self {
-            Self::ModernJson | Self::LegacyJson => streamable(Answers::Json),
-            Self::ModernEvents | Self::LegacyEvents => streamable(Answers::Sse),
+            Self::ModernJson | Self::LegacyJson => streamable(ResponseFormat::Json),
+            Self::ModernEvents | Self::LegacyEvents => streamable(ResponseFormat::Sse),
             Self::EventStream => Mode::LegacySse,
         }
     }
@@ -206,7 +206,7 @@ fn draw_faults(rng: &mut Rng, calls: usize) -> Vec<Fault> {
 
 fn draw_fault(rng: &mut Rng, calls: usize) -> Fault {
     let fault = match rng.u8(..20) {
-        0 => return Fault::close_unread().nth(rng.usize(1..=3)),
+        0 => return Fault::close_on_accept().nth(rng.usize(1..=3)),
         1 | 2 => Fault::close_in_body(),
         3 | 4 => Fault::close_before_execution(),
         5..=7 => Fault::close_after_execution(),
@@ -219,10 +219,10 @@ fn draw_fault(rng: &mut Rng, calls: usize) -> Fault {
         16 => Fault::raw("HTTP/1.1 what\r\n\r\n").after_execution(),
         17 => Fault::hang(),
         18 => Fault::hang().after_execution(),
-        _ => Fault::drip(rng.usize(1..60), Duration::from_millis(1)),
+        _ => Fault::slow(rng.usize(1..60), Duration::from_millis(1)),
     };
     let fault = if one_in(rng, 3) {
-        fault.by_reset()
+        fault.with_reset()
     } else {
         fault
     };

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use switchboard::{CallContext, CallError, Host, Output, Readiness};
 use switchboard_config::ServerConfig;
-use switchboard_testkit::http::{FaultProxy, HttpServer, Seen as Request};
+use switchboard_testkit::http::{FaultProxy, HttpServer, ReceivedRequest as Request};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{launch, permissive};
@@ -50,7 +50,7 @@ async fn play(plan: &Plan) -> Result<Tally, String> {
     let (outcomes, ()) = tokio::join!(calls, meddle(plan, &server));
 
     server.disarm();
-    proxy.calm();
+    proxy.disarm();
     if let Some((_, Meddling::Stop)) = plan.meddling {
         server.restart().await;
     }

@@ -103,10 +103,10 @@ async fn input_is_asked_for_while_the_result_is() {
         Step::until(4, [state("input_required")]),
         Step::after(5, [state("working")]),
     ];
-    let ask = Step::ask("elicitation/create", form());
+    let ask = Step::request("elicitation/create", form());
     let script = working(looks).on(
         "tasks/result",
-        [ask, Step::delay(seconds(1_200)), Step::ReplyWithAnswer],
+        [ask, Step::delay(seconds(1_200)), Step::ReplyWithResponse],
     );
     let server = MemoryServer::new(script);
     let person = Person {

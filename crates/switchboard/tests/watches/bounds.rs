@@ -111,7 +111,7 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
         let began = Instant::now();
         let reads = loud.count("resources/read");
         let flooding = async {
-            let (offer, count) = (loud.offer(), 10_000);
+            let (offer, count) = (loud.catalog(), 10_000);
             offer
                 .flood(&Flood::of_updates(URI, count).per_second(10_000))
                 .await;
@@ -123,7 +123,7 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
                 .await;
         };
         let meanwhile = async {
-            calm.offer().set_resource(URI, "b").await;
+            calm.catalog().set_resource(URI, "b").await;
             let event = next(&host).await;
             assert_eq!((event.server.as_str(), event.happened), ("calm", ONCE));
         };
@@ -134,7 +134,7 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
         let reads = loud.count("resources/read") - reads;
         assert!((1..=seconds + 4).contains(&reads), "{reads} in {seconds}");
         assert_eq!(host.drain_watch_events(), []);
-        loud.offer().set_resource(URI, "b").await;
+        loud.catalog().set_resource(URI, "b").await;
         assert_eq!(next(&host).await.happened, ONCE);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::{BoxFuture, ByteStreams, Dial, Happened, Host, Readiness, WatchRequest};
-use switchboard_testkit::rounds;
+use switchboard_testkit::repetitions;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -233,7 +233,7 @@ async fn whole_watches_of_a_flapping_crowd_lose_nothing_and_repeat_nothing() {
     let mut random = fastrand::Rng::with_seed(7);
     let mut told = Told::default();
     let mut memory = None;
-    for second in 0..rounds(SHARE) {
+    for second in 0..repetitions(SHARE) {
         for _ in 0..20 {
             places[random.usize(..SERVERS)].bump(&uri(random.usize(..WATCHES)));
         }

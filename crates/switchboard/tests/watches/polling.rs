@@ -52,13 +52,13 @@ async fn a_resource_is_polled_without_being_subscribed_to() {
         let (host, server) = host_with(script.resource(URI, "a")).await;
         let request = WatchRequest::poll_resource("s", URI).every(Duration::from_secs(1));
         host.watch(request).await.unwrap();
-        server.offer().set_resource(URI, "b").await;
+        server.catalog().set_resource(URI, "b").await;
         let began = Instant::now();
         assert_eq!(next(&host).await.happened, ONCE);
         assert!(began.elapsed() <= Duration::from_millis(1_100));
-        assert!(server.offer().subscribed().is_empty());
+        assert!(server.catalog().subscribed().is_empty());
         server.kill();
-        server.offer().set_resource(URI, "c").await;
+        server.catalog().set_resource(URI, "c").await;
         assert_eq!(next(&host).await.happened, ONCE);
         nothing(&host).await;
     }

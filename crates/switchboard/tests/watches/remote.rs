@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::{Event, Events, Host, Readiness, WatchKind, WatchRequest};
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{Answers, Fault, HttpServer, Mode, RawStep};
-use switchboard_testkit::{Ending, Script};
+use switchboard_testkit::http::{Fault, HttpServer, Mode, RawStep, ResponseFormat};
+use switchboard_testkit::{ListenEnding, Script};
 use tokio::time::timeout;
 
 use crate::common::{launch, permissive};
@@ -34,7 +34,7 @@ async fn forgetful() -> HttpServer {
     let server = HttpServer::start(script, Mode::SSE).await;
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
     let stream = [RawStep::send(head), RawStep::Hang];
-    server.arm(Fault::play(stream).on("GET"));
+    server.arm(Fault::raw_steps(stream).on("GET"));
     server
 }
 
@@ -63,13 +63,13 @@ async fn a_change_is_told_on_every_transport() {
     ] {
         let (host, server) = watching(script, mode, kind).await;
         for text in ["b", "c"] {
-            server.offer().set_resource(URI, text).await;
+            server.catalog().set_resource(URI, text).await;
             let event = next(&host).await;
             assert_eq!(event.happened, ONCE);
             let added = format!("+{text}");
             assert_eq!(event.diff.unwrap().lines().last(), Some(added.as_str()));
         }
-        assert_eq!(server.offer().subscribed(), [URI]);
+        assert_eq!(server.catalog().subscribed(), [URI]);
         host.shutdown().await;
     }
 }
@@ -77,11 +77,11 @@ async fn a_change_is_told_on_every_transport() {
 #[tokio::test]
 async fn a_stream_that_broke_is_opened_again_and_what_was_missed_is_told() {
     let (host, server) = watching(Script::modern(), Mode::SSE, RemoteKind::Http).await;
-    server.offer().end_listening(Ending::Dropped);
-    server.offer().set_resource(URI, "b").await;
+    server.catalog().end_listening(ListenEnding::Dropped);
+    server.catalog().set_resource(URI, "b").await;
     assert_eq!(next(&host).await.happened, ONCE);
     assert_eq!(host.watches()[0].means, WatchKind::Subscription);
-    server.offer().set_resource(URI, "c").await;
+    server.catalog().set_resource(URI, "c").await;
     assert_eq!(next(&host).await.happened, ONCE);
     host.shutdown().await;
 }
@@ -90,9 +90,9 @@ async fn a_stream_that_broke_is_opened_again_and_what_was_missed_is_told() {
 async fn the_stream_of_a_watch_that_ended_is_closed() {
     let (host, server) = watching(Script::modern(), Mode::SSE, RemoteKind::Http).await;
     let ours = json!({"resourceSubscriptions": [URI]});
-    assert!(server.offer().listening().contains(&ours));
+    assert!(server.catalog().listening().contains(&ours));
     host.unwatch("sub-1").unwrap();
-    while server.offer().listening().contains(&ours) {
+    while server.catalog().listening().contains(&ours) {
         tokio::task::yield_now().await;
     }
     host.shutdown().await;
@@ -129,7 +129,7 @@ async fn what_changed_before_there_was_the_first_stream_is_known_to_have() {
 #[tokio::test]
 async fn a_server_without_a_stream_to_tell_on_is_polled_and_that_is_said() {
     let mode = Mode::Streamable {
-        answers: Answers::Sse,
+        format: ResponseFormat::Sse,
         session: true,
         get_stream: false,
     };
@@ -142,7 +142,7 @@ async fn a_server_without_a_stream_to_tell_on_is_polled_and_that_is_said() {
     assert!(note.contains("no stream to tell of changes"), "{note}");
     assert!(note.contains("405"), "{note}");
     assert_eq!(server.count("resources/subscribe"), 0);
-    server.offer().set_resource(URI, "b").await;
+    server.catalog().set_resource(URI, "b").await;
     assert_eq!(next(&host).await.happened, ONCE);
     host.shutdown().await;
 }

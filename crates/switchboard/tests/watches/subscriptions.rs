@@ -8,7 +8,7 @@ use switchboard::permission::{Action, Rule};
 use switchboard::{
     AskError, CallContext, Event, Happened, Host, Readiness, WatchError, WatchKind, WatchRequest,
 };
-use switchboard_testkit::{Ending, MemoryServer, Script, Step};
+use switchboard_testkit::{ListenEnding, MemoryServer, Script, Step};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{InMemory, host_with, permissive};
@@ -34,7 +34,7 @@ async fn a_change_is_told_once_with_what_changed_and_why_it_is_watched() {
     for script in eras() {
         let (host, server) = watching(script).await;
         assert_eq!(host.watches()[0].means, WatchKind::Subscription);
-        server.offer().set_resource(URI, "one\n2\nthree").await;
+        server.catalog().set_resource(URI, "one\n2\nthree").await;
         let event = next(&host).await;
         let diff = " one\n-two\n+2\n three";
         assert_eq!(
@@ -61,7 +61,7 @@ async fn a_notice_without_a_change_is_not_told_and_a_burst_is_read_once() {
         for _ in 0..50 {
             let params = json!({"uri": URI});
             let method = "notifications/resources/updated";
-            server.offer().announce(method, params).await;
+            server.catalog().announce(method, params).await;
         }
         nothing(&host).await;
         assert_eq!(server.count("resources/read"), reads + 1);
@@ -74,7 +74,7 @@ async fn changes_that_nobody_took_are_told_as_one() {
         let (host, server) = watching(script).await;
         let mut events = host.events();
         for text in ["one", "one\ntwo", "one\ntwo\nthree\nfour"] {
-            server.offer().set_resource(URI, text).await;
+            server.catalog().set_resource(URI, text).await;
             sleep(Duration::from_secs(2)).await;
         }
         let drained = host.drain_watch_events();
@@ -87,10 +87,10 @@ async fn changes_that_nobody_took_are_told_as_one() {
             panic!("it is an event of the host, too");
         };
         assert_eq!(watch, drained[0].watch);
-        server.offer().set_resource(URI, "else").await;
+        server.catalog().set_resource(URI, "else").await;
         sleep(Duration::from_secs(2)).await;
         server
-            .offer()
+            .catalog()
             .set_resource(URI, "one\ntwo\nthree\nfour")
             .await;
         sleep(Duration::from_secs(2)).await;
@@ -110,19 +110,19 @@ async fn two_watches_of_one_resource_subscribe_once_and_the_last_unsubscribes() 
             .watch(WatchRequest::subscription("s", URI))
             .await
             .unwrap();
-        assert_eq!(server.offer().subscribed(), [URI]);
+        assert_eq!(server.catalog().subscribed(), [URI]);
         assert_eq!(host.watches_of("s", URI).len(), 2);
-        server.offer().set_resource(URI, "1").await;
+        server.catalog().set_resource(URI, "1").await;
         assert_ne!(next(&host).await.watch, next(&host).await.watch);
         assert_eq!(host.unwatch("sub-1").unwrap().id.as_str(), "sub-1");
         assert_eq!(host.unwatch("sub-1"), None);
         sleep(A_WHILE).await;
-        assert_eq!(server.offer().subscribed(), [URI]);
-        server.offer().set_resource(URI, "2").await;
+        assert_eq!(server.catalog().subscribed(), [URI]);
+        server.catalog().set_resource(URI, "2").await;
         assert_eq!(next(&host).await.watch, second.id);
         host.unwatch(second.id.as_str()).unwrap();
         sleep(A_WHILE).await;
-        assert!(server.offer().subscribed().is_empty());
+        assert!(server.catalog().subscribed().is_empty());
         assert_eq!(host.watches(), []);
         let asked = server.count("resources/subscribe") + server.count("subscriptions/listen");
         // The modern one listens to its lists besides.
@@ -135,7 +135,7 @@ async fn a_change_while_the_server_was_away_is_told_once() {
     for script in eras() {
         let (host, server) = watching(script).await;
         server.kill();
-        server.offer().set_resource(URI, "one").await;
+        server.catalog().set_resource(URI, "one").await;
         let event = next(&host).await;
         assert_eq!(told(&event).1, "changed: 2 lines removed");
         for _ in 0..3 {
@@ -143,8 +143,8 @@ async fn a_change_while_the_server_was_away_is_told_once() {
             sleep(A_WHILE).await;
         }
         nothing(&host).await;
-        assert_eq!(server.offer().subscribed(), [URI]);
-        server.offer().set_resource(URI, "two").await;
+        assert_eq!(server.catalog().subscribed(), [URI]);
+        server.catalog().set_resource(URI, "two").await;
         assert_eq!(next(&host).await.happened, ONCE);
         nothing(&host).await;
     }
@@ -163,7 +163,7 @@ async fn a_server_without_subscriptions_is_polled_and_that_is_said() {
             watch.note.as_deref(),
             Some("the server has no subscriptions")
         );
-        server.offer().set_resource(URI, "one").await;
+        server.catalog().set_resource(URI, "one").await;
         assert_eq!(next(&host).await.happened, ONCE);
         nothing(&host).await;
         assert_eq!(server.count("resources/subscribe"), 0);
@@ -176,7 +176,7 @@ async fn what_a_server_did_not_agree_to_is_polled() {
     let script = Script::modern()
         .resource(URI, "a")
         .resource(others, "b")
-        .honouring(json!({"resourceSubscriptions": [others]}));
+        .accepting_only(json!({"resourceSubscriptions": [others]}));
     let (host, server) = host_with(script).await;
     for uri in [URI, others] {
         host.watch(WatchRequest::subscription("s", uri))
@@ -188,21 +188,21 @@ async fn what_a_server_did_not_agree_to_is_polled() {
     let note = host.watches()[0].note.clone().unwrap();
     assert_eq!(note, "the server does not tell of this resource");
     for uri in [URI, others] {
-        server.offer().set_resource(uri, "new").await;
+        server.catalog().set_resource(uri, "new").await;
         assert_eq!(next(&host).await.target.name(), uri);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_the_server_ended_is_polled_until_it_is_connected_anew() {
-    for ending in [Ending::Result, Ending::Cancelled] {
+    for ending in [ListenEnding::Result, ListenEnding::Cancelled] {
         let script = Script::modern().resource(URI, "a");
         let (host, server) = watching(script).await;
-        server.offer().end_listening(ending);
+        server.catalog().end_listening(ending);
         sleep(A_WHILE).await;
         assert_eq!(host.watches()[0].means, WatchKind::Poll);
-        assert!(server.offer().subscribed().is_empty());
-        server.offer().set_resource(URI, "b").await;
+        assert!(server.catalog().subscribed().is_empty());
+        server.catalog().set_resource(URI, "b").await;
         assert_eq!(next(&host).await.happened, ONCE);
         server.kill();
         sleep(A_WHILE).await;
@@ -222,15 +222,15 @@ async fn a_listen_is_replaced_without_a_gap_when_others_are_wanted() {
         host.watch(WatchRequest::subscription("s", uri))
             .await
             .unwrap();
-        server.offer().set_resource(&uris[0], uri).await;
+        server.catalog().set_resource(&uris[0], uri).await;
     }
     sleep(A_WHILE).await;
-    assert_eq!(server.offer().subscribed().len(), uris.len());
+    assert_eq!(server.catalog().subscribed().len(), uris.len());
     let changed = host.drain_watch_events();
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].target.name(), uris[0]);
     assert_eq!(
-        server.offer().listening().len(),
+        server.catalog().listening().len(),
         2,
         "one for lists, one for resources"
     );
@@ -264,9 +264,12 @@ async fn a_notice_of_a_part_is_one_of_what_is_watched_and_others_cost_nothing() 
 async fn a_resource_that_can_no_longer_be_read_is_told_once_and_when_it_is_back() {
     for script in eras() {
         let (host, server) = watching(script).await;
-        server.offer().remove_resource(URI).await;
+        server.catalog().remove_resource(URI).await;
         let updated = "notifications/resources/updated";
-        server.offer().announce(updated, json!({"uri": URI})).await;
+        server
+            .catalog()
+            .announce(updated, json!({"uri": URI}))
+            .await;
         let event = next(&host).await;
         assert_eq!(event.happened, Happened::Failed);
         assert!(
@@ -274,10 +277,13 @@ async fn a_resource_that_can_no_longer_be_read_is_told_once_and_when_it_is_back(
             "{}",
             event.summary
         );
-        server.offer().announce(updated, json!({"uri": URI})).await;
+        server
+            .catalog()
+            .announce(updated, json!({"uri": URI}))
+            .await;
         nothing(&host).await;
         let resource = switchboard_testkit::resource(URI, "new");
-        server.offer().add_resource(resource).await;
+        server.catalog().add_resource(resource).await;
         sleep(2 * A_WHILE).await;
         let happened = host.drain_watch_events();
         let happened: Vec<_> = happened.iter().map(|event| event.happened).collect();
@@ -311,8 +317,8 @@ async fn who_comes_back_at_once_is_told_again() {
         let again = host.watch(WatchRequest::subscription("s", URI)).await;
         assert_eq!(again.unwrap().means, WatchKind::Subscription);
         sleep(A_WHILE).await;
-        assert_eq!(server.offer().subscribed(), [URI]);
-        server.offer().set_resource(URI, "else").await;
+        assert_eq!(server.catalog().subscribed(), [URI]);
+        server.catalog().set_resource(URI, "else").await;
         assert_eq!(next(&host).await.watch.as_str(), "sub-2");
     }
 }
@@ -343,7 +349,7 @@ async fn a_server_that_is_denied_meanwhile_is_not_read_any_more() {
         let (host, server) = watching(script).await;
         host.set_rules([Rule::new(Action::Deny, "mcp__s").unwrap()]);
         let reads = server.count("resources/read");
-        server.offer().set_resource(URI, "else").await;
+        server.catalog().set_resource(URI, "else").await;
         assert_eq!(next(&host).await.happened, Happened::NotPermitted);
         assert_eq!(server.count("resources/read"), reads);
         host.set_rules([]);
@@ -361,7 +367,7 @@ async fn everybody_hears_of_their_own_watches() {
         let request = WatchRequest::subscription("s", URI).context(context);
         assert_eq!(host.watch(request).await.unwrap().principal, *person);
     }
-    server.offer().set_resource(URI, "two").await;
+    server.catalog().set_resource(URI, "two").await;
     sleep(A_WHILE).await;
     for person in people.iter().rev() {
         let told = host.drain_watch_events_of(person);
@@ -386,9 +392,9 @@ async fn a_subscription_that_is_not_answered_holds_up_no_other() {
         for id in ["sub-2", "sub-3"] {
             let watch = host.watch(WatchRequest::subscription("s", URI)).await;
             assert_eq!(watch.unwrap().means, WatchKind::Subscription);
-            assert_eq!(server.offer().subscribed(), [URI]);
+            assert_eq!(server.catalog().subscribed(), [URI]);
             host.unwatch(id).unwrap();
-            while !server.offer().subscribed().is_empty() {
+            while !server.catalog().subscribed().is_empty() {
                 sleep(Duration::from_millis(1)).await;
             }
         }
@@ -412,12 +418,12 @@ async fn who_leaves_and_comes_back_while_the_server_thinks_is_told() {
     assert_eq!(server.count("resources/unsubscribe"), 1);
     let again = host.watch(WatchRequest::subscription("s", URI)).await;
     assert_eq!(again.unwrap().means, WatchKind::Subscription);
-    assert_eq!(server.offer().subscribed(), [URI]);
-    server.offer().set_resource(URI, "b").await;
+    assert_eq!(server.catalog().subscribed(), [URI]);
+    server.catalog().set_resource(URI, "b").await;
     assert_eq!(next(&host).await.happened, ONCE);
     host.unwatch("sub-2").unwrap();
     sleep(A_WHILE).await;
-    assert!(server.offer().subscribed().is_empty());
+    assert!(server.catalog().subscribed().is_empty());
     assert_eq!(server.count("resources/subscribe"), 2);
     assert_eq!(server.count("resources/unsubscribe"), 2);
 }

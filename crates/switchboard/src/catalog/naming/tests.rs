@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
-use switchboard_testkit::rounds;
+use switchboard_testkit::repetitions;
 
 use super::*;
 
@@ -191,7 +191,7 @@ fn a_pair() -> impl Strategy<Value = (ServerName, ToolName)> {
 fn whole_names_never_collide_or_the_tool_is_refused_with_a_reason() {
     let mut runner = TestRunner::default();
     let mut make = || a_pair().new_tree(&mut runner).unwrap().current();
-    let pairs: Vec<_> = (0..rounds(5_000)).map(|_| make()).collect();
+    let pairs: Vec<_> = (0..repetitions(5_000)).map(|_| make()).collect();
     let mut named = HashMap::new();
     let mut refused = Vec::new();
     for (pair, outcome) in pairs.iter().zip(assign(&pairs)) {

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
-use switchboard_testkit::rounds;
+use switchboard_testkit::repetitions;
 
 use super::*;
 
@@ -366,7 +366,7 @@ fn is_narrower_or_equal(one: Action, other: Action) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(rounds(SHARE)))]
+    #![proptest_config(ProptestConfig::with_cases(repetitions(SHARE)))]
 
     #[test]
     fn whole_rules_decide_as_the_slow_reference(rules in vec(a_rule(), 0..12), target in a_target()) {

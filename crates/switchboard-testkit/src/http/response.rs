@@ -1,0 +1,212 @@
+//! What a server sends: answers of HTTP/1.1, written by hand so that they can go wrong anywhere.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::tcp::OwnedWriteHalf;
+
+use super::fault::CannedResponse;
+use crate::scripted::{Chunk, error_line};
+
+/// Nothing more can be sent: the client has gone, or the fault wants it so.
+#[derive(Debug)]
+pub(crate) struct ConnectionCut;
+
+/// How the bytes of an answer go out.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SendRate {
+    AtOnce,
+    /// So many bytes at a time.
+    Slow {
+        piece: usize,
+        pause: Duration,
+    },
+    /// So many bytes, and no more.
+    Until(usize),
+}
+
+/// Writes the answers of one connection.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    writer: OwnedWriteHalf,
+    pub(super) pace: SendRate,
+    /// The status of the answer that is being sent.
+    pub(super) status: Option<u16>,
+}
+
+impl Sender {
+    pub(crate) fn new(writer: OwnedWriteHalf) -> Self {
+        Self {
+            writer,
+            pace: SendRate::AtOnce,
+            status: None,
+        }
+    }
+
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), ConnectionCut> {
+        match self.pace {
+            SendRate::AtOnce => self.write(bytes).await,
+            SendRate::Slow { piece, pause } => {
+                for part in bytes.chunks(piece.max(1)) {
+                    self.write(part).await?;
+                    tokio::time::sleep(pause).await;
+                }
+                Ok(())
+            }
+            SendRate::Until(left) => {
+                let now = bytes.len().min(left);
+                self.write(bytes.get(..now).unwrap_or_default()).await?;
+                self.pace = SendRate::Until(left - now);
+                if now == left {
+                    Err(ConnectionCut)
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectionCut> {
+        self.writer
+            .write_all(bytes)
+            .await
+            .map_err(|_| ConnectionCut)
+    }
+
+    /// Nothing more is sent; the client may still send.
+    pub(crate) async fn take_leave(&mut self) {
+        let _ = self.writer.shutdown().await;
+    }
+
+    /// The connection ends with a reset, once its reader is dropped too.
+    pub(crate) fn reset(self) {
+        let _ = self.writer.as_ref().set_zero_linger();
+        // Dropped, it would say a proper goodbye first.
+        self.writer.forget();
+    }
+
+    /// A whole answer.
+    pub(crate) async fn answer(&mut self, answer: &CannedResponse) -> Result<(), ConnectionCut> {
+        self.status = Some(answer.status);
+        let mut bytes = head(answer.status, &answer.headers);
+        if answer.status != 204 {
+            let length = answer.body.len();
+            let _ = write!(bytes, "Content-Length: {length}\r\n");
+        }
+        let mut bytes = (bytes + "\r\n").into_bytes();
+        bytes.extend_from_slice(&answer.body);
+        self.send(&bytes).await
+    }
+
+    /// The head of an answer that comes in chunks.
+    pub(crate) async fn begin_chunks(
+        &mut self,
+        content_type: &str,
+        headers: &[(String, String)],
+    ) -> Result<(), ConnectionCut> {
+        self.status = Some(200);
+        let head = head(200, headers)
+            + &format!(
+                "Content-Type: {content_type}\r\nCache-Control: no-cache\r\n\
+                 Transfer-Encoding: chunked\r\n\r\n"
+            );
+        self.send(head.as_bytes()).await
+    }
+
+    pub(crate) async fn chunk(&mut self, bytes: &[u8]) -> Result<(), ConnectionCut> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+        chunk.extend_from_slice(bytes);
+        chunk.extend_from_slice(b"\r\n");
+        self.send(&chunk).await
+    }
+
+    pub(crate) async fn end_chunks(&mut self) -> Result<(), ConnectionCut> {
+        self.send(b"0\r\n\r\n").await
+    }
+}
+
+fn head(status: u16, headers: &[(String, String)]) -> String {
+    let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
+    for (name, value) in headers {
+        let _ = write!(head, "{name}: {value}\r\n");
+    }
+    head
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        202 => "Accepted",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        415 => "Unsupported Media Type",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "Status",
+    }
+}
+
+impl CannedResponse {
+    /// An answer without a body.
+    pub(crate) fn bare(status: u16) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    pub(crate) fn json(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: body.into(),
+        }
+        .with("Content-Type", "application/json")
+    }
+
+    /// A refusal in the words of JSON-RPC.
+    pub(crate) fn error(status: u16, id: &Value, code: i64, message: &str) -> Self {
+        Self::json(status, error_line(id, code, message, None))
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// A piece of a stream as it is sent: a line becomes an event, with an id where it can be asked for again.
+pub(super) fn as_event(piece: &Chunk, id: Option<&str>) -> Vec<u8> {
+    let line = match piece {
+        Chunk::Bytes(bytes) => return bytes.clone(),
+        Chunk::Line(line) => line,
+    };
+    let mut event = String::from("event: message\n");
+    if let Some(id) = id {
+        let _ = writeln!(event, "id: {id}");
+    }
+    for part in line.split('\n') {
+        let _ = writeln!(event, "data: {part}");
+    }
+    event.push('\n');
+    event.into_bytes()
+}

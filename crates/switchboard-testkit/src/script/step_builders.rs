@@ -1,0 +1,185 @@
+//! Steps in Rust, where writing out the variant is wordy.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::step::{Grandchild, HexBytes, ServerRequest, Step};
+
+impl Step {
+    /// Answers with a tool result of one text block.
+    pub fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+
+    /// Answers with an error without data.
+    pub fn error(code: i64, message: &str) -> Self {
+        Self::Error {
+            code,
+            message: message.to_owned(),
+            data: None,
+        }
+    }
+
+    /// Writes a line as it stands.
+    pub fn raw(line: &str) -> Self {
+        Self::Raw(line.to_owned())
+    }
+
+    /// Writes text without a line feed.
+    pub fn bytes(text: &str) -> Self {
+        Self::repeated_bytes(text, 1)
+    }
+
+    /// Writes text without a line feed, so many times.
+    pub fn repeated_bytes(text: &str, repeat: u64) -> Self {
+        Self::Bytes {
+            text: text.to_owned(),
+            repeat,
+        }
+    }
+
+    /// Writes bytes without a line feed.
+    pub fn binary(data: &[u8]) -> Self {
+        Self::Hex {
+            data: HexBytes(data.to_vec()),
+            repeat: 1,
+        }
+    }
+
+    /// Writes a line to stderr.
+    pub fn stderr(line: &str) -> Self {
+        Self::Stderr(line.to_owned())
+    }
+
+    /// Waits.
+    pub fn delay(time: Duration) -> Self {
+        Self::DelayMs(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Sends a notification without parameters.
+    pub fn notify(method: &str) -> Self {
+        Self::Notify {
+            method: method.to_owned(),
+            params: None,
+        }
+    }
+
+    /// Says that the tools have changed, as the era wants it said.
+    pub fn tools_changed() -> Self {
+        Self::publish("notifications/tools/list_changed", None)
+    }
+
+    /// Says that the resources have changed, as the era wants it said.
+    pub fn resources_changed() -> Self {
+        Self::publish("notifications/resources/list_changed", None)
+    }
+
+    /// Says that the prompts have changed, as the era wants it said.
+    pub fn prompts_changed() -> Self {
+        Self::publish("notifications/prompts/list_changed", None)
+    }
+
+    /// Says that a resource was updated, to whoever is subscribed to it.
+    pub fn resource_updated(uri: &str) -> Self {
+        Self::publish("notifications/resources/updated", Some(json!({"uri": uri})))
+    }
+
+    /// Changes what a resource holds, and says so to whoever is subscribed to it.
+    pub fn set_resource(uri: &str, text: &str) -> Self {
+        Self::SetResource {
+            uri: uri.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    fn publish(method: &str, params: Option<Value>) -> Self {
+        Self::Publish {
+            method: method.to_owned(),
+            params,
+        }
+    }
+
+    /// Reports progress without total and message.
+    pub fn progress(progress: impl Into<Value>) -> Self {
+        Self::Progress {
+            progress: progress.into(),
+            total: None,
+            message: None,
+        }
+    }
+
+    /// Sends a request to the client and waits for the response.
+    pub fn request(method: &str, params: Value) -> Self {
+        Self::Request(ServerRequest {
+            id: None,
+            method: method.to_owned(),
+            params: Some(params),
+            wait: true,
+        })
+    }
+
+    /// Runs steps so many times.
+    pub fn repeat(times: u64, steps: impl IntoIterator<Item = Self>) -> Self {
+        Self::Repeat {
+            times: Some(times),
+            steps: steps.into_iter().collect(),
+        }
+    }
+
+    /// Runs steps for ever.
+    pub fn forever(steps: impl IntoIterator<Item = Self>) -> Self {
+        Self::Repeat {
+            times: None,
+            steps: steps.into_iter().collect(),
+        }
+    }
+
+    /// Runs steps beside the ones that follow.
+    pub fn background(steps: impl IntoIterator<Item = Self>) -> Self {
+        Self::Background(steps.into_iter().collect())
+    }
+
+    /// Runs steps on the n-th time and later.
+    pub fn after(n: u64, steps: impl IntoIterator<Item = Self>) -> Self {
+        Self::After {
+            n,
+            steps: steps.into_iter().collect(),
+        }
+    }
+
+    /// Runs steps up to the n-th time.
+    pub fn until(n: u64, steps: impl IntoIterator<Item = Self>) -> Self {
+        Self::Until {
+            n,
+            steps: steps.into_iter().collect(),
+        }
+    }
+
+    /// Runs steps once for all processes together.
+    pub fn once(marker: impl Into<PathBuf>, steps: impl IntoIterator<Item = Self>) -> Self {
+        Self::Once {
+            marker: marker.into(),
+            steps: steps.into_iter().collect(),
+        }
+    }
+
+    /// Appends one line to this file; in memory, adds one to the counter of this name.
+    pub fn count(name: impl AsRef<Path>) -> Self {
+        Self::Count(name.as_ref().to_string_lossy().into_owned())
+    }
+
+    /// Starts a process that stays in the server's process group.
+    pub fn spawn_in_group() -> Self {
+        Self::SpawnChild(Grandchild::default())
+    }
+
+    /// Starts a process in a session of its own.
+    pub fn spawn_in_own_session() -> Self {
+        Self::SpawnChild(Grandchild {
+            setsid: true,
+            ..Grandchild::default()
+        })
+    }
+}

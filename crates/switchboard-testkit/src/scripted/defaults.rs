@@ -1,0 +1,261 @@
+//! What a well-behaved server answers where the script says nothing. Decides; writes nothing.
+
+mod completion;
+mod listing;
+mod prompts;
+mod resources;
+mod tasks;
+mod tools;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::listeners::acknowledge;
+use super::message::Request;
+use super::state::ServerState;
+use crate::script::{Era, Flood, Script};
+use listing::Listing;
+
+pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
+
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// What to do about a request.
+#[derive(Debug)]
+pub(super) enum DefaultAnswer {
+    Result(Value),
+    Error {
+        code: i64,
+        message: String,
+        data: Option<Value>,
+    },
+    /// Answers after a while.
+    Sleep {
+        time: Duration,
+        result: Value,
+    },
+    /// Opens a subscription to these kinds of notification.
+    Listen {
+        filter: Value,
+    },
+    /// Subscribes a legacy client to a resource.
+    Watch {
+        uri: String,
+    },
+    Unwatch {
+        uri: String,
+    },
+    /// Answers with what comes of a task.
+    AwaitTask {
+        id: String,
+    },
+    /// Tells whoever wants to know, and answers.
+    SideEffect {
+        change: SideEffect,
+        result: Value,
+    },
+    Silence,
+    Exit(i32),
+}
+
+/// What follows from a tool that has changed what is offered.
+#[derive(Debug)]
+pub(super) enum SideEffect {
+    Announce {
+        method: &'static str,
+        params: Option<Value>,
+    },
+    Flood(Flood),
+    /// Tells how far a task is, as time goes by.
+    Follow {
+        id: String,
+        modern: bool,
+    },
+}
+
+impl DefaultAnswer {
+    fn error(code: i64, message: impl Into<String>) -> Self {
+        Self::Error {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+}
+
+/// Heeds a notification; only a cancellation has a consequence.
+pub(super) fn heed(shared: &ServerState, notification: &Request) {
+    if notification.method == "notifications/cancelled"
+        && let Some(id) = notification.params.get("requestId")
+    {
+        shared.cancel(id);
+    }
+}
+
+/// Whether the request is to be answered as the modern revision wants it.
+pub(super) fn is_modern(script: &Script, request: &Request) -> bool {
+    match script.era {
+        Era::Modern => true,
+        Era::Both => request.method == "server/discover" || request.meta(META_VERSION).is_some(),
+        Era::Legacy | Era::LegacyExitsOnProbe | Era::LegacySilentOnProbe => false,
+    }
+}
+
+/// A tool result of one text block.
+pub(super) fn text_result(text: &str, modern: bool) -> Value {
+    complete(json!({"content": [{"type": "text", "text": text}]}), modern)
+}
+
+/// Answers a request.
+pub(super) fn answer(shared: &ServerState, request: &Request) -> DefaultAnswer {
+    let script = shared.script();
+    let modern = is_modern(&script, request);
+    if modern && let Some(refusal) = refuse_undescribed(&script, request) {
+        return refusal;
+    }
+    match (request.method.as_str(), modern) {
+        ("initialize", false) => DefaultAnswer::Result(initialize(&script, request)),
+        ("ping", false) => DefaultAnswer::Result(json!({})),
+        ("server/discover", true) => DefaultAnswer::Result(discover(&script)),
+        ("server/discover", false) => answer_probe(script.era),
+        ("subscriptions/listen", true) => {
+            let filter = request.params.get("notifications").unwrap_or(&Value::Null);
+            if filter.get("taskIds").is_some() && !tasks::is_declared(request) {
+                return tasks::refuse_undeclared();
+            }
+            DefaultAnswer::Listen {
+                filter: acknowledge(&script, filter),
+            }
+        }
+        ("tools/list", _) => {
+            let listing = Listing::of("tools", shared.tools());
+            listing.page(&script, request, modern)
+        }
+        ("tools/call", _) => tools::call(shared, request, modern),
+        (method, _) => answer_capability(shared, request, modern)
+            .or_else(|| tasks::answer(shared, request, modern))
+            .unwrap_or_else(|| unknown_method(method)),
+    }
+}
+
+/// Answers a request that belongs to a capability besides tools; none if the server does not have it.
+fn answer_capability(
+    shared: &ServerState,
+    request: &Request,
+    modern: bool,
+) -> Option<DefaultAnswer> {
+    let script = shared.script();
+    let stock = shared.host.stock();
+    let page = |listing: Listing| listing.page(&script, request, modern);
+    let (capability, _) = request.method.split_once('/')?;
+    let capability = match capability {
+        "completion" => "completions",
+        other => other,
+    };
+    let capability = script.capabilities.get(capability)?;
+    let can_subscribe = !modern && capability.get("subscribe") == Some(&json!(true));
+    Some(match request.method.as_str() {
+        "resources/list" => page(Listing::of("resources", stock.resources())),
+        "resources/templates/list" => page(Listing::of("resourceTemplates", stock.templates())),
+        "resources/read" => resources::read(shared, request, modern),
+        "resources/subscribe" if can_subscribe => resources::watch(shared, request),
+        "resources/unsubscribe" if can_subscribe => resources::unwatch(request),
+        "prompts/list" => page(Listing::of("prompts", stock.prompts())),
+        "prompts/get" => prompts::fill_in(&stock.prompts(), request, modern),
+        "completion/complete" => completion::complete(shared, request, modern),
+        _ => return None,
+    })
+}
+
+fn unknown_method(method: &str) -> DefaultAnswer {
+    DefaultAnswer::error(METHOD_NOT_FOUND, format!("method not found: {method}"))
+}
+
+/// What a modern server says to a request that does not describe itself properly.
+fn refuse_undescribed(script: &Script, request: &Request) -> Option<DefaultAnswer> {
+    // An unknown method is unknown in whatever version.
+    if matches!(request.method.as_str(), "initialize" | "ping") {
+        return Some(unknown_method(&request.method));
+    }
+    let Some(version) = request.meta(META_VERSION).and_then(Value::as_str) else {
+        return Some(DefaultAnswer::error(
+            INVALID_PARAMS,
+            format!("_meta lacks {META_VERSION}"),
+        ));
+    };
+    if !request
+        .meta(META_CAPABILITIES)
+        .is_some_and(Value::is_object)
+    {
+        return Some(DefaultAnswer::error(
+            INVALID_PARAMS,
+            format!("_meta lacks {META_CAPABILITIES}"),
+        ));
+    }
+    let supported = &script.supported_versions;
+    (!supported.iter().any(|known| known == version)).then(|| DefaultAnswer::Error {
+        code: UNSUPPORTED_VERSION,
+        message: format!("unsupported protocol version {version}"),
+        data: Some(json!({"supported": supported, "requested": version})),
+    })
+}
+
+fn answer_probe(era: Era) -> DefaultAnswer {
+    match era {
+        Era::LegacyExitsOnProbe => DefaultAnswer::Exit(1),
+        Era::LegacySilentOnProbe => DefaultAnswer::Silence,
+        Era::Legacy | Era::Modern | Era::Both => unknown_method("server/discover"),
+    }
+}
+
+fn initialize(script: &Script, request: &Request) -> Value {
+    let asked = request.params.get("protocolVersion").cloned();
+    let version = script.protocol_version.clone().map(Value::String);
+    let mut result = json!({
+        "protocolVersion": version.or(asked),
+        "capabilities": script.capabilities,
+        "serverInfo": script.server_info,
+    });
+    insert(&mut result, "instructions", script.instructions.as_ref());
+    result
+}
+
+fn discover(script: &Script) -> Value {
+    let mut result = json!({
+        "supportedVersions": script.supported_versions,
+        "capabilities": script.capabilities,
+    });
+    insert(&mut result, "instructions", script.instructions.as_ref());
+    add_cache_hints(&mut result, script);
+    insert(
+        &mut result,
+        "_meta",
+        Some(&json!({META_SERVER: script.server_info})),
+    );
+    complete(result, true)
+}
+
+/// Marks a result as final, which only the modern revision does.
+fn complete(mut result: Value, modern: bool) -> Value {
+    if modern {
+        insert(&mut result, "resultType", Some(&"complete"));
+    }
+    result
+}
+
+fn add_cache_hints(result: &mut Value, script: &Script) {
+    let given = |hint: &Value| (!hint.is_null()).then(|| hint.clone());
+    insert(result, "ttlMs", given(&script.ttl_ms).as_ref());
+    insert(result, "cacheScope", given(&script.cache_scope).as_ref());
+}
+
+fn insert(object: &mut Value, key: &str, value: Option<&impl serde::Serialize>) {
+    if let (Some(object), Some(value)) = (object.as_object_mut(), value) {
+        object.insert(key.to_owned(), json!(value));
+    }
+}

@@ -1,0 +1,57 @@
+//! Suggestions for arguments of prompts and variables of templates.
+
+use serde_json::{Value, json};
+
+use super::{DefaultAnswer, INVALID_PARAMS, Request, ServerState, complete as mark_complete};
+use crate::script::Completion;
+
+/// How many suggestions the protocol allows in one answer.
+const MOST: usize = 100;
+
+pub(super) fn complete(shared: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let subject = request.params.get("ref");
+    let field = |name: &str| text(subject.and_then(|subject| subject.get(name)));
+    let stock = shared.host.stock();
+    let (of, known) = match field("type").as_str() {
+        "ref/prompt" => (field("name"), has(&stock.prompts(), "name", &field("name"))),
+        "ref/resource" => {
+            let uri = field("uri");
+            let is_known = has(&stock.templates(), "uriTemplate", &uri) || stock.has(&uri);
+            (uri, is_known)
+        }
+        other => {
+            return DefaultAnswer::error(INVALID_PARAMS, format!("unknown kind of ref: {other}"));
+        }
+    };
+    if !known {
+        return DefaultAnswer::error(INVALID_PARAMS, format!("nothing to complete for: {of}"));
+    }
+    let argument = request.params.get("argument");
+    let argument = |name: &str| text(argument.and_then(|argument| argument.get(name)));
+    let (name, typed) = (argument("name"), argument("value"));
+    let context = request.params.get("context");
+    let context = context.and_then(|context| context.get("arguments"));
+    let fits = |completion: &&Completion| {
+        let has = |(name, value): (&String, &String)| {
+            context.and_then(|context| context.get(name)) == Some(&json!(value))
+        };
+        completion.of == of && completion.argument == name && completion.context.iter().all(has)
+    };
+    let script = shared.script();
+    let rows = script.completions.iter().filter(fits);
+    let values = rows.flat_map(|completion| &completion.values);
+    let values: Vec<_> = values.filter(|value| value.starts_with(&typed)).collect();
+    let shown: Vec<_> = values.iter().take(MOST).collect();
+    let completion = json!({
+        "values": shown,
+        "total": values.len(),
+        "hasMore": values.len() > MOST,
+    });
+    DefaultAnswer::Result(mark_complete(json!({"completion": completion}), modern))
+}
+
+fn has(entries: &[Value], key: &str, value: &str) -> bool {
+    let mut entries = entries.iter();
+    entries.any(|entry| entry.get(key).is_some_and(|found| found == value))
+}

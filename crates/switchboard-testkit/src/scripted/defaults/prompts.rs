@@ -1,0 +1,46 @@
+//! Prompts with their arguments filled in.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::catalog;
+use super::{DefaultAnswer, INVALID_PARAMS, Request, complete, insert};
+
+pub(super) fn fill_in(prompts: &[Value], request: &Request, modern: bool) -> DefaultAnswer {
+    let name = request.subject().unwrap_or_default();
+    let is_named = |prompt: &&Value| prompt.get("name").is_some_and(|found| found == name);
+    let Some(prompt) = prompts.iter().find(is_named) else {
+        return DefaultAnswer::error(INVALID_PARAMS, format!("unknown prompt: {name}"));
+    };
+    let mut values = BTreeMap::new();
+    let arguments = prompt.get("arguments").and_then(Value::as_array);
+    for argument in arguments.into_iter().flatten() {
+        let name = argument.get("name").and_then(Value::as_str);
+        let name = name.unwrap_or_default();
+        let given = request.argument(name).and_then(Value::as_str);
+        if given.is_none() && argument.get("required") == Some(&json!(true)) {
+            return DefaultAnswer::error(INVALID_PARAMS, format!("missing argument: {name}"));
+        }
+        values.insert(name.to_owned(), given.unwrap_or_default().to_owned());
+    }
+    let mut messages = prompt.get("messages").cloned().unwrap_or_else(|| json!([]));
+    fill_in_all(&mut messages, &values);
+    let mut result = json!({"messages": messages});
+    insert(&mut result, "description", prompt.get("description"));
+    DefaultAnswer::Result(complete(result, modern))
+}
+
+/// Fills in every text inside a value.
+fn fill_in_all(value: &mut Value, values: &BTreeMap<String, String>) {
+    match value {
+        Value::String(text) => *text = catalog::fill_in(text, values),
+        Value::Array(entries) => entries
+            .iter_mut()
+            .for_each(|entry| fill_in_all(entry, values)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| fill_in_all(field, values)),
+        _ => {}
+    }
+}

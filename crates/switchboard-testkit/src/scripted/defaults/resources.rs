@@ -1,0 +1,55 @@
+//! Reading resources, and subscribing to them in the legacy way.
+
+use serde_json::{Value, json};
+
+use super::{DefaultAnswer, INVALID_PARAMS, Request, ServerState, add_cache_hints, complete};
+
+/// How the legacy revisions say that there is no such resource.
+const NOT_FOUND: i64 = -32002;
+
+pub(super) fn read(shared: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+    let Some(uri) = uri_of(request) else {
+        return DefaultAnswer::error(INVALID_PARAMS, "uri is missing");
+    };
+    let Some(contents) = shared.host.stock().read(uri) else {
+        return not_found(uri, modern);
+    };
+    let mut result = json!({"contents": contents});
+    if modern {
+        add_cache_hints(&mut result, &shared.script());
+    }
+    DefaultAnswer::Result(complete(result, modern))
+}
+
+pub(super) fn watch(shared: &ServerState, request: &Request) -> DefaultAnswer {
+    let Some(uri) = uri_of(request) else {
+        return DefaultAnswer::error(INVALID_PARAMS, "uri is missing");
+    };
+    if !shared.host.stock().has(uri) {
+        return not_found(uri, false);
+    }
+    DefaultAnswer::Watch {
+        uri: uri.to_owned(),
+    }
+}
+
+pub(super) fn unwatch(request: &Request) -> DefaultAnswer {
+    match uri_of(request) {
+        Some(uri) => DefaultAnswer::Unwatch {
+            uri: uri.to_owned(),
+        },
+        None => DefaultAnswer::error(INVALID_PARAMS, "uri is missing"),
+    }
+}
+
+fn uri_of(request: &Request) -> Option<&str> {
+    request.params.get("uri").and_then(Value::as_str)
+}
+
+fn not_found(uri: &str, modern: bool) -> DefaultAnswer {
+    DefaultAnswer::Error {
+        code: if modern { INVALID_PARAMS } else { NOT_FOUND },
+        message: format!("resource not found: {uri}"),
+        data: Some(json!({"uri": uri})),
+    }
+}

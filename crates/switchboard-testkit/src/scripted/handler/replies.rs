@@ -1,0 +1,231 @@
+//! Everything that a handler writes: answers, and messages of the server's own.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::super::defaults::{self, DefaultAnswer, SideEffect};
+use super::super::listeners::UPDATED;
+use super::super::message::{Request, error_line, result_line};
+use super::super::output::Chunk;
+use super::super::state::SUBSCRIPTION_ID;
+use super::super::{ServerExit, notification_line};
+use super::{Handler, StepsStopped};
+use crate::script::{Era, ListenEnding, ServerRequest};
+
+/// How much a flood of stderr writes at once.
+const FLOOD_PIECE: usize = 64 * 1024;
+
+/// Answers.
+impl Handler {
+    fn id(&self) -> Result<&Value, StepsStopped> {
+        let id = self.request.as_ref().map(|request| &request.id);
+        id.filter(|id| !id.is_null()).ok_or_else(|| {
+            self.shared.fault("there is no request to answer here");
+            StepsStopped
+        })
+    }
+
+    pub(super) async fn reply(&self, result: &Value) -> Result<(), StepsStopped> {
+        self.write_line(&result_line(self.id()?, result)).await
+    }
+
+    pub(super) async fn reply_error(
+        &self,
+        code: i64,
+        message: &str,
+        data: Option<&Value>,
+    ) -> Result<(), StepsStopped> {
+        let line = error_line(self.id()?, code, message, data);
+        self.write_line(&line).await
+    }
+
+    fn text_result(&self, text: &str) -> Value {
+        let modern = self
+            .request
+            .as_ref()
+            .is_some_and(|request| defaults::is_modern(&self.shared.script(), request));
+        defaults::text_result(text, modern)
+    }
+
+    pub(super) async fn reply_text(&self, text: &str) -> Result<(), StepsStopped> {
+        self.reply(&self.text_result(text)).await
+    }
+
+    pub(super) async fn reply_of_size(&self, size: usize) -> Result<(), StepsStopped> {
+        let shortest = result_line(self.id()?, &self.text_result("")).len();
+        let Some(padding) = size.checked_sub(shortest) else {
+            self.shared.fault(&format!(
+                "replyOfSize: {size} is below the least, {shortest}"
+            ));
+            return Err(StepsStopped);
+        };
+        self.reply_text(&"x".repeat(padding)).await
+    }
+
+    pub(super) async fn be_polite(&mut self) -> Result<(), StepsStopped> {
+        let Some(request) = self.request.clone() else {
+            self.shared
+                .fault("there is no message to be polite about here");
+            return Err(StepsStopped);
+        };
+        if request.id.is_null() {
+            defaults::heed(&self.shared, &request);
+            return Ok(());
+        }
+        match defaults::answer(&self.shared, &request) {
+            DefaultAnswer::Result(result) => self.reply(&result).await,
+            DefaultAnswer::Error {
+                code,
+                message,
+                data,
+            } => self.reply_error(code, &message, data.as_ref()).await,
+            DefaultAnswer::Sleep { time, result } => {
+                self.pause(tokio::time::sleep(time)).await?;
+                self.reply(&result).await
+            }
+            DefaultAnswer::Listen { filter } => self.listen(&request.id, filter).await,
+            DefaultAnswer::Watch { uri } => {
+                self.shared.watch(&self.scope, &uri);
+                self.reply(&json!({})).await
+            }
+            DefaultAnswer::Unwatch { uri } => {
+                self.shared.unwatch(&self.scope, &uri);
+                self.reply(&json!({})).await
+            }
+            DefaultAnswer::AwaitTask { id } => self.await_task(&id).await,
+            DefaultAnswer::SideEffect { change, result } => self.change(change, &result).await,
+            DefaultAnswer::Silence => self.pause(std::future::pending()).await,
+            DefaultAnswer::Exit(code) => self.end(ServerExit::Exited(code)),
+        }
+    }
+
+    /// Acknowledges a subscription and keeps it open: only its end is answered.
+    async fn listen(&mut self, id: &Value, filter: Value) -> Result<(), StepsStopped> {
+        let meta = json!({SUBSCRIPTION_ID: id});
+        let params = json!({"_meta": meta, "notifications": filter});
+        let line = notification_line("notifications/subscriptions/acknowledged", Some(&params));
+        let end = {
+            let _promise = self.shared.acknowledging.lock().await;
+            self.write_line(&line).await?;
+            self.shared.listen(id, filter, self.outlet.clone())
+        };
+        let mut ending = None;
+        self.pause(async { ending = end.await.ok() }).await?;
+        match ending {
+            Some(ListenEnding::Result) => {
+                self.reply(&json!({"_meta": meta, "resultType": "complete"}))
+                    .await
+            }
+            Some(ListenEnding::Cancelled) => {
+                let params = json!({"requestId": id, "reason": "the server ends it"});
+                let line = notification_line("notifications/cancelled", Some(&params));
+                self.write_line(&line).await
+            }
+            // The outlet, if there is one, is finished with the handler.
+            Some(ListenEnding::Dropped) | None => Ok(()),
+        }
+    }
+
+    /// Does what a tool was asked to do, tells whoever wants to know, and answers.
+    async fn change(&mut self, change: SideEffect, result: &Value) -> Result<(), StepsStopped> {
+        match change {
+            SideEffect::Announce { method, params } => {
+                self.shared.announce(method, params.as_ref()).await?;
+            }
+            SideEffect::Follow { id, modern } => self.follow_task(id, modern),
+            SideEffect::Flood(flood) => {
+                let shared = Arc::clone(&self.shared);
+                self.shared.spawn(async move {
+                    let _ = shared.flood(&flood).await;
+                });
+            }
+        }
+        self.reply(result).await
+    }
+}
+
+/// Messages of the server's own.
+impl Handler {
+    pub(super) async fn publish(
+        &self,
+        method: &str,
+        params: Option<&Value>,
+    ) -> Result<(), StepsStopped> {
+        if method == UPDATED {
+            return self.shared.announce(method, params).await;
+        }
+        if self.shared.publish(method, params).await? || self.shared.script().era == Era::Modern {
+            return Ok(());
+        }
+        let line = notification_line(method, params);
+        match &self.outlet {
+            Some(outlet) => outlet.put_unasked(Chunk::Line(line)).await,
+            None => self.shared.write_line(&line).await,
+        }
+    }
+
+    pub(super) async fn report(
+        &self,
+        progress: &Value,
+        total: Option<&Value>,
+        message: Option<&str>,
+    ) -> Result<(), StepsStopped> {
+        let Some(token) = self.request.as_ref().and_then(Request::progress_token) else {
+            return Ok(());
+        };
+        let mut params = Map::new();
+        params.insert("progressToken".to_owned(), token.clone());
+        params.insert("progress".to_owned(), progress.clone());
+        params.extend(total.map(|total| ("total".to_owned(), total.clone())));
+        params.extend(message.map(|message| ("message".to_owned(), json!(message))));
+        let line = notification_line("notifications/progress", Some(&Value::Object(params)));
+        self.write_line(&line).await
+    }
+
+    pub(super) async fn ask(&mut self, request: &ServerRequest) -> Result<(), StepsStopped> {
+        let id = request
+            .id
+            .clone()
+            .unwrap_or_else(|| self.shared.next_request_id());
+        let mut message = json!({"jsonrpc": "2.0", "id": id, "method": request.method});
+        if let (Some(message), Some(params)) = (message.as_object_mut(), &request.params) {
+            message.insert("params".to_owned(), params.clone());
+        }
+        let response = request.wait.then(|| self.shared.await_response(&id));
+        self.write_line(&message.to_string()).await?;
+        if let Some(response) = response {
+            let mut answer = None;
+            self.pause(async { answer = response.await.ok() }).await?;
+            self.answer = answer;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn print_env(&self) -> Result<(), StepsStopped> {
+        for (name, value) in self.shared.host.environment() {
+            self.write_line(&format!("{name}={value}")).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn flood_stderr(&mut self, bytes: Option<u64>) -> Result<(), StepsStopped> {
+        let line = format!("{}\n", "scripted flood ".repeat(8));
+        let piece: Vec<u8> = line.bytes().cycle().take(FLOOD_PIECE).collect();
+        let mut left = bytes.unwrap_or(u64::MAX);
+        while left > 0 {
+            let now = left.min(FLOOD_PIECE as u64);
+            let length = usize::try_from(now).unwrap_or(piece.len());
+            let part = piece.get(..length).unwrap_or(&piece);
+            self.shared
+                .host
+                .stderr(part)
+                .await
+                .map_err(|_| StepsStopped)?;
+            if bytes.is_some() {
+                left -= now;
+            }
+        }
+        Ok(())
+    }
+}
