@@ -1,6 +1,7 @@
-//! The way from an entry in a file to a tool that a model can call, link by link.
+//! Checks every step from a config entry to a callable tool.
 //!
-//! `doctor` and `why` show it. Invariant: after the first link that does not hold, none is claimed to.
+//! `doctor` and `why` print the result. The checks read what the host recorded while it connected;
+//! they start nothing. Invariant: after the first failed step, all later steps are `NotReached`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use switchboard::content::for_terminal;
-use switchboard::status::{Attempt, ConnectStage, ConnectionStatus, ServerDetails};
+use switchboard::status::{ConnectStage, ConnectionStatus, ServerDetails};
 use switchboard_config::{
     Admission, Consent, Diagnostic, LaunchSpec, ServerEntry, Severity, Standing, TransportConfig,
     Waiting,
@@ -19,64 +20,64 @@ use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, format_duration, text, utc_date};
 
-/// What has to hold, in its order.
+/// The checks, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Step {
-    /// The entry makes sense.
+    /// The entry is valid.
     Config,
-    /// Somebody consented to it.
+    /// The entry may run: it was approved, or its scope needs no approval.
     Trust,
-    /// Its program is found.
+    /// The program of a stdio server was found.
     Command,
-    /// Its address is reached.
-    Address,
-    /// The connection is encrypted, and it is who it says it is.
+    /// A TCP connection to the URL's host was opened.
+    Connect,
+    /// The TLS handshake succeeded and the certificate is valid.
     Tls,
-    /// It answers as a server does.
-    Answer,
-    /// Its process stays.
+    /// The URL responds as an MCP server does.
+    Respond,
+    /// The process stayed alive until the handshake.
     Process,
-    /// Both sides agree on a version.
+    /// Client and server agreed on a protocol version.
     Handshake,
-    /// It lets us in.
+    /// The server accepted the credentials, or asked for none.
     Auth,
-    /// Its tools are known.
+    /// The server listed its tools.
     Tools,
-    /// The tool has a name on the wire.
+    /// The tool has a name that models accept.
     Name,
-    /// A rule lets it be called.
+    /// The permission rules do not deny the call.
     Permission,
-    /// A model gets to see it.
-    Exposed,
+    /// The tool is offered to models.
+    Available,
 }
 
 impl Step {
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Config => "config",
             Self::Trust => "trust",
             Self::Command => "command",
-            Self::Address => "address",
+            Self::Connect => "connect",
             Self::Tls => "tls",
-            Self::Answer => "answer",
+            Self::Respond => "respond",
             Self::Process => "process",
             Self::Handshake => "handshake",
             Self::Auth => "auth",
             Self::Tools => "tools",
             Self::Name => "name",
             Self::Permission => "permission",
-            Self::Exposed => "exposed",
+            Self::Available => "available",
         }
     }
 }
 
-/// How it is with a step.
+/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     Ok,
-    /// It passed, and yet there is something to be said.
+    /// Passed, with a problem that does not block the later steps.
     Warning,
     Failed,
     NotReached,
@@ -93,19 +94,19 @@ impl Outcome {
     }
 }
 
-/// One step, and what came of it.
+/// A step and its outcome.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StepResult {
     pub(crate) step: Step,
     pub(crate) outcome: Outcome,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) words: String,
-    #[serde(rename = "elapsedMs", skip_serializing_if = "Option::is_none")]
-    took: Option<u64>,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elapsed_ms: Option<u64>,
 }
 
-/// The steps so far.
+/// The steps checked so far.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Diagnosis {
@@ -113,68 +114,68 @@ pub(crate) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// The steps that a server has to hold for any of its tools.
+    /// Checks the steps that all tools of a server have in common.
     pub(crate) fn for_server(
         entry: &ServerEntry,
         server: &ServerDetails,
         servers: &LoadedServers,
         context: &Context,
     ) -> Self {
-        let mut chain = Self::default();
-        chain.config(entry, &servers.loaded.diagnostics);
+        let mut diagnosis = Self::default();
+        diagnosis.config(entry, &servers.loaded.diagnostics);
         let admission = entry.admit(&servers.trust);
-        chain.trust(&admission, servers.trust.approvals().standing(entry));
+        diagnosis.trust(&admission, servers.trust.approvals().standing(entry));
         let launch = match &admission {
             Admission::Launch(spec) => Some(spec),
             _ => None,
         };
-        chain.attempt(launch, server, context);
-        chain
+        diagnosis.attempt(launch, server, context);
+        diagnosis
     }
 
-    /// Adds a link; it is not reached if one before it does not hold.
-    pub(crate) fn push(&mut self, step: Step, outcome: Outcome, words: impl Into<String>) {
-        self.push_timed(step, outcome, words, None);
+    /// Adds a step. Its outcome becomes `NotReached` if an earlier step failed.
+    pub(crate) fn push(&mut self, step: Step, outcome: Outcome, message: impl Into<String>) {
+        self.push_timed(step, outcome, message, None);
     }
 
     fn push_timed(
         &mut self,
         step: Step,
         outcome: Outcome,
-        words: impl Into<String>,
-        took: Option<Duration>,
+        message: impl Into<String>,
+        elapsed: Option<Duration>,
     ) {
-        let link = if self.is_broken() {
+        let result = if self.is_broken() {
             StepResult {
                 step,
                 outcome: Outcome::NotReached,
-                words: String::new(),
-                took: None,
+                message: String::new(),
+                elapsed_ms: None,
             }
         } else {
             StepResult {
                 step,
                 outcome,
-                words: words.into(),
-                took: took.and_then(|took| u64::try_from(took.as_millis()).ok()),
+                message: message.into(),
+                elapsed_ms: elapsed.and_then(|elapsed| u64::try_from(elapsed.as_millis()).ok()),
             }
         };
-        self.steps.push(link);
+        self.steps.push(result);
     }
 
-    /// Whether it ends before the last link: something failed, or was never meant to be tried.
+    /// Whether a step failed or was not reached.
     pub(crate) fn is_broken(&self) -> bool {
-        let passed = |link: &StepResult| matches!(link.outcome, Outcome::Ok | Outcome::Warning);
+        let passed = |result: &StepResult| matches!(result.outcome, Outcome::Ok | Outcome::Warning);
         !self.steps.iter().all(passed)
     }
 
     /// Counts the steps that passed with a warning.
     pub(crate) fn warnings(&self) -> usize {
-        let is_warning = |step: &&StepResult| step.outcome == Outcome::Warning;
+        let is_warning = |result: &&StepResult| result.outcome == Outcome::Warning;
         self.steps.iter().filter(is_warning).count()
     }
 
-    /// The one thing to do next, where the chain is broken. Whoever switched a server off needs none.
+    /// What to do about the failed step. `None` if no step failed or the server is disabled.
     pub(crate) fn hint(
         &self,
         entry: &ServerEntry,
@@ -197,23 +198,23 @@ impl Diagnosis {
     }
 
     fn config(&mut self, entry: &ServerEntry, diagnostics: &[Diagnostic]) {
-        let place = entry.origin().to_string();
-        let noted = diagnostics.iter().find(|diagnostic| {
+        let origin = entry.origin().to_string();
+        let warning = diagnostics.iter().find(|diagnostic| {
             diagnostic.server.as_ref() == Some(entry.name())
                 && diagnostic.severity == Severity::Warning
         });
-        match (entry.problem(), noted) {
+        match (entry.problem(), warning) {
             (Some(problem), _) => {
-                let words = format!("{} ({place})", problem.message);
-                self.push(Step::Config, Outcome::Failed, words);
+                let message = format!("{} ({origin})", problem.message);
+                self.push(Step::Config, Outcome::Failed, message);
             }
-            (None, Some(noted)) => {
-                let words = format!("{place}: {}", noted.message);
-                self.push(Step::Config, Outcome::Warning, words);
+            (None, Some(warning)) => {
+                let message = format!("{origin}: {}", warning.message);
+                self.push(Step::Config, Outcome::Warning, message);
             }
             (None, None) => {
-                let words = format!("{place} ({})", entry.scope());
-                self.push(Step::Config, Outcome::Ok, words);
+                let message = format!("{origin} ({})", entry.scope());
+                self.push(Step::Config, Outcome::Ok, message);
             }
         }
     }
@@ -221,141 +222,143 @@ impl Diagnosis {
     fn trust(&mut self, admission: &Admission, standing: Standing<'_>) {
         match admission {
             Admission::Launch(spec) => {
-                let words = match standing {
+                let message = match standing {
                     Standing::Approved(approval) => {
                         format!("approved on {}", utc_date(approval.at))
                     }
-                    _ => consent(spec.consent()).to_owned(),
+                    _ => consent_text(spec.consent()).to_owned(),
                 };
-                self.push(Step::Trust, Outcome::Ok, words);
+                self.push(Step::Trust, Outcome::Ok, message);
             }
             Admission::AwaitingApproval { waiting, .. } => {
-                let words = match waiting {
-                    Waiting::New => "comes with the project and is not approved",
-                    Waiting::Changed => "has changed since you were asked about it",
+                let message = match waiting {
+                    Waiting::New => "project server, not approved",
+                    Waiting::Changed => "changed since you were last asked",
                 };
-                self.push(Step::Trust, Outcome::Failed, words);
+                self.push(Step::Trust, Outcome::Failed, message);
             }
             Admission::Refused(refusal) => {
                 self.push(Step::Trust, Outcome::Failed, refusal.to_string());
             }
-            // Told by the link before.
+            // The config step reports the problem.
             Admission::Invalid(_) => self.push(Step::Trust, Outcome::NotReached, ""),
         }
     }
 
-    /// From the program, or the address, to the listing.
+    /// The steps from the program or the URL to the tool listing.
     fn attempt(&mut self, launch: Option<&LaunchSpec>, server: &ServerDetails, context: &Context) {
         let is_stdio = server.transport == "stdio";
         let is_remote = matches!(server.transport, "http" | "sse" | "claudeai-proxy");
-        let found = if is_remote {
-            Step::Address
-        } else {
-            Step::Command
-        };
-        let nothing = Attempt::default();
-        let attempt = server.attempt.as_ref().unwrap_or(&nothing);
-        let failed_at = attempt.failed_at;
+        let attempt = server.attempt.clone().unwrap_or_default();
         let error = server.status.error.as_deref().unwrap_or_default();
-        let is_off = server.status.status == ConnectionStatus::Disabled;
-        let passed = |stage: ConnectStage| failed_at.is_none_or(|failed| failed > stage);
+        let passed = |stage: ConnectStage| attempt.failed_at.is_none_or(|failed| failed > stage);
 
-        if is_off || server.attempt.is_none() {
-            let words = server.status.detail.as_deref().unwrap_or("not started");
-            self.push(found, Outcome::NotReached, words);
-        } else if passed(ConnectStage::Open) {
-            let words = launch
-                .map(|spec| target_of(spec, context))
-                .unwrap_or_default();
-            self.push(found, Outcome::Ok, words);
-        } else {
-            self.push(found, Outcome::Failed, error);
-        }
+        self.reach(launch, server, passed(ConnectStage::Open), context);
         if is_stdio {
             if passed(ConnectStage::Alive) {
-                self.push_timed(Step::Process, Outcome::Ok, "runs", attempt.opening);
+                self.push_timed(Step::Process, Outcome::Ok, "running", attempt.opening);
             } else {
                 self.push(Step::Process, Outcome::Failed, error);
             }
         }
         if is_remote {
-            self.check_remote(launch, server, passed);
+            self.check_remote(launch, error, passed);
         }
         if passed(ConnectStage::Handshake) {
-            self.push_timed(
-                Step::Handshake,
-                Outcome::Ok,
-                handshake_summary(server),
-                attempt.handshake,
-            );
+            let summary = handshake_summary(server);
+            self.push_timed(Step::Handshake, Outcome::Ok, summary, attempt.handshake);
         } else {
             self.push(Step::Handshake, Outcome::Failed, error);
         }
         if !is_remote {
-            self.push(Step::Auth, Outcome::Ok, "none needed");
+            self.push(Step::Auth, Outcome::Ok, "not required");
         }
         if !passed(ConnectStage::Listing) {
             self.push(Step::Tools, Outcome::Failed, error);
             return;
         }
         let listed = server.status.tools.len();
-        let (outcome, words) = match server.notes.first() {
+        let (outcome, message) = match server.notes.first() {
             Some(note) => (Outcome::Warning, format!("{listed} listed; {note}")),
             None => (Outcome::Ok, format!("{listed} listed")),
         };
-        self.push_timed(Step::Tools, outcome, words, attempt.listing);
+        self.push_timed(Step::Tools, outcome, message, attempt.listing);
     }
 
-    /// From the address of a remote server to being let in.
-    fn check_remote(
+    /// Whether the program was found, or the host of the URL was reached.
+    fn reach(
         &mut self,
         launch: Option<&LaunchSpec>,
         server: &ServerDetails,
+        is_open: bool,
+        context: &Context,
+    ) {
+        let step = match server.transport {
+            "http" | "sse" | "claudeai-proxy" => Step::Connect,
+            _ => Step::Command,
+        };
+        let is_disabled = server.status.status == ConnectionStatus::Disabled;
+        if is_disabled || server.attempt.is_none() {
+            let message = server.status.detail.as_deref().unwrap_or("not started");
+            self.push(step, Outcome::NotReached, message);
+        } else if is_open {
+            let target = launch.map(|spec| target_of(spec, context));
+            self.push(step, Outcome::Ok, target.unwrap_or_default());
+        } else {
+            let error = server.status.error.as_deref().unwrap_or_default();
+            self.push(step, Outcome::Failed, error);
+        }
+    }
+
+    /// The steps that only a remote server has, from TLS to authorization.
+    fn check_remote(
+        &mut self,
+        launch: Option<&LaunchSpec>,
+        error: &str,
         passed: impl Fn(ConnectStage) -> bool,
     ) {
-        let error = server.status.error.as_deref().unwrap_or_default();
         let url = launch.and_then(|spec| spec.config().transport.url());
-        let is_encrypted = url.is_some_and(|url| {
+        let is_https = url.is_some_and(|url| {
             url.get(..8)
                 .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
         });
-        let mut step = |step: Step, stage: ConnectStage, words: &str| {
+        let mut check = |step: Step, stage: ConnectStage, message: &str| {
             if passed(stage) {
-                self.push(step, Outcome::Ok, words);
+                self.push(step, Outcome::Ok, message);
             } else {
                 self.push(step, Outcome::Failed, error);
             }
         };
-        if is_encrypted {
-            step(Step::Tls, ConnectStage::Secure, "encrypted");
+        if is_https {
+            check(Step::Tls, ConnectStage::Secure, "encrypted");
         }
-        step(Step::Answer, ConnectStage::Alive, "it answers");
-        step(Step::Auth, ConnectStage::Login, "lets us in");
+        check(Step::Respond, ConnectStage::Alive, "reachable");
+        check(Step::Auth, ConnectStage::Login, "authorized");
     }
 
     pub(crate) fn render(&self, console: &Console) -> String {
         let mut table = Table::new(2, Overflow::Wrap).indent(2);
-        for link in self.steps.iter().filter(|link| !link.is_skipped()) {
-            let (symbol, paint) = link.outcome.symbol();
-            let took = link.took.map(Duration::from_millis).map(format_duration);
-            let words = match took {
-                Some(took) => format!("{} ({took})", link.words),
-                None => link.words.clone(),
+        for result in self.steps.iter().filter(|result| !result.is_skipped()) {
+            let (symbol, paint) = result.outcome.symbol();
+            let elapsed = result.elapsed_ms.map(Duration::from_millis);
+            let message = match elapsed.map(format_duration) {
+                Some(elapsed) => format!("{} ({elapsed})", result.message),
+                None => result.message.clone(),
             };
             table.row(vec![
                 Cell::new(symbol).paint(paint),
-                Cell::new(link.step.word()),
-                Cell::new(for_terminal(&words)),
+                Cell::new(result.step.name()),
+                Cell::new(for_terminal(&message)),
             ]);
         }
-        let silent = self.steps.iter().filter(|link| link.is_skipped());
-        let silent: Vec<_> = silent.map(|link| link.step.word()).collect();
-        if !silent.is_empty() {
+        let skipped = self.steps.iter().filter(|result| result.is_skipped());
+        let skipped: Vec<_> = skipped.map(|result| result.step.name()).collect();
+        if !skipped.is_empty() {
             let (symbol, paint) = Outcome::NotReached.symbol();
             table.row(vec![
                 Cell::new(symbol).paint(paint),
                 Cell::new("not reached").paint(paint),
-                Cell::new(silent.join(", ")).paint(paint),
+                Cell::new(skipped.join(", ")).paint(paint),
             ]);
         }
         table.render(console.columns, console.style)
@@ -363,35 +366,35 @@ impl Diagnosis {
 }
 
 impl StepResult {
-    /// There is nothing to be said of it.
+    /// Whether the step was not reached and has no message; such steps share one row.
     fn is_skipped(&self) -> bool {
-        self.outcome == Outcome::NotReached && self.words.is_empty()
+        self.outcome == Outcome::NotReached && self.message.is_empty()
     }
 }
 
-/// How to start a server by hand, to see what it says.
+/// The command line that starts a stdio server without this program.
 fn manual_command(spec: &LaunchSpec) -> Option<String> {
     let TransportConfig::Stdio(_) = &spec.config().transport else {
         return None;
     };
     Some(format!(
-        "to see for yourself: {}",
+        "to run it manually: {}",
         text::command_line(spec.written())
     ))
 }
 
-/// By what act somebody consented, in words.
-fn consent(consent: Consent) -> &'static str {
+/// Why the entry may run.
+fn consent_text(consent: Consent) -> &'static str {
     match consent {
-        Consent::Administrator => "the administrator's own file",
-        Consent::CommandLine => "named on the command line",
-        Consent::UserFile => "the user's own file",
+        Consent::Administrator => "the administrator's file",
+        Consent::CommandLine => "from the command line",
+        Consent::UserFile => "your own file",
         Consent::TrustProjectFlag => "approved for this run by --trust-project",
         _ => "approved",
     }
 }
 
-/// Where the program lies, or the address.
+/// The path of the program, or the URL.
 fn target_of(spec: &LaunchSpec, context: &Context) -> String {
     match &spec.config().transport {
         TransportConfig::Stdio(stdio) => {
@@ -399,7 +402,7 @@ fn target_of(spec: &LaunchSpec, context: &Context) -> String {
             let path = found.unwrap_or_else(|| PathBuf::from(&stdio.command));
             path.display().to_string()
         }
-        // As written: variables in it may be secrets.
+        // As written in the file: the values of its variables may be secret.
         _ => match spec.written().as_object().get("url") {
             Some(Value::String(url)) => url.clone(),
             _ => String::new(),

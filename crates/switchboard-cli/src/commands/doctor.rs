@@ -31,7 +31,6 @@ use environment::Check;
 struct ServerReport {
     name: ServerName,
     ok: bool,
-    #[serde(rename = "chain")]
     steps: Diagnosis,
     /// How to fix the first failed step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +42,6 @@ struct ServerReport {
 #[derive(Serialize)]
 struct DoctorReport<'a> {
     servers: Vec<ServerReport>,
-    #[serde(rename = "surroundings")]
     environment: Vec<Check>,
     diagnostics: Vec<&'a Diagnostic>,
 }
@@ -97,7 +95,7 @@ fn diagnose_server(
     let server = host.server_details(entry.name().as_str()).ok()?;
     let mut steps = Diagnosis::for_server(entry, &server, servers, context);
     let (outcome, message) = exposed_tools(entry, &server, catalog, servers, context);
-    steps.push(Step::Exposed, outcome, message);
+    steps.push(Step::Available, outcome, message);
     let is_disabled = server.status.status == ConnectionStatus::Disabled;
     Some(ServerReport {
         name: entry.name().clone(),

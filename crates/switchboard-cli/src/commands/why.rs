@@ -30,7 +30,6 @@ struct WhyReport {
     /// Whether the server works but has no such tool.
     #[serde(skip)]
     is_unknown: bool,
-    #[serde(rename = "chain")]
     steps: Diagnosis,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -87,7 +86,7 @@ fn diagnose(
             let (outcome, message) = permission(tool, entry, servers, context);
             steps.push(Step::Permission, outcome, message);
             let session = format!("session {} of {}", server.generation.0, entry.name());
-            steps.push(Step::Exposed, Outcome::Ok, session);
+            steps.push(Step::Available, Outcome::Ok, session);
         }
         None => {
             let refused = catalog
@@ -106,7 +105,7 @@ fn diagnose(
             hint = hint.or_else(|| Some(format!("did you mean {}?", nearest(name, &names)?)));
             steps.push(Step::Name, Outcome::Failed, message);
             steps.push(Step::Permission, Outcome::NotReached, "");
-            steps.push(Step::Exposed, Outcome::NotReached, "");
+            steps.push(Step::Available, Outcome::NotReached, "");
         }
     }
     WhyReport {

@@ -7,10 +7,10 @@ use crate::support::{Desk, entry, polite};
 
 /// What came of each step of a server.
 fn outcomes(server: &Value) -> Vec<(&str, &str)> {
-    let links = server["chain"].as_array().unwrap().iter();
-    links
-        .map(|link| {
-            let text = |key: &str| link[key].as_str().unwrap();
+    let steps = server["steps"].as_array().unwrap().iter();
+    steps
+        .map(|step| {
+            let text = |key: &str| step[key].as_str().unwrap();
             (text("step"), text("outcome"))
         })
         .collect()
@@ -18,13 +18,13 @@ fn outcomes(server: &Value) -> Vec<(&str, &str)> {
 
 /// The step that failed, and its words.
 fn broken(server: &Value) -> (&str, &str) {
-    let links = server["chain"].as_array().unwrap().iter();
-    let mut failed = links.filter(|link| link["outcome"] == "failed");
-    let link = failed.next().unwrap();
+    let steps = server["steps"].as_array().unwrap().iter();
+    let mut failed = steps.filter(|step| step["outcome"] == "failed");
+    let step = failed.next().unwrap();
     assert!(failed.next().is_none(), "nothing is claimed after it");
     (
-        link["step"].as_str().unwrap(),
-        link["words"].as_str().unwrap(),
+        step["step"].as_str().unwrap(),
+        step["message"].as_str().unwrap(),
     )
 }
 
@@ -44,7 +44,7 @@ async fn a_server_that_works_holds_every_link() {
         "handshake",
         "auth",
         "tools",
-        "exposed",
+        "available",
     ];
     assert_eq!(outcomes(calc), steps.map(|step| (step, "ok")));
 }

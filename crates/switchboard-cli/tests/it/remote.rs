@@ -78,11 +78,11 @@ async fn a_server_that_fails_is_listed_with_what_http_said() {
     assert_eq!(examined.code, 4);
     let page = without_port(&examined.stdout, &server);
     assert!(
-        page.contains("✓  address  http://127.0.0.1:PORT/mcp"),
+        page.contains("✓  connect  http://127.0.0.1:PORT/mcp"),
         "{page}"
     );
     assert!(
-        page.contains("✗  answer  the server answered HTTP 503"),
+        page.contains("✗  respond  the server answered HTTP 503"),
         "{page}"
     );
 }
@@ -104,28 +104,28 @@ async fn the_steps_to_a_remote_server_are_examined_one_by_one() {
     ]);
     let examined = desk.run(&["doctor", "--json"]).await.json();
     let steps = |server: usize| {
-        let chain = examined["servers"][server]["chain"]
+        let steps = examined["servers"][server]["steps"]
             .as_array()
             .unwrap()
             .iter();
-        let steps = chain.map(|link| {
-            let text = |key: &str| link[key].as_str().unwrap().to_owned();
+        let steps = steps.map(|step| {
+            let text = |key: &str| step[key].as_str().unwrap().to_owned();
             format!("{} {}", text("step"), text("outcome"))
         });
         steps.collect::<Vec<_>>().join(", ")
     };
     assert!(
-        steps(0).contains("address ok, answer ok, auth ok, handshake ok, tools ok"),
+        steps(0).contains("connect ok, respond ok, auth ok, handshake ok, tools ok"),
         "{}",
         steps(0)
     );
     assert!(
-        steps(1).contains("address failed, answer not-reached"),
+        steps(1).contains("connect failed, respond not-reached"),
         "{}",
         steps(1)
     );
     assert!(
-        steps(2).contains("address ok, tls failed, answer not-reached"),
+        steps(2).contains("connect ok, tls failed, respond not-reached"),
         "{}",
         steps(2)
     );

@@ -28,10 +28,9 @@ const TOKEN_WARNING: usize = 25_000;
 /// Result of one check.
 #[derive(Serialize)]
 pub(super) struct Check {
-    #[serde(rename = "what")]
+    #[serde(rename = "check")]
     subject: String,
     pub(super) outcome: Outcome,
-    #[serde(rename = "words")]
     message: String,
 }
 
