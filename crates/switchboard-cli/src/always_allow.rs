@@ -1,7 +1,7 @@
-//! "Always": a rule written for a person who does not want to be asked again.
+//! Saves an allow rule when the user answers "always" to a permission question.
 //!
-//! The rule is visible, in the settings of the user's own choice, and says no more than what was asked.
-//! Invariant: nothing is ever written into a project's own file.
+//! The rule matches exactly the tool in question. Invariant: rules go to the user's own settings files,
+//! never to a file of the project.
 
 use std::path::PathBuf;
 
@@ -12,39 +12,41 @@ use switchboard_config::{EditError, JsonEditor, Places, Scope};
 
 use crate::render::text::path;
 
-/// A location that such a rule can be written to.
+/// A settings file that an allow rule can be saved to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RuleFile {
     pub(crate) scope: RuleScope,
     file: PathBuf,
 }
 
-/// What was written, and where.
+/// A rule as saved.
 #[derive(Debug)]
 pub(crate) struct SavedRule {
     pub(crate) rule: String,
-    /// The file and the line.
+    /// File and line.
     pub(crate) location: String,
 }
 
-/// The places, the first of which is meant where nothing is said.
+/// The files to choose from; the first one is the default.
 pub(crate) fn rule_files(places: &Places) -> Vec<RuleFile> {
-    let file = |(scope, of): (RuleScope, Scope)| {
-        let file = places.settings_file(of)?;
-        Some(RuleFile { scope, file })
+    let rule_file = |(rule_scope, scope): (RuleScope, Scope)| {
+        let file = places.settings_file(scope)?;
+        Some(RuleFile {
+            scope: rule_scope,
+            file,
+        })
     };
     [
         (RuleScope::Local, Scope::Local),
         (RuleScope::User, Scope::User),
     ]
     .into_iter()
-    .filter_map(file)
+    .filter_map(rule_file)
     .collect()
 }
 
 impl RuleFile {
-    /// Whether a rule written here would spare the question: one that is read earlier, or stands here
-    /// already, would go on asking.
+    /// Whether an allow rule in this file takes precedence over the rule that led to the question.
     pub(crate) fn overrides(&self, asked: &Decision) -> bool {
         match &asked.reason {
             Reason::Rule(rule) => self.scope < rule.scope,
@@ -52,7 +54,7 @@ impl RuleFile {
         }
     }
 
-    /// Writes a rule that allows this tool.
+    /// Saves a rule that allows the tools matching `pattern`.
     pub(crate) fn allow(&self, pattern: &str) -> Result<SavedRule, EditError> {
         let rule = json!({"tool": pattern, "action": "allow"});
         let mut file = JsonEditor::open(&self.file)?;
@@ -72,12 +74,12 @@ impl RuleFile {
     }
 }
 
-/// The pattern that fits this tool and no other; `None` where there is none.
+/// The pattern that matches this tool and no other; `None` if no pattern does.
 ///
-/// Made of the raw names, because an allow is held against them.
+/// Built from the raw names, because allow rules are matched against raw names.
 pub(crate) fn pattern(tool: &ToolId) -> Option<String> {
     let (server, name) = (tool.server.as_str(), tool.tool.as_str());
-    // A pattern splits at the first `__`, wherever that came from.
+    // A pattern is split at its first `__`, which must be the separator and not part of the name.
     if server.contains("__") || server.ends_with('_') {
         return None;
     }
@@ -85,7 +87,7 @@ pub(crate) fn pattern(tool: &ToolId) -> Option<String> {
     Rule::new(Action::Allow, &pattern).ok().map(|_| pattern)
 }
 
-/// A glob that stands for this text alone.
+/// A glob that matches exactly `text`.
 fn escape_glob(text: &str) -> String {
     let mut glob = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pattern_fits_its_tool_and_no_other() {
+    fn pattern_matches_only_its_tool() {
         let names = [
             "read", "a.b", "*", "[a]", "f(x)", "{a,b}", r"a\b", "a__b", "?",
         ];
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_pattern_can_say_has_none() {
+    fn ambiguous_names_have_no_pattern() {
         for (server, name) in [("a__b", "t"), ("a_", "t"), ("a", ""), ("a", "x\ny")] {
             let tool = ToolId::new(ServerName::new(server).unwrap(), name);
             assert_eq!(pattern(&tool), None, "{server} {name:?}");

@@ -1,87 +1,42 @@
-//! What can be typed.
+//! The command line, defined with clap.
 //!
-//! Global flags stand before or after the command. Both places are read and put together here: with
-//! clap's own global arguments a list given in one place would silently replace the other, and with
-//! it a `--deny`.
+//! Global options are accepted before and after the command. Both positions are parsed separately and
+//! merged: with clap's own global arguments, a list given after the command would replace the one
+//! before it, and a `--deny` could get lost.
 
 mod add;
+mod global;
+mod help;
 mod import;
 mod resources;
 mod rules;
 mod watch;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::completion_candidates;
-use crate::process_env::ConfigSelection;
 
 pub(crate) use add::{
     AddArgs, AddJsonArgs, EntryTarget, RemoveArgs, Transport, WritableScope, suggest_double_dash,
 };
+pub(crate) use global::GlobalArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use resources::{PromptArgs, PromptsArgs, ReadArgs, ResourcesArgs};
 pub(crate) use rules::{RuleArg, RuleArgs};
 pub(crate) use watch::WatchArgs;
 
-const EXAMPLES: &str = "\
-Examples:
-  switchboard demo                              see it work, nothing to configure
-  switchboard add time -- uvx mcp-server-time   write a server into your config
-  switchboard trust                             look at this project's servers and approve them
-  switchboard list                              every server with its live status
-  switchboard tools 'mcp__files__*'             the tools of one server
-  switchboard describe mcp__files__read_file    one tool and its arguments
-  switchboard call mcp__files__read_file path=notes.txt --yes
-  echo '{\"a\": 15, \"b\": 27}' | switchboard call mcp__calc__add - --yes
-
-Exit codes:
-  0 ok   1 internal   2 usage   3 config   4 server unavailable or untrusted
-  5 login needed   6 denied   7 the tool or server answered with an error
-  8 timeout   9 outcome unknown   130 interrupted   141 nobody reads the result";
-
-const CALL_EXAMPLES: &str = "\
-Arguments:
-  key=value     text, or what the tool's schema wants: a=15 is the number 15
-  key:=json     JSON as it stands: tags:='[\"a\", \"b\"]'
-  '{…}'         all arguments as one JSON object
-  -             the same, read from stdin
-
-A key given twice makes a list where the schema wants one.";
-
-const COMPLETIONS_EXAMPLES: &str = "\
-To complete from the next start of the shell on:
-  bash        switchboard completions bash > ~/.local/share/bash-completion/completions/switchboard
-  zsh         switchboard completions zsh > ~/.zfunc/_switchboard      (with ~/.zfunc in $fpath)
-  fish        switchboard completions fish > ~/.config/fish/completions/switchboard.fish
-  elvish      eval (switchboard completions elvish | slurp)            (in rc.elv)
-  powershell  switchboard completions powershell | Out-String | Invoke-Expression   (in $PROFILE)
-
-Names of servers and tools are completed from the config and from what the servers listed last;
-nothing is started.";
-
-const MANUAL_EXAMPLES: &str = "\
-To read it:     switchboard man | man -l -
-To install it:  switchboard man > ~/.local/share/man/man1/switchboard.1";
-
-const TRUST_EXAMPLES: &str = "\
-What is approved is exactly what was shown. When an entry changes in what it runs, it asks again.
-
-Examples:
-  switchboard trust                 look at everything that waits, one after the other
-  switchboard trust files --yes     approve one, without a question
-  switchboard trust --list          what was approved and rejected so far
-  switchboard trust --revoke files  take it back";
-
-/// Set up, inspect and call MCP servers.
+/// Set up, inspect, debug and call MCP servers
+///
+/// Reads .mcp.json from the project and your home directory. Project servers run only after
+/// `switchboard trust`.
 #[derive(Debug, Parser)]
 #[command(
     name = "switchboard",
     version,
     arg_required_else_help = true,
-    after_help = EXAMPLES,
+    after_help = help::TOP_LEVEL,
     disable_help_subcommand = true
 )]
 pub(crate) struct Cli {
@@ -92,8 +47,8 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads what was typed. A call, which is what programs type, is read without the description of
-    /// all other commands: to make that takes as long as to connect to the server.
+    /// Parses the command line. A `call` is parsed without the other commands: building the full clap
+    /// command takes as long as connecting to a server, and programs run `call` most often.
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let words: Vec<_> = words.collect();
         let may_be_call = words.iter().any(|word| word == "call");
@@ -105,13 +60,13 @@ impl Cli {
                 global,
                 command: Command::Call(call),
             }),
-            // Whatever is wrong is told by the one who knows everything.
+            // On an error, parse again with all commands: that error message is complete.
             Some(Err(_)) | None => Self::try_parse_from(&words),
         }
     }
 }
 
-/// A command line that is a call.
+/// A command line whose only command is `call`.
 #[derive(Parser)]
 #[command(name = "switchboard", disable_help_subcommand = true)]
 struct CallOnlyCli {
@@ -128,90 +83,139 @@ enum CallOnlyCommand {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the servers with their live status
+    /// List servers and their live status
+    ///
+    /// Starts every enabled and approved server that is not `lazy`, waits until it is connected or
+    /// failed, and prints status, scope, transport, tool count and connect time. Exits with 0 even if
+    /// servers failed; use --exit-status in scripts.
     List(WithGlobals<ListArgs>),
-    /// Show one server in detail
+    /// Show details of one server
+    ///
+    /// Starts the server and prints its config entry, protocol version, capabilities, instructions and
+    /// the end of its stderr.
     Get(WithGlobals<GetArgs>),
-    /// Look at this project's servers and approve them
-    #[command(after_help = TRUST_EXAMPLES)]
+    /// Review and approve this project's servers
+    ///
+    /// Shows what each server in .mcp.json would run and asks for approval. Starts no server.
+    #[command(after_help = help::TRUST)]
     Trust(WithGlobals<TrustArgs>),
-    /// List the tools of all servers
+    /// List tools
+    ///
+    /// Lists the tools of all servers. PATTERN filters by substring or glob.
     Tools(WithGlobals<ToolsArgs>),
-    /// Show one tool and its arguments
+    /// Show a tool's description and arguments
+    ///
+    /// Prints the tool's description, its arguments with types and defaults, and a command to call it.
     Describe(WithGlobals<DescribeArgs>),
     /// Call a tool
-    #[command(after_help = CALL_EXAMPLES)]
+    ///
+    /// Starts only the server that owns the tool. Asks for permission unless a rule or --yes decides.
+    /// The result goes to stdout, progress to stderr.
+    #[command(after_help = help::CALL)]
     Call(WithGlobals<CallArgs>),
-    /// List the resources of all servers
+    /// List resources
+    ///
+    /// Lists the resources of all servers, or of SERVER. --templates lists URI templates instead.
     Resources(WithGlobals<ResourcesArgs>),
     /// Read a resource
-    #[command(after_help = resources::READ_EXAMPLES)]
+    #[command(after_help = help::READ)]
     Read(WithGlobals<ReadArgs>),
-    /// List the prompts of all servers
+    /// List prompts
+    ///
+    /// Lists the prompts of all servers, or of SERVER, with their arguments.
     Prompts(WithGlobals<PromptsArgs>),
-    /// Fill in a prompt
-    #[command(after_help = resources::PROMPT_EXAMPLES)]
+    /// Get a prompt with arguments
+    ///
+    /// Sends the arguments to the server and prints the resulting messages.
+    #[command(after_help = help::PROMPT)]
     Prompt(WithGlobals<PromptArgs>),
-    /// Tell what changes of a resource, or of what a tool answers
-    #[command(after_help = watch::EXAMPLES)]
+    /// Watch a resource or a tool result and print changes
+    #[command(after_help = help::WATCH)]
     Watch(WithGlobals<WatchArgs>),
-    /// Find out what is wrong with the servers, and how to mend it
+    /// Diagnose servers and suggest fixes
+    ///
+    /// Checks every step from config entry to callable tools, then the environment: programs, proxies,
+    /// certificates. Exits with 4 if something is broken.
     Doctor(WithGlobals<DoctorArgs>),
-    /// Show why a tool can be called, or why it cannot
+    /// Explain why a tool can or cannot be called
+    ///
+    /// Runs the doctor checks for one tool and shows which permission rule decides.
     Why(WithGlobals<WhyArgs>),
-    /// Add a server to the config
-    #[command(after_help = add::ADD_EXAMPLES, override_usage = add::ADD_USAGE)]
+    /// Add a server
+    ///
+    /// Writes an entry to the local scope unless -s names another. Comments and formatting of the file
+    /// are kept.
+    #[command(after_help = help::ADD, override_usage = add::ADD_USAGE)]
     Add(WithGlobals<AddArgs>),
-    /// Add a server whose entry is given as JSON
-    #[command(after_help = add::ADD_JSON_EXAMPLES)]
+    /// Add a server from a JSON entry
+    ///
+    /// Same as `add`, with the whole entry as JSON.
+    #[command(after_help = help::ADD_JSON)]
     AddJson(WithGlobals<AddJsonArgs>),
-    /// Remove a server from the config
+    /// Remove a server
+    ///
+    /// Deletes the entry from its file.
     Remove(WithGlobals<RemoveArgs>),
-    /// Switch a server on in this project
+    /// Enable a server in this project
+    ///
+    /// Removes the server from `disabledServers` in the local settings.
     Enable(WithGlobals<GetArgs>),
-    /// Switch a server off in this project
+    /// Disable a server in this project
+    ///
+    /// Adds the server to `disabledServers` in the local settings. A disabled server is not started.
     Disable(WithGlobals<GetArgs>),
-    /// Look into what may be called
+    /// Inspect permission rules
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Take over the servers of other programs
-    #[command(after_help = import::EXAMPLES)]
+    /// Import servers from other MCP clients
+    ///
+    /// Finds servers of Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Codex, Gemini CLI, Zed
+    /// and opencode, shows the plan and asks. Existing entries are never replaced.
+    #[command(after_help = help::IMPORT)]
     Import(WithGlobals<ImportArgs>),
-    /// See it work: two servers, a few calls, a crash and a recovery
+    /// Run a short demo with built-in servers
+    ///
+    /// Starts two servers, calls tools, denies one call, kills a server and reconnects. Needs no config.
     Demo(WithGlobals<NoArgs>),
-    /// Print a script that teaches a shell to complete
-    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    /// Print a shell completion script
+    #[command(after_help = help::COMPLETIONS)]
     Completions {
-        /// The shell
+        /// Shell to complete in
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
-    /// Print the manual page, or that of one command
-    #[command(after_help = MANUAL_EXAMPLES)]
+    /// Print the manual page
+    ///
+    /// `switchboard man COMMAND` prints the page of one command.
+    #[command(after_help = help::MAN)]
     Man {
-        /// A command of this program
+        /// Command to print the page of
         #[arg(value_name = "COMMAND")]
         command: Option<String>,
     },
-    /// Print the JSON Schema of a config file, for editors
+    /// Print the JSON Schema of a config file
+    ///
+    /// Use it for completion and validation in editors.
     Schema {
-        /// Which file
+        /// File to print the schema of
         #[arg(value_name = "FILE", default_value = "mcp")]
         file: SchemaFile,
     },
-    /// The server that the demo starts
+    /// The stdio server that the demo starts
     #[command(name = DEMO_SERVER, hide = true)]
     DemoServer,
 }
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// Show which rule decides on a call, and why; the call is not made
-    #[command(after_help = CALL_EXAMPLES)]
+    /// Show which permission rule applies to a call
+    ///
+    /// Evaluates the rules for TOOL with ARGS and prints the matching rules. Does not call the tool.
+    #[command(after_help = help::CALL)]
     Test(WithGlobals<PolicyTestArgs>),
 }
 
-/// The shells that can be taught.
+/// The shells with a completion script.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Shell {
     Bash,
@@ -221,7 +225,7 @@ pub(crate) enum Shell {
     Zsh,
 }
 
-/// The files that there is a schema of.
+/// The files with a schema.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SchemaFile {
     /// .mcp.json
@@ -230,7 +234,7 @@ pub(crate) enum SchemaFile {
     Settings,
 }
 
-/// What is printed as it is, and needs no servers.
+/// A command that prints fixed text and needs neither config nor servers.
 #[derive(Debug)]
 pub(crate) enum StaticOutput {
     Completions(Shell),
@@ -238,10 +242,10 @@ pub(crate) enum StaticOutput {
     Schema(SchemaFile),
 }
 
-/// The hidden command under which this binary is a small MCP server.
+/// The hidden command that turns this binary into a small MCP server.
 pub(crate) const DEMO_SERVER: &str = "__demo-server";
 
-/// A command's own arguments, and the global ones typed after it.
+/// A command's arguments, and the global options given after it.
 #[derive(Debug, Args)]
 struct WithGlobals<A: Args> {
     #[command(flatten)]
@@ -250,7 +254,7 @@ struct WithGlobals<A: Args> {
     global: GlobalArgs,
 }
 
-/// What is to be done.
+/// The command to run, without global options.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     List(ListArgs),
@@ -283,17 +287,17 @@ pub(crate) struct NoArgs {}
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Exit with 4 when a server failed or its tools could not be listed
+    /// Exit with 4 if any server failed or could not list its tools
     #[arg(long)]
     pub(crate) exit_status: bool,
-    /// Stay, and show whatever changes until Ctrl-C
+    /// Keep running and redraw on every change
     #[arg(long, conflicts_with = "exit_status")]
     pub(crate) watch: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// The server's name
+    /// Server name
     #[arg(value_name = "NAME", add = completion_candidates::server_names())]
     pub(crate) name: String,
 }
@@ -301,141 +305,79 @@ pub(crate) struct GetArgs {
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a flag of its own on the command line"
+    reason = "each field is one command-line flag"
 )]
 pub(crate) struct TrustArgs {
-    /// The server's name; all that wait for approval if none is given
+    /// Server name (default: all servers that need approval)
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Approve without being asked
+    /// Approve without asking
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Reject: it does not run, and does not ask again
+    /// Reject the server: it is not started and not asked about again
     #[arg(long, conflicts_with = "yes", requires = "name")]
     pub(crate) reject: bool,
-    /// List what was approved and rejected
+    /// List recorded approvals and rejections
     #[arg(long, conflicts_with_all = ["yes", "reject", "name"])]
     pub(crate) list: bool,
-    /// Take back what was said about a server, or about all of this project
+    /// Forget the recorded decision for NAME, or for all servers of this project
     #[arg(long, conflicts_with_all = ["yes", "reject", "list"])]
     pub(crate) revoke: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
-    /// Part of a name, or a glob such as `mcp__files__*`
+    /// Part of a tool name, or a glob such as `mcp__files__*`
     #[arg(value_name = "PATTERN", add = completion_candidates::tool_names())]
     pub(crate) pattern: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
-    /// The tool's name: `mcp__server__tool`
+    /// Tool name: `mcp__server__tool`
     #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Look at this server only
+    /// Check only this server
     #[arg(value_name = "NAME", add = completion_candidates::server_names())]
     pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// The tool's name: `mcp__server__tool`
+    /// Tool name: `mcp__server__tool`
     #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyTestArgs {
-    /// The tool's name: `mcp__server__tool`
+    /// Tool name: `mcp__server__tool`
     #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
-    /// key=value, key:=json, one JSON object, or - for stdin
+    /// key=value, key:=json, one JSON object, or - to read stdin
     #[arg(value_name = "ARGS", allow_negative_numbers = true)]
     pub(crate) arguments: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
-    /// The tool's name: `mcp__server__tool`
+    /// Tool name: `mcp__server__tool`
     #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
-    /// key=value, key:=json, one JSON object, or - for stdin
+    /// key=value, key:=json, one JSON object, or - to read stdin
     #[arg(value_name = "ARGS", allow_negative_numbers = true)]
     pub(crate) arguments: Vec<String>,
-    /// Answer yes when permission is asked for
+    /// Allow the call without asking
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
-/// The flags that every command knows.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Global options")]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of its own on the command line"
-)]
-pub(crate) struct GlobalArgs {
-    /// Servers from this file or JSON text; may be repeated
-    #[arg(long, value_name = "FILE|JSON", value_hint = ValueHint::FilePath)]
-    pub(crate) mcp_config: Vec<String>,
-    /// Use the servers of --mcp-config only
-    #[arg(long)]
-    pub(crate) strict_mcp_config: bool,
-    /// Approve this project's servers, for this run
-    #[arg(long)]
-    pub(crate) trust_project: bool,
-    /// Print data instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print results only
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    /// Log to stderr; -vv logs more
-    #[arg(long, short, action = ArgAction::Count)]
-    pub(crate) verbose: u8,
-    /// Log to a file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) log_file: Option<PathBuf>,
-    /// Write the wire traffic to a file, as JSON lines without secrets
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) trace: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) rules: RuleArgs,
-}
-
-impl GlobalArgs {
-    pub(crate) fn config_selection(&self) -> ConfigSelection {
-        ConfigSelection {
-            mcp_config: self.mcp_config.clone(),
-            strict: self.strict_mcp_config,
-        }
-    }
-
-    /// Both places together; what stands after_command wins where only one can hold.
-    fn merge(mut self, after_command: Self) -> Self {
-        self.mcp_config.extend(after_command.mcp_config);
-        self.rules.0.extend(after_command.rules.0);
-        Self {
-            mcp_config: self.mcp_config,
-            rules: self.rules,
-            strict_mcp_config: self.strict_mcp_config || after_command.strict_mcp_config,
-            trust_project: self.trust_project || after_command.trust_project,
-            json: self.json || after_command.json,
-            quiet: self.quiet || after_command.quiet,
-            verbose: self.verbose.saturating_add(after_command.verbose),
-            log_file: after_command.log_file.or(self.log_file),
-            trace: after_command.trace.or(self.trace),
-        }
-    }
-}
-
 impl Cli {
-    /// What is to be done, and the flags from both places.
+    /// Splits the command line into the command and the merged global options.
     pub(crate) fn into_invocation(self) -> (Invocation, GlobalArgs) {
         let (invocation, after_command) = match self.command {
             Command::List(with) => (Invocation::List(with.args), with.global),
@@ -492,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_read_as_it_is_among_all_commands() {
+    fn call_parser_agrees_with_full_parser() {
         for line in [
             "call mcp__a__b",
             "call mcp__a__b key=value other:=[1] --yes",
@@ -511,18 +453,18 @@ mod tests {
                 .map(OsString::from)
                 .collect();
             let read = Cli::read(words.iter().cloned());
-            let whole = Cli::try_parse_from(&words);
-            assert_eq!(format!("{read:?}"), format!("{whole:?}"), "{line}");
+            let full = Cli::try_parse_from(&words);
+            assert_eq!(format!("{read:?}"), format!("{full:?}"), "{line}");
         }
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn clap_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn a_deny_before_the_command_survives_an_allow_after_it() {
+    fn rules_before_and_after_command_keep_their_order() {
         let (_, flags) = parse(&[
             "--deny", "a", "--ask", "b", "call", "t", "--allow", "c", "--ask", "d", "--allow", "e",
         ]);
@@ -544,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_both_places_count() {
+    fn options_before_and_after_command_are_merged() {
         let (_, flags) = parse(&[
             "--mcp-config",
             "one",
@@ -565,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dash_and_flags_after_the_arguments_are_understood() {
+    fn stdin_dash_and_later_flags_are_parsed() {
         let (invocation, flags) = parse(&["call", "t", "-", "--yes", "--json"]);
         let Invocation::Call(call) = invocation else {
             panic!()

@@ -1,9 +1,8 @@
-//! The user's browser, started so that it has nothing to do with us.
+//! Opens a URL in a browser that outlives this process.
 //!
-//! It gets the address as one argument and no shell sees it, it has another session than this terminal,
-//! and it outlives the program: whatever is started below this process is ended with its servers, so it
-//! is started by another process that leaves at once. Invariant: only what the user consented to comes
-//! here.
+//! This process kills its descendants at exit, so a short-lived helper process (this binary with
+//! `__spawn-detached`) starts the browser in a new session and exits. The URL is passed as one argument
+//! and never through a shell. Invariant: callers pass only URLs that the user agreed to open.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,35 +11,35 @@ use std::process::{Command, ExitCode, Stdio};
 
 use switchboard::process::Subreaper;
 
-/// The hidden word under which this binary starts something and leaves.
-pub(crate) const SPAWN_DETACHED: &str = "__start-apart";
+/// The hidden command that turns this binary into the helper process.
+pub(crate) const SPAWN_DETACHED: &str = "__spawn-detached";
 
-/// What this platform opens addresses with.
+/// The program that opens URLs on this platform.
 pub(crate) const PROGRAM: &str = if cfg!(target_os = "macos") {
     "open"
 } else {
     "xdg-open"
 };
 
-/// Opens addresses.
+/// Opens URLs.
 #[derive(Clone, Debug)]
 pub(crate) struct Browser {
-    /// Where [`PROGRAM`] lies.
+    /// The path of [`PROGRAM`].
     pub(crate) program: PathBuf,
     pub(crate) subreaper: Option<Subreaper>,
 }
 
 impl Browser {
-    /// Has an address opened. That it was begun is all that is known.
+    /// Starts the browser. Success means that it was started, not that it shows the URL.
     pub(crate) async fn open(&self, url: &str) -> io::Result<()> {
-        let words = [
+        let args = [
             SPAWN_DETACHED.into(),
             OsString::from(&self.program),
             url.into(),
         ];
         let subreaper = self.subreaper.clone();
         let start = move || {
-            let start = || command_without_stdio(this_program()?).args(words).status();
+            let start = || command_without_stdio(this_program()?).args(args).status();
             match subreaper {
                 Some(subreaper) => subreaper.pause(start),
                 None => start(),
@@ -48,31 +47,30 @@ impl Browser {
         };
         let status = tokio::task::spawn_blocking(start).await;
         match status.map_err(io::Error::other)? {
-            Ok(status) if !status.success() => Err(io::Error::other("it could not be started")),
-            // Who looks after orphans may have taken leave of it before we did.
+            Ok(status) if !status.success() => Err(io::Error::other("could not start the browser")),
+            // ECHILD: the reaper may have waited for the helper already.
             Err(error) if error.raw_os_error() != Some(NO_CHILD) => Err(error),
             _ => Ok(()),
         }
     }
 }
 
-/// `ECHILD`
 const NO_CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
 
-/// What the hidden word does: the first word is a program, the others are its arguments.
-pub(crate) fn spawn_detached(mut words: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some(program) = words.next() else {
+/// Runs as the helper process: starts the first argument as a program with the rest as its arguments.
+pub(crate) fn spawn_detached(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let Some(program) = args.next() else {
         return ExitCode::FAILURE;
     };
-    // Already so if we lead our group; then it stays with the terminal, and can do without.
+    // Fails if this process leads a group already. Then the browser stays in the terminal's session.
     let _ = rustix::process::setsid();
-    match command_without_stdio(program).args(words).spawn() {
+    match command_without_stdio(program).args(args).spawn() {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-/// The running one, even if its file was replaced, where that can be said.
+/// The path of the running binary. On Linux it stays valid if the file was replaced.
 fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         Ok(PathBuf::from("/proc/self/exe"))
@@ -83,7 +81,7 @@ fn this_program() -> io::Result<PathBuf> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "what is started here is the user's, and is to outlive the program"
+    reason = "the browser must outlive this process, so the process guard must not own it"
 )]
 fn command_without_stdio(program: impl Into<OsString>) -> Command {
     let mut command = Command::new(program.into());

@@ -1,7 +1,7 @@
-//! Everything that is read from around the program: environment, folders, terminal, config.
+//! Everything one command needs: environment, directories, config, trust, settings, console.
 //!
-//! The only place that does. The engine gets what it may know from here. Invariant: a strange
-//! environment is told about and never fatal, unless something was asked for by name.
+//! The engine reads none of these itself; it gets them from here. Invariant: an unusual environment
+//! leads to a warning, never to an error, unless a flag asked for something that cannot be done.
 
 mod host_builder;
 
@@ -35,7 +35,7 @@ use crate::server_cache::FileServerCache;
 use crate::terminal::Terminal;
 use crate::trace::TraceFile;
 
-/// What surrounds one run.
+/// The inputs of one run.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) console: Console,
@@ -49,11 +49,11 @@ pub(crate) struct Context {
     rules: Vec<Rule>,
     trace: Option<Arc<TraceFile>>,
     process_guard: ProcessGuard,
-    /// Whether somebody looks after the results that were kept, which is once a run.
+    /// Old stored results are removed once per run.
     cleanup_started: Once,
 }
 
-/// The configured servers, and what of them may run.
+/// The configured servers, and which of them may run.
 #[derive(Debug)]
 pub(crate) struct LoadedServers {
     pub(crate) loaded: Loaded,
@@ -70,7 +70,7 @@ impl Context {
         let rules = flags.rules.0.iter().map(|rule| {
             let RuleArg { action, pattern } = rule;
             if !pattern.starts_with("mcp__") && !pattern.contains(['*', '?', '[']) {
-                let message = format!("--{action} {pattern}: no tool of a server is called so");
+                let message = format!("--{action} {pattern}: pattern matches no MCP tool");
                 return Err(Failure::usage(message).hint(format!("--{action} mcp__{pattern}")));
             }
             Rule::new(*action, pattern)
@@ -87,7 +87,10 @@ impl Context {
             process_guard: ProcessGuard::begin(folders.state.join("hosts")),
             console,
             directory: std::env::current_dir().map_err(|error| {
-                Failure::new(Kind::Config, format!("the current folder is gone: {error}"))
+                Failure::new(
+                    Kind::Config,
+                    format!("current directory no longer exists: {error}"),
+                )
             })?,
             folders,
             cache,
@@ -99,26 +102,26 @@ impl Context {
         })
     }
 
-    /// A variable of the environment, unless it is empty.
+    /// The value of an environment variable; `None` if it is unset or empty.
     pub(crate) fn nonempty_variable(&self, name: &str) -> Option<&str> {
         let text = self.variables.get(name)?;
         Some(text.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// The file that would be started for a command.
+    /// The file that a stdio server with this command would run.
     pub(crate) fn program(&self, command: &str, directory: Option<&Path>) -> Option<PathBuf> {
         let directory = self.directory.join(directory.unwrap_or(Path::new("")));
         find_program::find(command, self.nonempty_variable("PATH"), &directory)
     }
 
-    /// What may be called without asking, and what may not.
+    /// The permission policy of this run.
     pub(crate) fn policy(&self, servers: &LoadedServers) -> Policy {
         Policy::new(self.rules(servers))
     }
 
-    /// What a server listed the last time.
+    /// The tools that the server listed when it was last connected.
     pub(crate) fn cached_tools(&self, entry: &ServerEntry) -> Vec<Tool> {
-        // Nothing is launched: that it could be says under which key it is remembered.
+        // The launch spec is only needed for the cache key; no server is launched.
         let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
             return Vec::new();
         };
@@ -131,17 +134,17 @@ impl Context {
         FileServerCache::new(self.folders.state.join("servers"))
     }
 
-    /// Where the files of each scope lie.
+    /// The file paths of each scope.
     pub(crate) fn places(&self) -> Places {
         Places::find(&self.directory, self.folders.clone())
     }
 
-    /// A variable of the environment.
+    /// The value of an environment variable.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()
     }
 
-    /// Watches the files that servers, rules and consent are read from.
+    /// Watches the files that hold servers, settings and approvals.
     pub(crate) fn watch_config(
         &self,
         on_change: impl FnMut(Reading) + Send + 'static,
@@ -149,7 +152,7 @@ impl Context {
         let (directory, folders) = (self.directory.clone(), self.folders.clone());
         let selection = self.flags.config_selection();
         let targets = move || {
-            // Looked for each time: what is no project yet may become one.
+            // Computed on each poll: the directory may become a project later.
             let places = Places::find(&directory, folders.clone());
             let scopes = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
             let settings = scopes.map(|scope| places.settings_file(scope));
@@ -170,14 +173,15 @@ impl Context {
         self.variables.clone().into_iter().collect()
     }
 
-    /// Looks at the files of other programs. `scope`: the one that everything is wanted in.
+    /// Runs `import` with the paths and variables that locate the files of other MCP clients. `scope`
+    /// overrides the scope that entries go to.
     pub(crate) fn with_import_context<T>(
         &self,
         scope: Option<Scope>,
-        look: impl FnOnce(&Whereabouts<'_>) -> T,
+        import: impl FnOnce(&Whereabouts<'_>) -> T,
     ) -> T {
         let places = self.places();
-        look(&Whereabouts {
+        import(&Whereabouts {
             platform: Platform::current(),
             home: &self.folders.home,
             here: places.project().unwrap_or(&self.directory),
@@ -186,7 +190,7 @@ impl Context {
         })
     }
 
-    /// A path that was typed, from the root on.
+    /// Makes a path from the command line absolute.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         self.directory.join(path)
     }
@@ -196,16 +200,17 @@ impl Context {
         self.flags.trust_project
     }
 
-    /// Reads the config. What is wrong with it is told at once only if nothing is left of it.
+    /// Loads the config. Prints its problems only if no server is left or `--mcp-config` is unusable;
+    /// otherwise the command decides which ones to print.
     pub(crate) fn load_servers(&self) -> Result<LoadedServers, Failure> {
         let loaded = load_config(&self.flags, &self.variables, &self.places());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
             diagnostic.severity == Severity::Error && diagnostic.server.is_none()
         });
         let problem = if unusable_source {
-            Some("what --mcp-config names cannot be used")
+            Some("cannot use the value of --mcp-config")
         } else if loaded.config.servers.is_empty() && !loaded.diagnostics.is_empty() {
-            Some("no server could be loaded")
+            Some("no valid server entries")
         } else {
             None
         };
@@ -216,7 +221,7 @@ impl Context {
         Ok(self.with_trust(loaded))
     }
 
-    /// These servers, and what of them may run as things stand.
+    /// Adds settings, approvals and the administrator's policy to loaded servers.
     pub(crate) fn with_trust(&self, mut loaded: Loaded) -> LoadedServers {
         let trust = if self.flags.trust_project {
             Trust::project_for_this_run()
@@ -231,24 +236,25 @@ impl Context {
         LoadedServers::new(loaded, trust, settings)
     }
 
-    /// Reads the settings of all scopes.
+    /// Loads the settings of all scopes.
     pub(crate) fn load_settings(&self) -> Settings {
         load_settings(&self.places(), &engine_settings::GRAMMAR)
     }
 
-    /// The rules of the command line and of the settings.
+    /// The rules of the command line and the settings.
     pub(crate) fn rules(&self, servers: &LoadedServers) -> Vec<Rule> {
-        let settled = engine_settings::rules(&servers.settings, &servers.trusted_project_servers());
-        self.rules.iter().cloned().chain(settled).collect()
+        let from_settings =
+            engine_settings::rules(&servers.settings, &servers.trusted_project_servers());
+        self.rules.iter().cloned().chain(from_settings).collect()
     }
 
-    /// Where it is kept what the user said about the servers of projects.
+    /// The file with recorded approvals and rejections.
     pub(crate) fn approvals_file(&self) -> ApprovalsFile {
         ApprovalsFile::at(self.places().approvals_file())
     }
 
-    /// What the user said, where anything asks for it. If that cannot be read it is told, and counts
-    /// as nothing.
+    /// The recorded approvals. Empty if no project server needs one, or if the file cannot be read,
+    /// which adds a diagnostic.
     fn approvals_for(&self, loaded: &mut Loaded) -> Approvals {
         let mut servers = loaded.config.servers.iter();
         if !servers.any(|entry| entry.scope() == Scope::Project) {
@@ -261,12 +267,12 @@ impl Context {
         })
     }
 
-    /// Every host was shut down: there is nothing left of any.
+    /// Call after every host has shut down and before the hosts are dropped.
     pub(crate) fn on_hosts_shut_down(&self) {
         self.process_guard.release();
     }
 
-    /// The command as it was typed.
+    /// The command line of this run, quoted for a shell.
     pub(crate) fn rerun_command(&self) -> String {
         let words = self.argv.iter().map(|word| shell_word(word));
         let words: Vec<_> = std::iter::once("switchboard".to_owned())
@@ -275,7 +281,7 @@ impl Context {
         words.join(" ")
     }
 
-    /// The command as it was typed, with one more flag.
+    /// The command line of this run with one more flag.
     pub(crate) fn rerun_with(&self, flag: &str) -> String {
         let words = self.argv.iter().map(|word| shell_word(word));
         let words: Vec<_> = ["switchboard".to_owned(), flag.to_owned()]
@@ -285,13 +291,12 @@ impl Context {
         words.join(" ")
     }
 
-    /// Where the whole of a result lies that was cut.
+    /// The file with the full text of a truncated result.
     pub(crate) fn stored_result_path(&self, handle: &SpillHandle) -> PathBuf {
         self.result_store().path(handle)
     }
 }
 
-/// What is configured for whoever has these flags.
 fn load_config(
     flags: &GlobalArgs,
     variables: &BTreeMap<String, String>,
@@ -302,12 +307,12 @@ fn load_config(
 }
 
 impl LoadedServers {
-    /// What the settings switch off is switched off.
+    /// Marks the entries that the settings disable.
     fn new(mut loaded: Loaded, trust: Trust, settings: Settings) -> Self {
         for entry in &mut loaded.config.servers {
             let mut disabled = settings.disabled.iter();
-            if let Some(off) = disabled.find(|off| off.name == entry.name().as_str()) {
-                entry.switch_off(off.origin.clone());
+            if let Some(found) = disabled.find(|found| found.name == entry.name().as_str()) {
+                entry.switch_off(found.origin.clone());
             }
         }
         Self {
@@ -317,19 +322,19 @@ impl LoadedServers {
         }
     }
 
-    /// The servers that the project's allow rules count for: those that its own file settles and that
+    /// The servers that the project's allow rules apply to: those defined in the project's file that
     /// may run, by approval or by `--trust-project`.
     fn trusted_project_servers(&self) -> Vec<ServerName> {
         let entries = self.loaded.config.servers.iter();
-        let own = entries.filter(|entry| self.is_trusted_project_server(entry));
-        own.map(|entry| entry.name().clone()).collect()
+        let trusted = entries.filter(|entry| self.is_trusted_project_server(entry));
+        trusted.map(|entry| entry.name().clone()).collect()
     }
 
     fn is_trusted_project_server(&self, entry: &ServerEntry) -> bool {
         entry.scope() == Scope::Project && matches!(entry.admit(&self.trust), Admission::Launch(_))
     }
 
-    /// How many rules of the project would grant something, and do not for this server.
+    /// How many allow rules of the project do not apply to this server.
     pub(crate) fn ignored_project_allows(&self, entry: &ServerEntry) -> usize {
         if self.is_trusted_project_server(entry) {
             return 0;
@@ -338,22 +343,22 @@ impl LoadedServers {
         all - self.settings.rules(ProjectRules::Narrowing).count()
     }
 
-    /// Tells everything that is wrong with the config.
+    /// Prints all problems of config and settings.
     pub(crate) fn diagnose(&self, console: &Console) {
         console.diagnose(&self.loaded.diagnostics);
         console.diagnose(&self.settings.diagnostics);
         if !self.settings.closed.is_empty() {
-            console.note("until the settings are mended, nothing can be called");
+            console.note("all calls are blocked until the settings are fixed");
         }
     }
 
-    /// Everything that is wrong with the config.
+    /// All problems of config and settings.
     pub(crate) fn diagnostics(&self) -> Vec<&Diagnostic> {
         let settings = self.settings.diagnostics.iter();
         self.loaded.diagnostics.iter().chain(settings).collect()
     }
 
-    /// Tells what is wrong with the files and with this entry; others are not asked about.
+    /// Prints the problems of the files and of this entry, but not those of other entries.
     pub(crate) fn diagnose_one(&self, entry: &ServerEntry, console: &Console) {
         for diagnostic in &self.loaded.diagnostics {
             if diagnostic
@@ -368,13 +373,13 @@ impl LoadedServers {
     }
 }
 
-/// The columns and rows of the terminal that results go to, if they go to one.
+/// Columns and rows of the terminal on stdout; `None` if stdout is no terminal.
 pub(crate) fn stdout_size() -> Option<(usize, usize)> {
     let (columns, rows) = terminal_size::terminal_size_of(io::stdout())?;
     Some((usize::from(columns.0), usize::from(rows.0)))
 }
 
-/// Decides from the environment, the flags and the terminal how output looks.
+/// Decides how output looks, from environment, flags and terminal.
 pub(crate) fn console_for(env: &ProcessEnv, flags: &GlobalArgs) -> Console {
     let is_dumb = env.nonempty_variable("TERM") == Some("dumb");
     let is_plain = env.nonempty_variable("NO_COLOR").is_some() || is_dumb;

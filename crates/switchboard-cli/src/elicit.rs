@@ -1,8 +1,8 @@
-//! Questions of servers, put to the person at the terminal: forms to fill in, addresses to visit.
+//! Shows elicitations of servers on the terminal: forms to fill in, URLs to open.
 //!
-//! Whatever a server says stands behind a mark, so that nobody takes it for words of this program.
-//! Ctrl-C and Ctrl-D close the question, which is neither a yes nor a no, and the program goes on.
-//! Invariant: nothing is sent that the person did not see and say yes to.
+//! Text from the server is printed behind a `│`, so that it cannot pass for output of this program.
+//! Ctrl-C and Ctrl-D cancel the elicitation, not the command. Invariant: nothing is sent to a server
+//! that the user has not seen and confirmed.
 
 mod field;
 mod form;
@@ -22,76 +22,78 @@ use crate::render::text::{quote, wrap};
 use crate::render::{Console, Verbosity};
 use crate::terminal::{Echo, Terminal, TerminalGuard, TerminalModes, Typed};
 
-/// Of a terminal that does not say how wide it is.
-const USUAL_COLUMNS: usize = 80;
-/// Lines of prose are not made longer than this, however wide the terminal.
+/// Width of a terminal that does not report one.
+const DEFAULT_COLUMNS: usize = 80;
+/// Maximum width of prose, even on wider terminals.
 const PROSE_COLUMNS: usize = 100;
-/// So many questions closed within so much time: whoever does that wants to get out of here.
-const ENOUGH: usize = 3;
-const IN_A_ROW: Duration = Duration::from_secs(5);
+/// After this many elicitations cancelled within [`CANCEL_WINDOW`], the command is interrupted:
+/// otherwise a server that keeps asking could not be stopped with Ctrl-C.
+const MAX_CANCELLED: usize = 3;
+const CANCEL_WINDOW: Duration = Duration::from_secs(5);
 
-/// Asks the person what servers want to know.
+/// Shows elicitations, one at a time.
 #[derive(Debug)]
 pub(crate) struct ElicitPrompt {
     terminal: Terminal,
     style: Style,
     columns: usize,
-    /// What opens addresses, where there is something.
+    /// Opens URLs; `None` if the platform's program is not installed.
     browser: Option<Browser>,
-    /// When the person closed questions, of late.
-    closed: Mutex<Vec<Instant>>,
+    /// When the user cancelled elicitations recently.
+    cancelled: Mutex<Vec<Instant>>,
 }
 
 impl ElicitPrompt {
-    /// `None`: nobody can be asked, or wants to be.
+    /// `None` if no person can be asked, or `--quiet` was given.
     pub(crate) fn new(console: &Console, browser: Option<Browser>) -> Option<Self> {
-        let is_willing = console.can_ask && console.verbosity != Verbosity::Quiet;
-        is_willing.then(|| Self {
+        let can_ask = console.can_ask && console.verbosity != Verbosity::Quiet;
+        can_ask.then(|| Self {
             terminal: console.terminal.clone(),
             style: console.stderr_style,
             columns: console
                 .stderr_columns
-                .unwrap_or(USUAL_COLUMNS)
+                .unwrap_or(DEFAULT_COLUMNS)
                 .min(PROSE_COLUMNS),
             browser,
-            closed: Mutex::default(),
+            cancelled: Mutex::default(),
         })
     }
 
-    /// Puts a server's question to the person, as soon as no other is open.
-    pub(crate) async fn ask(&self, question: &Elicitation<'_>) -> ElicitAnswer {
-        let turn = self.terminal.acquire().await;
-        let server = for_terminal(question.server.as_str()).into_owned();
-        // A terminal that cannot be spoken to is one at which nobody said anything.
-        let Ok(mut talk) = Conversation::begin(turn, server, self) else {
+    /// Waits until no other question is open, then asks the user.
+    pub(crate) async fn ask(&self, elicitation: &Elicitation<'_>) -> ElicitAnswer {
+        let guard = self.terminal.acquire().await;
+        let server = for_terminal(elicitation.server.as_str()).into_owned();
+        // A terminal that cannot be set up cannot be asked.
+        let Ok(mut question) = OpenQuestion::begin(guard, server, self) else {
             return ElicitAnswer::Cancel;
         };
-        let answer = match &question.mode {
-            ElicitMode::Form(form) => form::fill_in(&mut talk, &question.message, form).await,
+        let answer = match &elicitation.mode {
+            ElicitMode::Form(form) => form::ask(&mut question, &elicitation.message, form).await,
             ElicitMode::Url(address) => {
-                open_url::ask(&mut talk, &question.message, address, self.browser.as_ref()).await
+                let browser = self.browser.as_ref();
+                open_url::ask(&mut question, &elicitation.message, address, browser).await
             }
-            // Whatever else there will be, nobody knows how to ask it here.
-            _ => Err(Closed),
+            // A mode added later, which this version cannot show.
+            _ => Err(QuestionCancelled),
         };
         if answer.is_err() {
-            self.note_closing(&talk);
+            self.count_cancelled(&question);
         }
-        talk.end(answer.unwrap_or(ElicitAnswer::Cancel))
+        question.end(answer.unwrap_or(ElicitAnswer::Cancel))
     }
 
-    /// Ends the command for a person who closes one question right after the other.
-    fn note_closing(&self, talk: &Conversation) {
+    /// Interrupts the command if the user keeps cancelling without typing anything.
+    fn count_cancelled(&self, question: &OpenQuestion) {
         let now = Instant::now();
-        let mut closed = lock(&self.closed);
-        if talk.was_answered {
-            return closed.clear();
+        let mut cancelled = lock(&self.cancelled);
+        if question.has_input {
+            return cancelled.clear();
         }
-        closed.retain(|earlier| now - *earlier < IN_A_ROW);
-        closed.push(now);
-        if closed.len() >= ENOUGH {
-            let _ = talk.note("closed again and again: the command ends");
-            // As if Ctrl-C had been typed where no question is open.
+        cancelled.retain(|earlier| now - *earlier < CANCEL_WINDOW);
+        cancelled.push(now);
+        if cancelled.len() >= MAX_CANCELLED {
+            let _ = question.note("cancelled repeatedly: stopping the command");
+            // The same signal as Ctrl-C while no question is open.
             let _ = kill_process(getpid(), Signal::INT);
         }
     }
@@ -101,72 +103,71 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The person closed the question, or the terminal is gone.
+/// The user pressed Ctrl-C or Ctrl-D, or the terminal is gone.
 #[derive(Debug)]
-struct Closed;
+struct QuestionCancelled;
 
-impl From<io::Error> for Closed {
+impl From<io::Error> for QuestionCancelled {
     fn from(_: io::Error) -> Self {
         Self
     }
 }
 
-/// One question of a server, as long as it is open.
+/// An elicitation while it is shown.
 #[derive(Debug)]
-struct Conversation {
+struct OpenQuestion {
     server: String,
     style: Style,
     columns: usize,
-    /// The person typed something.
-    was_answered: bool,
+    /// Whether the user typed at least one line.
+    has_input: bool,
     has_ended: bool,
-    // In this order: the terminal is as before when the next question comes.
+    // Drop order: restore the terminal modes before the guard admits the next question.
     modes: TerminalModes,
-    turn: TerminalGuard,
+    guard: TerminalGuard,
 }
 
-impl Conversation {
-    fn begin(turn: TerminalGuard, server: String, interviewer: &ElicitPrompt) -> io::Result<Self> {
+impl OpenQuestion {
+    fn begin(guard: TerminalGuard, server: String, prompt: &ElicitPrompt) -> io::Result<Self> {
         Ok(Self {
             modes: TerminalModes::begin()?,
-            turn,
+            guard,
             server,
-            style: interviewer.style,
-            columns: interviewer.columns,
-            was_answered: false,
+            style: prompt.style,
+            columns: prompt.columns,
+            has_input: false,
             has_ended: false,
         })
     }
 
-    /// Says something of ours.
-    fn say(&self, text: &str) -> Result<(), Closed> {
+    /// Prints wrapped text of this program.
+    fn say(&self, text: &str) -> Result<(), QuestionCancelled> {
         let lines = wrap(text, Some(self.columns)).join("\n");
         Ok(io::stderr().write_all(format!("{lines}\n").as_bytes())?)
     }
 
-    /// Says something as it stands.
+    /// Prints a line unchanged.
     #[expect(
         clippy::unused_self,
-        reason = "nobody talks who is not in a conversation"
+        reason = "only code that holds the terminal may print"
     )]
-    fn show(&self, text: &str) -> Result<(), Closed> {
+    fn show(&self, text: &str) -> Result<(), QuestionCancelled> {
         Ok(io::stderr().write_all(format!("{text}\n").as_bytes())?)
     }
 
-    /// Says something that is read once and then no more.
-    fn note(&self, text: &str) -> Result<(), Closed> {
+    /// Prints wrapped text, dimmed.
+    fn note(&self, text: &str) -> Result<(), QuestionCancelled> {
         let lines = wrap(text, Some(self.columns)).join("\n");
         self.show(&self.dim(&lines))
     }
 
-    /// Warns.
-    fn warn(&self, text: &str) -> Result<(), Closed> {
+    fn warn(&self, text: &str) -> Result<(), QuestionCancelled> {
         let lines = wrap(text, Some(self.columns.saturating_sub(2))).join("\n  ");
         self.show(&self.style.paint(Paint::Yellow, &format!("! {lines}")))
     }
 
-    /// Shows what the server says.
-    fn quote(&self, text: &str) -> Result<(), Closed> {
+    /// Prints text of the server.
+    fn quote(&self, text: &str) -> Result<(), QuestionCancelled> {
         self.show(&quote(text, self.columns))
     }
 
@@ -174,42 +175,42 @@ impl Conversation {
         self.style.paint(Paint::Dim, text)
     }
 
-    /// Says who asks, for what, and with which words.
-    fn introduce(&self, what: &str, message: &str) -> Result<(), Closed> {
+    /// Prints which server asks, for what, and the server's message.
+    fn introduce(&self, what: &str, message: &str) -> Result<(), QuestionCancelled> {
         let server = self.style.paint(Paint::Bold, &self.server);
         self.show(&format!("\nServer {server} {what}"))?;
         self.quote(message)
     }
 
-    /// Asks, and waits for a line.
-    async fn ask(&mut self, question: &str) -> Result<String, Closed> {
-        match self.turn.ask(question).await? {
+    /// Prints a prompt and reads a line.
+    async fn ask(&mut self, prompt: &str) -> Result<String, QuestionCancelled> {
+        match self.guard.ask(prompt).await? {
             Typed::Line(line) => {
-                self.was_answered = true;
+                self.has_input = true;
                 Ok(line.trim().to_owned())
             }
             Typed::Cancelled => {
-                // What stopped it ended no line.
+                // Ctrl-C and Ctrl-D leave the cursor at the end of the prompt.
                 self.show("")?;
-                Err(Closed)
+                Err(QuestionCancelled)
             }
         }
     }
 
-    /// As [`Self::ask`], and what is typed is not shown.
-    async fn ask_unseen(&mut self, question: &str) -> Result<String, Closed> {
+    /// Reads a line without echo.
+    async fn ask_hidden(&mut self, prompt: &str) -> Result<String, QuestionCancelled> {
         self.modes.echo(Echo::Hidden)?;
-        let answer = self.ask(question).await;
+        let answer = self.ask(prompt).await;
         self.modes.echo(Echo::Shown)?;
         answer
     }
 
-    /// Asks for a yes or a no until it is one of the two; Enter is a no.
-    async fn is_agreed(&mut self, question: &str) -> Result<bool, Closed> {
+    /// Asks until the answer is yes or no; Enter means no.
+    async fn confirm(&mut self, prompt: &str) -> Result<bool, QuestionCancelled> {
         let choices = self.dim("[y/N]");
         loop {
-            self.turn.discard_input();
-            let answer = self.ask(&format!("{question} {choices} ")).await?;
+            self.guard.discard_input();
+            let answer = self.ask(&format!("{prompt} {choices} ")).await?;
             match answer.to_ascii_lowercase().as_str() {
                 "y" | "yes" => return Ok(true),
                 "" | "n" | "no" => return Ok(false),
@@ -218,26 +219,25 @@ impl Conversation {
         }
     }
 
-    /// Says what came of it.
+    /// Prints what was sent to the server.
     fn end(mut self, answer: ElicitAnswer) -> ElicitAnswer {
         self.has_ended = true;
-        let server = &self.server;
-        let told = match &answer {
-            ElicitAnswer::Accept(_) => format!("{server} was told yes"),
-            ElicitAnswer::Decline => format!("{server} was told no"),
-            _ => format!("{server} was told that you closed its question"),
+        let sent = match &answer {
+            ElicitAnswer::Accept(_) => "accepted",
+            ElicitAnswer::Decline => "declined",
+            _ => "cancelled",
         };
-        // If it cannot be said, there is nobody any more who would want to know.
-        let _ = self.show(&format!("{}\n", self.dim(&told)));
+        // Ignore: if the terminal is gone, there is no place to print the error.
+        let _ = self.show(&self.dim(&format!("Sent to {}: {sent}\n", self.server)));
         answer
     }
 }
 
-impl Drop for Conversation {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         if !self.has_ended {
-            let told = format!("\n{} no longer waits for an answer\n", self.server);
-            let _ = self.show(&self.dim(&told));
+            let message = format!("\n{} no longer needs an answer\n", self.server);
+            let _ = self.show(&self.dim(&message));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Settings as the engine takes them: rules, limits, deadlines.
+//! Converts settings into rules, limits and deadlines for the engine.
 //!
-//! Invariant: settings that cannot be used become a deny of every MCP tool, which says what to mend.
+//! Invariant: invalid settings become a rule that denies every MCP tool; its reason names the problem.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use switchboard_config::{
     Settings,
 };
 
-/// What makes a rule valid.
+/// Lets the config crate check rules by the engine's syntax.
 pub(crate) const GRAMMAR: RuleGrammar = RuleGrammar {
     tool: |text| match Rule::new(Action::Deny, text) {
         Ok(_) => Ok(()),
@@ -25,13 +25,13 @@ pub(crate) const GRAMMAR: RuleGrammar = RuleGrammar {
     },
 };
 
-/// Every MCP tool.
+/// Matches every MCP tool.
 const ALL_MCP_TOOLS: &str = "mcp__*";
 
-/// The rules that count. What the project allows does for its `trusted_servers` servers that may run, and never for
-/// the user's: whoever approved a server of a clone said nothing of those.
+/// The rules of all settings files. Allow rules of the project apply only to `trusted_servers`, the
+/// project servers that may run: approving a project server does not extend to the user's own servers.
 pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<Rule> {
-    let closed = settings.closed.iter().map(deny_all_rule);
+    let deny_all = settings.closed.iter().map(deny_all_rule);
     let written = settings.rules(ProjectRules::All).map(|setting| {
         let rule = written_rule(setting)?;
         let grants = setting.scope == Scope::Project && setting.action == RuleAction::Allow;
@@ -41,8 +41,8 @@ pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<
             rule
         })
     });
-    // A rule that the grammar let pass and the engine does not take has to close as well.
-    let rules = closed.chain(written).collect::<Result<_, _>>();
+    // A rule that passed the check but that the engine rejects must block all calls too.
+    let rules = deny_all.chain(written).collect::<Result<_, _>>();
     rules.unwrap_or_else(|error| {
         let rule =
             Rule::new(Action::Deny, ALL_MCP_TOOLS).map(|rule| rule.because(error.to_string()));
@@ -60,9 +60,9 @@ fn deny_all_rule(closed: &ClosedBy) -> Result<Rule, InvalidPattern> {
     Ok(rule)
 }
 
-/// Why nothing may be called.
+/// Why all calls are blocked.
 pub(crate) fn settings_error(closed: &ClosedBy) -> String {
-    format!("the settings cannot be used: {}", closed.problem.message)
+    format!("invalid settings: {}", closed.problem.message)
 }
 
 fn written_rule(setting: &RuleSetting) -> Result<Rule, InvalidPattern> {
@@ -81,7 +81,7 @@ fn written_rule(setting: &RuleSetting) -> Result<Rule, InvalidPattern> {
         None => rule,
         Some(RuleHint::ReadOnly) => rule.hint(Hint::ReadOnly),
         Some(RuleHint::OpenWorld) => rule.hint(Hint::OpenWorld),
-        // The only other one there is.
+        // The enum is non-exhaustive; destructive is its only other variant.
         Some(_) => rule.hint(Hint::Destructive),
     })
 }
@@ -96,44 +96,49 @@ fn rule_scope(scope: Scope) -> RuleScope {
     }
 }
 
-/// The limits that hold. `typed`: for results, what the environment says for this run.
-pub(crate) fn limits(settings: &Settings, defaults: Limits, typed: Option<usize>) -> Limits {
+/// The limits in effect. `from_env`: the limit on result text from the environment.
+pub(crate) fn limits(settings: &Settings, defaults: Limits, from_env: Option<usize>) -> Limits {
     let mut limits = defaults;
     for (key, field) in limit_fields(&mut limits) {
-        let typed = typed.filter(|_| key == "resultTextBytes");
+        let from_env = from_env.filter(|_| key == "resultTextBytes");
         let default = u64::try_from(*field).unwrap_or(u64::MAX);
-        let value = settings.bound(key, typed.and_then(|bytes| bytes.try_into().ok()), default);
+        let value = settings.bound(
+            key,
+            from_env.and_then(|bytes| bytes.try_into().ok()),
+            default,
+        );
         *field = usize::try_from(value).unwrap_or(usize::MAX);
     }
     limits
 }
 
-/// The variable that limits a call, in milliseconds.
+/// The variable with the timeout of a call, in milliseconds.
 pub(crate) const CALL_TIMEOUT_VAR: &str = "MCP_TOOL_TIMEOUT";
 
-/// The deadlines that hold. `typed`: what the environment says for this run, by key.
-pub(crate) fn deadlines(settings: &Settings, typed: impl Fn(&str) -> Option<u64>) -> Deadlines {
+/// The deadlines in effect. `from_env`: deadlines from the environment, by key, in milliseconds.
+pub(crate) fn deadlines(settings: &Settings, from_env: impl Fn(&str) -> Option<u64>) -> Deadlines {
     let mut deadlines = Deadlines::default();
     for (key, field) in deadline_fields(&mut deadlines) {
         let default = u64::try_from(field.as_millis()).unwrap_or(u64::MAX);
-        *field = Duration::from_millis(settings.bound(key, typed(key), default));
+        *field = Duration::from_millis(settings.bound(key, from_env(key), default));
     }
     deadlines
 }
 
-/// How the bound of this name, as the engine spells it, is raised; `None` where it cannot be.
+/// How to raise a limit or deadline in the settings. `bound`: its name in the engine. `None` if it cannot
+/// be raised.
 pub(crate) fn raise_hint(bound: &str, file: &Path) -> Option<String> {
     if bound == "json_depth" {
-        // By default as high as it gets.
+        // The default is the maximum.
         return None;
     }
     let (mut limits, mut deadlines) = (Limits::default(), Deadlines::default());
     let limits = limit_fields(&mut limits).map(|(key, _)| key);
     let deadlines = deadline_fields(&mut deadlines).map(|(key, _)| key);
-    let is_meant = |key: &&&str| bound.split('_').collect::<String>() == key.to_ascii_lowercase();
+    let is_bound = |key: &&&str| bound.split('_').collect::<String>() == key.to_ascii_lowercase();
     let groups = [("limits", limits.as_slice()), ("deadlines", &deadlines)];
     groups.iter().find_map(|(group, keys)| {
-        let key = keys.iter().find(is_meant)?;
+        let key = keys.iter().find(is_bound)?;
         let unit = if *group == "deadlines" {
             " (milliseconds)"
         } else {
@@ -202,14 +207,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_of_the_settings_is_a_limit_of_the_engine() {
+    fn every_settings_key_has_an_engine_field() {
         let mut limits = Limits::default();
         assert_eq!(limit_fields(&mut limits).map(|(key, _)| key), LIMIT_KEYS);
         let mut deadlines = Deadlines::default();
         let keys = deadline_fields(&mut deadlines).map(|(key, _)| key);
         assert_eq!(keys, DEADLINE_KEYS);
-        // As the engine spells them, too.
-        let spelled = format!("{:?} {:?}", Limits::default(), Deadlines::default());
+        // The names in Debug output, in snake case, must match too.
+        let debug = format!("{:?} {:?}", Limits::default(), Deadlines::default());
         for key in LIMIT_KEYS.iter().chain(&DEADLINE_KEYS) {
             let snake: String = key
                 .chars()
@@ -218,10 +223,10 @@ mod tests {
                     gap.into_iter().chain([letter.to_ascii_lowercase()])
                 })
                 .collect();
-            assert!(spelled.contains(&format!(" {snake}: ")), "{key}");
+            assert!(debug.contains(&format!(" {snake}: ")), "{key}");
         }
         assert_eq!(
-            spelled.matches(": ").count(),
+            debug.matches(": ").count(),
             LIMIT_KEYS.len() + DEADLINE_KEYS.len()
         );
     }

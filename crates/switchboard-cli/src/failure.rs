@@ -1,6 +1,6 @@
-//! Errors as a person meets them: kind, message, hint, exit code.
+//! Errors of commands: kind, message, hint, exit code.
 //!
-//! The one place that knows the exit codes. A hint is something to paste.
+//! The only module that knows the exit codes. A hint is a command to paste where possible.
 
 use std::io;
 use std::process::ExitCode;
@@ -10,27 +10,27 @@ use switchboard::status::ConnectionStatus;
 use switchboard::{AskError, CallError, Delivery, StartError, WatchError};
 use switchboard_config::{Diagnostic, EditError};
 
-/// How the program ends.
+/// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
     Ok = 0,
-    /// Something that should not happen.
+    /// A bug, or an unexpected I/O error.
     Internal = 1,
-    /// What was typed makes no sense: unknown names and arguments that do not fit included.
+    /// Invalid command line, including unknown names and invalid tool arguments.
     Usage = 2,
-    /// What was configured makes no sense.
+    /// Invalid config.
     Config = 3,
-    /// The server is not there, or nobody approved it.
+    /// The server is unavailable or not approved.
     Unavailable = 4,
     LoginNeeded = 5,
     Denied = 6,
-    /// The tool or the server answered, with an error.
+    /// The tool or the server returned an error.
     AnsweredWithError = 7,
     TimedOut = 8,
     OutcomeUnknown = 9,
     Interrupted = 130,
-    /// What a shell shows of a program that a closed pipe ended.
+    /// Stdout was closed. A shell reports the same code for a program killed by SIGPIPE (128 + 13).
     OutputClosed = 141,
 }
 
@@ -40,7 +40,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What went wrong. Its name is a promise to programs that read `--json`.
+/// The kind of an error. Programs that read `--json` match on its serialized name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     UnknownServer,
     UnknownTool,
     UnknownPrompt,
-    /// The server has no such things at all.
+    /// The server does not support resources or prompts at all.
     NotOffered,
     InvalidArguments,
     Config,
@@ -63,7 +63,7 @@ pub(crate) enum Kind {
     OutcomeUnknown,
     NotSent,
     Interrupted,
-    /// Whoever should read the result has gone.
+    /// Stdout was closed.
     OutputClosed,
 }
 
@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// Why a command did not do what it was asked for.
+/// The error of a command. Boxed, so that `Result`s stay small.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<Parts>);
 
@@ -99,11 +99,11 @@ pub(crate) struct Parts {
     pub(crate) kind: Kind,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// What became of the call, where one was meant to be made.
+    /// Whether the call was delivered; only for errors of calls.
     pub(crate) delivery: Option<Delivery>,
-    /// What is wrong with the config, where that is the cause.
+    /// The config problems that caused the error.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// It ends a stream of lines, and is one itself.
+    /// Print as one line: the command prints JSON lines.
     pub(crate) is_json_line: bool,
 }
 
@@ -131,18 +131,18 @@ impl Failure {
         Self::new(Kind::Interrupted, "interrupted")
     }
 
-    /// An interruption that came when the call was on its way.
+    /// Marks an interruption that came while a call was in flight.
     pub(crate) fn during_call(mut self) -> Self {
         if self.0.kind == Kind::Interrupted {
             self.0
                 .message
-                .push_str("; the call was cancelled, and may or may not have been carried out");
+                .push_str("; the call was cancelled but may have run");
             self.0.delivery = Some(Delivery::Unknown);
         }
         self
     }
 
-    /// The same, with something more to say.
+    /// Appends to the message.
     pub(crate) fn append(mut self, more: &str) -> Self {
         self.0.message.push_str("; ");
         self.0.message.push_str(more);
@@ -164,7 +164,7 @@ impl Failure {
         self
     }
 
-    /// The last word of a command that prints one line of data after the other.
+    /// Prints this error as one JSON line, for commands that print JSON lines.
     pub(crate) fn as_json_line(mut self) -> Self {
         self.0.is_json_line = true;
         self
@@ -213,17 +213,17 @@ impl From<AskError> for Failure {
             AskError::Refused { .. } => Kind::Refused,
             AskError::Unusable { .. } => Kind::UnusableAnswer,
             AskError::TimedOut { .. } => Kind::TimedOut,
-            // Asking changes nothing: it may be asked again.
+            // Reading has no side effects, so delivery does not matter.
             AskError::Lost { .. } => Kind::Unavailable,
             AskError::ShuttingDown => Kind::Interrupted,
             _ => Kind::Internal,
         };
         let hint = match &error {
             AskError::Unavailable { hint, .. } => hint.clone(),
-            AskError::NotOffered { server, .. } => {
-                Some(format!("switchboard get {server} shows what it has"))
-            }
-            AskError::TimedOut { .. } | AskError::Lost { .. } => Some("try it again".to_owned()),
+            AskError::NotOffered { server, .. } => Some(format!(
+                "run `switchboard get {server}` to see its capabilities"
+            )),
+            AskError::TimedOut { .. } | AskError::Lost { .. } => Some("try again".to_owned()),
             _ => None,
         };
         Self::new(kind, error.to_string()).maybe_hint(hint)

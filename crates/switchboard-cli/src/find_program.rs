@@ -1,9 +1,10 @@
-//! Where a program lies that an entry names.
+//! Finds an executable, on `PATH` or relative to a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The file that would be started for `command`, if there is one. `directory` is where the child works.
+/// The file that starting `command` would run. A `command` with a `/` is relative to `directory`, the
+/// child's working directory; any other is searched in `path`.
 pub(crate) fn find(command: &str, path: Option<&str>, directory: &Path) -> Option<PathBuf> {
     if command.contains('/') {
         let file = directory.join(command);
@@ -18,10 +19,11 @@ pub(crate) fn find(command: &str, path: Option<&str>, directory: &Path) -> Optio
 #[cfg(unix)]
 fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    fs::metadata(file)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(not(unix))]
 fn is_program(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|it| it.is_file())
+    fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
 }

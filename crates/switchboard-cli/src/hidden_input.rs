@@ -1,6 +1,7 @@
-//! Values that do not belong into a shell's history: lines of stdin, or typed without being seen.
+//! Reads secret values from stdin, or from a terminal without echo, so that they stay out of the
+//! shell's history.
 //!
-//! Invariant: whatever comes of it, the terminal shows again what is typed.
+//! Invariant: terminal echo is restored on every path, also after an error or a signal.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
@@ -10,10 +11,10 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::terminal::disable_stop_keys;
 
-/// More than any value, and little enough to be read by mistake.
+/// Maximum bytes read from stdin: more than any value needs, and bounded if a wrong file is piped in.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// One value for each name, in their order.
+/// Reads one value per name, in their order.
 pub(crate) async fn read_values(
     names: &[&str],
     signals: &mut Signals,
@@ -22,12 +23,12 @@ pub(crate) async fn read_values(
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let hidden = io::stdin().is_terminal().then(EchoOff::begin).transpose()?;
-    let asks = hidden.is_some();
+    let echo_off = io::stdin().is_terminal().then(EchoOff::begin).transpose()?;
+    let is_terminal = echo_off.is_some();
     let read = async {
-        // Reading blocks; a thread may, and is left behind if somebody interrupts.
+        // Reading blocks, so it runs on a blocking thread. A signal abandons that thread.
         let read = tokio::task::spawn_blocking(move || {
-            if asks {
+            if is_terminal {
                 ask_for(&names)
             } else {
                 read_lines(&names)
@@ -37,11 +38,11 @@ pub(crate) async fn read_values(
             .map_err(|error| Failure::internal(error.to_string()))?
     };
     let values = signals.until_signal(read).await;
-    drop(hidden);
+    drop(echo_off);
     values
 }
 
-/// The whole of stdin.
+/// Reads stdin to its end.
 pub(crate) async fn read_all(signals: &mut Signals) -> Result<String, Failure> {
     let read = tokio::task::spawn_blocking(|| {
         let mut text = String::new();
@@ -58,27 +59,27 @@ pub(crate) async fn read_all(signals: &mut Signals) -> Result<String, Failure> {
     signals.until_signal(read).await
 }
 
-/// Lines of stdin as long as the terminal hides them.
+/// Turns terminal echo off until it is dropped.
 struct EchoOff {
     before: Termios,
 }
 
 impl EchoOff {
     fn begin() -> Result<Self, Failure> {
-        let failed = |error| Failure::internal(format!("cannot hide what is typed: {error}"));
+        let failed = |error| Failure::internal(format!("cannot turn off terminal echo: {error}"));
         let before = tcgetattr(io::stdin()).map_err(failed)?;
-        let mut hiding = before.clone();
-        hiding.local_modes.remove(LocalModes::ECHO);
-        hiding.local_modes.insert(LocalModes::ECHONL);
-        disable_stop_keys(&mut hiding);
-        tcsetattr(io::stdin(), OptionalActions::Flush, &hiding).map_err(failed)?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        silent.local_modes.insert(LocalModes::ECHONL);
+        disable_stop_keys(&mut silent);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &silent).map_err(failed)?;
         Ok(Self { before })
     }
 }
 
 impl Drop for EchoOff {
     fn drop(&mut self) {
-        // There is nobody to tell who could do more about it.
+        // Nothing can be done if restoring the terminal fails.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }
@@ -104,10 +105,10 @@ fn read_lines(names: &[String]) -> Result<Vec<String>, Failure> {
     let values = values.collect::<Result<Vec<_>, _>>()?;
     if lines.any(|line| !line.trim().is_empty()) {
         let message = format!(
-            "stdin has more lines than there are names: {}",
+            "too many lines on stdin (expected one each for {})",
             names.join(", ")
         );
-        return Err(Failure::usage(message).hint("give one line for each name, in their order"));
+        return Err(Failure::usage(message).hint("pass one line per name, in the same order"));
     }
     Ok(values)
 }
@@ -116,7 +117,7 @@ fn value_of(name: &str, line: Option<&str>) -> Result<String, Failure> {
     let value = line.map(|line| line.trim_end_matches(['\n', '\r']));
     match value.filter(|value| !value.is_empty()) {
         Some(value) => Ok(value.to_owned()),
-        None => Err(Failure::usage(format!("stdin has no value for {name}"))
-            .hint("give one line for each name, in their order")),
+        None => Err(Failure::usage(format!("no value for {name} on stdin"))
+            .hint("pass one line per name, in the same order")),
     }
 }

@@ -1,7 +1,7 @@
-//! What servers and the engine can ask of this program, and who answers.
+//! Answers the requests of the engine and of servers: permission, elicitation, roots.
 //!
-//! Servers are told that they may ask only where a person can be asked; `--yes` answers none of their
-//! questions. Invariant: what is on this machine is told to servers on this machine only.
+//! Elicitation is offered to servers only if a person can be asked; `--yes` answers permission
+//! questions and no elicitation. Invariant: local paths are sent to local servers only.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use switchboard_config::ServerName;
 use crate::elicit::ElicitPrompt;
 use crate::permission_prompt::PermissionPrompt;
 
-/// Answers for the person at the command line.
+/// The CLI's implementation of [`Interaction`].
 #[derive(Debug)]
 pub(crate) struct CliInteraction {
-    /// Who is asked for permission.
-    pub(crate) ask: Option<PermissionPrompt>,
-    /// Who puts questions of servers to the person, where there is one.
+    /// Asks for permission; `None` in commands that call no tool.
+    pub(crate) permission: Option<PermissionPrompt>,
+    /// Shows elicitations; `None` if no person can be asked.
     pub(crate) elicit: Option<ElicitPrompt>,
-    /// The project.
+    /// The project directory.
     pub(crate) roots: Vec<Root>,
     /// The servers that run on this machine.
     pub(crate) local_servers: BTreeSet<ServerName>,
 }
 
 impl CliInteraction {
-    /// The same, and servers are not told that they may ask.
+    /// Turns elicitation off, so that it is not offered to servers.
     pub(crate) fn without_elicitation(mut self) -> Self {
         self.elicit = None;
         self
@@ -49,8 +49,8 @@ impl Interaction for CliInteraction {
 
     fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
         Box::pin(async move {
-            match &self.ask {
-                Some(ask) => ask.ask_permission(&question).await,
+            match &self.permission {
+                Some(prompt) => prompt.ask_permission(&question).await,
                 None => PermissionAnswer::NobodyToAsk,
             }
         })
@@ -59,7 +59,7 @@ impl Interaction for CliInteraction {
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             match &self.elicit {
-                Some(elicit) => elicit.ask(&question).await,
+                Some(prompt) => prompt.ask(&question).await,
                 None => ElicitAnswer::Decline,
             }
         })

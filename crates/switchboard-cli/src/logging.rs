@@ -1,4 +1,4 @@
-//! `-v` and `--log-file`: what the engine notes on its way, for those who want to know.
+//! Sets up `-v` and `--log-file`. Without either, no subscriber is installed.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -15,23 +15,23 @@ use crate::private_file::create_private;
 use crate::render::Console;
 use crate::render::style::Style;
 
-/// A file has at least this.
+/// The minimum level of a log file.
 const FILE_LEVEL: LevelFilter = LevelFilter::DEBUG;
 
-/// What servers are asked to log: as much of it as anybody is going to see.
+/// The log level to request from servers: the most verbose level that is written anywhere.
 pub(crate) fn server_log_level(verbosity: u8, file: Option<&Path>) -> Option<LogLevel> {
-    let seen = match file {
-        Some(_) => on_stderr(verbosity).max(FILE_LEVEL),
-        None => on_stderr(verbosity),
+    let level = match file {
+        Some(_) => stderr_level(verbosity).max(FILE_LEVEL),
+        None => stderr_level(verbosity),
     };
-    match seen {
+    match level {
         LevelFilter::OFF => None,
         LevelFilter::INFO => Some(LogLevel::Info),
         _ => Some(LogLevel::Debug),
     }
 }
 
-fn on_stderr(verbosity: u8) -> LevelFilter {
+fn stderr_level(verbosity: u8) -> LevelFilter {
     match verbosity {
         0 => LevelFilter::OFF,
         1 => LevelFilter::INFO,
@@ -40,11 +40,11 @@ fn on_stderr(verbosity: u8) -> LevelFilter {
     }
 }
 
-/// Begins to log. `verbosity` is how often `-v` was given.
+/// Starts logging. `verbosity` is the number of `-v` flags.
 pub(crate) fn start(verbosity: u8, file: Option<&Path>, console: &Console) -> Result<(), Failure> {
-    let on_stderr = on_stderr(verbosity);
-    // Nobody wants to know: then nothing is set up, which is a part of every start.
-    if on_stderr == LevelFilter::OFF && file.is_none() {
+    let stderr_level = stderr_level(verbosity);
+    // The common case: skip the setup, which would slow every start down.
+    if stderr_level == LevelFilter::OFF && file.is_none() {
         return Ok(());
     }
     let terminal = console.terminal.clone();
@@ -53,9 +53,9 @@ pub(crate) fn start(verbosity: u8, file: Option<&Path>, console: &Console) -> Re
         .with_ansi(console.stderr_style == Style::Coloured && std::io::stderr().is_terminal())
         .with_target(false)
         .without_time()
-        .with_filter(on_stderr);
+        .with_filter(stderr_level);
     let file = file.map(create_private).transpose()?.map(|file| {
-        let level = on_stderr.max(FILE_LEVEL);
+        let level = stderr_level.max(FILE_LEVEL);
         fmt::layer()
             .with_writer(Mutex::new(file))
             .with_ansi(false)
@@ -65,5 +65,5 @@ pub(crate) fn start(verbosity: u8, file: Option<&Path>, console: &Console) -> Re
         .with(stderr)
         .with(file)
         .try_init();
-    started.map_err(|error| Failure::internal(format!("cannot log: {error}")))
+    started.map_err(|error| Failure::internal(format!("cannot start logging: {error}")))
 }

@@ -40,7 +40,7 @@ use render::Console;
 use signals::Signals;
 
 fn main() -> ExitCode {
-    // First of all: a guardian is small, and reads nothing but its pipe.
+    // Before anything else: a guardian must stay small and reads only its pipe.
     if std::env::args_os()
         .nth(1)
         .is_some_and(|word| word == process_guard::GUARDIAN)
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     completion::handle_completion_request();
     let (invocation, flags) = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli.into_invocation(),
-        Err(error) => return refuse(error),
+        Err(error) => return print_usage_error(error),
     };
     if matches!(invocation, Invocation::DemoServer) {
         return commands::demo::server::run();
@@ -77,9 +77,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// What was typed is not understood (or asks for help): told as usual and, if data was asked for, as
-/// data too.
-fn refuse(mut error: clap::Error) -> ExitCode {
+/// Prints a usage error or the help text and exits. With `--json` a usage error is printed as JSON too.
+fn print_usage_error(mut error: clap::Error) -> ExitCode {
     let words: Vec<_> = std::env::args_os()
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
@@ -87,8 +86,8 @@ fn refuse(mut error: clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::UnknownArgument
         && let Some(line) = args::suggest_double_dash(&words)
     {
-        // The usual advice, to put -- before the one word, makes no command of them.
-        let tip = format!("a command stands behind --: {line}").into();
+        // Replaces clap's tip, which would put -- in front of the unknown option only.
+        let tip = format!("put the command after --: {line}").into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
     let wants_json = words.iter().any(|word| word == "--json");
@@ -107,8 +106,8 @@ fn run(
 ) -> Result<Exit, Failure> {
     logging::start(flags.verbose, flags.log_file.as_deref(), &console)?;
     let context = Context::new(flags, env, console)?;
-    // One thread: what is to be done is mostly waiting, and a change of threads takes longer than any
-    // step of it. Whatever blocks for long has a thread of its own.
+    // Single-threaded: the work is mostly waiting, and a thread switch costs more than any step of it.
+    // Blocking reads run on the blocking pool.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -116,7 +115,7 @@ fn run(
         let mut signals = Signals::listen()?;
         commands::run(invocation, &context, &mut signals).await
     });
-    // A thread may still wait for a person or for stdin; nothing waits for it.
+    // Do not wait for blocking threads: one may still be reading stdin.
     runtime.shutdown_background();
     outcome
 }

@@ -1,16 +1,16 @@
-//! Proxies and certificates, as the environment names them.
+//! Reads proxy and certificate variables from the environment, as curl and Node do.
 //!
-//! Read as curl and Node read them. Invariant: what is wrong with a variable is told and the variable
-//! left out; no value is repeated, since there may be a password in it.
+//! An invalid variable is ignored with a warning. Invariant: no warning contains the value of a proxy
+//! variable, since it may contain a password.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use switchboard::Network;
 
-/// The network that these variables describe, and what is wrong with them.
+/// The network settings in these variables, and warnings about the invalid ones.
 pub(crate) fn from_variables(variables: &BTreeMap<String, String>) -> (Network, Vec<String>) {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     let mut network = Network::new();
     let first = |names: &[&'static str]| {
         let set = names.iter().filter_map(|name| {
@@ -19,35 +19,35 @@ pub(crate) fn from_variables(variables: &BTreeMap<String, String>) -> (Network, 
         });
         set.into_iter().next()
     };
-    // Never `HTTP_PROXY`: a web server sets that for its scripts, from a header of the request.
-    let plain = first(&["http_proxy", "all_proxy", "ALL_PROXY"]);
-    let safe = first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]);
-    let mut try_out = |network: &mut Network, name: &str, tried: Result<Network, _>| match tried {
+    // Never `HTTP_PROXY`: in a CGI script it holds the `Proxy` header of the request.
+    let for_http = first(&["http_proxy", "all_proxy", "ALL_PROXY"]);
+    let for_https = first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]);
+    let mut apply = |network: &mut Network, name: &str, result: Result<Network, _>| match result {
         Ok(with_proxy) => *network = with_proxy,
         Err::<_, switchboard::ProxyError>(error) => {
-            let what = format!("{name} is left out: {error}");
-            if !told.contains(&what) {
-                told.push(what);
+            let warning = format!("ignoring {name}: {error}");
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
             }
         }
     };
-    if let Some((name, address)) = plain {
-        let tried = network.clone().http_proxy(&address);
-        try_out(&mut network, name, tried);
+    if let Some((name, address)) = for_http {
+        let result = network.clone().http_proxy(&address);
+        apply(&mut network, name, result);
     }
-    if let Some((name, address)) = safe {
-        let tried = network.clone().https_proxy(&address);
-        try_out(&mut network, name, tried);
+    if let Some((name, address)) = for_https {
+        let result = network.clone().https_proxy(&address);
+        apply(&mut network, name, result);
     }
     if let Some((_, exceptions)) = first(&["no_proxy", "NO_PROXY"]) {
         network = network.no_proxy(&exceptions);
     }
-    // As everywhere, these two are meant instead of those of the platform.
+    // As in OpenSSL, these two replace the platform's certificates.
     for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
-        let Some((_, written)) = first(&[name]) else {
+        let Some((_, value)) = first(&[name]) else {
             continue;
         };
-        let (found, missing): (Vec<_>, Vec<_>) = std::env::split_paths(&written)
+        let (found, missing): (Vec<_>, Vec<_>) = std::env::split_paths(&value)
             .filter(|path| !path.as_os_str().is_empty())
             .partition(|path| path.exists());
         if !found.is_empty() {
@@ -56,24 +56,21 @@ pub(crate) fn from_variables(variables: &BTreeMap<String, String>) -> (Network, 
                 .fold(network, Network::certificates)
                 .without_platform_certificates();
         }
-        told.extend(missing.iter().map(|path| is_missing(name, path)));
+        warnings.extend(missing.iter().map(|path| missing_file(name, path)));
     }
-    if let Some((name, written)) = first(&["NODE_EXTRA_CA_CERTS"]) {
-        let path = PathBuf::from(written);
+    if let Some((name, value)) = first(&["NODE_EXTRA_CA_CERTS"]) {
+        let path = PathBuf::from(value);
         if path.exists() {
             network = network.certificates(path);
         } else {
-            told.push(is_missing(name, &path));
+            warnings.push(missing_file(name, &path));
         }
     }
-    (network, told)
+    (network, warnings)
 }
 
-fn is_missing(name: &str, path: &std::path::Path) -> String {
-    format!(
-        "{name} is left out: there is no {}; unset it, or name a file that is there",
-        path.display()
-    )
+fn missing_file(name: &str, path: &std::path::Path) -> String {
+    format!("ignoring {name}: {} does not exist", path.display())
 }
 
 #[cfg(test)]
@@ -83,14 +80,15 @@ mod tests {
     fn network(variables: &[(&str, &str)]) -> (String, Vec<String>) {
         let variables = variables.iter();
         let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let (network, told) = from_variables(&variables.collect());
-        (format!("{network:?}"), told)
+        let (network, warnings) = from_variables(&variables.collect());
+        (format!("{network:?}"), warnings)
     }
 
     #[test]
-    fn proxies_are_read_as_curl_reads_them() {
-        let (none, told) = network(&[("HTTP_PROXY", "http://a.example:1"), ("https_proxy", " ")]);
-        assert_eq!((none, told), network(&[]));
+    fn proxy_variables_follow_curl() {
+        let (none, warnings) =
+            network(&[("HTTP_PROXY", "http://a.example:1"), ("https_proxy", " ")]);
+        assert_eq!((none, warnings), network(&[]));
         let (both, _) = network(&[("ALL_PROXY", "http://a.example:1")]);
         let (one, _) = network(&[
             ("ALL_PROXY", "http://a.example:1"),
@@ -109,13 +107,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_once_and_left_out() {
-        let (left, told) = network(&[("all_proxy", "socks5://me:hush-hush@a.example:1")]);
-        assert_eq!(left, network(&[]).0);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with("all_proxy is left out: "), "{told:?}");
-        assert!(!told[0].contains("hush"), "{told:?}");
-        let (_, told) = network(&[("SSL_CERT_FILE", "/nowhere/ca.pem")]);
-        assert_eq!(told.len(), 1, "{told:?}");
+    fn invalid_variable_is_ignored_with_one_warning() {
+        let (ignored, warnings) = network(&[("all_proxy", "socks5://me:hush-hush@a.example:1")]);
+        assert_eq!(ignored, network(&[]).0);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].starts_with("ignoring all_proxy: "),
+            "{warnings:?}"
+        );
+        assert!(!warnings[0].contains("hush"), "{warnings:?}");
+        let (_, warnings) = network(&[("SSL_CERT_FILE", "/nowhere/ca.pem")]);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! Permission from the person at the terminal.
+//! Asks the user for permission to call a tool.
 //!
-//! The question shows the server, the tool's raw name, escaped_json what would be sent, and what the server
-//! claims of the tool. Anything but a clear yes is a no. *Always* is a yes that also writes a rule, and
-//! says which and where.
+//! The question shows the server, the tool's raw name, the exact arguments and the tool's annotations.
+//! Any answer but a clear yes denies the call. "Always" allows the call and saves a rule; the output
+//! names the rule and its file.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -17,45 +17,45 @@ use crate::render::Console;
 use crate::render::style::{Paint, Style};
 use crate::terminal::{LineInput, Terminal, Typed};
 
-/// Who answers.
+/// Where the answer comes from.
 #[derive(Clone, Debug)]
 enum Responder {
     /// `--yes` was given.
     AlwaysYes,
     Terminal(Style),
+    /// Stdin or stderr is no terminal.
     NoInteraction,
 }
 
-/// Asks, as far as there is somebody to ask.
+/// Asks for permission if a person can answer.
 #[derive(Clone, Debug)]
 pub(crate) struct PermissionPrompt {
-    answers: Responder,
+    responder: Responder,
     terminal: Terminal,
-    /// Where *always* can be written to.
+    /// The files that "always" can save a rule to.
     rule_files: Vec<RuleFile>,
 }
 
 impl PermissionPrompt {
-    /// `yes`: every question is answered with yes.
+    /// `yes`: answer every question with yes.
     pub(crate) fn new(console: &Console, yes: bool, rule_files: Vec<RuleFile>) -> Self {
-        let answers = match yes {
+        let responder = match yes {
             true => Responder::AlwaysYes,
             false if console.can_ask => Responder::Terminal(console.stderr_style),
             false => Responder::NoInteraction,
         };
         Self {
-            answers,
+            responder,
             terminal: console.terminal.clone(),
             rule_files,
         }
     }
 
-    /// May this call be made?
     pub(crate) async fn ask_permission(
         &self,
         question: &PermissionQuestion<'_>,
     ) -> PermissionAnswer {
-        match self.answers {
+        match self.responder {
             Responder::AlwaysYes => PermissionAnswer::Allow,
             Responder::Terminal(style) => self.ask(question, style).await,
             Responder::NoInteraction => PermissionAnswer::NobodyToAsk,
@@ -64,15 +64,15 @@ impl PermissionPrompt {
 
     async fn ask(&self, question: &PermissionQuestion<'_>, style: Style) -> PermissionAnswer {
         let form = self.form(question, style);
-        let mut turn = self.terminal.acquire().await;
-        let answer = form.fill_in(&mut turn).await;
+        let mut guard = self.terminal.acquire().await;
+        let answer = form.ask(&mut guard).await;
         answer.unwrap_or(PermissionAnswer::Deny)
     }
 
     fn form(&self, question: &PermissionQuestion<'_>, style: Style) -> PermissionForm {
         let pattern = pattern(question.tool);
-        let helps = |file: &&RuleFile| file.overrides(question.decision);
-        let rule_files = self.rule_files.iter().filter(helps).cloned();
+        let is_useful = |file: &&RuleFile| file.overrides(question.decision);
+        let rule_files = self.rule_files.iter().filter(is_useful).cloned();
         PermissionForm {
             text: question_text(question, style),
             rule_files: rule_files.filter(|_| pattern.is_some()).collect(),
@@ -82,25 +82,25 @@ impl PermissionPrompt {
     }
 }
 
-/// One question, on its way to the person and back.
+/// One question as shown on the terminal.
 struct PermissionForm {
     text: String,
-    /// What a rule would be about.
+    /// The pattern of the rule that "always" saves.
     pattern: String,
-    /// Where a rule would help.
+    /// The files in which that rule takes effect. Without any, "always" is not offered.
     rule_files: Vec<RuleFile>,
     style: Style,
 }
 
 impl PermissionForm {
-    async fn fill_in(&self, input: &mut LineInput) -> io::Result<PermissionAnswer> {
+    async fn ask(&self, input: &mut LineInput) -> io::Result<PermissionAnswer> {
         let choices = if self.rule_files.is_empty() {
             "[y/N]"
         } else {
             "[y]es, [a]lways, [N]o"
         };
         let choices = self.style.paint(Paint::Dim, choices);
-        let question = format!("Call it? {choices} ");
+        let question = format!("Allow this call? {choices} ");
         io::stderr().write_all(format!("{}\n", self.text).as_bytes())?;
         loop {
             let Typed::Line(answer) = input.ask(&question).await? else {
@@ -121,27 +121,27 @@ impl PermissionForm {
         let Some(file) = self.choose_rule_file(input).await? else {
             return Ok(PermissionAnswer::Deny);
         };
-        let told = match file.allow(&self.pattern) {
-            Ok(written) => format!(
-                "wrote {} to {} ({})\nto undo, take it out there\n",
-                for_terminal(&written.rule),
-                written.location,
+        let message = match file.allow(&self.pattern) {
+            Ok(saved) => format!(
+                "Saved rule {} to {} ({} scope)\nTo undo, delete it there.\n",
+                for_terminal(&saved.rule),
+                saved.location,
                 file.scope
             ),
-            // The yes was clear; that it could not be kept changes nothing about it.
-            Err(error) => format!("this once, because no rule could be written: {error}\n"),
+            // The user allowed the call; a rule that cannot be saved does not change that.
+            Err(error) => format!("Allowed once; could not save the rule: {error}\n"),
         };
-        io::stderr().write_all(told.as_bytes())?;
+        io::stderr().write_all(message.as_bytes())?;
         Ok(PermissionAnswer::Allow)
     }
 
-    /// Where the rule is to stand; `None`: nowhere, and then it is a no.
+    /// The file to save the rule to. `None` denies the call.
     async fn choose_rule_file(&self, input: &mut LineInput) -> io::Result<Option<&RuleFile>> {
         let [only] = self.rule_files.as_slice() else {
             let choices = self.style.paint(Paint::Dim, "[L]ocal, [u]ser");
             let question = "Always in this project, or everywhere? ";
             let typed = input.ask(&format!("{question}{choices} ")).await?;
-            // The end of the input is no answer; an empty line is.
+            // End of input denies; an empty line selects the default.
             let Typed::Line(answer) = typed else {
                 return Ok(None);
             };
@@ -180,50 +180,51 @@ fn question_text(question: &PermissionQuestion<'_>, style: Style) -> String {
     lines.join("\n")
 }
 
-/// The arguments as JSON. What a terminal would not show, or show elsewhere, is spelled out.
+/// The arguments as JSON. If a terminal would hide or reorder a character, every character outside
+/// printable ASCII is escaped.
 fn escaped_json(arguments: &serde_json::Map<String, serde_json::Value>) -> String {
     let json = serde_json::to_string(arguments).unwrap_or_default();
     if for_terminal(&json) == json {
         return json;
     }
-    let mut spelled = String::with_capacity(json.len());
+    let mut escaped = String::with_capacity(json.len());
     for letter in json.chars() {
         if matches!(letter, ' '..='~') {
-            spelled.push(letter);
+            escaped.push(letter);
             continue;
         }
         for unit in letter.encode_utf16(&mut [0; 2]) {
             // Writing to a string cannot fail.
-            let _ = write!(spelled, "\\u{unit:04x}");
+            let _ = write!(escaped, "\\u{unit:04x}");
         }
     }
-    spelled
+    escaped
 }
 
-/// What a server claims of a tool, in words.
+/// The tool's annotations as labels. They are claims of the server and not verified.
 pub(crate) fn annotation_labels(annotations: &ToolAnnotations) -> Vec<&'static str> {
-    let words = [
-        (annotations.read_only, "read-only", "changes things"),
+    let labels = [
+        (annotations.read_only, "read-only", "not read-only"),
         (annotations.destructive, "destructive", "not destructive"),
         (annotations.idempotent, "idempotent", "not idempotent"),
         (annotations.open_world, "open world", "closed world"),
     ];
-    let claimed = words.into_iter().filter_map(|(claim, yes, no)| {
+    let claimed = labels.into_iter().filter_map(|(claim, yes, no)| {
         let claim = claim?;
         Some(if claim { yes } else { no })
     });
     claimed.collect()
 }
 
+/// Prints a question and reads one line.
 pub(crate) fn prompt_line(question: &str) -> io::Result<String> {
-    // Not locked while a person thinks: whoever is interrupted then has something to say there.
+    // The stderr lock is not held while waiting: a signal handler may need to print.
     io::stderr().write_all(question.as_bytes())?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(answer)
 }
 
-/// What a person typed.
 #[derive(Debug, PartialEq, Eq)]
 enum PermissionReply {
     Once,
@@ -231,7 +232,7 @@ enum PermissionReply {
     No,
 }
 
-/// `None`: none of the three, so it is asked again. Enter is a no.
+/// `None`: not understood, ask again. An empty line is a no.
 fn parse_reply(answer: &str) -> Option<PermissionReply> {
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Some(PermissionReply::Once),
@@ -246,27 +247,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_yes_is_a_yes() {
+    fn only_a_clear_yes_allows() {
         for yes in ["y\n", "Y\n", " yes \n", "YES"] {
             assert_eq!(parse_reply(yes), Some(PermissionReply::Once), "{yes:?}");
         }
         for always in ["a\n", "Always\n"] {
-            assert_eq!(
-                parse_reply(always),
-                Some(PermissionReply::Always),
-                "{always:?}"
-            );
+            let reply = parse_reply(always);
+            assert_eq!(reply, Some(PermissionReply::Always), "{always:?}");
         }
         for no in ["", "\n", "n\n", " No \n"] {
             assert_eq!(parse_reply(no), Some(PermissionReply::No), "{no:?}");
         }
-        for neither in ["yep\n", "perhaps\n", "yes please\n", "aa\n"] {
-            assert_eq!(parse_reply(neither), None, "{neither:?}");
+        for unclear in ["yep\n", "perhaps\n", "yes please\n", "aa\n"] {
+            assert_eq!(parse_reply(unclear), None, "{unclear:?}");
         }
     }
 
     #[test]
-    fn arguments_are_shown_exactly() {
+    fn unprintable_arguments_are_escaped() {
         let arguments = |text: &str| serde_json::Map::from_iter([("a".to_owned(), text.into())]);
         assert_eq!(escaped_json(&arguments("plain ü")), r#"{"a":"plain ü"}"#);
         assert_eq!(

@@ -10,13 +10,13 @@ use rustix::io::Errno;
 
 use crate::failure::Failure;
 
-/// Opens a file that only its owner may read, and empties it. A link is not followed: whoever put it
-/// there would choose which file is emptied.
+/// Creates or truncates a file with mode 0600. A symbolic link is not followed: its author could choose
+/// which file is truncated.
 pub(crate) fn create_private(path: &Path) -> Result<File, Failure> {
     open_private(path).map_err(|error| {
         let failed = |why: &str| Failure::usage(format!("cannot write {}: {why}", path.display()));
         match Errno::from_io_error(&error) {
-            Some(Errno::LOOP) => failed("it is a link").hint("name the file itself"),
+            Some(Errno::LOOP) => failed("it is a symbolic link").hint("pass the real file path"),
             _ => failed(&error.to_string()),
         }
     })
@@ -29,14 +29,14 @@ fn open_private(path: &Path) -> io::Result<File> {
         options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     }
     let file = options.open(path)?;
-    // The file may have been there before; a terminal or a pipe is not ours to change.
+    // An existing file keeps its mode when opened. Terminals and pipes are left as they are.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)
 }
 
-/// `/dev/stderr` and `/proc/self/fd/3` are links too, and nobody else can put one there.
+/// Whether the path is in `/dev` or `/proc`, where links such as `/dev/stderr` come from the system.
 fn is_system_path(path: &Path) -> bool {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     folder.is_some_and(|folder| folder == Path::new("/dev") || folder.starts_with("/proc"))

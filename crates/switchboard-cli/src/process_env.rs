@@ -86,16 +86,17 @@ pub(crate) fn sources(selection: &ConfigSelection, places: &Places) -> Sources {
 pub(crate) fn find_folders(
     variables: &BTreeMap<String, String>,
 ) -> Result<(Folders, PathBuf), Failure> {
-    let base = etcetera::base_strategy::choose_native_strategy()
-        .map_err(|_| Failure::new(Kind::Config, "the home folder is not known").hint("set HOME"))?;
+    let base = etcetera::base_strategy::choose_native_strategy().map_err(|_| {
+        Failure::new(Kind::Config, "cannot determine the home directory").hint("set HOME")
+    })?;
     // A relative HOME would resolve inside the project, whose files would then count as the user's.
     if !base.home_dir().is_absolute() {
         let message = format!(
-            "the home folder {} is not absolute",
+            "HOME is not an absolute path: {}",
             for_terminal(&base.home_dir().to_string_lossy())
         );
         return Err(
-            Failure::new(Kind::Config, message).hint("set HOME to a path that begins with /")
+            Failure::new(Kind::Config, message).hint("set HOME to a path that starts with /")
         );
     }
     let state = base.state_dir().unwrap_or_else(|| base.data_dir());

@@ -1,7 +1,7 @@
-//! What this process does as a whole so that no server survives it.
+//! Makes sure that no server outlives this process.
 //!
-//! It adopts orphans, has a guardian for the case that it is killed, and writes down who it is for
-//! the case that its guardian is killed too. Invariant: nothing here can fail a command.
+//! This process becomes a subreaper, starts a guardian process in case it is killed, and writes a record per
+//! host in case the guardian is killed too. Invariant: a failure in this module never fails a command.
 
 mod host_records;
 
@@ -13,27 +13,27 @@ use switchboard::process::{Guardian, HostId, Subreaper};
 
 use host_records::{HostRecordFile, HostRecords};
 
-/// The hidden word under which this binary is a guardian.
+/// The hidden command that turns this binary into a guardian.
 pub(crate) const GUARDIAN: &str = "__guardian";
 
-/// The custody of this process attach whatever its hosts start.
+/// Cleans up the processes of all hosts of this run.
 #[derive(Debug)]
 pub(crate) struct ProcessGuard {
     records: HostRecords,
     subreaper: Option<Subreaper>,
-    /// For the first host; it is on its way while the config is being read.
+    /// For the first host. Spawned in [`Self::begin`], so that it starts while the config is being read.
     guardian: Mutex<Option<Guardian>>,
-    /// Removed at the [end](ProcessGuard::release), or when this is dropped.
+    /// Removed by [`ProcessGuard::release`] or on drop.
     record_files: Mutex<Vec<HostRecordFile>>,
 }
 
 impl ProcessGuard {
-    /// Begins it. `folder` is where running hosts are record_files down; it need not exist.
+    /// `folder` holds the host records; it need not exist.
     pub(crate) fn begin(folder: PathBuf) -> Self {
-        // Before the guardian is started, which is no child from before.
+        // Must run before the guardian starts: children that exist by then are never reaped.
         let subreaper = Subreaper::enable();
         if let Err(error) = &subreaper {
-            tracing::debug!(%error, "orphans are not adopted");
+            tracing::debug!(%error, "cannot become a subreaper");
         }
         let guardian = guardian();
         guardian.start_early();
@@ -45,16 +45,16 @@ impl ProcessGuard {
         }
     }
 
-    /// Takes a host into custody, and ends what earlier ones left.
+    /// Adds id, guardian and subreaper to a host, and kills what earlier hosts left behind.
     pub(crate) fn attach(&self, host: HostBuilder) -> HostBuilder {
-        let ended = self.records.clean_up();
-        if ended > 0 {
-            tracing::warn!("ended {ended} processes that a killed switchboard had left");
+        let killed = self.records.clean_up();
+        if killed > 0 {
+            tracing::warn!("killed {killed} processes left by a killed switchboard");
         }
         let id = HostId::new();
         match self.records.write(id) {
             Ok(record) => lock(&self.record_files).push(record),
-            Err(error) => tracing::debug!(%error, "this host is not record_files down"),
+            Err(error) => tracing::debug!(%error, "cannot write the host record"),
         }
         let started = lock(&self.guardian).take();
         let host = host.host_id(id).guardian(started.unwrap_or_else(guardian));
@@ -64,13 +64,13 @@ impl ProcessGuard {
         }
     }
 
-    /// Who takes in orphans, if anybody does.
+    /// `None` if the platform has no subreapers.
     pub(crate) fn subreaper(&self) -> Option<Subreaper> {
         self.subreaper.clone()
     }
 
-    /// Every host has ended everything, and nobody has to look for what they left. To be said before
-    /// they are dropped: meanwhile their guardians end, and are not waited for as long.
+    /// Removes the records after all hosts have shut down. Call it before the hosts are dropped: their
+    /// guardians exit in the meantime, which shortens the wait for them.
     pub(crate) fn release(&self) {
         lock(&self.record_files).clear();
     }

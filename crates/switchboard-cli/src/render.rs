@@ -1,7 +1,7 @@
-//! What people and programs see.
+//! Prints results to stdout and everything else to stderr.
 //!
-//! Results go to stdout, everything else to stderr. Invariant: text that did not come from us is
-//! cleaned before a terminal sees it, and a reader who hangs up is told by the exit code alone.
+//! Invariant: text from servers and files is sanitized before it reaches a terminal. A closed stdout
+//! prints no error; only the exit code reports it.
 
 pub(crate) mod diagnostic;
 pub(crate) mod json;
@@ -21,43 +21,42 @@ use crate::terminal::Terminal;
 use style::{Paint, Style};
 pub(crate) use time::{format_duration, utc_date, utc_timestamp};
 
-/// Lines of prose are not made longer than this, however wide the terminal.
+/// Maximum width of prose, even on wider terminals.
 const PROSE_COLUMNS: usize = 100;
 
-/// How much is said besides results.
+/// How much is printed to stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verbosity {
-    /// Results, and errors that there are none.
+    /// Errors only.
     Quiet,
     Normal,
     Verbose,
 }
 
-/// Whether results are text or data.
+/// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,
     Json,
 }
 
-/// Where output goes and how it looks there.
+/// How output looks, and whether a person can be asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Console {
     pub(crate) format: Format,
     pub(crate) verbosity: Verbosity,
-    /// For results.
+    /// Colours on stdout.
     pub(crate) style: Style,
-    /// For everything else.
+    /// Colours on stderr.
     pub(crate) stderr_style: Style,
-    /// The columns of the terminal that results go to; `None` if they go elsewhere.
+    /// Width of the terminal on stdout; `None` if stdout is no terminal.
     pub(crate) columns: Option<usize>,
-    /// The same of stderr.
+    /// Width of the terminal on stderr; `None` if stderr is no terminal.
     pub(crate) stderr_columns: Option<usize>,
-    /// Whether a person may be watching stderr, so that moving lines make sense there.
+    /// Whether stderr is a terminal that can redraw lines.
     pub(crate) shows_progress: bool,
-    /// Whether a person can be asked.
+    /// Whether stdin and stderr are terminals, so that a person can be asked.
     pub(crate) can_ask: bool,
-    /// The terminal that questions are asked at.
     pub(crate) terminal: Terminal,
 }
 
@@ -66,15 +65,15 @@ impl Console {
         self.format == Format::Json
     }
 
-    /// How long lines of prose may be.
+    /// Maximum width of prose on stdout.
     pub(crate) fn prose_columns(&self) -> Option<usize> {
         self.columns.map(|columns| columns.min(PROSE_COLUMNS))
     }
 
-    /// Prints a result; a line end is added where there is none. Of an empty one nothing is printed.
+    /// Prints a result to stdout, ending with a newline. Prints nothing if it is empty.
     #[expect(
         clippy::unused_self,
-        reason = "results go to the console, wherever that is"
+        reason = "callers print through the console they were given"
     )]
     pub(crate) fn print(&self, result: &str) -> Result<(), Failure> {
         if result.is_empty() {
@@ -82,18 +81,18 @@ impl Console {
         }
         match print(result)? {
             StdoutState::Open => Ok(()),
-            StdoutState::Closed => Err(Failure::new(Kind::OutputClosed, "nobody reads the result")),
+            StdoutState::Closed => Err(Failure::new(Kind::OutputClosed, "stdout was closed")),
         }
     }
 
-    /// Says something besides results.
+    /// Prints a message to stderr unless `--quiet` was given.
     pub(crate) fn note(&self, text: &str) {
         if self.verbosity != Verbosity::Quiet {
             print_stderr(text);
         }
     }
 
-    /// Tells what is wrong with the config. What merely looks wrong is kept from those who want quiet.
+    /// Prints config problems to stderr. `--quiet` suppresses warnings.
     pub(crate) fn diagnose(&self, diagnostics: &[Diagnostic]) {
         for diagnostic in diagnostics {
             if self.verbosity != Verbosity::Quiet || diagnostic.severity == Severity::Error {
@@ -102,7 +101,7 @@ impl Console {
         }
     }
 
-    /// Tells what looks wrong with what was asked for, and was done all the same.
+    /// Prints a warning and a hint to stderr unless `--quiet` was given.
     pub(crate) fn warn(&self, message: &str, hint: Option<&str>) {
         if self.verbosity != Verbosity::Quiet {
             self.print_labelled("warning: ", Paint::Yellow, message, self.stderr_columns);
@@ -121,15 +120,15 @@ impl Console {
         ));
     }
 
-    /// Tells why there is no result.
+    /// Prints an error to stderr and, with `--json`, to stdout.
     pub(crate) fn fail(&self, failure: &Failure) {
         let parts = failure.parts();
         if parts.kind == Kind::OutputClosed {
-            // As other programs do in a pipe whose reader had enough.
+            // Like other programs in a pipeline: exit silently when the reader has exited.
             return;
         }
         if self.is_json() {
-            // If stdout is gone as well there is nobody left to tell.
+            // Ignore: the error is printed to stderr too.
             let _ = self.print(&json::failure(failure));
         }
         if parts.kind == Kind::Interrupted {
@@ -137,7 +136,7 @@ impl Console {
         }
         self.print_labelled("error: ", Paint::Red, &parts.message, self.stderr_columns);
         if let Some(hint) = &parts.hint {
-            // What is there to paste must stay whole.
+            // Do not wrap a command that is meant to be pasted.
             let columns = self
                 .stderr_columns
                 .filter(|_| !hint.contains("switchboard "));
@@ -146,14 +145,14 @@ impl Console {
     }
 }
 
-/// Whether there is still somebody to print for.
+/// Whether stdout still accepts output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StdoutState {
     Open,
     Closed,
 }
 
-/// Prints a result, and says whether there is a sense in printing more.
+/// Prints a result to stdout.
 pub(crate) fn print(result: &str) -> Result<StdoutState, Failure> {
     match write_line(io::stdout().lock(), result) {
         Ok(()) => Ok(StdoutState::Open),
@@ -164,8 +163,9 @@ pub(crate) fn print(result: &str) -> Result<StdoutState, Failure> {
     }
 }
 
+/// Prints to stderr, even with `--quiet`.
 pub(crate) fn print_stderr(text: &str) {
-    // Without a stderr there is no place to print_labelled about that.
+    // Ignore: if stderr is closed, there is no place to print the error.
     let _ = write_line(io::stderr().lock(), text);
 }
 

@@ -1,7 +1,7 @@
-//! What is cached of servers from one run to the next, in small files.
+//! Caches protocol era and tool listing per server on disk.
 //!
-//! One file per server, `servers/<key>.json`. Invariant: nothing here can fail a command: what cannot
-//! be read is forgotten, what cannot be written is found out again next time.
+//! One file per server, `servers/<key>.json`. Invariant: the cache never fails a command. An unreadable
+//! file counts as empty, and an entry that cannot be written is determined again by the next run.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use switchboard::ServerMemory;
 use switchboard::mcp::{Era, Json, Tool};
 
-/// Remembers in a folder.
+/// A cache in a directory.
 #[derive(Debug)]
 pub(crate) struct FileServerCache {
     folder: PathBuf,
 }
 
-/// The content of a file. Tools are kept as text until somebody asks for them.
+/// The content of a file. Tools are kept as JSON text until they are requested.
 #[derive(Default, Serialize, Deserialize)]
 struct CachedServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,12 +28,12 @@ struct CachedServer {
 }
 
 impl FileServerCache {
-    /// Remembers in `folder`, which need not exist.
+    /// `folder` need not exist.
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// `None`: the key is not fit to name a file.
+    /// `None` if the key cannot be a file name.
     fn path(&self, key: &str) -> Option<PathBuf> {
         let is_plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
         is_plain.then(|| self.folder.join(format!("{key}.json")))
@@ -44,13 +44,13 @@ impl FileServerCache {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Changes what is cached of one server. (Of two runs at the same moment one may win; what
-    /// the other knew is found out again.)
+    /// Updates the entry of one server. If two runs write at the same time, the later one wins; the lost
+    /// value is determined again by the next run.
     fn change(&self, key: &str, change: impl FnOnce(&mut CachedServer)) {
         let mut cached = self.read(key).unwrap_or_default();
         change(&mut cached);
         if let Err(error) = self.write(key, &cached) {
-            tracing::debug!(%error, folder = %self.folder.display(), "not cached");
+            tracing::debug!(%error, folder = %self.folder.display(), "could not write the server cache");
         }
     }
 
@@ -62,7 +62,7 @@ impl FileServerCache {
             .recursive(true)
             .mode(0o700)
             .create(&self.folder)?;
-        // Another run may write the same file at the same time; each has its own temp_path.
+        // Another run may write the same entry at the same time, so each uses its own file.
         let temp_path = self.folder.join(format!(".{key}.{}", std::process::id()));
         let written = OpenOptions::new()
             .write(true)
@@ -114,22 +114,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_era_is_remembered_in_a_private_file_and_replaced() {
+    fn era_is_stored_in_private_file() {
         let folder = tempfile::tempdir().unwrap();
-        let memory = FileServerCache::new(folder.path().join("a/servers"));
-        assert_eq!(memory.era("k1"), None);
-        memory.remember_era("k1", Era::Legacy);
-        assert_eq!(memory.era("k1"), Some(Era::Legacy));
-        memory.remember_era("k1", Era::Modern);
-        assert_eq!(memory.era("k1"), Some(Era::Modern));
-        assert_eq!(memory.era("k2"), None);
-        memory.forget_era("k1");
-        assert_eq!(memory.era("k1"), None);
+        let cache = FileServerCache::new(folder.path().join("a/servers"));
+        assert_eq!(cache.era("k1"), None);
+        cache.remember_era("k1", Era::Legacy);
+        assert_eq!(cache.era("k1"), Some(Era::Legacy));
+        cache.remember_era("k1", Era::Modern);
+        assert_eq!(cache.era("k1"), Some(Era::Modern));
+        assert_eq!(cache.era("k2"), None);
+        cache.forget_era("k1");
+        assert_eq!(cache.era("k1"), None);
 
         let files: Vec<_> = fs::read_dir(folder.path().join("a/servers"))
             .unwrap()
             .collect();
-        assert_eq!(files.len(), 1, "no temp_path is left");
+        assert_eq!(files.len(), 1, "no temporary file is left");
         let mode = files[0]
             .as_ref()
             .unwrap()
@@ -141,25 +141,25 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_remembered_beside_the_era() {
+    fn listing_is_stored_beside_era() {
         let folder = tempfile::tempdir().unwrap();
-        let memory = FileServerCache::new(folder.path().to_owned());
+        let cache = FileServerCache::new(folder.path().to_owned());
         let schema = Json::parse(r#"{"type":"object"}"#).unwrap();
         let tools = vec![Tool::new("echo", schema).description("Says it again")];
-        memory.remember_era("k", Era::Modern);
-        memory.remember_tools("k", &tools);
-        assert_eq!(memory.tools("k"), Some(tools));
-        assert_eq!(memory.era("k"), Some(Era::Modern));
+        cache.remember_era("k", Era::Modern);
+        cache.remember_tools("k", &tools);
+        assert_eq!(cache.tools("k"), Some(tools));
+        assert_eq!(cache.era("k"), Some(Era::Modern));
     }
 
     #[test]
-    fn what_cannot_be_read_or_named_is_forgotten() {
+    fn unreadable_entry_counts_as_missing() {
         let folder = tempfile::tempdir().unwrap();
-        let memory = FileServerCache::new(folder.path().to_owned());
+        let cache = FileServerCache::new(folder.path().to_owned());
         fs::write(folder.path().join("k.json"), "{\"era\": \"bronze\"}").unwrap();
-        assert_eq!(memory.era("k"), None);
-        memory.remember_era("../k", Era::Legacy);
-        assert_eq!(memory.era("../k"), None);
+        assert_eq!(cache.era("k"), None);
+        cache.remember_era("../k", Era::Legacy);
+        assert_eq!(cache.era("../k"), None);
         assert!(!folder.path().parent().unwrap().join("k.json").exists());
     }
 }

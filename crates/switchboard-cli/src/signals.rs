@@ -1,6 +1,6 @@
-//! Ctrl-C and its relatives.
+//! Waits for SIGINT, SIGTERM and SIGHUP.
 //!
-//! The first one ends the work in good order, the second one ends it at once.
+//! The first signal starts an orderly shutdown; commands exit immediately on the second one.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// The signals that mean *stop*.
+/// The signals that end a command.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -19,7 +19,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From here on such a signal no longer ends the process by itself.
+    /// Installs the handlers. From then on these signals no longer kill the process.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -28,7 +28,7 @@ impl Signals {
         })
     }
 
-    /// Comes back when one arrives.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -37,7 +37,7 @@ impl Signals {
         }
     }
 
-    /// Does the work until a signal comes; the work is dropped then.
+    /// Runs `work` and drops it when a signal arrives.
     pub(crate) async fn until_signal<T>(
         &mut self,
         work: impl Future<Output = Result<T, Failure>>,

@@ -1,8 +1,8 @@
-//! Who has the terminal: lines that move, or one question.
+//! Shares the terminal between progress lines, log output and questions.
 //!
-//! Whoever asks takes the terminal, and with it the input. Invariant: there is one question at a time,
-//! no line moves and nothing is said stderr while it is open, and nothing answers it that was typed
-//! before.
+//! A [`TerminalGuard`] grants the right to ask and to read lines. Invariant: one question is open at a
+//! time; while it is, progress lines are hidden, other output to stderr is deferred, and only input
+//! typed after the question was shown answers it.
 
 mod line_input;
 
@@ -17,11 +17,11 @@ use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use line_input::{Echo, LineInput, TerminalModes, Typed, disable_stop_keys};
 
-/// How much of what is said stderr waits for the end of a question. A person may think for long, and
-/// servers may have much to write meanwhile; the first of it says what began to go wrong.
+/// Maximum output deferred while a question is open. A user may take long to answer, and servers may
+/// log much. The first messages are kept, because they tell what went wrong first.
 const MAX_DEFERRED_BYTES: usize = 64 * 1024;
 
-/// The terminal, as everybody in this program shares it.
+/// The terminal. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Terminal {
     input: Arc<tokio::sync::Mutex<LineInput>>,
@@ -30,29 +30,29 @@ pub(crate) struct Terminal {
 
 #[derive(Default)]
 struct ProgressLines {
-    /// A question is open.
+    /// Whether a question is open.
     are_hidden: bool,
-    /// Those that have not ended yet, and some that have.
+    /// Dropped and finished bars are removed when the next one is registered.
     bars: Vec<WeakProgressBar>,
     deferred: DeferredOutput,
 }
 
-/// What was said stderr while a question is open.
+/// Output to stderr that waits until the question is answered.
 #[derive(Default)]
 struct DeferredOutput {
     text: Vec<u8>,
-    /// What there was no room for.
+    /// Number of messages that did not fit.
     dropped: usize,
 }
 
-/// Where everything is written that is neither a question nor a result, such as logs. Each write is
-/// whole lines.
+/// A writer for output that is neither a question nor a result, such as logs. Each write must be whole
+/// lines.
 #[derive(Debug)]
 pub(crate) struct StderrWriter {
     lines: Arc<Mutex<ProgressLines>>,
 }
 
-/// The right to ask. ProgressLines move again when it is gone.
+/// The right to ask a question. Progress lines reappear when it is dropped.
 #[derive(Debug)]
 pub(crate) struct TerminalGuard {
     input: OwnedMutexGuard<LineInput>,
@@ -60,7 +60,7 @@ pub(crate) struct TerminalGuard {
 }
 
 impl Terminal {
-    /// Waits until no other question is open, and takes the terminal.
+    /// Waits until no other question is open, then hides the progress lines.
     pub(crate) async fn acquire(&self) -> TerminalGuard {
         let mut input = Arc::clone(&self.input).lock_owned().await;
         input.discard_input();
@@ -71,14 +71,13 @@ impl Terminal {
         }
     }
 
-    /// Where to write something that is no part of a question.
     pub(crate) fn stderr(&self) -> StderrWriter {
         StderrWriter {
             lines: Arc::clone(&self.lines),
         }
     }
 
-    /// A line begins to move, or will when no question is open.
+    /// Adds a progress bar. It stays hidden while a question is open.
     pub(crate) fn register(&self, bar: &ProgressBar) {
         let mut lines = lock(&self.lines);
         lines.bars.retain(|bar| bar.upgrade().is_some());
@@ -101,25 +100,23 @@ impl ProgressLines {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         if !bars.is_empty() {
-            // Hiding a line leaves it where it was drawn last.
+            // Hiding a bar does not erase the line that it drew last.
             let _ = io::stderr().write_all(b"\r\x1b[2K");
         }
     }
 
     fn show(&mut self) {
         self.are_hidden = false;
-        // Without a stderr there is no place to complain about that.
+        // Ignore: if stderr is closed, there is no place to print the error.
         let _ = io::stderr().write_all(&mem::take(&mut self.deferred).into_text());
         for bar in self.bars.iter().filter_map(WeakProgressBar::upgrade) {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
-}
 
-impl ProgressLines {
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         if self.are_hidden {
-            self.deferred.keep(text);
+            self.deferred.push(text);
             return Ok(());
         }
         let mut bars = self.bars.iter().filter_map(WeakProgressBar::upgrade);
@@ -132,8 +129,8 @@ impl ProgressLines {
 }
 
 impl DeferredOutput {
-    fn keep(&mut self, text: &[u8]) {
-        // In one piece: after the first that had no room, none has.
+    fn push(&mut self, text: &[u8]) {
+        // After the first dropped message all later ones are dropped, so that the rest has no gaps.
         if self.dropped > 0 || self.text.len() + text.len() > MAX_DEFERRED_BYTES {
             self.dropped += 1;
             return;
@@ -145,11 +142,11 @@ impl DeferredOutput {
         let mut text = self.text;
         if self.dropped > 0 {
             let ending = if self.dropped == 1 { "" } else { "s" };
-            let told = format!(
-                "left out while the question was open: {} message{ending}\n",
+            let note = format!(
+                "{} message{ending} dropped while waiting for your answer\n",
                 self.dropped
             );
-            text.extend_from_slice(told.as_bytes());
+            text.extend_from_slice(note.as_bytes());
         }
         text
     }
@@ -203,7 +200,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn there_is_one_question_at_a_time() {
+    async fn one_question_is_open_at_a_time() {
         let terminal = Terminal::default();
         let first = terminal.acquire().await;
         let second = terminal.acquire();
@@ -214,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_line_moves_while_a_question_is_open() {
+    async fn question_hides_progress_lines() {
         let terminal = Terminal::default();
         let early = ProgressBar::no_length();
         terminal.register(&early);
@@ -228,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_the_end_of_a_question_is_bounded_and_the_rest_counted() {
+    fn deferred_output_is_bounded_and_counted() {
         let mut deferred = DeferredOutput::default();
         let long = vec![b'x'; MAX_DEFERRED_BYTES - 1];
         for text in [&b"first\n"[..], &long, b"c", b"d"] {
-            deferred.keep(text);
+            deferred.push(text);
         }
-        let told = "first\nleft out while the question was open: 3 messages\n";
-        assert_eq!(String::from_utf8_lossy(&deferred.into_text()), told);
+        let expected = "first\n3 messages dropped while waiting for your answer\n";
+        assert_eq!(String::from_utf8_lossy(&deferred.into_text()), expected);
         assert!(DeferredOutput::default().into_text().is_empty());
     }
 }

@@ -1,17 +1,17 @@
-//! The arguments of a call as typed, and their way to what the tool's schema wants.
+//! Parses tool arguments from the command line and coerces them to the types in the tool's schema.
 //!
-//! Pure. Text that cannot be what the schema wants stays text: the engine checks arguments, and says
-//! better what is wrong. Invariant: nothing typed is dropped, and `key:=json` is taken as it stands.
+//! Pure. Text that does not fit its type stays a string: the engine validates arguments and has the
+//! better error message. Invariant: no argument is dropped, and `key:=json` is never coerced.
 
 use serde_json::{Map, Number, Value};
 
 use crate::failure::Failure;
 use crate::tool_schema::ToolSchema;
 
-/// The arguments as typed.
+/// The arguments as given on the command line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ArgumentInput {
-    /// They come on stdin, as one JSON object.
+    /// One JSON object on stdin.
     Stdin,
     Object(Map<String, Value>),
     Pairs(Vec<ArgumentPair>),
@@ -31,10 +31,9 @@ enum ArgumentValue {
     Json(Value),
 }
 
-const ARGUMENT_SYNTAX: &str =
-    "write key=value, key:=json, one JSON object, or - to read it from stdin";
+const ARGUMENT_SYNTAX: &str = "write key=value, key:=json, one JSON object, or - to read stdin";
 
-/// Takes the words after the tool's name apart.
+/// Parses the words after the tool's name.
 pub(crate) fn parse(words: &[String]) -> Result<ArgumentInput, Failure> {
     match words {
         [word] if word == "-" => Ok(ArgumentInput::Stdin),
@@ -49,7 +48,7 @@ pub(crate) fn parse(words: &[String]) -> Result<ArgumentInput, Failure> {
     }
 }
 
-/// Reads a JSON object.
+/// Parses a JSON object.
 pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, Failure> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
@@ -65,11 +64,14 @@ pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, Failure> {
 
 fn parse_pair(word: &str) -> Result<ArgumentPair, Failure> {
     if word == "-" || word.trim_start().starts_with('{') {
-        let message = format!("`{word}` stands for all arguments and cannot have others beside it");
+        let message = format!("`{word}` cannot be combined with other arguments");
         return Err(Failure::usage(message));
     }
     let Some((key, value)) = word.split_once('=') else {
-        return Err(Failure::usage(format!("`{word}` is no argument")).hint(ARGUMENT_SYNTAX));
+        return Err(
+            Failure::usage(format!("`{word}` is not an argument; expected key=value"))
+                .hint(ARGUMENT_SYNTAX),
+        );
     };
     let (key, value) = match key.strip_suffix(':') {
         None => (key, ArgumentValue::Text(value.to_owned())),
@@ -83,40 +85,42 @@ fn parse_pair(word: &str) -> Result<ArgumentPair, Failure> {
     };
     if key.is_empty() {
         return Err(
-            Failure::usage(format!("`{word}` has no name before the `=`")).hint(ARGUMENT_SYNTAX),
+            Failure::usage(format!("`{word}` is missing a name before `=`")).hint(ARGUMENT_SYNTAX),
         );
     }
     let key = key.to_owned();
     Ok(ArgumentPair { key, value })
 }
 
-/// Takes words apart that are texts by name, as prompts and templates want them: `key=value`.
+/// Parses `key=value` words whose values are strings, for prompts and URI templates.
 pub(crate) fn parse_text_pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let hint = "write key=value";
     let pair = |word: &String| match word.split_once('=') {
         Some(("", _)) => {
-            Err(Failure::usage(format!("`{word}` has no name before the `=`")).hint(hint))
+            Err(Failure::usage(format!("`{word}` is missing a name before `=`")).hint(hint))
         }
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-        None => Err(Failure::usage(format!("`{word}` is no argument")).hint(hint)),
+        None => Err(
+            Failure::usage(format!("`{word}` is not an argument; expected key=value")).hint(hint),
+        ),
     };
     words.iter().map(pair).collect()
 }
 
-/// Makes of the pairs what the schema wants.
+/// Coerces the values to the types in the schema.
 pub(crate) fn coerce(
     pairs: Vec<ArgumentPair>,
     schema: &ToolSchema,
 ) -> Result<Map<String, Value>, Failure> {
-    let mut typed: Vec<(String, Vec<ArgumentValue>)> = Vec::new();
+    let mut grouped: Vec<(String, Vec<ArgumentValue>)> = Vec::new();
     for ArgumentPair { key, value } in pairs {
-        match typed.iter_mut().find(|(known, _)| *known == key) {
+        match grouped.iter_mut().find(|(known, _)| *known == key) {
             Some((_, values)) => values.push(value),
-            None => typed.push((key, vec![value])),
+            None => grouped.push((key, vec![value])),
         }
     }
     let mut arguments = Map::new();
-    for (key, values) in typed {
+    for (key, values) in grouped {
         let value = coerce_all(&key, values, schema)?;
         arguments.insert(key, value);
     }
@@ -134,7 +138,7 @@ fn coerce_all(
             property_schema.filter(|property_schema| schema.allows(property_schema, "array"))
         else {
             return Err(Failure::usage(format!(
-                "`{key}` is given {} times, but is no list",
+                "`{key}` was given {} times but is not a list",
                 values.len()
             )));
         };
@@ -184,7 +188,7 @@ fn scalar(text: &str, property_schema: &Value, schema: &ToolSchema) -> Option<Va
     }
 }
 
-/// The number, unless it would change: an integer of more digits than 64 bits hold becomes a float.
+/// Parses a number. `None` for an integer beyond 64 bits, which would lose digits as a float.
 fn number(text: &str) -> Option<Number> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -199,7 +203,7 @@ fn parse_json_value(text: &str, property_schema: &Value, schema: &ToolSchema) ->
     match json {
         Some(json @ Value::Object(_)) if schema.allows(property_schema, "object") => Some(json),
         Some(json @ Value::Array(_)) if is_list => Some(json),
-        // One value where a list is property_schema is a list of one.
+        // A single value for a list becomes a list of one.
         _ if is_list => {
             let item = ArgumentValue::Text(text.to_owned());
             let items = schema.items(property_schema);
@@ -248,7 +252,7 @@ mod tests {
         Value::Object(coerce(pairs, &schema()).unwrap())
     }
 
-    fn complaint(given: &[&str]) -> String {
+    fn error_of(given: &[&str]) -> String {
         let failure = match parse(&words(given)) {
             Err(failure) => failure,
             Ok(ArgumentInput::Pairs(pairs)) => coerce(pairs, &schema()).unwrap_err(),
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_what_the_schema_wants() {
+    fn values_are_coerced_by_schema() {
         let cases = [
             ("text=15", json!({"text": "15"})),
             ("text=", json!({"text": ""})),
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_stays_text_for_the_engine_to_judge() {
+    fn mismatched_text_stays_a_string() {
         assert_eq!(
             typed(&["count=many", "deep=yes", "where=here"]),
             json!({"count": "many", "deep": "yes", "where": "here"})
@@ -299,48 +303,51 @@ mod tests {
     }
 
     #[test]
-    fn a_key_given_twice_makes_a_list_where_one_is_wanted() {
+    fn repeated_key_becomes_a_list() {
         assert_eq!(
             typed(&["sizes=1", "text=x", "sizes=2", "sizes:=3"]),
             json!({"sizes": [1, 2, 3], "text": "x"})
         );
         assert_eq!(
-            complaint(&["text=a", "text=b"]),
-            "`text` is given 2 times, but is no list"
+            error_of(&["text=a", "text=b"]),
+            "`text` was given 2 times but is not a list"
         );
     }
 
     #[test]
-    fn an_object_or_stdin_stands_alone() {
+    fn object_or_stdin_cannot_be_combined() {
         assert_eq!(
             parse(&words(&[r#" {"a": 1}"#])).unwrap(),
             ArgumentInput::Object(Map::from_iter([("a".to_owned(), json!(1))]))
         );
         assert_eq!(parse(&words(&["-"])).unwrap(), ArgumentInput::Stdin);
         assert_eq!(parse(&[]).unwrap(), ArgumentInput::Pairs(Vec::new()));
-        let beside = "stands for all arguments and cannot have others beside it";
-        assert_eq!(complaint(&["-", "a=1"]), format!("`-` {beside}"));
-        assert_eq!(complaint(&["a=1", "{}"]), format!("`{{}}` {beside}"));
+        let combined = "cannot be combined with other arguments";
+        assert_eq!(error_of(&["-", "a=1"]), format!("`-` {combined}"));
+        assert_eq!(error_of(&["a=1", "{}"]), format!("`{{}}` {combined}"));
     }
 
     #[test]
-    fn nonsense_is_told() {
-        assert_eq!(complaint(&["15"]), "`15` is no argument");
-        assert_eq!(complaint(&["=15"]), "`=15` has no name before the `=`");
-        assert_eq!(complaint(&[":=15"]), "`:=15` has no name before the `=`");
-        assert!(complaint(&["a:=x"]).starts_with("the value of `a` is not valid JSON: "));
-        assert!(complaint(&["{\"a\""]).starts_with("the arguments are not valid JSON: "));
+    fn invalid_words_are_rejected() {
+        assert_eq!(
+            error_of(&["15"]),
+            "`15` is not an argument; expected key=value"
+        );
+        assert_eq!(error_of(&["=15"]), "`=15` is missing a name before `=`");
+        assert_eq!(error_of(&[":=15"]), "`:=15` is missing a name before `=`");
+        assert!(error_of(&["a:=x"]).starts_with("the value of `a` is not valid JSON: "));
+        assert!(error_of(&["{\"a\""]).starts_with("the arguments are not valid JSON: "));
     }
 
     proptest! {
         #[test]
-        fn text_for_a_string_arrives_as_typed(text in ".*") {
+        fn strings_are_passed_unchanged(text in ".*") {
             let arguments = typed(&[&format!("text={text}")]);
             prop_assert_eq!(&arguments["text"], &json!(text));
         }
 
         #[test]
-        fn integers_arrive_as_integers(number: i64) {
+        fn integers_stay_integers(number: i64) {
             let arguments = typed(&[&format!("count={number}")]);
             prop_assert_eq!(&arguments["count"], &json!(number));
         }

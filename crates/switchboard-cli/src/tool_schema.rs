@@ -1,21 +1,21 @@
-//! What a tool's input schema says of its arguments, as far as people and coercion need it.
+//! Reads a tool's input schema for help texts and argument coercion.
 //!
-//! It reads and never checks: whether arguments fit is the engine's affair. Invariant: whatever a
-//! server sent as a schema, reading it ends and costs little.
+//! Does not validate arguments; the engine does. Invariant: reading takes bounded time and memory for
+//! any schema a server sends.
 
 use serde_json::Value;
 use switchboard::mcp::Json;
 
-/// A longer schema is not read: as a tree it may take a hundred times its length.
+/// A longer schema is ignored: as a tree it may take a hundred times its length in memory.
 const MAX_BYTES: usize = 512 * 1024;
 
-/// How many references are followed, one to the next.
+/// Maximum length of a chain of `$ref`s.
 const MAX_REFERENCES: usize = 8;
 
-/// How many alternatives of one value are looked at.
+/// Maximum number of alternatives (`anyOf` and the like) considered per value.
 const MAX_ALTERNATIVES: usize = 16;
 
-/// How many lists within lists are put into words.
+/// Maximum nesting of lists in a type name.
 const MAX_LISTS: usize = 2;
 
 /// The schema of a tool's arguments.
@@ -28,7 +28,7 @@ pub(crate) struct ToolSchema {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parameter<'a> {
     pub(crate) name: &'a str,
-    /// In words: `string`, `list of number`, `"a" or "b"`.
+    /// For example `string`, `list of number`, `"a" or "b"`.
     pub(crate) kind: String,
     pub(crate) required: bool,
     pub(crate) description: Option<&'a str>,
@@ -36,7 +36,7 @@ pub(crate) struct Parameter<'a> {
 }
 
 impl ToolSchema {
-    /// Reads a schema; one that cannot be read says nothing of any argument.
+    /// Parses a schema. An invalid or too long one has no parameters.
     pub(crate) fn parse(json: &Json) -> Self {
         let is_small = json.as_str().len() <= MAX_BYTES;
         let root = is_small.then(|| json.to_value().ok()).flatten();
@@ -47,7 +47,7 @@ impl ToolSchema {
         Self { root }
     }
 
-    /// The arguments: required ones first, otherwise as the server wrote them.
+    /// The parameters: required ones first, otherwise in the server's order.
     pub(crate) fn parameters(&self) -> Vec<Parameter<'_>> {
         let properties = self.resolve(&self.root).get("properties");
         let properties = properties.and_then(Value::as_object).into_iter().flatten();
@@ -88,45 +88,45 @@ impl ToolSchema {
             .find_map(|schema| schema.get("items"))
     }
 
-    /// The values that a schema is limited to, if it is.
+    /// The values of `enum` and `const`, if the schema has them.
     pub(crate) fn choices<'a>(&'a self, schema: &'a Value) -> Vec<&'a Value> {
         let alternatives = self.alternatives(schema).into_iter();
         alternatives.flat_map(own_choices).collect()
     }
 
-    /// Whether a value of this JSON type may fit.
+    /// Whether an alternative of the schema allows this JSON type.
     pub(crate) fn allows(&self, schema: &Value, kind: &str) -> bool {
         let mut alternatives = self.alternatives(schema).into_iter();
         alternatives.any(|schema| own_types(schema).contains(&kind))
     }
 
-    /// Whether anything is said about the JSON type at all.
+    /// Whether an alternative of the schema has a `type`.
     pub(crate) fn is_typed(&self, schema: &Value) -> bool {
         let mut alternatives = self.alternatives(schema).into_iter();
         alternatives.any(|schema| !own_types(schema).is_empty())
     }
 
-    /// The schema itself and, where it offers several, each of them; references are followed.
+    /// The schema and its `anyOf`, `oneOf` and `allOf` members, with references resolved.
     fn alternatives<'a>(&'a self, schema: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![self.resolve(schema)];
         let mut next = 0;
         while let Some(schema) = found.get(next) {
-            let offered = ["anyOf", "oneOf", "allOf"]
+            let members = ["anyOf", "oneOf", "allOf"]
                 .into_iter()
                 .filter_map(|key| schema.get(key)?.as_array())
                 .flatten();
             let room = MAX_ALTERNATIVES.saturating_sub(found.len());
-            let offered: Vec<_> = offered
+            let members: Vec<_> = members
                 .take(room)
                 .map(|schema| self.resolve(schema))
                 .collect();
-            found.extend(offered);
+            found.extend(members);
             next += 1;
         }
         found
     }
 
-    /// Follows references inside of the schema.
+    /// Follows local `$ref`s.
     fn resolve<'a>(&'a self, mut schema: &'a Value) -> &'a Value {
         for _ in 0..MAX_REFERENCES {
             let reference = schema.get("$ref").and_then(Value::as_str);
@@ -140,9 +140,9 @@ impl ToolSchema {
     }
 
     fn type_name(&self, schema: &Value, lists: usize) -> String {
-        const MANY_CHOICES: usize = 6;
+        const MAX_CHOICES: usize = 6;
         let choices = self.choices(schema);
-        if (1..=MANY_CHOICES).contains(&choices.len()) {
+        if (1..=MAX_CHOICES).contains(&choices.len()) {
             let choices: Vec<_> = choices.into_iter().map(Value::to_string).collect();
             return choices.join(" or ");
         }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_put_into_words() {
+    fn parameters_have_readable_types() {
         let schema = ToolSchema::new(json!({
             "type": "object",
             "properties": {
@@ -207,7 +207,7 @@ mod tests {
             "required": ["path", "point"],
             "$defs": {"Point": {"type": "object", "description": "x and y"}},
         }));
-        let said: Vec<_> = schema
+        let parameters: Vec<_> = schema
             .parameters()
             .into_iter()
             .map(|parameter| {
@@ -228,12 +228,12 @@ mod tests {
             ("any", "any", false),
         ];
         let expected = expected.map(|(name, kind, must)| (name.to_owned(), kind.to_owned(), must));
-        assert_eq!(said, expected);
+        assert_eq!(parameters, expected);
         assert_eq!(schema.parameters()[1].description, Some("x and y"));
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_ends() {
+    fn self_reference_terminates() {
         let schema = ToolSchema::new(json!({
             "properties": {
                 "a": {"$ref": "#/properties/a"},
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_says_nothing() {
-        for nonsense in [
+    fn invalid_schema_has_no_parameters() {
+        for invalid in [
             json!(null),
             json!([1]),
             json!({"properties": [1]}),
             json!("x"),
         ] {
-            assert_eq!(ToolSchema::new(nonsense).parameters(), []);
+            assert_eq!(ToolSchema::new(invalid).parameters(), []);
         }
     }
 }

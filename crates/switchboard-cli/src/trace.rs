@@ -1,8 +1,8 @@
-//! `--trace FILE`: the wire traffic as JSON lines.
+//! `--trace FILE`: writes protocol traffic as JSON lines.
 //!
 //! Each line is `{"time", "server", "direction", "message"}`: the time in UTC, the direction `sent` or
-//! `received`, the message as JSON, or as a string where it was none. Secrets of the server's entry
-//! are masked by the engine before a line gets here.
+//! `received`, the message as JSON, or as a string if it is not valid JSON. The engine masks the secrets
+//! of the server's entry before it passes a line on.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,21 +16,21 @@ use switchboard::{Direction, WireTap};
 
 use crate::render::utc_timestamp;
 
-/// Writes what it sees to a file.
+/// Writes each message to a file.
 #[derive(Debug)]
 pub(crate) struct TraceFile(Mutex<File>);
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct TraceLine<'a> {
     time: String,
     server: &'a ServerName,
     direction: &'static str,
-    message: Message<'a>,
+    message: TraceMessage<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Message<'a> {
+enum TraceMessage<'a> {
     Json(&'a RawValue),
     Text(&'a str),
 }
@@ -43,14 +43,15 @@ impl TraceFile {
 
 impl WireTap for TraceFile {
     fn line(&self, server: &ServerName, direction: Direction, text: &str) {
-        let line = Line {
+        let line = TraceLine {
             time: utc_timestamp(SystemTime::now()),
             server,
             direction: match direction {
                 Direction::Sent => "sent",
                 Direction::Received => "received",
             },
-            message: serde_json::from_str(text).map_or(Message::Text(text), Message::Json),
+            message: serde_json::from_str(text)
+                .map_or(TraceMessage::Text(text), TraceMessage::Json),
         };
         let Ok(mut bytes) = serde_json::to_vec(&line) else {
             return;
@@ -58,7 +59,7 @@ impl WireTap for TraceFile {
         bytes.push(b'\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(&bytes) {
-            tracing::debug!(%error, "a line of the trace was not written");
+            tracing::debug!(%error, "cannot write to the trace file");
         }
     }
 }
@@ -71,10 +72,10 @@ mod tests {
     use crate::private_file::create_private;
 
     #[test]
-    fn lines_are_json_whatever_was_sent() {
+    fn every_line_is_json() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
-        std::fs::write(&path, "what was there before").unwrap();
+        std::fs::write(&path, "previous content").unwrap();
         let trace = TraceFile::new(create_private(&path).unwrap());
         let server = ServerName::new("s").unwrap();
         trace.line(&server, Direction::Sent, r#"{"id": 1}"#);

@@ -1,39 +1,23 @@
-//! What can be typed to change the config.
+//! Arguments of `add`, `add-json` and `remove`.
 
 use clap::{Args, ValueEnum};
 use switchboard_config::Scope;
 
 use crate::render::text::shell_word;
 
-/// Both forms, because what clap makes of them is one that allows both at once.
-pub(crate) const ADD_USAGE: &str = "\
+/// Two usage lines: the one that clap generates would allow a URL and a command together.
+pub(super) const ADD_USAGE: &str = "\
 switchboard add [OPTIONS] NAME URL
        switchboard add [OPTIONS] NAME -- COMMAND [ARG]...";
 
-pub(crate) const ADD_EXAMPLES: &str = "\
-Examples:
-  switchboard add time -- uvx mcp-server-time
-  switchboard add files -s project -- npx -y @modelcontextprotocol/server-filesystem .
-  switchboard add hub -e 'TOKEN=${HUB_TOKEN}' -- hub-server   the variable is looked up at each start
-  switchboard add hub --env-from-stdin TOKEN -- hub-server    asked for, and not in the shell's history
-  switchboard add docs https://example.com/mcp
-  switchboard add docs https://example.com/mcp --header-from-stdin Authorization < header.txt
-
-What stands behind -- is the command, with all that looks like an option there.
-Scopes: local is for you in this project, project is for everybody who has it, user is for you everywhere.";
-
-pub(crate) const ADD_JSON_EXAMPLES: &str = "\
-Example:
-  switchboard add-json time '{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}'";
-
-/// The scopes that a user can write to.
+/// The scopes that `add` can write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WritableScope {
-    /// For you, in this project
+    /// You, this project
     Local,
-    /// For everybody who has this project: its .mcp.json
+    /// Shared with the project (.mcp.json)
     Project,
-    /// For you, everywhere: ~/.mcp.json
+    /// You, all projects (~/.mcp.json)
     User,
 }
 
@@ -47,7 +31,7 @@ impl From<WritableScope> for Scope {
     }
 }
 
-/// How the server is reached.
+/// The transport of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
     Stdio,
@@ -66,10 +50,10 @@ impl Transport {
     }
 }
 
-/// Where an entry is written to.
+/// The scope to write to, and whether to overwrite.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct EntryTarget {
-    /// Whose server it is
+    /// Scope to write to
     #[arg(
         long,
         short,
@@ -79,12 +63,12 @@ pub(crate) struct EntryTarget {
         value_name = "local|project|user"
     )]
     pub(crate) scope: WritableScope,
-    /// Replace a server of the same name in that scope
+    /// Overwrite an existing server of that name
     #[arg(long)]
     pub(crate) force: bool,
 }
 
-/// What was meant by `add NAME npx -y foo`, where the command's own options are taken for ours.
+/// Corrects `add NAME npx -y foo`, where clap parses the command's options as options of `add`.
 pub(crate) fn suggest_double_dash(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let (name, command) = rest.split_first()?;
@@ -101,12 +85,12 @@ pub(crate) fn suggest_double_dash(words: &[String]) -> Option<String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// The server's name
+    /// Server name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) target: EntryTarget,
-    /// How a URL is spoken to; found out unless given
+    /// Transport of the URL (default: detected)
     #[arg(
         long,
         short,
@@ -115,32 +99,32 @@ pub(crate) struct AddArgs {
         value_name = "stdio|http|sse"
     )]
     pub(crate) transport: Option<Transport>,
-    /// A variable for the command; may be repeated
+    /// Set an environment variable (repeatable)
     #[arg(long, short, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// A header for the URL; may be repeated
+    /// Send an HTTP header (repeatable)
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
-    /// A variable whose value is a line of stdin, or asked for
+    /// Read the variable's value from stdin, or prompt for it
     #[arg(long, value_name = "NAME")]
     pub(crate) env_from_stdin: Vec<String>,
-    /// The same for a header; headers are read after variables
+    /// Read the header's value from stdin, or prompt for it (after all variables)
     #[arg(long, value_name = "NAME")]
     pub(crate) header_from_stdin: Vec<String>,
-    /// Where the server is
+    /// URL of a remote server
     #[arg(value_name = "URL")]
     pub(crate) url: Vec<String>,
-    /// What starts it
+    /// Command and arguments of a stdio server
     #[arg(value_name = "COMMAND", last = true)]
     pub(crate) command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AddJsonArgs {
-    /// The server's name
+    /// Server name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Its entry, as it would stand in a file; - reads it from stdin
+    /// The entry as JSON, or - to read stdin
     #[arg(value_name = "JSON")]
     pub(crate) entry: String,
     #[command(flatten)]
@@ -149,10 +133,10 @@ pub(crate) struct AddJsonArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
-    /// The server's name
+    /// Server name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Whose server it is; needed where several scopes have one of this name
+    /// Scope to remove from; required if several scopes define the server
     #[arg(
         long,
         short,

@@ -1,4 +1,4 @@
-//! What can be typed to take over servers of other programs.
+//! Arguments of `import`.
 
 use std::path::PathBuf;
 
@@ -8,27 +8,16 @@ use switchboard_config::import::Client;
 
 use super::WritableScope;
 
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  switchboard import                    show what other programs have, and ask
-  switchboard import --yes              take it
-  switchboard import cursor             only from Cursor
-  switchboard import --file ~/backup/.claude.json
-
-What a program has for you goes to the user scope, what it has for this project to the local scope; -s
-chooses another. Entries of files that lie in the project were written by whoever wrote the project: they
-are shown and asked about, and --yes alone does not take them; --trust-project --yes does.";
-
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Whose servers; those of all programs unless given
+    /// Client to import from (default: all)
     #[arg(
         value_name = "CLIENT",
         value_parser = PossibleValuesParser::new(Client::ALL.map(Client::as_str))
             .try_map(|name| name.parse::<Client>())
     )]
     pub(crate) client: Option<Client>,
-    /// Whose servers they become here
+    /// Scope to import into
     #[arg(
         long,
         short,
@@ -37,10 +26,10 @@ pub(crate) struct ImportArgs {
         value_name = "local|project|user"
     )]
     pub(crate) scope: Option<WritableScope>,
-    /// Take them without asking
+    /// Import without asking
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Read this file and no other
+    /// Read only this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
 }

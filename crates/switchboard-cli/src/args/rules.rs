@@ -1,19 +1,19 @@
-//! `--allow`, `--ask` and `--deny`, in the order in which they were typed.
+//! `--allow`, `--ask` and `--deny`, in the order in which they were given.
 //!
-//! Derived arguments would yield three lists and lose the order between them, so this one is made by
-//! hand.
+//! Implements clap's traits by hand: derived arguments would yield three lists and lose the order
+//! between them.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use switchboard::permission::Action;
 
-/// One rule as typed.
+/// One rule as given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RuleArg {
     pub(crate) action: Action,
     pub(crate) pattern: String,
 }
 
-/// The rules of one place, first typed first.
+/// The rules given before or after the command, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleArgs(pub(crate) Vec<RuleArg>);
 
@@ -21,13 +21,13 @@ const FLAGS: [(Action, &str, &str); 3] = [
     (
         Action::Allow,
         "allow",
-        "Call these tools without asking: mcp__server__tool, globs too",
+        "Allow matching tools without asking (mcp__server__tool, globs allowed)",
     ),
-    (Action::Ask, "ask", "Ask before these tools are called"),
+    (Action::Ask, "ask", "Ask before calling matching tools"),
     (
         Action::Deny,
         "deny",
-        "Never call these tools; wins over everything",
+        "Deny matching tools; overrides every allow",
     ),
 ];
 
@@ -53,14 +53,14 @@ impl FromArgMatches for RuleArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let mut rules = Vec::new();
         for (action, name, _) in FLAGS {
-            let places = matches.indices_of(name).into_iter().flatten();
+            let positions = matches.indices_of(name).into_iter().flatten();
             let patterns = matches.get_many::<String>(name).into_iter().flatten();
-            rules.extend(places.zip(patterns).map(|(place, pattern)| {
+            rules.extend(positions.zip(patterns).map(|(position, pattern)| {
                 let pattern = pattern.clone();
-                (place, RuleArg { action, pattern })
+                (position, RuleArg { action, pattern })
             }));
         }
-        rules.sort_by_key(|(place, _)| *place);
+        rules.sort_by_key(|(position, _)| *position);
         Ok(Self(rules.into_iter().map(|(_, rule)| rule).collect()))
     }
 

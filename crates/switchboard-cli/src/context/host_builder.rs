@@ -1,4 +1,4 @@
-//! The hosts of a run: with all that they may know of its surroundings.
+//! Builds hosts from environment, flags and settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::logging;
 use crate::network;
 use crate::permission_prompt::PermissionPrompt;
 
-/// One listener, which looks at the state of things whenever it missed something. Room for events is
-/// made at the start, and more of it takes longer.
+/// Capacity of the event channel. Its one reader rereads the state when it lags behind. The buffer is
+/// allocated at start, so a larger one slows every command down.
 const EVENT_BACKLOG: usize = 128;
 
-/// Roughly what a model's token is in text.
+/// Rough size of a model's token in text.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Results that were kept are forgotten after this time,
+/// Stored results older than this are removed.
 const RESULT_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// and beyond this many bytes of them the oldest.
+/// Above this total size, the oldest stored results are removed.
 const RESULTS_MAX_BYTES: u64 = 1024 * 1024 * 1024;
-/// Longer than any call, in milliseconds.
+/// Longer than any call.
 const NO_IDLE_TIMEOUT_MS: u64 = 366 * 24 * 60 * 60 * 1000;
 
 impl Context {
-    /// A host of these entries that does one thing and leaves.
+    /// A host for one operation: it does not reconnect servers.
     pub(crate) fn one_shot_host(
         &self,
         servers: &LoadedServers,
@@ -41,7 +41,7 @@ impl Context {
         self.long_running_host(servers, entries).one_shot()
     }
 
-    /// A host of these entries that stays, and in which servers come back.
+    /// A host that keeps running and reconnects servers.
     pub(crate) fn long_running_host(
         &self,
         servers: &LoadedServers,
@@ -51,9 +51,9 @@ impl Context {
         let profile = servers.trust.profile();
         let mut host = self.host(servers);
         if config.servers.iter().any(is_remote) {
-            let (network, told) = network::from_variables(&self.variables);
-            for what in told {
-                self.console.warn(&what, None);
+            let (network, warnings) = network::from_variables(&self.variables);
+            for warning in warnings {
+                self.console.warn(&warning, None);
             }
             host = host.network(network);
         }
@@ -62,7 +62,7 @@ impl Context {
             .profile(profile)
     }
 
-    /// A host with all that it may know of its surroundings and was told by flags, without servers.
+    /// A host with settings, rules and caches, without servers.
     fn host(&self, servers: &LoadedServers) -> HostBuilder {
         self.cleanup_started.call_once(|| self.remove_old_results());
         self.host_without_config()
@@ -73,7 +73,7 @@ impl Context {
             .rules(self.rules(servers))
     }
 
-    /// A host that nobody told anything.
+    /// A host without settings, rules or servers.
     pub(crate) fn host_without_config(&self) -> HostBuilder {
         let host = Host::builder()
             .environment(self.variables.clone())
@@ -90,23 +90,23 @@ impl Context {
         }
     }
 
-    /// As [`Self::one_shot_host`], with somebody to ask whether calls may be made.
+    /// A one-shot host that asks for permission.
     pub(crate) fn one_shot_host_with_prompt(
         &self,
         servers: &LoadedServers,
         entries: Vec<ServerEntry>,
-        ask: PermissionPrompt,
+        permission: PermissionPrompt,
     ) -> HostBuilder {
-        let interaction = self.interaction(&entries, Some(ask));
+        let interaction = self.interaction(&entries, Some(permission));
         self.one_shot_host(servers, entries)
             .interaction(interaction)
     }
 
-    /// Who answers the questions of these servers.
+    /// Answers the requests of these servers and, if a prompt is given, permission questions.
     pub(crate) fn interaction(
         &self,
         entries: &[ServerEntry],
-        ask: Option<PermissionPrompt>,
+        permission: Option<PermissionPrompt>,
     ) -> CliInteraction {
         let browser = self.program(browser::PROGRAM, None);
         let browser = browser.map(|program| Browser {
@@ -115,7 +115,7 @@ impl Context {
         });
         let places = self.places();
         CliInteraction {
-            ask,
+            permission,
             elicit: ElicitPrompt::new(&self.console, browser),
             roots: places
                 .project()
@@ -134,8 +134,8 @@ impl Context {
         DirectorySpill::new(self.results())
     }
 
-    /// Begins to remove results that were kept for long enough. Nothing waits for it: what it does not
-    /// come to, the next run does.
+    /// Removes old stored results in the background. The run does not wait for it; the next run
+    /// continues where this one stopped.
     fn remove_old_results(&self) {
         let folder = self.results();
         if !folder.is_dir() {
@@ -144,8 +144,8 @@ impl Context {
         drop(tokio::task::spawn_blocking(
             move || match DirectorySpill::new(folder).tidy(RESULT_MAX_AGE, RESULTS_MAX_BYTES) {
                 Ok(0) => {}
-                Ok(files) => tracing::debug!(files, "removed results that were kept"),
-                Err(error) => tracing::debug!(%error, "cannot remove results that were kept"),
+                Ok(files) => tracing::debug!(files, "removed old stored results"),
+                Err(error) => tracing::debug!(%error, "cannot remove old stored results"),
             },
         ));
     }
@@ -160,7 +160,7 @@ impl Context {
         engine_settings::deadlines(settings, |key| match key {
             "startup" => startup,
             "call" => call,
-            // Whoever names a limit means it: silence alone is not held against the server then.
+            // An explicit call timeout replaces the idle timeout: a silent call may use all of it.
             "idle" => call.and(Some(NO_IDLE_TIMEOUT_MS)),
             _ => None,
         })
@@ -169,30 +169,30 @@ impl Context {
     fn limits(&self, settings: &Settings) -> Limits {
         let mut defaults = Limits::default();
         defaults.event_backlog = EVENT_BACKLOG;
-        // A person reads what they asked for, and pages through it themselves.
-        let longest = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
-        let longest = settings.bound("messageBytes", None, longest);
-        defaults.result_text_bytes = usize::try_from(longest).unwrap_or(usize::MAX);
+        // Do not truncate results below the message limit: a person can page through them.
+        let max_bytes = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
+        let max_bytes = settings.bound("messageBytes", None, max_bytes);
+        defaults.result_text_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let tokens = self.number("MAX_MCP_OUTPUT_TOKENS");
         let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());
-        let typed = tokens.map(|tokens| tokens.saturating_mul(BYTES_PER_TOKEN));
-        engine_settings::limits(settings, defaults, typed)
+        let from_env = tokens.map(|tokens| tokens.saturating_mul(BYTES_PER_TOKEN));
+        engine_settings::limits(settings, defaults, from_env)
     }
 
-    /// A whole number above 0 from the environment; anything else is warned about.
+    /// A positive integer from the environment. Warns about any other value.
     fn number(&self, name: &str) -> Option<u64> {
         let text = self.variables.get(name).filter(|text| !text.is_empty())?;
         let number = text.trim().parse().ok().filter(|number| *number > 0);
         if number.is_none() {
             self.console.note(&format!(
-                "warning: {name}={text:?} is ignored: it is not a whole number above 0"
+                "warning: ignoring {name}={text:?}: expected a positive integer"
             ));
         }
         number
     }
 }
 
-/// Whether a server is somewhere else, as far as its entry can be read.
+/// Whether the entry has a URL. An entry whose type cannot be read counts as local.
 fn is_remote(entry: &ServerEntry) -> bool {
     let kind = entry.kind_name();
     kind.is_some_and(|kind| !matches!(kind, "stdio" | "sdk"))

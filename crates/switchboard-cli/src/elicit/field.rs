@@ -1,87 +1,94 @@
-//! One field of a form: what fits, what was typed, and the value that it means.
+//! Asks for one form field and validates the answer.
 
 use std::fmt::Display;
 
 use serde_json::{Number, Value};
 use switchboard::{Choice, Field, FieldKind, TextFormat};
 
-use super::{Closed, Conversation};
+use super::{OpenQuestion, QuestionCancelled};
 use crate::render::style::Paint;
 use crate::render::text::one_line;
 
-/// Stands for a value that is not shown, however long it is.
+/// Shown instead of a hidden value, whatever its length.
 const HIDDEN_VALUE: &str = "••••••••";
 
-/// What the person did with a field.
+/// The answer to one field.
 #[derive(Debug)]
 pub(super) enum FieldAnswer {
-    With(Value),
-    LeftOut,
-    /// There must be a value, and the person will not give one.
+    Value(Value),
+    Omitted,
+    /// The field is required and the user refuses to fill it in.
     Refused,
 }
 
-/// Asks for the value of a field until it fits.
+/// Asks until the value is valid.
 pub(super) async fn ask(
-    talk: &mut Conversation,
-    place: &str,
+    question: &mut OpenQuestion,
+    position: &str,
     field: &Field,
-) -> Result<FieldAnswer, Closed> {
-    introduce(talk, place, field)?;
-    if field.is_sensitive && !confirm_secret(talk).await? {
+) -> Result<FieldAnswer, QuestionCancelled> {
+    introduce(question, position, field)?;
+    if field.is_sensitive && !confirm_secret(question).await? {
         return Ok(match field.default_value() {
-            // A field that is left out counts as what is proposed for it.
-            Some(proposed) => FieldAnswer::With(proposed),
+            // An omitted field gets its default value.
+            Some(default) => FieldAnswer::Value(default),
             None if field.is_required => FieldAnswer::Refused,
-            None => FieldAnswer::LeftOut,
+            None => FieldAnswer::Omitted,
         });
     }
-    let prompt = prompt(talk, field);
+    let prompt = prompt(question, field);
     loop {
         let typed = if field.is_sensitive {
-            talk.ask_unseen(&prompt).await?
+            question.ask_hidden(&prompt).await?
         } else {
-            talk.ask(&prompt).await?
+            question.ask(&prompt).await?
         };
-        match read(field, &typed) {
-            Ok(Some(value)) => return Ok(FieldAnswer::With(value)),
-            Ok(None) => return Ok(FieldAnswer::LeftOut),
-            Err(expected) => talk.show(&talk.style.paint(Paint::Red, &expected))?,
+        match parse(field, &typed) {
+            Ok(Some(value)) => return Ok(FieldAnswer::Value(value)),
+            Ok(None) => return Ok(FieldAnswer::Omitted),
+            Err(expected) => question.show(&question.style.paint(Paint::Red, &expected))?,
         }
     }
 }
 
-/// Says what is asked for: the marked lines are the server's.
-fn introduce(talk: &Conversation, place: &str, field: &Field) -> Result<(), Closed> {
+/// Prints what the field expects; the quoted lines are the server's.
+fn introduce(
+    question: &OpenQuestion,
+    position: &str,
+    field: &Field,
+) -> Result<(), QuestionCancelled> {
     let needed = match (field.is_required, field.default_value()) {
-        (_, Some(_)) => "Enter takes what is in brackets",
+        (_, Some(_)) => "press Enter for the default",
         (true, None) => "required",
-        (false, None) => "optional, Enter leaves it out",
+        (false, None) => "optional, press Enter to skip",
     };
-    talk.show("")?;
-    talk.note(&format!("{place} · {} · {needed}", expected(&field.kind)))?;
-    talk.quote(&one_line(field.label()))?;
+    question.show("")?;
+    question.note(&format!(
+        "{position} · {} · {needed}",
+        expected(&field.kind)
+    ))?;
+    question.quote(&one_line(field.label()))?;
     if let Some(description) = &field.description {
-        talk.quote(description)?;
+        question.quote(description)?;
     }
     for (at, option) in options(&field.kind).iter().enumerate() {
-        talk.quote(&format!("{:>4}  {}", at + 1, one_line(&option.title)))?;
+        question.quote(&format!("{:>4}  {}", at + 1, one_line(&option.title)))?;
     }
     Ok(())
 }
 
-async fn confirm_secret(talk: &mut Conversation) -> Result<bool, Closed> {
+async fn confirm_secret(question: &mut OpenQuestion) -> Result<bool, QuestionCancelled> {
     let warning = format!(
-        "this looks like a secret, and servers must not ask for secrets in a form. What you type \
-         goes to {} as it is.",
-        talk.server
+        "This field looks like a secret. Servers must not request secrets in forms. Your input is \
+         sent to {} unchanged.",
+        question.server
     );
-    talk.warn(&warning)?;
-    talk.is_agreed("Answer it all the same?").await
+    question.warn(&warning)?;
+    question.confirm("Answer anyway?").await
 }
 
-fn prompt(talk: &Conversation, field: &Field) -> String {
-    let unseen = if field.is_sensitive {
+fn prompt(question: &OpenQuestion, field: &Field) -> String {
+    let hidden = if field.is_sensitive {
         "(not shown) "
     } else {
         ""
@@ -94,12 +101,12 @@ fn prompt(talk: &Conversation, field: &Field) -> String {
         };
         format!("[{shown}] ")
     });
-    let before = format!("{unseen}{}", default.unwrap_or_default());
-    format!("{}> ", talk.dim(&before))
+    let before = format!("{hidden}{}", default.unwrap_or_default());
+    format!("{}> ", question.dim(&before))
 }
 
-/// What a typed line means; `None` leaves the field out. An error says what is expected.
-fn read(field: &Field, typed: &str) -> Result<Option<Value>, String> {
+/// Parses a line; `None` omits the field. The error says what is expected.
+fn parse(field: &Field, typed: &str) -> Result<Option<Value>, String> {
     if typed.is_empty() {
         return match field.default_value() {
             None if field.is_required => Err("a value is required".to_owned()),
@@ -107,62 +114,62 @@ fn read(field: &Field, typed: &str) -> Result<Option<Value>, String> {
         };
     }
     if typed.contains(|letter: char| letter.is_control() || letter == char::REPLACEMENT_CHARACTER) {
-        return Err("there are keys in it that stand for no letter: type it again".to_owned());
+        return Err("contains control characters: type it again".to_owned());
     }
     let value = match &field.kind {
-        FieldKind::Number { .. } => number(typed)?,
-        FieldKind::Boolean { .. } => yes_or_no(typed)?,
-        FieldKind::Choice { options, .. } => chosen(typed, options)?,
-        FieldKind::Choices { options, .. } => several(typed, options)?,
+        FieldKind::Number { .. } => parse_number(typed)?,
+        FieldKind::Boolean { .. } => parse_boolean(typed)?,
+        FieldKind::Choice { options, .. } => parse_choice(typed, options)?,
+        FieldKind::Choices { options, .. } => parse_choices(typed, options)?,
         _ => Value::from(typed),
     };
-    field.check(&value).map_err(|misfit| misfit.expected)?;
+    field.check(&value).map_err(|invalid| invalid.expected)?;
     Ok(Some(value))
 }
 
-fn number(typed: &str) -> Result<Value, String> {
+fn parse_number(typed: &str) -> Result<Value, String> {
     let number = typed.parse::<Number>();
     number
         .map(Value::from)
-        .map_err(|_| "a number is expected".to_owned())
+        .map_err(|_| "expected a number".to_owned())
 }
 
-fn yes_or_no(typed: &str) -> Result<Value, String> {
+fn parse_boolean(typed: &str) -> Result<Value, String> {
     match typed.to_ascii_lowercase().as_str() {
         "y" | "yes" | "true" => Ok(Value::from(true)),
         "n" | "no" | "false" => Ok(Value::from(false)),
-        _ => Err("yes or no is expected".to_owned()),
+        _ => Err("expected yes or no".to_owned()),
     }
 }
 
-/// A choice by its number, or by what is shown or sent for it.
-fn chosen(typed: &str, options: &[Choice]) -> Result<Value, String> {
+/// Finds a choice by number, title or value.
+fn parse_choice(typed: &str, options: &[Choice]) -> Result<Value, String> {
     let number = typed.parse::<usize>().ok();
     let by_number = number.and_then(|number| options.get(number.checked_sub(1)?));
     let is_named = |option: &&Choice| option.title == typed || option.value == typed;
     let option = by_number.or_else(|| options.iter().find(is_named));
     option
         .map(|option| Value::from(option.value.as_str()))
-        .ok_or_else(|| format!("a number from 1 to {} is expected", options.len()))
+        .ok_or_else(|| format!("expected a number from 1 to {}", options.len()))
 }
 
-fn several(typed: &str, options: &[Choice]) -> Result<Value, String> {
+fn parse_choices(typed: &str, options: &[Choice]) -> Result<Value, String> {
     if typed == "0" {
         return Ok(Value::Array(Vec::new()));
     }
-    // A title may have blanks in it, but then there are commas, or it is the only one.
-    if let Ok(only) = chosen(typed, options) {
+    // Titles may contain spaces: try the whole line first, then split at commas or spaces.
+    if let Ok(only) = parse_choice(typed, options) {
         return Ok(Value::Array(vec![only]));
     }
-    let between = if typed.contains(',') { ',' } else { ' ' };
-    let words = typed.split(between).map(str::trim);
+    let separator = if typed.contains(',') { ',' } else { ' ' };
+    let words = typed.split(separator).map(str::trim);
     let chosen = words
         .filter(|word| !word.is_empty())
-        .map(|word| chosen(word, options));
+        .map(|word| parse_choice(word, options));
     Ok(Value::Array(chosen.collect::<Result<_, _>>()?))
 }
 
-/// A value as it is shown before it is sent. What the server proposed is no secret of the person.
+/// A value as shown before it is sent. A secret is hidden unless it is the server's own default.
 pub(super) fn review_value(field: &Field, value: &Value) -> String {
     if field.is_sensitive && field.default_value().as_ref() != Some(value) {
         return HIDDEN_VALUE.to_owned();
@@ -170,7 +177,7 @@ pub(super) fn review_value(field: &Field, value: &Value) -> String {
     display_value(field, value)
 }
 
-/// A value as the person knows it.
+/// A value as text, choices by their title.
 fn display_value(field: &Field, value: &Value) -> String {
     let title = |value: &Value| {
         let text = value.as_str().unwrap_or_default();
@@ -196,7 +203,7 @@ fn options(kind: &FieldKind) -> &[Choice] {
     }
 }
 
-/// Which values fit, in words.
+/// Describes the valid values.
 fn expected(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Text {
@@ -218,7 +225,7 @@ fn expected(kind: &FieldKind) -> String {
             ..
         } => {
             let what = if *is_integer {
-                "a whole number"
+                "an integer"
             } else {
                 "a number"
             };
@@ -228,7 +235,7 @@ fn expected(kind: &FieldKind) -> String {
             }
         }
         FieldKind::Boolean { .. } => "yes or no".to_owned(),
-        FieldKind::Choice { .. } => "one of these, by its number".to_owned(),
+        FieldKind::Choice { .. } => "one of these, by number".to_owned(),
         FieldKind::Choices {
             min_items,
             max_items,
@@ -236,7 +243,7 @@ fn expected(kind: &FieldKind) -> String {
         } => {
             let bounds = bounds(min_items.as_ref(), max_items.as_ref());
             let count = bounds.unwrap_or_else(|| "any".to_owned());
-            format!("{count} of these, as in 1, 2")
+            format!("{count} of these, e.g. 1, 2")
         }
         _ => "a value".to_owned(),
     }

@@ -1,58 +1,64 @@
-//! A form: field by field, then all of it again before anything is sent.
+//! Walks through a form field by field and reviews it before sending.
 
 use serde_json::{Map, Value};
 use switchboard::{ElicitAnswer, Field, Form};
 
 use super::field::{self, FieldAnswer};
-use super::{Closed, Conversation};
+use super::{OpenQuestion, QuestionCancelled};
 use crate::render::text::{one_line, truncate, width};
 
-/// A longer name of a field is truncate where its value stands beside it.
+/// Maximum width of a field's label in the review.
 const LABEL_COLUMNS: usize = 32;
 
-/// What becomes of a form that is filled in.
+/// What to do with a filled-in form.
 #[derive(Debug, PartialEq, Eq)]
 enum FormDecision {
     Send,
     Decline,
     Cancel,
-    /// One field again, if it was said which.
+    /// Edit a field; without a number, ask which one.
     Edit(Option<usize>),
 }
 
-pub(super) async fn fill_in(
-    talk: &mut Conversation,
+pub(super) async fn ask(
+    question: &mut OpenQuestion,
     message: &str,
     form: &Form,
-) -> Result<ElicitAnswer, Closed> {
+) -> Result<ElicitAnswer, QuestionCancelled> {
     if form.fields.is_empty() {
-        talk.introduce("asks for your consent", message)?;
-        return Ok(if talk.is_agreed("Do you agree?").await? {
+        question.introduce("asks for your consent", message)?;
+        return Ok(if question.confirm("Do you agree?").await? {
             ElicitAnswer::Accept(Map::new())
         } else {
             ElicitAnswer::Decline
         });
     }
-    talk.introduce("asks you to fill in a form", message)?;
-    talk.note("Ctrl-C closes it, and nothing is sent")?;
+    question.introduce("asks you to fill in a form", message)?;
+    question.note("Ctrl-C cancels; nothing is sent")?;
     let mut values = Map::new();
     for number in 1..=form.fields.len() {
-        if ask_for(talk, form, number, &mut values).await?.is_none() {
+        if ask_for(question, form, number, &mut values)
+            .await?
+            .is_none()
+        {
             return Ok(ElicitAnswer::Decline);
         }
     }
     loop {
-        review(talk, form, &values)?;
-        match decide(talk, form.fields.len()).await? {
+        review(question, form, &values)?;
+        match ask_decision(question, form.fields.len()).await? {
             FormDecision::Send => return Ok(ElicitAnswer::Accept(values)),
             FormDecision::Decline => return Ok(ElicitAnswer::Decline),
             FormDecision::Cancel => return Ok(ElicitAnswer::Cancel),
             FormDecision::Edit(number) => {
                 let number = match number {
                     Some(number) => number,
-                    None => which(talk, form.fields.len()).await?,
+                    None => ask_field_number(question, form.fields.len()).await?,
                 };
-                if ask_for(talk, form, number, &mut values).await?.is_none() {
+                if ask_for(question, form, number, &mut values)
+                    .await?
+                    .is_none()
+                {
                     return Ok(ElicitAnswer::Decline);
                 }
             }
@@ -60,28 +66,32 @@ pub(super) async fn fill_in(
     }
 }
 
-/// Asks for the value of one field, counted from 1. `None`: the person will not give what must be given.
+/// Asks for the field with this number, counted from 1. `None`: the user refuses a required field.
 async fn ask_for(
-    talk: &mut Conversation,
+    question: &mut OpenQuestion,
     form: &Form,
     number: usize,
     values: &mut Map<String, Value>,
-) -> Result<Option<()>, Closed> {
+) -> Result<Option<()>, QuestionCancelled> {
     let Some(field) = form.fields.get(number - 1) else {
         return Ok(Some(()));
     };
-    let place = format!("{number} of {}", form.fields.len());
-    match field::ask(talk, &place, field).await? {
-        FieldAnswer::With(value) => drop(values.insert(field.name.clone(), value)),
-        FieldAnswer::LeftOut => drop(values.remove(&field.name)),
+    let position = format!("{number} of {}", form.fields.len());
+    match field::ask(question, &position, field).await? {
+        FieldAnswer::Value(value) => drop(values.insert(field.name.clone(), value)),
+        FieldAnswer::Omitted => drop(values.remove(&field.name)),
         FieldAnswer::Refused => return Ok(None),
     }
     Ok(Some(()))
 }
 
-/// Shows what would be sent.
-fn review(talk: &Conversation, form: &Form, values: &Map<String, Value>) -> Result<(), Closed> {
-    talk.show(&format!("\nThis would be sent to {}:", talk.server))?;
+/// Prints the values before they are sent.
+fn review(
+    question: &OpenQuestion,
+    form: &Form,
+    values: &Map<String, Value>,
+) -> Result<(), QuestionCancelled> {
+    question.show(&format!("\nReady to send to {}:", question.server))?;
     let labels: Vec<_> = form.fields.iter().map(label).collect();
     let widest = labels.iter().map(|label| width(label)).max();
     for (number, (field, label)) in (1..).zip(form.fields.iter().zip(&labels)) {
@@ -90,34 +100,37 @@ fn review(talk: &Conversation, form: &Form, values: &Map<String, Value>) -> Resu
             None => "–".to_owned(),
         };
         let gap = " ".repeat(widest.unwrap_or_default().saturating_sub(width(label)));
-        talk.quote(&format!("{number:>4}  {label}{gap}  {value}"))?;
+        question.quote(&format!("{number:>4}  {label}{gap}  {value}"))?;
     }
     Ok(())
 }
 
-/// A field in one line, with room for its value beside it.
+/// The field's label on one line, truncated.
 fn label(field: &Field) -> String {
     truncate(&one_line(field.label()), LABEL_COLUMNS).into_owned()
 }
 
-async fn decide(talk: &mut Conversation, fields: usize) -> Result<FormDecision, Closed> {
+async fn ask_decision(
+    question: &mut OpenQuestion,
+    fields: usize,
+) -> Result<FormDecision, QuestionCancelled> {
     let more = match fields {
         1 => String::new(),
-        _ => talk.dim("(e 2 edits the second) "),
+        _ => question.dim("(e 2 edits the second) "),
     };
-    let question = format!("[s]end, [e]dit, [d]ecline, [c]ancel {more}");
+    let prompt = format!("[s]end, [e]dit, [d]ecline, [c]ancel {more}");
     loop {
-        // What was pasted into the fields is no answer to what comes after them.
-        talk.turn.discard_input();
-        let answer = talk.ask(&question).await?;
-        match decision(&answer, fields) {
+        // Lines pasted into the fields must not answer this question.
+        question.guard.discard_input();
+        let answer = question.ask(&prompt).await?;
+        match parse_decision(&answer, fields) {
             Some(decision) => return Ok(decision),
-            None => talk.say("type s, e, d or c")?,
+            None => question.say("type s, e, d or c")?,
         }
     }
 }
 
-fn decision(answer: &str, fields: usize) -> Option<FormDecision> {
+fn parse_decision(answer: &str, fields: usize) -> Option<FormDecision> {
     let answer = answer.to_ascii_lowercase();
     let (word, number) = match answer.split_once(' ') {
         Some((word, number)) => (word, Some(field_number(number, fields)?)),
@@ -138,12 +151,15 @@ fn field_number(text: &str, fields: usize) -> Option<usize> {
     (1..=fields).contains(&number).then_some(number)
 }
 
-async fn which(talk: &mut Conversation, fields: usize) -> Result<usize, Closed> {
+async fn ask_field_number(
+    question: &mut OpenQuestion,
+    fields: usize,
+) -> Result<usize, QuestionCancelled> {
     loop {
-        let answer = talk.ask(&format!("Which one, 1 to {fields}? ")).await?;
+        let answer = question.ask(&format!("Which one, 1 to {fields}? ")).await?;
         match field_number(&answer, fields) {
             Some(number) => return Ok(number),
-            None => talk.say("type the number that stands before it")?,
+            None => question.say("enter the field's number")?,
         }
     }
 }
@@ -153,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_word_decides() {
+    fn only_known_answers_decide() {
         for (typed, decided) in [
             ("s", Some(FormDecision::Send)),
             ("Send", Some(FormDecision::Send)),
@@ -166,8 +182,8 @@ mod tests {
             ("", None),
             ("y", None),
         ] {
-            assert_eq!(decision(typed, 3), decided, "{typed:?}");
+            assert_eq!(parse_decision(typed, 3), decided, "{typed:?}");
         }
-        assert_eq!(decision("e", 1), Some(FormDecision::Edit(Some(1))));
+        assert_eq!(parse_decision("e", 1), Some(FormDecision::Edit(Some(1))));
     }
 }

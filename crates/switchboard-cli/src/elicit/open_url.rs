@@ -1,58 +1,61 @@
-//! An address that a server wants the person to visit.
+//! Asks before opening a URL that a server wants visited.
 //!
-//! All of it is shown, with what is suspicious about it, and nothing is opened before the person said
-//! yes. A yes is consent to go there, and no more than that.
+//! Shows the full URL, its host and warnings about it. Opens nothing before the user says yes. A yes is
+//! consent to open the URL and nothing else.
 
 use serde_json::Map;
 use switchboard::{Address, ElicitAnswer};
 
-use super::{Closed, Conversation};
+use super::{OpenQuestion, QuestionCancelled};
 use crate::browser::Browser;
 use crate::render::style::Paint;
 
 pub(super) async fn ask(
-    talk: &mut Conversation,
+    question: &mut OpenQuestion,
     message: &str,
     address: &Address,
     browser: Option<&Browser>,
-) -> Result<ElicitAnswer, Closed> {
-    talk.introduce("asks you to visit an address", message)?;
-    // In one piece, so that it can be copied.
-    talk.show(&format!("\n{}\n", highlighted(talk, address)))?;
-    let host = talk.style.paint(Paint::Bold, &address.host);
-    talk.show(&format!("{}  {host}", talk.dim("host")))?;
+) -> Result<ElicitAnswer, QuestionCancelled> {
+    question.introduce("asks you to open a URL", message)?;
+    // Not wrapped, so that it can be copied.
+    question.show(&format!("\n{}\n", highlighted(question, address)))?;
+    let host = question.style.paint(Paint::Bold, &address.host);
+    question.show(&format!("{}  {host}", question.dim("host")))?;
     for warning in &address.warnings {
-        talk.warn(&warning.to_string())?;
+        question.warn(&warning.to_string())?;
     }
-    let question = match browser {
+    let prompt = match browser {
         Some(_) => "Open it in your browser?",
-        None => "Will you go there? Nothing here can open it: copy it.",
+        None => "No browser available. Open the URL yourself?",
     };
-    if !talk.is_agreed(question).await? {
+    if !question.confirm(prompt).await? {
         return Ok(ElicitAnswer::Decline);
     }
     if let Some(browser) = browser {
         match browser.open(&address.url).await {
-            Ok(()) => talk.note("if no browser opens, copy the address")?,
-            Err(error) => talk.warn(&format!("no browser opened ({error}): copy the address"))?,
+            Ok(()) => question.note("if no browser opens, copy the URL")?,
+            Err(error) => question.warn(&format!("{error}: copy the URL"))?,
         }
     }
-    talk.note(&format!(
-        "{} goes on when you are done there; a call that it refused until then is made again when it \
-         says so, or after 5 minutes. Ctrl-C gives the call up.",
-        talk.server
+    question.note(&format!(
+        "{} continues after you finish there. The call is retried when the server reports completion, \
+         or after 5 minutes. Ctrl-C cancels it.",
+        question.server
     ))?;
     Ok(ElicitAnswer::Accept(Map::new()))
 }
 
-/// The address, its host brighter than the rest.
-fn highlighted(talk: &Conversation, address: &Address) -> String {
+/// The URL with its host highlighted.
+fn highlighted(question: &OpenQuestion, address: &Address) -> String {
     let Address { url, host, .. } = address;
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.clone();
     };
     match rest.strip_prefix(host.as_str()) {
-        Some(rest) => format!("{scheme}://{}{rest}", talk.style.paint(Paint::Cyan, host)),
+        Some(rest) => {
+            let host = question.style.paint(Paint::Cyan, host);
+            format!("{scheme}://{host}{rest}")
+        }
         None => url.clone(),
     }
 }

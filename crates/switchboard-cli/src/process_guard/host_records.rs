@@ -1,8 +1,8 @@
-//! Small files that say which hosts are running: one each, named by its tag.
+//! Files that list running hosts, one per host, named by the host's id.
 //!
-//! A host removes its own at its end. A file whose host is gone tells the next start that there may
-//! be something left. Invariant: a file that is not exactly such a record leads to no signal, and
-//! nothing outside of the folder is ever read, followed or removed.
+//! A host removes its file when it ends. A file whose host process is gone tells the next start to look
+//! for processes that the host left behind. Invariant: only a valid record leads to a signal, and
+//! nothing outside the folder is read, followed or removed.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,32 +12,32 @@ use std::time::Duration;
 
 use switchboard::process::{HostId, HostLiveness, HostRecord, kill_leftovers};
 
-/// A record is far shorter.
+/// A valid record is far shorter.
 const MAX_RECORD_BYTES: u64 = 512;
 
-/// A file that is empty for longer than this is not just being written.
+/// An empty file younger than this may be one that another process is writing.
 const EMPTY_FILE_GRACE: Duration = Duration::from_secs(60);
 
-/// The folder with the files.
+/// The folder with the records.
 #[derive(Debug)]
 pub(super) struct HostRecords {
     folder: PathBuf,
 }
 
-/// The file of a host of this process. It is removed when this is dropped, unless in a panic: then
-/// the next start shall have a look.
+/// The record of one host of this process. Removed on drop, except during a panic: then the next start
+/// cleans up after the host.
 #[derive(Debug)]
 pub(super) struct HostRecordFile {
     path: PathBuf,
 }
 
-/// What a file turned out to be.
+/// The result of reading a file.
 enum RecordState {
-    /// Of a host that is gone: to be cleaned up after.
+    /// The host process is gone and may have left processes behind.
     Stale(HostRecord),
-    /// Of no use to anybody.
+    /// Not a record, or from before the last boot: remove it.
     Invalid,
-    /// None of our business.
+    /// A running host, or not a file of ours: keep it.
     Other,
 }
 
@@ -46,52 +46,55 @@ impl HostRecords {
         Self { folder }
     }
 
-    /// Writes down that this process has a host with this tag.
-    pub(super) fn write(&self, tag: HostId) -> io::Result<HostRecordFile> {
-        let record = HostRecord::of_this_process(tag)?;
+    /// Writes the record of a host of this process.
+    pub(super) fn write(&self, id: HostId) -> io::Result<HostRecordFile> {
+        let record = HostRecord::of_this_process(id)?;
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.folder)?;
         if !self.is_ours() {
-            return Err(io::Error::other("its folder is not ours"));
+            return Err(io::Error::other(
+                "the folder belongs to another user or is a symbolic link",
+            ));
         }
-        let path = self.folder.join(tag.to_string());
+        let path = self.folder.join(id.to_string());
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
-        let written = HostRecordFile { path };
-        // In one write: whoever reads meanwhile sees nothing or all of it.
+        let record_file = HostRecordFile { path };
+        // One write: a concurrent reader sees nothing or the whole record.
         file.write_all(record.to_string().as_bytes())?;
-        Ok(written)
+        Ok(record_file)
     }
 
-    /// Ends what hosts left that are gone, and forgets them. Returns how many processes there were.
+    /// Kills the processes that dead hosts left behind and removes their records. Returns the number of
+    /// processes.
     pub(super) fn clean_up(&self) -> usize {
         if !self.is_ours() {
             return 0;
         }
         let mut stale = Vec::new();
-        let mut done_with = Vec::new();
+        let mut outdated = Vec::new();
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             match examine(&entry.path()) {
                 RecordState::Stale(record) => stale.push(record),
                 RecordState::Invalid => {}
                 RecordState::Other => continue,
             }
-            done_with.push(entry.path());
+            outdated.push(entry.path());
         }
-        let ended = kill_leftovers(&stale);
-        for path in done_with {
-            // Another start may have done it.
+        let killed = kill_leftovers(&stale);
+        for path in outdated {
+            // Another process may have removed it already.
             fs::remove_file(path).ok();
         }
-        ended
+        killed
     }
 
-    /// A folder of ours, and not a way to somewhere else.
+    /// Whether the folder is a directory of this user and not a symbolic link.
     fn is_ours(&self) -> bool {
         let metadata = fs::symlink_metadata(&self.folder);
         metadata.is_ok_and(|metadata| metadata.is_dir() && is_owned(&metadata))
@@ -112,7 +115,7 @@ fn is_owned(metadata: &Metadata) -> bool {
 
 fn examine(path: &Path) -> RecordState {
     let name = path.file_name().and_then(|name| name.to_str());
-    let Some(Ok(tag)) = name.map(str::parse::<HostId>) else {
+    let Some(Ok(id)) = name.map(str::parse::<HostId>) else {
         return RecordState::Other;
     };
     match fs::symlink_metadata(path) {
@@ -124,7 +127,7 @@ fn examine(path: &Path) -> RecordState {
     }
     let record = fs::read_to_string(path).ok();
     let record = record.and_then(|text| text.parse::<HostRecord>().ok());
-    match record.filter(|record| record.host() == tag) {
+    match record.filter(|record| record.host() == id) {
         Some(record) => match record.liveness() {
             HostLiveness::Gone => RecordState::Stale(record),
             HostLiveness::BeforeReboot => RecordState::Invalid,
@@ -155,51 +158,51 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_private_and_goes_with_its_host() {
+    fn record_is_private_and_removed_with_host() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("a/hosts");
         let records = HostRecords::new(folder.clone());
-        let tag = HostId::new();
-        let record = records.write(tag).unwrap();
-        assert_eq!(names(&folder), [tag.to_string()]);
+        let id = HostId::new();
+        let record = records.write(id).unwrap();
+        assert_eq!(names(&folder), [id.to_string()]);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&record.path)), (0o700, 0o600));
-        // The host of the record is this very process.
+        // The record belongs to this process, which is alive.
         assert_eq!(records.clean_up(), 0);
-        assert_eq!(names(&folder), [tag.to_string()]);
+        assert_eq!(names(&folder), [id.to_string()]);
         drop(record);
         assert_eq!(names(&folder), [""; 0]);
     }
 
     #[test]
-    fn what_is_no_record_is_removed_or_left_but_never_followed() {
+    fn invalid_records_are_never_followed() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("hosts");
         fs::create_dir(&folder).unwrap();
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
-        let tags: Vec<_> = (0..6).map(|_| HostId::new().to_string()).collect();
+        let ids: Vec<_> = (0..6).map(|_| HostId::new().to_string()).collect();
         let outside = root.path().join("precious");
         fs::write(&outside, "precious").unwrap();
 
         write("notes.txt", "not ours");
-        symlink(&outside, folder.join(&tags[0])).unwrap();
-        fs::create_dir(folder.join(&tags[1])).unwrap();
-        write(&tags[2], "");
+        symlink(&outside, folder.join(&ids[0])).unwrap();
+        fs::create_dir(folder.join(&ids[1])).unwrap();
+        write(&ids[2], "");
         let mut left = vec!["notes.txt".to_owned()];
-        left.extend_from_slice(&tags[..3]);
+        left.extend_from_slice(&ids[..3]);
         left.sort();
 
-        write(&tags[3], "nonsense");
-        write(&tags[4], &"x".repeat(1000));
+        write(&ids[3], "nonsense");
+        write(&ids[4], &"x".repeat(1000));
         let record = HostRecord::of_this_process(HostId::new()).unwrap();
-        write(&tags[5], &record.to_string());
+        write(&ids[5], &record.to_string());
         assert_eq!(HostRecords::new(folder.clone()).clean_up(), 0);
         assert_eq!(names(&folder), left);
         assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
     }
 
     #[test]
-    fn a_folder_that_leads_elsewhere_is_not_used() {
+    fn symlinked_folder_is_not_used() {
         let root = tempfile::tempdir().unwrap();
         let elsewhere = root.path().join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();

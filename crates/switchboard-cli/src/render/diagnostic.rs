@@ -1,16 +1,16 @@
-//! Findings about the config, made to fit a terminal.
+//! Fits a config diagnostic to the terminal's width.
 //!
-//! Words are wrapped, and of a long line the part around the mark is shown. Invariant: the mark stays
-//! below what it means.
+//! Wraps message and hint, and crops a long source line around the marked span. Invariant: the marker
+//! stays below the span.
 
 use switchboard_config::{Diagnostic, Snippet};
 
 use super::text::{truncate, width, wrap};
 
-/// What stands before the line that is shown, besides its number.
+/// The separator between line number and source line.
 const MARGIN: usize = " | ".len();
 
-/// The diagnostic as it is printed on so many columns; as it is, where nobody counts them.
+/// Renders a diagnostic. `columns`: the terminal's width; `None` disables wrapping.
 pub(crate) fn render(diagnostic: &Diagnostic, columns: Option<usize>) -> String {
     let Some(columns) = columns else {
         return diagnostic.to_string();
@@ -32,9 +32,9 @@ pub(crate) fn render(diagnostic: &Diagnostic, columns: Option<usize>) -> String 
     diagnostic.to_string()
 }
 
-/// The lines of a text whose first one stands behind `label` and the others behind `indent` blanks.
+/// Wraps a text that follows `label` on its first line and is indented on the others.
 fn wrap_with_indent(label: &str, indent: usize, text: &str, columns: usize) -> String {
-    // As long as the label, and without a blank at which it could be broken.
+    // As wide as the label, and without spaces to wrap at.
     let placeholder = "x".repeat(width(label).saturating_sub(indent));
     let room = columns.saturating_sub(indent).max(20);
     let lines =
@@ -45,7 +45,7 @@ fn wrap_with_indent(label: &str, indent: usize, text: &str, columns: usize) -> S
     }
 }
 
-/// The part of a line that fits, around the mark.
+/// Crops the source line to the part around the marked span.
 fn crop_snippet(snippet: Snippet, columns: usize) -> Snippet {
     if width(&snippet.line_text) <= columns {
         return snippet;
@@ -57,7 +57,7 @@ fn crop_snippet(snippet: Snippet, columns: usize) -> Snippet {
         width(&part)
     };
     let marked = columns_of(mark, mark + snippet.len as usize).min(columns / 2);
-    // As little as possible is left out before the mark, so that what is marked is seen.
+    // Crop as little as possible before the span, so that its context stays visible.
     let fits = |from: &usize| 1 + columns_of(*from, mark) + marked < columns;
     let first = if columns_of(0, mark) + marked < columns {
         0
@@ -98,24 +98,24 @@ mod tests {
     }
 
     const ENTRY: &str =
-        r#"{ "mcpServers": { "日本語": { "command": "${NOBODY_KNOWS}", "args": [] } } }"#;
+        r#"{ "mcpServers": { "日本語": { "command": "${NOT_EXPORTED}", "args": [] } } }"#;
 
     #[test]
-    fn words_are_wrapped_and_the_mark_stays_below_what_it_means() {
+    fn message_wraps_and_marker_stays_aligned() {
         assert_snapshot!(rendered(ENTRY, 40), @r#"
         error: server `日本語`: variable
-          NOBODY_KNOWS is not set
+          NOT_EXPORTED is not set
          --> <inline>:1:39
           |
-        1 | …": { "command": "${NOBODY_KNOWS}",…
+        1 | …": { "command": "${NOT_EXPORTED}",…
           |                  ^^^^^^^^^^^^^^^^^
-          = hint: export NOBODY_KNOWS=… or write
-                  ${NOBODY_KNOWS:-default}
+          = hint: export NOT_EXPORTED=… or write
+                  ${NOT_EXPORTED:-default}
         "#);
     }
 
     #[test]
-    fn every_width_has_its_mark() {
+    fn marker_is_aligned_at_every_width() {
         for columns in 40..100 {
             let lines = rendered(ENTRY, columns);
             let marks = lines.lines().find(|line| line.ends_with('^'));

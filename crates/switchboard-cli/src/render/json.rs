@@ -1,7 +1,7 @@
-//! The same as data: what `--json` prints.
+//! JSON output.
 //!
-//! `docs/json.md` has every key, and the tests compare it with what is printed. Invariant: a key that
-//! has nothing to say is left out and never `null`.
+//! `docs/json.md` documents every key, and tests compare it with the output. Invariant: a key without a
+//! value is omitted, never `null`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ use switchboard_config::{Diagnostic, Origin};
 
 use crate::failure::{Failure, Kind};
 
-/// Puts anything into JSON for people: indented, a line each.
+/// Serializes to indented JSON.
 ///
-/// Characters that would act on a terminal, or hide on it, are escaped; as data they are the same.
+/// Characters that a terminal would interpret or hide are escaped, which does not change the data.
 pub(crate) fn pretty(value: &impl Serialize) -> String {
     escaped(serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-/// The same on a single line.
+/// Serializes to one line of JSON, escaped like [`pretty`].
 pub(crate) fn line(value: &impl Serialize) -> String {
     escaped(serde_json::to_string(value).unwrap_or_default())
 }
@@ -46,14 +46,14 @@ fn escaped(text: String) -> String {
     escaped
 }
 
-/// What `list` prints.
+/// The output of `list`.
 #[derive(Serialize)]
 pub(crate) struct ServersJson<'a> {
     pub(crate) servers: Vec<ServerJson<'a>>,
     pub(crate) diagnostics: Vec<&'a Diagnostic>,
 }
 
-/// One server.
+/// A server.
 #[derive(Serialize)]
 pub(crate) struct ServerJson<'a> {
     #[serde(flatten)]
@@ -61,7 +61,7 @@ pub(crate) struct ServerJson<'a> {
     pub(crate) origin: &'a Origin,
 }
 
-/// One tool.
+/// A tool.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolJson<'a> {
@@ -98,7 +98,7 @@ impl<'a> From<&'a CatalogTool> for ToolJson<'a> {
     }
 }
 
-/// What `call` prints.
+/// The output of `call`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CallResultJson<'a> {
@@ -143,7 +143,7 @@ struct ErrorJson<'a> {
     delivery: Option<Delivery>,
 }
 
-/// What any command prints that fails.
+/// The output of a command that failed.
 pub(crate) fn failure(failure: &Failure) -> String {
     let parts = failure.parts();
     let failed = FailureJson {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_neither_acts_on_a_terminal_nor_hides_on_it() {
+    fn unprintable_characters_are_escaped() {
         let text = "a\u{9b}31m\u{7f}\u{202e}\u{200b}ü漢😀";
         let printed = pretty(&[text]);
         assert_eq!(printed, "[\n  \"a\\u009b31m\\u007f\\u202e\\u200bü漢😀\"\n]");

@@ -1,6 +1,7 @@
-//! Moving lines on stderr, for a person who waits.
+//! Spinner and progress bar on stderr.
 //!
-//! Nothing is shown where nobody watches. Invariant: the line is gone when its [`ProgressLine`] is.
+//! Nothing is drawn if stderr is no terminal. Invariant: a line is erased when its [`ProgressLine`] is
+//! dropped.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,27 +16,26 @@ use super::{Console, Verbosity, print_stderr};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// The columns of a bar where there is room for it, and where there is not.
+/// Width of the bar on a wide and on a narrow terminal.
 const WIDE: usize = 24;
 const NARROW: usize = 8;
 
-/// What a line needs besides its bar and its text: the spinner, brackets, the percentage, and a `^C`
-/// that the terminal echoes.
+/// Columns that neither bar nor text can use: spinner, brackets, percentage, and the `^C` that the
+/// terminal echoes.
 const OVERHEAD_COLUMNS: usize = 12;
 
-/// Less than this is no room for text beside a wide bar.
+/// The bar becomes narrow if less than this is left for text.
 const MIN_TEXT_COLUMNS: usize = 16;
 
-/// What a bar counts to; servers count in whatever they like.
-const STEPS: f64 = 1000.0;
+/// Length of the bar. The server's progress is scaled to it.
+const BAR_STEPS: f64 = 1000.0;
 
-/// One line that moves while something is under way.
+/// A spinner with text, or a progress bar once the server reports a total.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
-    /// How wide a bar is, and what of the line is left for text.
-    width: usize,
-    room: usize,
+    bar_columns: usize,
+    text_columns: usize,
     style: Style,
 }
 
@@ -49,12 +49,12 @@ impl ProgressLine {
             bar.enable_steady_tick(TICK);
             bar
         });
-        let (width, room) = split_columns(console.stderr_columns.unwrap_or(80));
+        let (bar_columns, text_columns) = split_columns(console.stderr_columns.unwrap_or(80));
         let style = console.stderr_style;
         let line = Self {
             bar,
-            width,
-            room,
+            bar_columns,
+            text_columns,
             style,
         };
         line.set_text(text);
@@ -63,18 +63,18 @@ impl ProgressLine {
 
     pub(crate) fn set_text(&self, text: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(truncate(&for_terminal(text), self.room).into_owned());
+            bar.set_message(truncate(&for_terminal(text), self.text_columns).into_owned());
         }
     }
 
-    /// Shows how far a call has come: a bar where the server says how far it will go.
+    /// Shows the message of a progress notification, and a bar if it has a total.
     pub(crate) fn set_progress(&self, note: &Progress) {
         let Some(bar) = &self.bar else { return };
         if let Some(message) = &note.message {
             self.set_text(message);
         }
-        if let Some(part) = part_of(note) {
-            let (spinner, width) = (spinner(self.style), self.width);
+        if let Some(position) = bar_position(note) {
+            let (spinner, width) = (spinner(self.style), self.bar_columns);
             let colour = match self.style {
                 Style::Plain => "",
                 Style::Coloured => ".cyan",
@@ -83,7 +83,7 @@ impl ProgressLine {
                 "{spinner} [{{bar:{width}{colour}}}] {{percent:>3}}% {{msg}}"
             )));
             bar.set_length(1000);
-            bar.set_position(part);
+            bar.set_position(position);
         }
     }
 }
@@ -103,7 +103,7 @@ fn spinner(style: Style) -> &'static str {
     }
 }
 
-/// How wide the bar is on a line of so many columns, and how much is left for text.
+/// Splits the terminal's width into columns for the bar and for text.
 fn split_columns(columns: usize) -> (usize, usize) {
     let width = if columns >= WIDE + OVERHEAD_COLUMNS + MIN_TEXT_COLUMNS {
         WIDE
@@ -119,19 +119,19 @@ fn style(template: &str) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-fn part_of(note: &Progress) -> Option<u64> {
+fn bar_position(note: &Progress) -> Option<u64> {
     let total = note.total.filter(|total| *total > 0.0)?;
-    let part = (note.progress / total * STEPS).clamp(0.0, STEPS);
+    let position = (note.progress / total * BAR_STEPS).clamp(0.0, BAR_STEPS);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "it lies between 0 and 1000"
+        reason = "clamped to 0..=1000"
     )]
-    let part = part as u64;
-    Some(part)
+    let position = position as u64;
+    Some(position)
 }
 
-/// Tells a note in words, to whoever asked for more words and has no moving line.
+/// Prints a progress notification as text: with `-v`, if no progress line is drawn.
 pub(crate) fn log_progress(console: &Console, note: &Progress) {
     if console.shows_progress || console.verbosity != Verbosity::Verbose {
         return;
@@ -155,11 +155,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_fits_its_terminal() {
+    fn line_fits_terminal() {
         for columns in 0..300 {
-            let (width, room) = split_columns(columns);
+            let (bar, text) = split_columns(columns);
             assert!(
-                width + room + OVERHEAD_COLUMNS <= columns.max(OVERHEAD_COLUMNS),
+                bar + text + OVERHEAD_COLUMNS <= columns.max(OVERHEAD_COLUMNS),
                 "{columns}"
             );
         }
@@ -168,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_known_where_the_total_is() {
+    fn bar_position_needs_a_total() {
         let note = |progress: f64, total: Option<f64>| {
             let mut note = Progress::new(progress);
             note.total = total;
-            part_of(&note)
+            bar_position(&note)
         };
         assert_eq!(note(1.0, Some(4.0)), Some(250));
         assert_eq!(note(9.0, Some(4.0)), Some(1000));

@@ -1,22 +1,23 @@
-//! Text on a terminal that is drawn over when it changes.
+//! Redraws a text in place on a terminal.
 //!
-//! Invariant: it never grows taller than the terminal, so that what is to be drawn over is still there.
+//! Invariant: the text never takes more rows than the terminal has, because rows that scrolled away
+//! cannot be overwritten.
 
 use super::text::width;
 use super::{StdoutState, print};
 use crate::failure::Failure;
 
-/// What was drawn last.
+/// The text drawn last.
 #[derive(Debug, Default)]
 pub(crate) struct Redraw {
     text: String,
     size: (usize, usize),
-    /// How many rows it took.
+    /// The number of rows it takes.
     rows: usize,
 }
 
 impl Redraw {
-    /// Draws a text over the last one, on a terminal of so many columns and rows.
+    /// Draws a text over the previous one. `size`: columns and rows of the terminal.
     pub(crate) fn draw(
         &mut self,
         text: &str,
@@ -26,20 +27,20 @@ impl Redraw {
             return Ok(StdoutState::Open);
         }
         let (shown, rows) = crop_to_screen(text, size);
-        let over = match self.rows {
+        let erase = match self.rows {
             0 => String::new(),
             rows => format!("\u{1b}[{rows}A\r\u{1b}[J"),
         };
         text.clone_into(&mut self.text);
         self.size = size;
         self.rows = rows;
-        print(&format!("{over}{shown}"))
+        print(&format!("{erase}{shown}"))
     }
 }
 
-/// As many lines as there is room for, and how many rows they take.
+/// The lines that fit on the screen, and the number of rows they take.
 fn crop_to_screen(text: &str, (columns, rows): (usize, usize)) -> (String, usize) {
-    // The last row is where the cursor stands.
+    // The cursor takes the last row.
     let room = rows.saturating_sub(1).max(1);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let height = |line: &&str| rows_of(line, columns);
@@ -55,7 +56,7 @@ fn crop_to_screen(text: &str, (columns, rows): (usize, usize)) -> (String, usize
             used <= room
         })
         .collect();
-    let more = format!("… and {} more lines", lines.len() - kept.len());
+    let more = format!("… {} more lines", lines.len() - kept.len());
     let used = kept.iter().map(height).sum::<usize>() + 1;
     let shown: Vec<&str> = kept.into_iter().chain([more.as_str()]).collect();
     (shown.join("\n"), used)
@@ -65,7 +66,7 @@ fn rows_of(line: &str, columns: usize) -> usize {
     width(&without_colour(line)).div_ceil(columns.max(1)).max(1)
 }
 
-/// The text without the sequences that paint it.
+/// Removes colour sequences.
 fn without_colour(line: &str) -> String {
     let mut plain = String::new();
     let mut rest = line;
@@ -81,16 +82,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_takes_several_rows_and_colour_takes_none() {
+    fn long_lines_wrap_and_colours_take_no_space() {
         let painted = "\u{1b}[31mabcde\u{1b}[0mfghij";
         assert_eq!(crop_to_screen(painted, (10, 24)), (painted.to_owned(), 1));
         assert_eq!(crop_to_screen("abcdefghijk\n\nx", (10, 24)).1, 4);
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn cropped_lines_are_counted() {
         let (shown, rows) = crop_to_screen("1\n2\n3\n4\n5\n", (10, 4));
-        assert_eq!((shown.as_str(), rows), ("1\n2\n… and 3 more lines", 3));
+        assert_eq!((shown.as_str(), rows), ("1\n2\n… 3 more lines", 3));
         assert_eq!(crop_to_screen("1\n2\n3", (10, 4)).0, "1\n2\n3");
     }
 }

@@ -1,6 +1,6 @@
-//! Colour, where it is wanted.
+//! ANSI colours.
 
-/// How a piece of text stands out.
+/// A colour or weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
     Plain,
@@ -12,7 +12,7 @@ pub(crate) enum Paint {
     Cyan,
 }
 
-/// Whether one of the two streams takes colour.
+/// Whether a stream supports colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,

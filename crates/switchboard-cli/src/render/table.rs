@@ -1,22 +1,22 @@
-//! Aligned columns, and lines of text between the rows.
+//! Tables with aligned columns, and lines of text between the rows.
 //!
-//! One column may give way where a terminal is narrow: it is truncate or wrapped. Where that is not enough,
-//! columns that a reader can do without are left out. Invariant: a row takes no more columns than there
-//! are, as long as those that stay leave the one that gives way a little room.
+//! On a narrow terminal one column shrinks: it is truncated or wrapped. If that is not enough, droppable
+//! columns are omitted. Invariant: a row fits the terminal unless the remaining columns leave less than
+//! [`MIN_WIDTH`] for the shrinkable one.
 
 use super::style::{Paint, Style};
 use super::text::{truncate, width, wrap};
 
-/// What stands between two columns.
+/// The space between two columns.
 const GAP: &str = "  ";
 
-/// What the column that gives way keeps.
+/// Minimum width of the shrinkable column.
 const MIN_WIDTH: usize = 12;
 
-/// What it keeps as long as others can be left out instead.
+/// Width below which other columns are dropped before the shrinkable one shrinks further.
 const PREFERRED: usize = 24;
 
-/// One field of a table.
+/// One cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -38,14 +38,14 @@ impl Cell {
         self
     }
 
-    /// Aligns to the right.
+    /// Aligns the cell to the right.
     pub(crate) fn number(mut self) -> Self {
         self.is_number = true;
         self
     }
 }
 
-/// How a column gives way.
+/// What the shrinkable column does with text that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overflow {
     Truncate,
@@ -62,30 +62,30 @@ enum Row {
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Row>,
-    /// Which column gives way.
+    /// The index of the column that shrinks.
     shrinkable: usize,
-    how: Overflow,
+    overflow: Overflow,
     indent: usize,
-    /// The columns that may be left out, the first one first.
+    /// The columns that may be dropped, in this order.
     droppable: &'static [usize],
 }
 
-/// How wide each column is; `None`: it is left out.
+/// The width of each column; `None` if the column is dropped.
 type Widths = Vec<Option<usize>>;
 
 impl Table {
-    /// A table whose column `shrinkable` gives way.
-    pub(crate) fn new(shrinkable: usize, how: Overflow) -> Self {
+    /// `shrinkable` is the index of the column that shrinks.
+    pub(crate) fn new(shrinkable: usize, overflow: Overflow) -> Self {
         Self {
             rows: Vec::new(),
             shrinkable,
-            how,
+            overflow,
             indent: 0,
             droppable: &[],
         }
     }
 
-    /// Leaves out these columns, the first one first, where there is no room for them.
+    /// Drops these columns, in this order, if they do not fit.
     pub(crate) fn droppable(mut self, columns: &'static [usize]) -> Self {
         self.droppable = columns;
         self
@@ -100,7 +100,7 @@ impl Table {
         self.rows.push(Row::Cells(cells));
     }
 
-    /// Lines between the rows, printed as they are.
+    /// Adds lines between the rows, printed unchanged.
     pub(crate) fn text(&mut self, text: String) {
         if !text.is_empty() {
             self.rows.push(Row::Text(text));
@@ -135,23 +135,24 @@ impl Table {
             return widths;
         };
         let shrinkable = widths.get(self.shrinkable).copied().flatten();
-        let beyond = |kept: usize| shrinkable.map_or(0, |natural| natural.saturating_sub(kept));
-        for droppable in self.droppable {
-            if self.total(&widths) - beyond(PREFERRED) <= columns {
+        let excess_over =
+            |kept: usize| shrinkable.map_or(0, |natural| natural.saturating_sub(kept));
+        for column in self.droppable {
+            if self.total(&widths) - excess_over(PREFERRED) <= columns {
                 break;
             }
-            if let Some(width) = widths.get_mut(*droppable) {
+            if let Some(width) = widths.get_mut(*column) {
                 *width = None;
             }
         }
         let excess = self.total(&widths).saturating_sub(columns);
         if let Some(Some(shrinkable)) = widths.get_mut(self.shrinkable) {
-            *shrinkable -= excess.min(beyond(MIN_WIDTH));
+            *shrinkable -= excess.min(excess_over(MIN_WIDTH));
         }
         widths
     }
 
-    /// The columns that a whole row takes.
+    /// The width of a row.
     fn total(&self, widths: &Widths) -> usize {
         let shown = widths.iter().flatten();
         let gaps = GAP.len() * shown.clone().count().saturating_sub(1);
@@ -168,7 +169,7 @@ impl Table {
             .collect();
         let height = fitted.iter().map(|(_, _, lines)| lines.len()).max();
         for line in 0..height.unwrap_or_default() {
-            let mut blanks = self.indent;
+            let mut spaces = self.indent;
             for (cell, room, lines) in &fitted {
                 let text = lines.get(line).map_or("", String::as_str);
                 let padding = room.saturating_sub(width(text));
@@ -177,21 +178,21 @@ impl Table {
                 } else {
                     (0, padding)
                 };
-                // Blanks are held back until something follows them, so that lines end clean.
-                blanks += before;
+                // Print spaces only before text, so that lines have no trailing spaces.
+                spaces += before;
                 if !text.is_empty() {
-                    out.push_str(&" ".repeat(blanks));
+                    out.push_str(&" ".repeat(spaces));
                     out.push_str(&style.paint(cell.paint, text));
-                    blanks = 0;
+                    spaces = 0;
                 }
-                blanks += after + GAP.len();
+                spaces += after + GAP.len();
             }
             out.push('\n');
         }
     }
 
     fn fit(&self, column: usize, text: &str, room: usize) -> Vec<String> {
-        match self.how {
+        match self.overflow {
             _ if column != self.shrinkable => vec![text.to_owned()],
             Overflow::Truncate => vec![truncate(text, room).into_owned()],
             Overflow::Wrap => wrap(text, Some(room)),
@@ -203,8 +204,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table(how: Overflow) -> Table {
-        let mut table = Table::new(1, how).indent(2);
+    fn table(overflow: Overflow) -> Table {
+        let mut table = Table::new(1, overflow).indent(2);
         table.row(vec![
             Cell::new("a"),
             Cell::new("some words here"),
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_and_lines_end_clean() {
+    fn columns_align_without_trailing_spaces() {
         assert_eq!(
             table(Overflow::Truncate).render(None, Style::Plain),
             "  a     some words here     7\nbetween\n  long                   1234\n"
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_column_gives_way() {
+    fn one_column_shrinks() {
         assert_eq!(
             table(Overflow::Truncate).render(Some(26), Style::Plain),
             "  a     some words…      7\nbetween\n  long                1234\n"
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_done_without_is_left_out_where_there_is_no_room() {
+    fn droppable_columns_are_dropped_in_order() {
         let mut table = Table::new(0, Overflow::Truncate).droppable(&[2, 1]);
         table.row(
             ["a long name of a server", "project", "stdio", "7"]
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_letters_and_marks_are_counted_as_they_are_seen() {
+    fn width_counts_terminal_cells() {
         let mut table = Table::new(0, Overflow::Truncate);
         for name in ["日本語", "e\u{301}tude", "👩‍🔬 lab", "plain"] {
             table.row(vec![Cell::new(name), Cell::new("x")]);
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_takes_no_room() {
+    fn colour_takes_no_width() {
         let mut table = Table::new(0, Overflow::Truncate);
         table.row(vec![Cell::new("ab").paint(Paint::Red), Cell::new("c")]);
         table.row(vec![Cell::new("abcd"), Cell::new("d")]);

@@ -1,4 +1,4 @@
-//! Text of others, made to fit: one line, a width, a shell.
+//! Sanitizes, truncates, wraps, quotes and shell-quotes text.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -8,26 +8,26 @@ use switchboard::content::{for_terminal, sanitize};
 use switchboard_config::WrittenEntry;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The columns that a text takes.
+/// The width of a text on a terminal.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The first line that says something, clean.
+/// The first line that is not blank, sanitized.
 pub(crate) fn first_line(text: &str) -> String {
     let clean = sanitize(text);
     let line = clean.lines().map(str::trim).find(|line| !line.is_empty());
     for_terminal(line.unwrap_or_default()).into_owned()
 }
 
-/// The text on one line, and not too much of it.
+/// The text on one line, sanitized and truncated.
 pub(crate) fn one_line(text: &str) -> String {
-    const ENOUGH: usize = 200;
+    const MAX_COLUMNS: usize = 200;
     let clean = for_terminal(text.trim_end());
-    truncate(&clean, ENOUGH).into_owned()
+    truncate(&clean, MAX_COLUMNS).into_owned()
 }
 
-/// The text, or as much of it as fits into so many columns.
+/// Truncates to a width, with an ellipsis.
 pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -41,8 +41,8 @@ pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", kept.trim_end()))
 }
 
-/// What is seen as one letter each: a letter with the marks that stand on it, or several letters that
-/// are joined into one picture.
+/// Splits into grapheme clusters: a character with its combining marks, or characters joined by a
+/// zero-width joiner.
 fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     const JOINER: char = '\u{200d}';
     let mut rest = text;
@@ -60,9 +60,8 @@ fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The lines of a text, broken between words where they are longer than so many columns, and between
-/// letters where a script has no blanks between words. Anything else without blanks in it, an address
-/// for one, is left whole.
+/// Wraps lines to a width: at spaces, and around double-width characters, whose scripts have no spaces.
+/// Other long words, such as URLs, are not broken.
 pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
     let Some(columns) = columns else {
         return text.lines().map(str::to_owned).collect();
@@ -80,10 +79,10 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut current = indent.clone();
     for (gap, part) in line.split_whitespace().flat_map(parts_of_word) {
-        let is_begun = current.len() > indent.len();
-        if is_begun && width(&current) + gap.len() + width(&part) > columns {
+        let has_text = current.len() > indent.len();
+        if has_text && width(&current) + gap.len() + width(&part) > columns {
             lines.push(std::mem::replace(&mut current, indent.clone()));
-        } else if is_begun {
+        } else if has_text {
             current.push_str(gap);
         }
         current.push_str(&part);
@@ -92,8 +91,8 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Where a word may be broken: around letters that are two columns wide. With each part comes what
-/// stands between it and the one before.
+/// Splits a word around double-width characters. Each part comes with its separator from the previous
+/// part: a space at the start of the word, nothing inside it.
 fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
     let mut parts: Vec<(&str, String)> = Vec::new();
     let mut was_wide = false;
@@ -102,7 +101,7 @@ fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
         match parts.last_mut() {
             None => parts.push((" ", grapheme.to_owned())),
             Some((_, part)) if !is_wide && !was_wide => part.push_str(grapheme),
-            // Punctuation stays with what it follows.
+            // Closing punctuation stays with the character before it.
             Some((_, part)) if "、。，．！？）」』".contains(grapheme) => {
                 part.push_str(grapheme);
             }
@@ -113,18 +112,18 @@ fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
     parts
 }
 
-/// A block of text, clean, wrapped and indented.
+/// Sanitizes, wraps and indents a text.
 pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String {
     let room = columns.map(|columns| columns.saturating_sub(indent).max(20));
     let lines = wrap(sanitize(text).trim_end(), room);
-    let blank = " ".repeat(indent);
-    let lines = lines.iter().map(|line| format!("{blank}{line}"));
+    let margin = " ".repeat(indent);
+    let lines = lines.iter().map(|line| format!("{margin}{line}"));
     let lines: Vec<_> = lines.map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
 }
 
-/// What somebody else says, so that it cannot pass for words of ours: every line has a mark before it,
-/// and none is so long that a terminal would go on without one.
+/// Quotes text of a server, so that it cannot pass for output of this program: every line starts with
+/// [`QUOTE_PREFIX`] and fits the width, because a terminal would wrap a longer one without the prefix.
 pub(crate) fn quote(text: &str, columns: usize) -> String {
     let room = columns.saturating_sub(width(QUOTE_PREFIX)).max(20);
     let text = sanitize(text).replace('\t', " ");
@@ -136,10 +135,9 @@ pub(crate) fn quote(text: &str, columns: usize) -> String {
     lines.join("\n")
 }
 
-/// Stands before every line of somebody else's words.
 const QUOTE_PREFIX: &str = "│ ";
 
-/// A line in pieces of at most so many columns.
+/// Splits a line into pieces of at most `columns`, also inside words.
 fn hard_wrap(line: &str, columns: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut used = 0;
@@ -157,13 +155,13 @@ fn hard_wrap(line: &str, columns: usize) -> Vec<String> {
     pieces
 }
 
-/// A path on one line. A folder may be called anything, and what it is called is not to act on a terminal.
+/// A path on one line, sanitized: directory names may contain control characters.
 pub(crate) fn path(path: &Path) -> String {
     let line = path.to_string_lossy().replace(['\n', '\r'], " ");
     for_terminal(&line).into_owned()
 }
 
-/// The command as one would type it, variables as written.
+/// The entry's command line, quoted for a shell, with variables unexpanded.
 pub(crate) fn command_line(written: &WrittenEntry) -> String {
     let object = written.as_object();
     let args = object
@@ -172,7 +170,7 @@ pub(crate) fn command_line(written: &WrittenEntry) -> String {
         .into_iter()
         .flatten();
     let words = object.get("command").into_iter().chain(args);
-    // What is masked cannot be typed anyway.
+    // Quoting a masked word would not make it usable.
     let quote = |word: &str| {
         if word.contains("***") {
             word.to_owned()
@@ -197,7 +195,7 @@ pub(crate) fn thousands(number: usize) -> String {
     text
 }
 
-/// A word as one would type it into a shell.
+/// Quotes a word for a shell if needed.
 pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,${}".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
@@ -212,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cutting_counts_columns_and_says_that_something_is_missing() {
+    fn truncation_counts_columns() {
         assert_eq!(truncate("short", 5), "short");
         assert_eq!(truncate("longer", 5), "long…");
         assert_eq!(truncate("a b c", 3), "a…");
@@ -221,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_as_one_letter_is_not_cut_apart() {
+    fn truncation_keeps_graphemes_whole() {
         let family = "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}";
         assert_eq!(
             truncate(&format!("a{family}bcd"), 5),
@@ -237,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapping_keeps_lines_and_indentation_and_long_words() {
+    fn wrapping_keeps_indentation_and_long_words() {
         assert_eq!(
             wrap("a bb ccc\n  dd ee", Some(5)),
             ["a bb", "ccc", "  dd", "  ee"]
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_blanks_are_wrapped_between_letters() {
+    fn wide_characters_wrap_anywhere() {
         assert_eq!(
             wrap("日本語で書かれた説明。abc", Some(8)),
             ["日本語で", "書かれた", "説明。", "abc"]
@@ -262,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_a_quotation_goes_on_without_its_mark() {
+    fn every_quoted_line_has_the_prefix() {
         assert_eq!(quote("a b\n\nc\n", 80), "│ a b\n│\n│ c");
         let long = format!("{}Type_your_password:", "x".repeat(38));
         assert_eq!(
@@ -281,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_only_where_a_shell_would_mind() {
+    fn shell_words_are_quoted_only_if_needed() {
         assert_eq!(shell_word("-y"), "-y");
         assert_eq!(shell_word("${TOKEN}"), "${TOKEN}");
         assert_eq!(shell_word("two words"), "'two words'");
@@ -290,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_line_is_clean_and_says_something() {
+    fn first_line_is_sanitized_and_not_blank() {
         assert_eq!(
             first_line("\n  \u{1b}[31mred\tand more\nrest"),
             "red and more"

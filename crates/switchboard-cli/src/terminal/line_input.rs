@@ -1,8 +1,8 @@
-//! Lines that a person types in answer to a question.
+//! Reads lines from the terminal on a blocking thread.
 //!
-//! Reading blocks, so a thread does it. Whoever stops waiting for a line leaves that thread behind,
-//! and the next one who asks waits for it. Invariant: a line answers the question that was open when
-//! it read_at and no other, and the terminal is afterwards as it was before.
+//! A caller that stops waiting abandons the thread; the next question waits for that thread first.
+//! Invariant: a line answers only the question that was open when it was typed, and terminal modes are
+//! restored afterwards.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
@@ -13,36 +13,36 @@ use rustix::termios::{
 };
 use tokio::task::JoinHandle;
 
-/// What a terminal sends for Ctrl-C.
+/// The byte that a terminal sends for Ctrl-C.
 const CTRL_C: u8 = 3;
 
-/// Stands for *no key does this*.
+/// Disables a special key (`_POSIX_VDISABLE`).
 const NO_KEY: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
 
-/// The keyboard of the person at the terminal.
+/// Reads lines from stdin.
 #[derive(Debug, Default)]
 pub(crate) struct LineInput {
-    /// A thread that waits for a line.
-    reading: Option<JoinHandle<io::Result<Read>>>,
+    /// The thread that is waiting for a line.
+    reading: Option<JoinHandle<io::Result<RawInput>>>,
 }
 
-/// What the terminal had.
+/// Bytes from the terminal and when they were read.
 #[derive(Debug)]
-struct Read {
+struct RawInput {
     bytes: Vec<u8>,
     read_at: Instant,
 }
 
-/// What was typed.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
-    /// A line, without its end.
+    /// A line without its line ending.
     Line(String),
-    /// Ctrl-C, Ctrl-D, or there is no terminal any more.
+    /// Ctrl-C, Ctrl-D, or the terminal is gone.
     Cancelled,
 }
 
-/// Whether the terminal shows what is typed.
+/// Whether the terminal echoes input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Echo {
     Shown,
@@ -50,17 +50,20 @@ pub(crate) enum Echo {
 }
 
 impl LineInput {
-    /// Forgets what the terminal has: it was not typed for a question that nobody had seen.
-    #[expect(clippy::unused_self, reason = "only whoever has the keyboard may")]
+    /// Discards input typed before the next question is shown.
+    #[expect(
+        clippy::unused_self,
+        reason = "only the holder of the terminal may discard its input"
+    )]
     pub(crate) fn discard_input(&mut self) {
-        // What is no terminal keeps nothing that could be meant for another question.
+        // Ignore: fails only if stdin is no terminal, and then there is no typed-ahead input.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     }
 
-    /// Writes to where the person looks, and waits for a line.
+    /// Prints the question to stderr and reads a line.
     pub(crate) async fn ask(&mut self, question: &str) -> io::Result<Typed> {
-        let asked = Instant::now();
-        // Not locked while a person thinks: whoever is interrupted then has something to say there.
+        let asked_at = Instant::now();
+        // The stderr lock is not held while waiting: a signal handler may need to print.
         io::stderr().write_all(question.as_bytes())?;
         loop {
             let reading = self
@@ -68,17 +71,18 @@ impl LineInput {
                 .get_or_insert_with(|| tokio::task::spawn_blocking(read));
             let read = reading.await;
             self.reading = None;
-            let Read { bytes, read_at } = read.map_err(io::Error::other)??;
-            // A thread that was left behind may have a line from before the question.
-            if read_at >= asked {
+            let RawInput { bytes, read_at } = read.map_err(io::Error::other)??;
+            // An abandoned thread may return a line typed for an earlier question.
+            if read_at >= asked_at {
                 return Ok(Typed::from(bytes));
             }
         }
     }
 }
 
-/// What the terminal has. It gives one line at a time; anything that does not end as a line is over.
-fn read() -> io::Result<Read> {
+/// Reads what the terminal delivers: one line at a time in canonical mode. Input without a line ending
+/// was cancelled.
+fn read() -> io::Result<RawInput> {
     let mut stdin = io::stdin().lock();
     let bytes = loop {
         match stdin.fill_buf() {
@@ -88,7 +92,7 @@ fn read() -> io::Result<Read> {
     };
     let read_at = Instant::now();
     stdin.consume(bytes.len());
-    Ok(Read { bytes, read_at })
+    Ok(RawInput { bytes, read_at })
 }
 
 impl From<Vec<u8>> for Typed {
@@ -100,8 +104,8 @@ impl From<Vec<u8>> for Typed {
     }
 }
 
-/// Ctrl-C is a key like any other, for as long as this lives: it ends the line. Ctrl-Z and Ctrl-\ do
-/// nothing: whoever is stopped or ended by them leaves the terminal as it is in the middle of a question.
+/// Terminal modes while a question is open: Ctrl-C ends the line instead of sending SIGINT, and Ctrl-Z
+/// and Ctrl-\ are disabled. Restores the previous modes on drop.
 #[derive(Debug)]
 pub(crate) struct TerminalModes {
     before: Termios,
@@ -109,7 +113,7 @@ pub(crate) struct TerminalModes {
 }
 
 impl TerminalModes {
-    /// Whatever was typed before is forgotten: it was not meant for a question that nobody had seen.
+    /// Sets the modes and discards input typed before.
     pub(crate) fn begin() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut asking = before.clone();
@@ -120,7 +124,7 @@ impl TerminalModes {
         Ok(Self { before, asking })
     }
 
-    /// Whether what is typed from now on is shown.
+    /// Turns echo on or off.
     pub(crate) fn echo(&self, echo: Echo) -> io::Result<()> {
         let mut modes = self.asking.clone();
         if echo == Echo::Hidden {
@@ -131,8 +135,8 @@ impl TerminalModes {
     }
 }
 
-/// No key stops the program or ends it on the spot: neither would leave it time to put back what it
-/// changed, such as that nothing typed is shown.
+/// Disables Ctrl-Z and Ctrl-\: both would stop or kill the program before it restores the terminal, for
+/// example with echo off.
 pub(crate) fn disable_stop_keys(modes: &mut Termios) {
     modes.special_codes[SpecialCodeIndex::VSUSP] = NO_KEY;
     modes.special_codes[SpecialCodeIndex::VQUIT] = NO_KEY;
@@ -140,7 +144,7 @@ pub(crate) fn disable_stop_keys(modes: &mut Termios) {
 
 impl Drop for TerminalModes {
     fn drop(&mut self) {
-        // There is nobody to tell who could do more about it.
+        // Nothing can be done if restoring the terminal fails.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }
@@ -150,12 +154,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_ends_as_a_line_is_one() {
+    fn input_without_line_ending_is_cancelled() {
         let typed = |text: &str| Typed::from(text.as_bytes().to_vec());
         assert_eq!(typed("a b\n"), Typed::Line("a b".to_owned()));
         assert_eq!(typed("\n"), Typed::Line(String::new()));
-        for stopped in ["", "\u{3}", "a\u{3}", "half"] {
-            assert_eq!(typed(stopped), Typed::Cancelled, "{stopped:?}");
+        for cancelled in ["", "\u{3}", "a\u{3}", "half"] {
+            assert_eq!(typed(cancelled), Typed::Cancelled, "{cancelled:?}");
         }
     }
 }
