@@ -99,13 +99,13 @@ async fn a_dash_reads_them_from_stdin() {
         exit 2
         --- stderr
         error: the arguments are not valid JSON: EOF while parsing a value at line 1 column 0
-        hint: write key=value, key:=json, one JSON object, or - to read it from stdin
+        hint: write key=value, key:=json, one JSON object, or - to read stdin
         ");
     assert_snapshot!(with_stdin(&desk, "[1]"), @"
         exit 2
         --- stderr
         error: the arguments are JSON, but not an object
-        hint: write key=value, key:=json, one JSON object, or - to read it from stdin
+        hint: write key=value, key:=json, one JSON object, or - to read stdin
         ");
 }
 
@@ -132,8 +132,8 @@ async fn what_cannot_be_understood_starts_nothing() {
     assert_snapshot!(desk.run(&["call", "mcp__ant__add", "15", "27"]).await, @"
         exit 2
         --- stderr
-        error: `15` is no argument
-        hint: write key=value, key:=json, one JSON object, or - to read it from stdin
+        error: `15` is not an argument; expected key=value
+        hint: write key=value, key:=json, one JSON object, or - to read stdin
         ");
     assert_snapshot!(desk.run(&["call", "mcp__ant__add", "a:=many"]).await, @"
         exit 2
@@ -145,7 +145,7 @@ async fn what_cannot_be_understood_starts_nothing() {
         exit 2
         --- stderr
         error: the arguments are not valid JSON: EOF while parsing an object at line 1 column 7
-        hint: write key=value, key:=json, one JSON object, or - to read it from stdin
+        hint: write key=value, key:=json, one JSON object, or - to read stdin
         ");
     assert!(!desk.sandbox.project().join("record").exists());
 }

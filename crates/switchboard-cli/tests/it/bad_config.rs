@@ -59,7 +59,7 @@ async fn a_project_file_that_is_broken_and_alone() {
           |
         3 |  "a": {"command": }
           |  ^
-        error: no server could be loaded
+        error: no valid server entries
         "#);
     assert_eq!(desk.run(&["tools"]).await.code, 3);
     let ran = desk.run(&["call", "mcp__a__b", "--yes", "--json"]).await;
@@ -101,7 +101,7 @@ async fn a_named_file_that_is_broken_or_missing_is_fatal() {
         1 | ********
           | ^^^^^^^^
           = hint: put it in double quotes
-        error: what --mcp-config names cannot be used
+        error: cannot use the value of --mcp-config
         ");
     assert_snapshot!(desk.run(&["list", "--mcp-config", "missing.json"]).await, @"
         exit 3
@@ -109,7 +109,7 @@ async fn a_named_file_that_is_broken_or_missing_is_fatal() {
         error: there is no such file
          --> missing.json
           = hint: give the path of a file
-        error: what --mcp-config names cannot be used
+        error: cannot use the value of --mcp-config
         ");
     assert_eq!(
         desk.run(&["list", "--mcp-config", "{nonsense"]).await.code,
@@ -167,7 +167,7 @@ async fn a_named_config_without_servers_says_how_to_write_some() {
         1 | {}
           | ^^
           = hint: write { "mcpServers": { "name": { "command": "…" } } }
-        error: no server could be loaded
+        error: no valid server entries
         "#);
     let args = ["list", "--mcp-config", r#"{"mcpServers": {}}"#];
     assert_eq!(desk.run(&args).await.code, 0);
@@ -189,6 +189,6 @@ async fn a_file_that_is_not_utf8_is_told_as_such() {
         1 | { "mcpServers": { "a": { "cwd": "caf�" } } }
           |  ^
           = hint: save it as UTF-8
-        error: what --mcp-config names cannot be used
+        error: cannot use the value of --mcp-config
         "#);
 }

@@ -241,8 +241,8 @@ async fn a_strange_value_of_a_timeout_is_warned_about() {
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✓ connected  good  project  stdio  2  [time]
         --- stderr
-        warning: MCP_TIMEOUT="soon" is ignored: it is not a whole number above 0
-        warning: MCP_TOOL_TIMEOUT="0" is ignored: it is not a whole number above 0
+        warning: ignoring MCP_TIMEOUT="soon": expected a positive integer
+        warning: ignoring MCP_TOOL_TIMEOUT="0": expected a positive integer
         "#);
 }
 

@@ -316,15 +316,15 @@ async fn secrets_come_from_stdin_and_are_shown_nowhere() {
     assert_snapshot!(too_few, @r"
     exit 2
     --- stderr
-    error: stdin has no value for TWO
-    hint: give one line for each name, in their order
+    error: no value for TWO on stdin
+    hint: pass one line per name, in the same order
     ");
     let too_many = desk.with_stdin(&args, "hush\nhush\nhush\n");
     assert_snapshot!(too_many, @r"
     exit 2
     --- stderr
-    error: stdin has more lines than there are names: ONE, TWO
-    hint: give one line for each name, in their order
+    error: too many lines on stdin (expected one each for ONE, TWO)
+    hint: pass one line per name, in the same order
     ");
 }
 

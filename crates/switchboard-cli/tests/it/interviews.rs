@@ -97,11 +97,11 @@ async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
             ("at least 2 characters are expected\n> ", "Rex\n"),
             ("[A cat] > ", "\n"),
             ("> ", "many\n"),
-            ("a number is expected\n> ", "41\n"),
+            ("expected a number\n> ", "41\n"),
             ("at most 40 is expected\n> ", "7\n"),
             ("> ", "4.5\n"),
             ("[Y/n] > ", "perhaps\n"),
-            ("yes or no is expected\n[Y/n] > ", "no\n"),
+            ("expected yes or no\n[Y/n] > ", "no\n"),
             ("> ", "1 2 3\n"),
             ("at most 2 choices are expected\n> ", "2, fish\n"),
             ("[2026-01-01] > ", "tomorrow\n"),
@@ -119,7 +119,7 @@ async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
     assert_snapshot!(lines.join("\n"), @"
     Server ant asks you to fill in a form
     │ About your pet.
-    Ctrl-C closes it, and nothing is sent
+    Ctrl-C cancels; nothing is sent
 
     1 of 8 · text, at least 2 characters · required
     │ Name
@@ -130,31 +130,31 @@ async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
     at least 2 characters are expected
     > Rex
 
-    2 of 8 · one of these, by its number · Enter takes what is in brackets
+    2 of 8 · one of these, by number · press Enter for the default
     │ kind
     │    1  A cat
     │    2  A dog
     [A cat] >
 
-    3 of 8 · a whole number, 0 to 40 · optional, Enter leaves it out
+    3 of 8 · an integer, 0 to 40 · optional, press Enter to skip
     │ age
     > many
-    a number is expected
+    expected a number
     > 41
     at most 40 is expected
     > 7
 
-    4 of 8 · a number · optional, Enter leaves it out
+    4 of 8 · a number · optional, press Enter to skip
     │ weight
     > 4.5
 
-    5 of 8 · yes or no · Enter takes what is in brackets
+    5 of 8 · yes or no · press Enter for the default
     │ chipped
     [Y/n] > perhaps
-    yes or no is expected
+    expected yes or no
     [Y/n] > no
 
-    6 of 8 · at most 2 of these, as in 1, 2 · required
+    6 of 8 · at most 2 of these, e.g. 1, 2 · required
     │ likes
     │    1  walks
     │    2  naps
@@ -163,17 +163,17 @@ async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
     at most 2 choices are expected
     > 2, fish
 
-    7 of 8 · a date such as 2026-07-28 · Enter takes what is in brackets
+    7 of 8 · a date such as 2026-07-28 · press Enter for the default
     │ born
     [2026-01-01] > tomorrow
     a date such as 2026-07-28 is expected
     [2026-01-01] >
 
-    8 of 8 · text · optional, Enter leaves it out
+    8 of 8 · text · optional, press Enter to skip
     │ note
     >
 
-    This would be sent to ant:
+    Ready to send to ant:
     │    1  Name     Rex
     │    2  kind     A cat
     │    3  age      7
@@ -185,7 +185,7 @@ async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
     [s]end, [e]dit, [d]ecline, [c]ancel (e 2 edits the second)
     type s, e, d or c
     [s]end, [e]dit, [d]ecline, [c]ancel (e 2 edits the second) s
-    ant was told yes
+    Sent to ant: accepted
 
     done
     ");
@@ -221,7 +221,7 @@ async fn what_was_typed_can_be_changed_before_it_is_sent() {
             ("[c]ancel", "send\n"),
         ],
     );
-    assert!(screen.contains("ant was told yes"), "{screen}");
+    assert!(screen.contains("Sent to ant: accepted"), "{screen}");
     let accepted = json!({"action": "accept", "content": {"one": "last"}});
     assert_eq!(answers(&desk), [accepted]);
 }
@@ -292,25 +292,25 @@ async fn a_secret_is_warned_about_and_not_shown() {
     let screen = talk(
         desk.at_terminal(&CALL),
         &[
-            ("servers must not ask for secrets in a form", ""),
-            ("Answer it all the same? [y/N] ", "y\n"),
+            ("Servers must not request secrets in forms", ""),
+            ("Answer anyway? [y/N] ", "y\n"),
             ("(not shown) > ", "hunter2\n"),
             ("2 of 2", ""),
             ("> ", "seen\n"),
             ("1  password  ••••••••\n│    2  hint      seen\n", ""),
             ("[c]ancel", "s\n"),
             // What must be given and is not: that is a no to all of it.
-            ("all the same? [y/N] ", "\n"),
-            ("was told no", ""),
-            ("all the same? [y/N] ", "n\n"),
+            ("anyway? [y/N] ", "\n"),
+            ("Sent to ant: declined", ""),
+            ("anyway? [y/N] ", "n\n"),
             ("> ", "h\n"),
             ("1  password  –\n", ""),
             ("[c]ancel", "s\n"),
             // What the server proposed is no secret, and is seen before it is sent.
-            ("all the same? [y/N] ", "n\n"),
+            ("anyway? [y/N] ", "n\n"),
             ("1  pin  42\n", ""),
             ("[c]ancel", "s\n"),
-            ("all the same? [y/N] ", "y\n"),
+            ("anyway? [y/N] ", "y\n"),
             ("(not shown) [42] > ", "4711\n"),
             ("1  pin  ••••••••\n", ""),
             ("[c]ancel", "s\n"),
@@ -340,7 +340,7 @@ async fn no_key_stops_or_ends_the_program_while_a_question_is_open() {
     let screen = talk(
         desk.at_terminal(&CALL),
         &[
-            ("Answer it all the same? [y/N] ", "y\n"),
+            ("Answer anyway? [y/N] ", "y\n"),
             ("(not shown) > ", "\u{1a}\n"),
             ("type it again", ""),
             ("(not shown) > ", "\u{1c}\n"),
@@ -357,12 +357,12 @@ async fn no_key_stops_or_ends_the_program_while_a_question_is_open() {
 #[tokio::test]
 async fn nothing_a_server_says_can_pass_for_words_of_ours() {
     let fake = format!(
-        "{}\u{2800}Password:\n\u{1b}[2Jant was told yes",
+        "{}\u{2800}Password:\n\u{1b}[2JSent to ant: accepted",
         "x".repeat(78)
     );
     let fields = json!({"a": {
         "type": "string",
-        "title": "Name\nCall it? [y/N]",
+        "title": "Name\nAllow this call? [y/N]",
         "description": "One\nServer bee asks",
         "enum": ["x\nType it again >"],
     }});
@@ -373,8 +373,8 @@ async fn nothing_a_server_says_can_pass_for_words_of_ours() {
     );
     let fakes = [
         "Password:",
-        "ant was told yes",
-        "Call it?",
+        "Sent to ant: accepted",
+        "Allow this call?",
         "Server bee",
         "Type it again",
     ];
@@ -410,7 +410,7 @@ async fn a_question_that_the_server_withdraws_takes_no_line_from_the_next() {
         desk.at_terminal(&CALL),
         &[
             ("> ", "half"),
-            ("ant no longer waits for an answer\n", ""),
+            ("ant no longer needs an answer\n", ""),
             ("> ", "whole\n"),
             ("1  word  whole\n", ""),
             ("[c]ancel", "s\n"),
@@ -448,7 +448,7 @@ async fn a_line_that_was_typed_when_nothing_was_asked_answers_nothing() {
         &[
             ("Do you agree? [y/N] ", ""),
             // One for the thread that still reads, and one for the terminal to keep.
-            ("ant no longer waits for an answer\n", "y\ny\n"),
+            ("ant no longer needs an answer\n", "y\ny\n"),
             ("Open it in your browser? [y/N] ", "n\n"),
         ],
     );
@@ -483,7 +483,7 @@ async fn an_address_is_opened_with_consent_only() {
             ("Open it in your browser? [y/N] ", "\u{3}"),
         ],
     );
-    let warned = "Server ant asks you to visit an address\n│ Log in.\n\n\
+    let warned = "Server ant asks you to open a URL\n│ Log in.\n\n\
         https://xn--exmple-cua.org/login?a=$(id)&b=%27x%27\n\n\
         host  xn--exmple-cua.org\n\
         ! the host has letters that may look like others: it reads \"exämple.org\"\n";

@@ -105,7 +105,7 @@ async fn logs_wait_until_the_question_is_over() {
     assert_eq!(code, Some(0), "{screen}");
     let (open, after) = screen.split_once("[y/N] ").unwrap();
     assert!(!open.contains("loud"), "{screen}");
-    let told = "\nant no longer waits for an answer\n";
+    let told = "\nant no longer needs an answer\n";
     let after = after
         .strip_prefix(told)
         .unwrap_or_else(|| panic!("{screen}"));

@@ -37,7 +37,7 @@ fn settings(desk: &Desk) -> Vec<(String, String)> {
 
 fn asked(desk: &Desk) -> Terminal {
     let terminal = desk.at_terminal(&CALL);
-    let screen = terminal.wait_for("Call it? [y]es, [a]lways, [N]o ");
+    let screen = terminal.wait_for("Allow this call? [y]es, [a]lways, [N]o ");
     assert!(screen.contains("sends   {\"message\":\"hi\"}"), "{screen}");
     terminal
 }
@@ -65,7 +65,7 @@ async fn what_was_typed_before_the_question_does_not_answer_it() {
     let desk = desk();
     let mut terminal = desk.at_terminal(&CALL);
     terminal.type_text("y\n");
-    terminal.wait_for("Call it? [y]es, [a]lways, [N]o ");
+    terminal.wait_for("Allow this call? [y]es, [a]lways, [N]o ");
     terminal.type_text("n\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(6), "{screen}");
@@ -93,10 +93,10 @@ async fn always_writes_a_rule_for_this_project_and_says_where() {
     );
     let screen = desk.on_screen(&screen);
     let rule =
-        r#"wrote { "tool": "mcp__ant__echo", "action": "allow" } to [sandbox]/home/.config/"#;
+        r#"Saved rule { "tool": "mcp__ant__echo", "action": "allow" } to [sandbox]/home/.config/"#;
     assert!(screen.contains(rule), "{screen}");
     assert!(
-        screen.contains("(local)\nto undo, take it out there\n"),
+        screen.contains("(local scope)\nTo undo, delete it there.\n"),
         "{screen}"
     );
     assert!(!desk.sandbox.project().join(".switchboard").exists());
@@ -145,7 +145,7 @@ async fn where_a_rule_asks_always_is_offered_only_where_it_would_help() {
     let mut terminal = desk.at_terminal(&words);
     // What is not offered is asked about again.
     for answer in ["a\n", "perhaps\n", "\n"] {
-        terminal.wait_for_next("Call it? [y/N] ");
+        terminal.wait_for_next("Allow this call? [y/N] ");
         terminal.type_text(answer);
     }
     assert_eq!(terminal.finish().0, Some(6));

@@ -156,7 +156,7 @@ async fn a_proxy_that_cannot_be_used_is_told_of_and_left_out() {
     let listed = desk.finish(command).await;
     assert!(listed.stdout.contains("✓ connected  s"), "{listed}");
     assert!(
-        listed.stderr.contains("https_proxy is left out"),
+        listed.stderr.contains("ignoring https_proxy: "),
         "{listed}"
     );
     assert!(!listed.to_string().contains("hush"), "{listed}");

@@ -125,7 +125,7 @@ async fn a_server_without_resources_says_so() {
     exit 2
     --- stderr
     error: server ant has no resources
-    hint: switchboard get ant shows what it has
+    hint: run `switchboard get ant` to see its capabilities
     ");
 }
 

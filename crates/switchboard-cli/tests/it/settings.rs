@@ -115,7 +115,7 @@ async fn settings_that_cannot_be_used_close_everything_and_the_rest_still_tells(
     assert_eq!(ran.code, 6);
     assert!(
         ran.stderr.ends_with(
-            "error: nothing can be called: the settings cannot be used: unknown key `acton`; did you mean \
+            "error: nothing can be called: invalid settings: unknown key `acton`; did you mean \
              `action`? ([sandbox]/home/.config/switchboard/settings.json:3:27)\n\
              hint: a rule has tool, pattern, hint, action"
         ),
@@ -127,7 +127,7 @@ async fn settings_that_cannot_be_used_close_everything_and_the_rest_still_tells(
     assert!(ran.stdout.contains("✓ connected  ant"), "{ran}");
     assert!(
         ran.stderr
-            .ends_with("until the settings are mended, nothing can be called"),
+            .ends_with("all calls are blocked until the settings are fixed"),
         "{ran}"
     );
     let ran = desk.run(&["list", "--json"]).await;
@@ -135,7 +135,7 @@ async fn settings_that_cannot_be_used_close_everything_and_the_rest_still_tells(
     // So does the host itself, should a command forget to look.
     let ran = desk.run(&["why", "mcp__ant__echo"]).await;
     assert!(
-        ran.stdout.contains("denied: the settings cannot be used"),
+        ran.stdout.contains("denied: invalid settings"),
         "{ran}"
     );
 }

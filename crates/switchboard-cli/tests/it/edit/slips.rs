@@ -55,7 +55,7 @@ async fn what_is_no_url_is_shown_as_a_command_or_with_its_scheme() {
     --- stderr
     error: unexpected argument '-y' found
 
-      tip: a command stands behind --: switchboard add a -- npx -y foo
+      tip: put the command after --: switchboard add a -- npx -y foo
 
     Usage: switchboard add [OPTIONS] NAME URL
            switchboard add [OPTIONS] NAME -- COMMAND [ARG]...
