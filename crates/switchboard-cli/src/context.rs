@@ -1,7 +1,8 @@
 //! Everything one command needs: environment, directories, config, trust, settings, console.
 //!
-//! The engine reads none of these itself; it gets them from here. Invariant: an unusual environment
-//! leads to a warning, never to an error, unless a flag asked for something that cannot be done.
+//! The engine reads none of these itself; it gets them from here. Invariant: an invalid
+//! environment variable leads to a warning, not to an error; only a missing home or current directory
+//! is fatal.
 
 mod host_builder;
 
