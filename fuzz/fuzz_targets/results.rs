@@ -7,10 +7,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;
-use switchboard::content::{present, sanitize};
 use switchboard::fuzzing::{field, hello, notes, tool_page, tool_result};
 use switchboard::mcp::{ContentBlock, Json};
-use switchboard::{Block, Limits, Output};
+use switchboard::Output;
+use switchboard::content::{Block, present, sanitize};
+use switchboard::limits::Limits;
 
 fuzz_target!(|result: &[u8]| {
     notes(result);
@@ -49,7 +50,7 @@ fn check_output(output: &Output) {
             Block::Image { mime_type, .. } | Block::Audio { mime_type, .. } => {
                 assert_acts_on_nothing(mime_type);
             }
-            Block::Other { description, .. } => assert_acts_on_nothing(description),
+            Block::Described { description, .. } => assert_acts_on_nothing(description),
             _ => {}
         }
     }

@@ -9,7 +9,8 @@ use std::future::IntoFuture;
 
 use serde_json::Value;
 use switchboard::permission::{Action, Rule};
-use switchboard::{Host, HostBuilder, Limits, Readiness};
+use switchboard::{Host, HostBuilder, Readiness};
+use switchboard::limits::Limits;
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
 use super::remote::RemoteServer;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use serde_json::{Map, Value, json};
-use switchboard::Instance;
+use switchboard::inprocess::Instance;
 use switchboard::mcp::Json;
 
 use crate::connect::{CloseInput, connect};

@@ -14,9 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
+use switchboard::Interaction;
+use switchboard::elicit::{ElicitAnswer, Elicitation};
 use switchboard::id::ServerName;
 use switchboard::mcp::Json;
-use switchboard::{ElicitAnswer, Elicitation, Interaction};
 use tokio::sync::Semaphore;
 
 use crate::json_fields::Fields;

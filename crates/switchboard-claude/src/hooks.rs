@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
-use switchboard::BoxFuture;
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::Json;
 
 pub use output::HookOutput;

@@ -33,8 +33,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use switchboard::Interaction;
+use switchboard::inprocess::Instance;
 use switchboard::permission::Rule;
-use switchboard::{Instance, Interaction};
 
 pub(crate) use command_line::{CommandLine, NOT_INHERITED};
 pub use values::{PermissionMode, SettingSource};

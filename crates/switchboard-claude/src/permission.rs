@@ -20,13 +20,16 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
+use switchboard::call::CallOrigin;
 use switchboard::id::{ServerName, ToolId, WireName};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{Json, ToolAnnotations};
 use switchboard::naming::split_wire_name;
-use switchboard::permission::{Action, Decision, Policy, Reason, Rule, Subject};
-use switchboard::{
-    BoxFuture, CallContext, CallOrigin, Denial, Interaction, PermissionAnswer, PermissionQuestion,
+use switchboard::permission::{
+    Action, Decision, Denial, PermissionRequest, PermissionResponse, Policy, PolicyInput, Reason,
+    Rule,
 };
+use switchboard::{CallContext, Interaction};
 use switchboard_config::InvalidServerName;
 
 pub use result::PermissionResult;
@@ -213,7 +216,7 @@ impl Permissions {
             let name = ServerName::new(server).or_else(|_| ServerName::new(normalized));
             name.ok()
         });
-        names.find_map(|name| self.policy.denial_of(&name))
+        names.find_map(|name| self.policy.server_denial(&name))
     }
 
     async fn decide(&self, request: ToolPermissionRequest) -> PermissionResult {
@@ -237,23 +240,23 @@ impl Permissions {
     async fn ask(
         &self,
         request: &ToolPermissionRequest,
-        subject: &Subject<'_>,
+        subject: &PolicyInput<'_>,
         decision: &Decision,
     ) -> PermissionResult {
-        let unanswered = PermissionAnswer::NobodyToAsk;
+        let unanswered = PermissionResponse::NoInteraction;
         let context = CallContext::default().origin(CallOrigin::Model);
         let answer = match &self.interaction {
             None => unanswered,
             Some(interaction) => {
-                let question = PermissionQuestion::new(subject, &request.input, decision, &context);
-                let answer = AssertUnwindSafe(interaction.permit(question));
+                let question = PermissionRequest::new(subject, &request.input, decision, &context);
+                let answer = AssertUnwindSafe(interaction.can_use_tool(question));
                 answer.catch_unwind().await.unwrap_or(unanswered)
             }
         };
         match answer {
-            PermissionAnswer::Allow => PermissionResult::allow(),
-            PermissionAnswer::Deny => deny(&request.tool_name, &Denial::Person),
-            _ => deny(&request.tool_name, &Denial::NobodyToAsk),
+            PermissionResponse::Allow => PermissionResult::allow(),
+            PermissionResponse::Deny => deny(&request.tool_name, &Denial::User),
+            _ => deny(&request.tool_name, &Denial::NoInteraction),
         }
     }
 }
@@ -294,12 +297,12 @@ impl ToolRef {
         })
     }
 
-    fn subject<'a>(&'a self, input: &'a Map<String, Value>) -> Subject<'a> {
-        Subject {
+    fn subject<'a>(&'a self, input: &'a Map<String, Value>) -> PolicyInput<'a> {
+        PolicyInput {
             tool: &self.tool,
-            wire: &self.wire,
+            wire_name: &self.wire,
             annotations: &self.annotations,
-            trusts_annotations: false,
+            trust_annotations: false,
             arguments: Some(input),
         }
     }

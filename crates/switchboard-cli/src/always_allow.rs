@@ -104,7 +104,7 @@ mod tests {
     use switchboard::id::ServerName;
     use switchboard::mcp::ToolAnnotations;
     use switchboard::naming::wire_name;
-    use switchboard::permission::{Policy, Subject};
+    use switchboard::permission::{Policy, PolicyInput};
 
     use super::*;
 
@@ -119,11 +119,11 @@ mod tests {
             let policy = Policy::new([Rule::new(Action::Allow, &pattern).unwrap()]);
             for other in names {
                 let tool = id(other);
-                let decided = policy.decide(&Subject {
+                let decided = policy.decide(&PolicyInput {
                     tool: &tool,
-                    wire: &wire_name(&tool.server, &tool.tool),
+                    wire_name: &wire_name(&tool.server, &tool.tool),
                     annotations: &ToolAnnotations::default(),
-                    trusts_annotations: false,
+                    trust_annotations: false,
                     arguments: None,
                 });
                 let is_allowed = decided.action == Action::Allow;

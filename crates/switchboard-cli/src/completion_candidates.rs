@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use switchboard::cache::{ServerCache as _, server_cache_key};
 use switchboard::id::ToolName;
 use switchboard::mcp::Tool;
-use switchboard::{ServerMemory as _, memory_key, naming};
+use switchboard::naming;
 use switchboard_config::{Admission, ServerEntry, Trust};
 
 use crate::process_env::{ConfigSelection, ProcessEnv};
@@ -77,7 +78,7 @@ fn cached_tools(entry: &ServerEntry, cache: &FileServerCache, directory: &Path) 
     let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
         return Vec::new();
     };
-    let tools = memory_key(&spec, Some(directory)).and_then(|key| cache.tools(&key));
+    let tools = server_cache_key(&spec, Some(directory)).and_then(|key| cache.tools(&key));
     let name = |tool: &Tool| {
         naming::wire_name(entry.name(), &ToolName::from(tool.name.as_str())).to_string()
     };

@@ -11,10 +11,10 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
-use switchboard::content::SpillHandle;
+use switchboard::cache::{ServerCache as _, server_cache_key};
+use switchboard::content::ResultHandle;
 use switchboard::mcp::Tool;
 use switchboard::permission::{Policy, Rule};
-use switchboard::{ServerMemory as _, memory_key};
 use switchboard_config::import::{Platform, Whereabouts};
 use switchboard_config::{
     Admission, Approvals, ApprovalsFile, Diagnostic, Folders, Loaded, Places, ProjectRules,
@@ -126,7 +126,7 @@ impl Context {
         let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
             return Vec::new();
         };
-        let tools = memory_key(&spec, Some(&self.directory))
+        let tools = server_cache_key(&spec, Some(&self.directory))
             .and_then(|key| self.server_cache().tools(&key));
         tools.unwrap_or_default()
     }
@@ -293,7 +293,7 @@ impl Context {
     }
 
     /// The file with the full text of a truncated result.
-    pub(crate) fn stored_result_path(&self, handle: &SpillHandle) -> PathBuf {
+    pub(crate) fn stored_result_path(&self, handle: &ResultHandle) -> PathBuf {
         self.result_store().path(handle)
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
 use switchboard::content::for_terminal;
-use switchboard::{ElicitAnswer, ElicitMode, Elicitation};
+use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation};
 
 use crate::browser::Browser;
 use crate::render::style::{Paint, Style};

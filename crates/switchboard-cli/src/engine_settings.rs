@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use switchboard::limits::{Deadlines, Limits};
 use switchboard::mcp::Hint;
 use switchboard::permission::{Action, InvalidPattern, Rule, RuleScope};
-use switchboard::{Deadlines, Limits};
 use switchboard_config::{
     ClosedBy, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting, Scope, ServerName,
     Settings,
@@ -19,7 +19,8 @@ pub(crate) const GRAMMAR: RuleGrammar = RuleGrammar {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     },
-    pattern: |text| match Rule::new(Action::Deny, "*").and_then(|rule| rule.pattern(text)) {
+    pattern: |text| match Rule::new(Action::Deny, "*").and_then(|rule| rule.argument_pattern(text))
+    {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     },
@@ -36,7 +37,7 @@ pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<
         let rule = written_rule(setting)?;
         let grants = setting.scope == Scope::Project && setting.action == RuleAction::Allow;
         Ok(if grants {
-            rule.for_servers(trusted_servers.iter().cloned())
+            rule.only_servers(trusted_servers.iter().cloned())
         } else {
             rule
         })
@@ -45,14 +46,14 @@ pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<
     let rules = deny_all.chain(written).collect::<Result<_, _>>();
     rules.unwrap_or_else(|error| {
         let rule =
-            Rule::new(Action::Deny, ALL_MCP_TOOLS).map(|rule| rule.because(error.to_string()));
+            Rule::new(Action::Deny, ALL_MCP_TOOLS).map(|rule| rule.reason(error.to_string()));
         rule.into_iter().collect()
     })
 }
 
 fn deny_all_rule(closed: &ClosedBy) -> Result<Rule, InvalidPattern> {
     let mut rule = Rule::new(Action::Deny, ALL_MCP_TOOLS)?
-        .because(settings_error(closed))
+        .reason(settings_error(closed))
         .scope(rule_scope(closed.scope));
     if let Some(origin) = &closed.problem.origin {
         rule = rule.origin(origin.clone());
@@ -75,7 +76,7 @@ fn written_rule(setting: &RuleSetting) -> Result<Rule, InvalidPattern> {
         .scope(rule_scope(setting.scope))
         .origin(setting.origin.clone());
     for pattern in &setting.patterns {
-        rule = rule.pattern(pattern)?;
+        rule = rule.argument_pattern(pattern)?;
     }
     Ok(match setting.hint {
         None => rule,

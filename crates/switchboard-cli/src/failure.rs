@@ -6,8 +6,11 @@ use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use switchboard::call::Delivery;
+use switchboard::query::QueryError;
 use switchboard::status::ConnectionStatus;
-use switchboard::{AskError, CallError, Delivery, StartError, WatchError};
+use switchboard::watch::WatchError;
+use switchboard::{CallError, StartError};
 use switchboard_config::{Diagnostic, EditError};
 
 /// The exit codes.
@@ -184,12 +187,12 @@ impl From<CallError> for Failure {
                 _ => Kind::Unavailable,
             },
             CallError::InvalidArguments { .. } => Kind::InvalidArguments,
-            CallError::Denied { .. } | CallError::Redefined { .. } => Kind::Denied,
+            CallError::Denied { .. } | CallError::ToolChanged { .. } => Kind::Denied,
             CallError::TimedOut { .. } => Kind::TimedOut,
             CallError::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
             CallError::NotSent { .. } => Kind::NotSent,
-            CallError::Refused { .. } => Kind::Refused,
-            CallError::Unusable { .. } => Kind::UnusableAnswer,
+            CallError::ErrorResponse { .. } => Kind::Refused,
+            CallError::InvalidResponse { .. } => Kind::UnusableAnswer,
             CallError::ShuttingDown => Kind::Interrupted,
             _ => Kind::Internal,
         };
@@ -199,31 +202,33 @@ impl From<CallError> for Failure {
     }
 }
 
-impl From<AskError> for Failure {
-    fn from(error: AskError) -> Self {
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
         let kind = match &error {
-            AskError::UnknownServer(_) => Kind::UnknownServer,
-            AskError::Unavailable { status, .. } => match status {
+            QueryError::UnknownServer(_) => Kind::UnknownServer,
+            QueryError::Unavailable { status, .. } => match status {
                 ConnectionStatus::NeedsAuth => Kind::LoginNeeded,
                 _ => Kind::Unavailable,
             },
-            AskError::Denied { .. } => Kind::Denied,
-            AskError::NotOffered { .. } => Kind::NotOffered,
-            AskError::InvalidUri(_) => Kind::Usage,
-            AskError::Refused { .. } => Kind::Refused,
-            AskError::Unusable { .. } => Kind::UnusableAnswer,
-            AskError::TimedOut { .. } => Kind::TimedOut,
+            QueryError::Denied { .. } => Kind::Denied,
+            QueryError::UnsupportedCapability { .. } => Kind::NotOffered,
+            QueryError::InvalidUri(_) => Kind::Usage,
+            QueryError::ErrorResponse { .. } => Kind::Refused,
+            QueryError::InvalidResponse { .. } => Kind::UnusableAnswer,
+            QueryError::TimedOut { .. } => Kind::TimedOut,
             // Reading has no side effects, so delivery does not matter.
-            AskError::Lost { .. } => Kind::Unavailable,
-            AskError::ShuttingDown => Kind::Interrupted,
+            QueryError::ConnectionLost { .. } => Kind::Unavailable,
+            QueryError::ShuttingDown => Kind::Interrupted,
             _ => Kind::Internal,
         };
         let hint = match &error {
-            AskError::Unavailable { hint, .. } => hint.clone(),
-            AskError::NotOffered { server, .. } => Some(format!(
+            QueryError::Unavailable { hint, .. } => hint.clone(),
+            QueryError::UnsupportedCapability { server, .. } => Some(format!(
                 "run `switchboard get {server}` to see its capabilities"
             )),
-            AskError::TimedOut { .. } | AskError::Lost { .. } => Some("try again".to_owned()),
+            QueryError::TimedOut { .. } | QueryError::ConnectionLost { .. } => {
+                Some("try again".to_owned())
+            }
             _ => None,
         };
         Self::new(kind, error.to_string()).maybe_hint(hint)
@@ -233,9 +238,9 @@ impl From<AskError> for Failure {
 impl From<WatchError> for Failure {
     fn from(error: WatchError) -> Self {
         let kind = match error {
-            WatchError::Ask(error) => return error.into(),
+            WatchError::Query(error) => return error.into(),
             WatchError::UnknownTool { .. } => Kind::UnknownTool,
-            WatchError::TooOften(_) => Kind::Usage,
+            WatchError::IntervalTooShort(_) => Kind::Usage,
             WatchError::InvalidArguments { .. } => Kind::InvalidArguments,
             WatchError::Ended => Kind::Unavailable,
             _ => Kind::Internal,

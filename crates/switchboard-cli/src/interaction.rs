@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use switchboard::{
-    BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, PermissionAnswer,
-    PermissionQuestion, Root,
-};
+use switchboard::Interaction;
+use switchboard::elicit::{ElicitAnswer, Elicitation};
+use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::permission::{PermissionRequest, PermissionResponse};
 use switchboard_config::ServerName;
 
 use crate::elicit::ElicitPrompt;
@@ -47,11 +47,14 @@ impl Interaction for CliInteraction {
         offers
     }
 
-    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+    fn can_use_tool<'a>(
+        &'a self,
+        question: PermissionRequest,
+    ) -> BoxFuture<'a, PermissionResponse> {
         Box::pin(async move {
             match &self.permission {
                 Some(prompt) => prompt.ask_permission(&question).await,
-                None => PermissionAnswer::NobodyToAsk,
+                None => PermissionResponse::NoInteraction,
             }
         })
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use switchboard::Network;
+use switchboard::network::Network;
 
 /// The network settings in these variables, and warnings about the invalid ones.
 pub(crate) fn from_variables(variables: &BTreeMap<String, String>) -> (Network, Vec<String>) {
@@ -24,7 +24,7 @@ pub(crate) fn from_variables(variables: &BTreeMap<String, String>) -> (Network, 
     let for_https = first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]);
     let mut apply = |network: &mut Network, name: &str, result: Result<Network, _>| match result {
         Ok(with_proxy) => *network = with_proxy,
-        Err::<_, switchboard::ProxyError>(error) => {
+        Err::<_, switchboard::network::ProxyError>(error) => {
             let warning = format!("ignoring {name}: {error}");
             if !warnings.contains(&warning) {
                 warnings.push(warning);

@@ -9,8 +9,7 @@ use std::io::{self, Write as _};
 
 use switchboard::content::for_terminal;
 use switchboard::mcp::ToolAnnotations;
-use switchboard::permission::RuleScope;
-use switchboard::{PermissionAnswer, PermissionQuestion};
+use switchboard::permission::{PermissionRequest, PermissionResponse, RuleScope};
 
 use crate::always_allow::{RuleFile, pattern};
 use crate::render::Console;
@@ -51,27 +50,24 @@ impl PermissionPrompt {
         }
     }
 
-    pub(crate) async fn ask_permission(
-        &self,
-        question: &PermissionQuestion<'_>,
-    ) -> PermissionAnswer {
+    pub(crate) async fn ask_permission(&self, question: &PermissionRequest) -> PermissionResponse {
         match self.responder {
-            Responder::AlwaysYes => PermissionAnswer::Allow,
+            Responder::AlwaysYes => PermissionResponse::Allow,
             Responder::Terminal(style) => self.ask(question, style).await,
-            Responder::NoInteraction => PermissionAnswer::NobodyToAsk,
+            Responder::NoInteraction => PermissionResponse::NoInteraction,
         }
     }
 
-    async fn ask(&self, question: &PermissionQuestion<'_>, style: Style) -> PermissionAnswer {
+    async fn ask(&self, question: &PermissionRequest, style: Style) -> PermissionResponse {
         let form = self.form(question, style);
         let mut guard = self.terminal.acquire().await;
         let answer = form.ask(&mut guard).await;
-        answer.unwrap_or(PermissionAnswer::Deny)
+        answer.unwrap_or(PermissionResponse::Deny)
     }
 
-    fn form(&self, question: &PermissionQuestion<'_>, style: Style) -> PermissionForm {
-        let pattern = pattern(question.tool);
-        let is_useful = |file: &&RuleFile| file.overrides(question.decision);
+    fn form(&self, question: &PermissionRequest, style: Style) -> PermissionForm {
+        let pattern = pattern(&question.tool);
+        let is_useful = |file: &&RuleFile| file.overrides(&question.decision);
         let rule_files = self.rule_files.iter().filter(is_useful).cloned();
         PermissionForm {
             text: question_text(question, style),
@@ -93,7 +89,7 @@ struct PermissionForm {
 }
 
 impl PermissionForm {
-    async fn ask(&self, input: &mut LineInput) -> io::Result<PermissionAnswer> {
+    async fn ask(&self, input: &mut LineInput) -> io::Result<PermissionResponse> {
         let choices = if self.rule_files.is_empty() {
             "[y/N]"
         } else {
@@ -104,22 +100,22 @@ impl PermissionForm {
         io::stderr().write_all(format!("{}\n", self.text).as_bytes())?;
         loop {
             let Typed::Line(answer) = input.ask(&question).await? else {
-                return Ok(PermissionAnswer::Deny);
+                return Ok(PermissionResponse::Deny);
             };
             match parse_reply(&answer) {
-                Some(PermissionReply::Once) => return Ok(PermissionAnswer::Allow),
+                Some(PermissionReply::Once) => return Ok(PermissionResponse::Allow),
                 Some(PermissionReply::Always) if !self.rule_files.is_empty() => {
                     return self.always(input).await;
                 }
-                Some(PermissionReply::No) => return Ok(PermissionAnswer::Deny),
+                Some(PermissionReply::No) => return Ok(PermissionResponse::Deny),
                 Some(PermissionReply::Always) | None => {}
             }
         }
     }
 
-    async fn always(&self, input: &mut LineInput) -> io::Result<PermissionAnswer> {
+    async fn always(&self, input: &mut LineInput) -> io::Result<PermissionResponse> {
         let Some(file) = self.choose_rule_file(input).await? else {
-            return Ok(PermissionAnswer::Deny);
+            return Ok(PermissionResponse::Deny);
         };
         let message = match file.allow(&self.pattern) {
             Ok(saved) => format!(
@@ -132,7 +128,7 @@ impl PermissionForm {
             Err(error) => format!("Allowed once; could not save the rule: {error}\n"),
         };
         io::stderr().write_all(message.as_bytes())?;
-        Ok(PermissionAnswer::Allow)
+        Ok(PermissionResponse::Allow)
     }
 
     /// The file to save the rule to. `None` denies the call.
@@ -156,16 +152,16 @@ impl PermissionForm {
     }
 }
 
-fn question_text(question: &PermissionQuestion<'_>, style: Style) -> String {
+fn question_text(question: &PermissionRequest, style: Style) -> String {
     let label = |text: &str| style.paint(Paint::Dim, text);
     let server = for_terminal(question.tool.server.as_str());
     let tool = for_terminal(question.tool.tool.as_str());
     let mut lines = vec![
         format!("{}  {server}", label("server")),
         format!("{}    {}", label("tool"), style.paint(Paint::Bold, &tool)),
-        format!("{}   {}", label("sends"), escaped_json(question.arguments)),
+        format!("{}   {}", label("sends"), escaped_json(&question.arguments)),
     ];
-    let claims = annotation_labels(question.annotations);
+    let claims = annotation_labels(&question.annotations);
     if !claims.is_empty() {
         let paint = match question.annotations.destructive {
             Some(true) => Paint::Red,

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use switchboard::ServerMemory;
+use switchboard::cache::ServerCache;
 use switchboard::mcp::{Era, Json, Tool};
 
 /// A cache in a directory.
@@ -79,7 +79,7 @@ impl FileServerCache {
     }
 }
 
-impl ServerMemory for FileServerCache {
+impl ServerCache for FileServerCache {
     fn era(&self, key: &str) -> Option<Era> {
         self.read(key)?.era
     }

@@ -6,12 +6,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use switchboard::call::CallOrigin;
+use switchboard::inprocess::{LocalCall, LocalServer};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
 use switchboard::permission::{Action, Rule};
-use switchboard::{
-    BoxFuture, CallContext, CallOrigin, Host, LocalCall, LocalServer, Readiness, Registry,
-    ToolExecutor,
-};
+use switchboard::registry::{Registry, ToolExecutor};
+use switchboard::{CallContext, Host, Readiness};
 
 /// A server in this process: every call finds one build more.
 struct Builds(AtomicU64);
@@ -36,7 +37,7 @@ impl LocalServer for Builds {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder()
-        .local_server("ci", Builds(AtomicU64::new(0)))
+        .in_process_server("ci", Builds(AtomicU64::new(0)))
         .rule(Rule::new(Action::Allow, "mcp__ci__status")?)
         .start()?;
     host.wait_for(Readiness::All).await;

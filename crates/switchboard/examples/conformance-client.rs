@@ -11,12 +11,12 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
-use switchboard::permission::{Action, Rule};
+use switchboard::catalog::CatalogTool;
+use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation, Field, FieldKind};
+use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
 use switchboard::status::ConnectionStatus;
-use switchboard::{
-    BoxFuture, CallError, CatalogTool, ElicitAnswer, ElicitMode, Elicitation, Field, FieldKind,
-    Host, Interaction, Offers, PermissionAnswer, PermissionQuestion, Readiness,
-};
+use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
 /// What the server is called; its tools are `mcp__mock__…`.
@@ -71,10 +71,10 @@ async fn run() -> Outcome {
     let person = Obliging::default();
     let server = ServerConfig::remote(&task.url, RemoteKind::Http);
     let host = Host::builder()
-        .server(LaunchSpec::from_code(ServerName::new(SERVER)?, server))
+        .launch(LaunchSpec::from_code(ServerName::new(SERVER)?, server))
         .rule(Rule::new(Action::Allow, &format!("mcp__{SERVER}"))?)
         .interaction(person.clone())
-        .one_shot()
+        .no_reconnect()
         .start()?;
     if task.scenario == "sep-2322-client-request-state" {
         // Nobody else sets it, and no question comes before the first call.
@@ -201,8 +201,8 @@ impl Interaction for Obliging {
         Offers::default().elicitation()
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         async |Pair { a, b }: Pair| Ok(a + b),
     );
     let host = Host::builder()
-        .local_server("calculator", calculator)
+        .in_process_server("calculator", calculator)
         .rule(Rule::new(Action::Allow, "mcp__calculator")?)
         .start()?;
     host.wait_for(Readiness::All).await;

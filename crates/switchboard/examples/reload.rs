@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         for diagnostic in &loaded.diagnostics {
             eprintln!("{diagnostic}");
         }
-        let applied = host.apply(loaded.config, &Trust::none()).await;
+        let applied = host.apply_config(loaded.config, &Trust::none()).await;
         println!("{}", serde_json::to_string(&applied)?);
     }
     host.shutdown().await;

@@ -134,7 +134,7 @@ fn mark(item: &Item) -> char {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder()
-        .local_server("todo", todo_list(List::default()))
+        .in_process_server("todo", todo_list(List::default()))
         .rule(Rule::new(Action::Allow, "mcp__todo")?)
         .start()?;
     host.wait_for(Readiness::All).await;

@@ -26,7 +26,8 @@ pub use fixed::{Bearer, StaticHeaders};
 /// use switchboard::auth::{
 ///     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential,
 /// };
-/// use switchboard::{BoxFuture, Host};
+/// use switchboard::Host;
+/// use switchboard::interaction::BoxFuture;
 ///
 /// /// Fetches a token from the vault of the platform.
 /// struct Vault;

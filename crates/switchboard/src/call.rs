@@ -3,10 +3,10 @@
 //! The way it takes is in `call/pipeline.rs`.
 
 pub(crate) mod arguments;
+pub(crate) mod batch;
 mod cost;
 pub(crate) mod pipeline;
 mod plain;
-pub(crate) mod turn;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,79 +15,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::time::Instant;
+use switchboard_wire::BoxFuture;
 
+pub use crate::call_context::{CallContext, CallOrigin};
+pub use crate::delivery::Delivery;
 pub use arguments::Violation;
+pub use switchboard_wire::Problem;
 
 use crate::content::Output;
-use crate::delivery::Delivery;
 use crate::host::Host;
-use crate::id::{Principal, ServerName, ToolId};
-use crate::interact::BoxFuture;
+use crate::id::{ServerName, ToolId};
 use crate::limits::rounded_to_millis;
 use crate::mcp::{ErrorObject, Progress, Tool as Description};
-use crate::permission::Decision;
+use crate::permission::Denial;
 use crate::session::unknown_ids_note;
 use crate::status::ConnectionStatus;
 use crate::sync::lock;
-use crate::wire::Problem;
-
-/// Who makes a call, and within which bounds.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct CallContext {
-    /// On whose behalf.
-    pub principal: Principal,
-    /// Where the wish came from.
-    pub origin: CallOrigin,
-    /// When the caller needs an answer; the tool's own limits hold besides.
-    pub deadline: Option<Instant>,
-    /// A W3C `traceparent` to pass on.
-    pub trace: Option<String>,
-}
-
-impl CallContext {
-    /// A call on behalf of somebody.
-    pub fn for_principal(principal: impl Into<Principal>) -> Self {
-        Self {
-            principal: principal.into(),
-            ..Self::default()
-        }
-    }
-
-    /// Says where the wish came from.
-    pub fn origin(mut self, origin: CallOrigin) -> Self {
-        self.origin = origin;
-        self
-    }
-
-    /// Says when an answer is needed.
-    pub fn deadline(mut self, deadline: Instant) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
-    /// Passes a W3C `traceparent` on.
-    pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
-        self.trace = Some(traceparent.into());
-        self
-    }
-}
-
-/// Where the wish for a call came from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CallOrigin {
-    /// A program.
-    #[default]
-    Program,
-    /// A model, in an agent loop.
-    Model,
-    /// A person, who typed it.
-    Person,
-    /// A watch, which calls again and again.
-    Watch,
-}
 
 /// Why a call has no result. A tool that says that it failed *has* one.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -133,13 +76,13 @@ pub enum CallError {
     },
     /// The tool is no longer offered as it was when the call was permitted.
     #[error("{tool} was not called: it changed in the meantime")]
-    Redefined {
+    ToolChanged {
         /// Which tool.
         tool: ToolId,
     },
     /// There was no answer in time.
     #[error(
-        "{tool}: {}{}{}", time_up(*.after, *.idle), unknown_ids_note(*.saw_unknown_ids),
+        "{tool}: {}{}{}", time_up(*.after, *.kind), unknown_ids_note(*.saw_unknown_ids),
         fate(*.delivery)
     )]
     TimedOut {
@@ -147,11 +90,11 @@ pub enum CallError {
         tool: ToolId,
         /// How long was waited.
         after: Duration,
-        /// Whether it was the wait for a sign of life.
-        idle: bool,
+        /// Which time limit ran out.
+        kind: TimeoutKind,
         /// What is known of the call.
         delivery: Delivery,
-        /// Whether answers came meanwhile that name none of our requests.
+        /// Whether the server sent responses whose id matches no request.
         saw_unknown_ids: bool,
     },
     /// The call may or may not have been carried out. It is never sent again by itself.
@@ -174,7 +117,7 @@ pub enum CallError {
     },
     /// The server answered with an error.
     #[error("server {} refused {}: {error}", .tool.server, .tool.tool)]
-    Refused {
+    ErrorResponse {
         /// Which tool.
         tool: ToolId,
         /// The server's words.
@@ -182,7 +125,7 @@ pub enum CallError {
     },
     /// The server's answer breaks a limit or the protocol.
     #[error("the answer of {tool} cannot be used: {problem}")]
-    Unusable {
+    InvalidResponse {
         /// Which tool.
         tool: ToolId,
         /// What is wrong with it.
@@ -193,22 +136,14 @@ pub enum CallError {
     ShuttingDown,
 }
 
-/// Who or what said no.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// The time limit that a call exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Denial {
-    /// A rule.
-    #[error("{0}")]
-    Rule(Decision),
-    /// The person who was asked.
-    #[error("permission was not given")]
-    Person,
-    /// What a person said to a tool that is called again and again does not cover what it has become.
-    #[error("the tool has changed too often since it was permitted")]
-    Changed,
-    /// It would have to be asked about, and there is nobody.
-    #[error("it needs permission, and there is nobody to ask")]
-    NobodyToAsk,
+pub enum TimeoutKind {
+    /// The server sent neither a response nor a progress notification for too long.
+    Idle,
+    /// The whole call took too long.
+    Total,
 }
 
 impl CallError {
@@ -217,7 +152,7 @@ impl CallError {
         match self {
             Self::OutcomeUnknown { .. } => Delivery::Unknown,
             Self::TimedOut { delivery, .. } => *delivery,
-            Self::Refused { .. } | Self::Unusable { .. } => Delivery::Answered,
+            Self::ErrorResponse { .. } | Self::InvalidResponse { .. } => Delivery::Answered,
             _ => Delivery::NotSent,
         }
     }
@@ -235,9 +170,12 @@ impl CallError {
     /// [`Deadlines`](crate::Deadlines).
     pub fn limit(&self) -> Option<&'static str> {
         match self {
-            Self::Unusable { problem, .. } => problem.limit(),
+            Self::InvalidResponse { problem, .. } => problem.limit(),
             Self::NotSent { limit, .. } => *limit,
-            Self::TimedOut { idle: true, .. } => Some("idle"),
+            Self::TimedOut {
+                kind: TimeoutKind::Idle,
+                ..
+            } => Some("idle"),
             Self::TimedOut { .. } => Some("call"),
             _ => None,
         }
@@ -272,11 +210,10 @@ pub(crate) fn list(violations: &[Violation]) -> String {
         .join("; ")
 }
 
-fn time_up(after: Duration, idle: bool) -> String {
-    let what = if idle {
-        "no sign of life for"
-    } else {
-        "no answer within"
+fn time_up(after: Duration, kind: TimeoutKind) -> String {
+    let what = match kind {
+        TimeoutKind::Idle => "no sign of life for",
+        TimeoutKind::Total => "no answer within",
     };
     format!("{what} {:?}", rounded_to_millis(after))
 }
@@ -376,7 +313,7 @@ impl Consent {
         match &answered.outcome {
             Ok(()) if answered.tool == *tool => Some(Ok(())),
             Ok(()) if answered.times < Self::MOST_TIMES => None,
-            Ok(()) => Some(Err(Denial::Changed)),
+            Ok(()) => Some(Err(Denial::ToolChanged)),
             denied => Some(denied.clone()),
         }
     }

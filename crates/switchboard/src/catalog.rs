@@ -76,7 +76,7 @@ impl CatalogTool {
 /// A tool that has no name of its own on the wire and is therefore not offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RefusedTool {
+pub struct RejectedTool {
     /// Which tool.
     pub id: ToolId,
     /// Why.
@@ -89,7 +89,7 @@ pub struct Catalog {
     revision: Revision,
     tools: Vec<Arc<CatalogTool>>,
     by_name: HashMap<WireName, usize>,
-    refused: Vec<RefusedTool>,
+    refused: Vec<RejectedTool>,
 }
 
 impl Catalog {
@@ -104,14 +104,14 @@ impl Catalog {
     }
 
     /// The tool that a model calls by this name.
-    pub fn find(&self, name: &str) -> Option<&Arc<CatalogTool>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<CatalogTool>> {
         self.by_name
             .get(name)
             .and_then(|&place| self.tools.get(place))
     }
 
     /// The tools of one server.
-    pub fn of_server<'a>(
+    pub fn tools_of<'a>(
         &'a self,
         server: &'a ServerName,
     ) -> impl Iterator<Item = &'a Arc<CatalogTool>> {
@@ -121,7 +121,7 @@ impl Catalog {
     }
 
     /// The tools that could not be named.
-    pub fn refused(&self) -> &[RefusedTool] {
+    pub fn rejected(&self) -> &[RejectedTool] {
         &self.refused
     }
 }
@@ -334,7 +334,7 @@ fn assemble(offers: &Offers) -> Catalog {
         match holder.and_then(|holder| offered.get(*holder)) {
             Some(holder) => {
                 let holder = holder.id.clone();
-                catalog.refused.push(RefusedTool {
+                catalog.refused.push(RejectedTool {
                     id: tool.id.clone(),
                     reason: NameClash { wire, holder }.to_string(),
                 });

@@ -5,14 +5,14 @@
 //!
 //! Invariant: every text in an [`Output`] went through [`sanitize()`], and all of it together stays
 //! within the budget plus one marker that says what is missing. Only [`Output::structured`] and
-//! [`Block::Other`]'s `raw` are as the server sent them: data for programs.
+//! [`Block::Described`]'s `raw` are as the server sent them: data for programs.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Limits;
 use crate::id::ServerName;
+use crate::limits::Limits;
 use crate::mcp::{CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink};
 use crate::wire::decode;
 
@@ -20,14 +20,16 @@ mod file_type;
 pub mod limit;
 mod prompt;
 mod resource;
-pub mod spill;
+pub mod result_store;
 #[cfg(test)]
 mod tests;
 
 pub use file_type::FileType;
-pub use prompt::{PresentedMessage, PresentedPrompt, present_prompt};
-pub use resource::{PresentedPart, PresentedResource, decode_blob, present_resource};
-pub use spill::{DirectorySpill, InvalidHandle, MemorySpill, Spill, SpillHandle};
+pub use prompt::{RenderedMessage, RenderedPrompt, render_prompt};
+pub use resource::{RenderedPart, RenderedResource, decode_blob, render_resource};
+pub use result_store::{
+    DirectoryResultStore, InvalidResultHandle, MemoryResultStore, ResultHandle, ResultStore,
+};
 pub(crate) use switchboard_wire::text::one_line as field;
 pub use switchboard_wire::text::{for_terminal, sanitize};
 
@@ -54,7 +56,8 @@ pub struct Output {
     pub notes: Vec<String>,
     /// Under which handle the whole text is kept, when it was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub whole: Option<SpillHandle>,
+    #[serde(rename = "whole")]
+    pub stored: Option<ResultHandle>,
 }
 
 /// One block of an [`Output`].
@@ -86,7 +89,8 @@ pub enum Block {
         mime_type: String,
     },
     /// Something a model cannot be given, in words.
-    Other {
+    #[serde(rename = "other")]
+    Described {
         /// What it is, in one line.
         description: String,
         /// The block as sent, where it is not too large.
@@ -124,11 +128,11 @@ impl Output {
     }
 
     /// The links to resources in it, as the server sent them, to be followed with
-    /// [`Host::read_resource`](crate::Host::read_resource) of the same server. Links beyond the
+    /// [`Host::read_resource_raw`](crate::Host::read_resource_raw) of the same server. Links beyond the
     /// budget are not among them.
     pub fn links(&self) -> Vec<ResourceLink> {
         let raw = self.blocks.iter().filter_map(|block| match block {
-            Block::Other { raw, .. } => raw.as_ref(),
+            Block::Described { raw, .. } => raw.as_ref(),
             _ => None,
         });
         raw.filter_map(|raw| decode::resource_link(raw.as_str().as_bytes()))
@@ -136,7 +140,7 @@ impl Output {
     }
 
     /// Half of a piece of data is no data: what is too long goes, and is kept whole.
-    fn drop_structured_beyond(&mut self, budget: usize, spill: Option<&dyn Spill>) {
+    fn drop_structured_beyond(&mut self, budget: usize, result_store: Option<&dyn ResultStore>) {
         let Some(structured) = self.structured.take_if(|json| json.as_str().len() > budget) else {
             return;
         };
@@ -144,11 +148,12 @@ impl Output {
         self.notes.push(format!(
             "structured content of {size} bytes was left out (limit `result_text_bytes`)"
         ));
-        self.whole = spill.and_then(|spill| spill.keep(structured.as_str()).ok());
+        self.stored =
+            result_store.and_then(|result_store| result_store.store(structured.as_str()).ok());
     }
 
     /// Cuts the text of all blocks together to `budget` bytes. Pictures and sounds stay.
-    fn cut_to(&mut self, budget: usize, spill: Option<&dyn Spill>) {
+    fn cut_to(&mut self, budget: usize, result_store: Option<&dyn ResultStore>) {
         let texts = self.blocks.iter().filter_map(Block::as_text);
         let total = texts.clone().map(|text| text.len() + 1).sum::<usize>();
         let total = total.saturating_sub(1);
@@ -156,8 +161,8 @@ impl Output {
             return;
         }
         let texts: Vec<&str> = texts.collect();
-        match spill.map(|spill| spill.keep(&texts.join("\n"))) {
-            Some(Ok(handle)) => self.whole = Some(handle),
+        match result_store.map(|result_store| result_store.store(&texts.join("\n"))) {
+            Some(Ok(handle)) => self.stored = Some(handle),
             Some(Err(error)) => self
                 .notes
                 .push(format!("the whole result could not be kept: {error}")),
@@ -167,7 +172,7 @@ impl Output {
     }
 
     fn drop_text_beyond(&mut self, budget: usize, total: usize) {
-        let whole = self.whole;
+        let whole = self.stored;
         // Up to where the joined text is shown, and whether the end of it was reached.
         let (mut shown, mut is_cut) = (None::<usize>, false);
         self.blocks.retain_mut(|block| {
@@ -199,7 +204,7 @@ impl Block {
     fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
-            Self::Other { description, .. } => Some(description),
+            Self::Described { description, .. } => Some(description),
             Self::Image { .. } | Self::Audio { .. } => None,
         }
     }
@@ -207,7 +212,7 @@ impl Block {
     fn to_text(&self) -> Cow<'_, str> {
         match self {
             Self::Text { text } => Cow::Borrowed(text),
-            Self::Other { description, .. } => Cow::Borrowed(description),
+            Self::Described { description, .. } => Cow::Borrowed(description),
             Self::Image { data, mime_type } => Cow::Owned(describe_media("image", mime_type, data)),
             Self::Audio { data, mime_type } => Cow::Owned(describe_media("audio", mime_type, data)),
         }
@@ -230,17 +235,21 @@ impl Block {
     }
 }
 
-/// Turns an answer into what a model is given. Text beyond the budget is cut, and kept by `spill`.
-pub fn present(result: CallToolResult, limits: &Limits, spill: Option<&dyn Spill>) -> Output {
-    present_of(None, result, limits, spill)
+/// Turns an answer into what a model is given. Text beyond the budget is cut, and kept by `result_store`.
+pub fn render_tool_result(
+    result: CallToolResult,
+    limits: &Limits,
+    result_store: Option<&dyn ResultStore>,
+) -> Output {
+    render_tool_result_from(None, result, limits, result_store)
 }
 
 /// The same, of a server whose name is needed to follow the links in the answer.
-pub(crate) fn present_of(
+pub(crate) fn render_tool_result_from(
     server: Option<&ServerName>,
     result: CallToolResult,
     limits: &Limits,
-    spill: Option<&dyn Spill>,
+    result_store: Option<&dyn ResultStore>,
 ) -> Output {
     let mut media_left = limits.result_media_bytes;
     // Not collected: that would take over the memory of the larger blocks and give a part of it back,
@@ -266,8 +275,8 @@ pub(crate) fn present_of(
             result.blocks_left_out
         ));
     }
-    output.drop_structured_beyond(limits.result_text_bytes, spill);
-    output.cut_to(limits.result_text_bytes, spill);
+    output.drop_structured_beyond(limits.result_text_bytes, result_store);
+    output.cut_to(limits.result_text_bytes, result_store);
     output
 }
 
@@ -288,7 +297,7 @@ fn present_block(
             Ok((data, mime_type)) => Block::Audio { data, mime_type },
             Err(described) => described,
         },
-        ContentBlock::ResourceLink(ref link) => Block::Other {
+        ContentBlock::ResourceLink(ref link) => Block::Described {
             description: describe_link(link, server),
             raw: as_sent(&block),
         },
@@ -300,14 +309,14 @@ fn present_block(
                     sanitize(text)
                 ),
             },
-            None => Block::Other {
+            None => Block::Described {
                 description: describe_resource(&content.resource),
                 raw: take_room(content.resource.blob.as_deref(), media_left)
                     .then(|| as_sent(&block))
                     .flatten(),
             },
         },
-        ContentBlock::Unknown(raw) => Block::Other {
+        ContentBlock::Unknown(raw) => Block::Described {
             description: describe_unknown(&raw),
             raw: Some(raw),
         },
@@ -321,7 +330,7 @@ fn carry_media(
     media_left: &mut usize,
 ) -> Result<(String, String), Block> {
     let mime_type = field(&content.mime_type, FIELD_BYTES).into_owned();
-    let describe = |problem: &str| Block::Other {
+    let describe = |problem: &str| Block::Described {
         description: format!("[{kind}: {mime_type}, {problem}]"),
         raw: None,
     };

@@ -3,11 +3,12 @@
 //! Events are told, never asked: nothing in the engine waits for a listener, and a listener that
 //! is too slow is told how much it missed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::sync::broadcast;
 
 use crate::id::{CallId, Revision, ServerName, ToolId, WatchId, WireName};
@@ -121,14 +122,45 @@ pub enum Event {
         tool: ToolId,
         /// How long it took, questions to a person included.
         elapsed: Duration,
-        /// What came of it, in a word or two; `ok` for a result.
-        outcome: String,
+        /// How the call ended.
+        outcome: CallOutcome,
     },
     /// This listener was too slow and missed events.
     Missed {
         /// How many.
         count: u64,
     },
+}
+
+/// How a call ended. Serialized as its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallOutcome {
+    /// The tool returned a result.
+    Ok,
+    /// The tool returned a result with `isError`.
+    ToolError,
+    /// The call has no result. Holds the message of the [`CallError`](crate::CallError).
+    Failed(String),
+    /// The caller dropped the call.
+    Cancelled,
+}
+
+impl fmt::Display for CallOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::ToolError => "the tool failed",
+            Self::Failed(error) => error,
+            Self::Cancelled => "cancelled",
+        })
+    }
+}
+
+impl Serialize for CallOutcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// Where the engine tells its events.

@@ -6,12 +6,12 @@
 mod builder;
 mod instances;
 mod offerings;
-pub(crate) mod plan;
 mod reading;
+pub(crate) mod reconcile;
 mod reload;
 mod server_events;
 mod site;
-mod sleep;
+mod suspend;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,16 +30,15 @@ use tokio_util::task::TaskTracker;
 
 pub use builder::{HostBuilder, StartError};
 pub(crate) use offerings::check_uri;
-pub use offerings::{AskError, Completing, Offer, Offered};
-pub use reading::Attachment;
-pub use reload::Applied;
-pub use site::memory_key;
+pub use offerings::{CompletionTarget, Listing, QueryError, ServerItem};
+pub use reading::MentionedResource;
+pub use reload::ReloadResult;
 
 use crate::budget::Budget;
-use crate::call::{Arguments, Call, CallError, turn};
+use crate::call::{Arguments, Call, CallError, batch};
 use crate::catalog::{Catalog, CatalogTool, Publisher, Stand, naming};
 use crate::content::Output;
-use crate::content::spill::{Spill, SpillHandle};
+use crate::content::result_store::{ResultHandle, ResultStore};
 use crate::event::{EventSink, Events};
 use crate::id::{CallId, ServerName};
 use crate::interact::Interaction;
@@ -50,7 +49,7 @@ use crate::server::state::Phase;
 use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
 use crate::sync::{Apart, lock};
 use crate::watch::Watches;
-use plan::Filed;
+use reconcile::Filed;
 use site::Sites;
 
 /// What shutting down may take on top of the time that children are given.
@@ -91,7 +90,7 @@ pub(crate) struct Shared {
     budget: Budget,
     deadlines: Deadlines,
     events: EventSink,
-    spill: Option<Arc<dyn Spill>>,
+    result_store: Option<Arc<dyn ResultStore>>,
     /// Calls under way in the whole host.
     permits: Apart<Semaphore>,
     next_call: AtomicU64,
@@ -228,8 +227,8 @@ impl Host {
 
     /// Makes the calls of one turn in their order. Neighbours that declare themselves read-only run
     /// at the same time. Outcomes come in the order of the calls.
-    pub async fn call_in_order(&self, calls: Vec<Call<'_>>) -> Vec<Result<Output, CallError>> {
-        turn::run(calls).await
+    pub async fn call_batch(&self, calls: Vec<Call<'_>>) -> Vec<Result<Output, CallError>> {
+        batch::run(calls).await
     }
 
     /// What happens from now on.
@@ -239,7 +238,7 @@ impl Host {
 
     /// Tells servers that the folders they may work in have changed; they ask for them anew. Modern
     /// ones ask whenever they need to know.
-    pub fn announce_roots(&self) {
+    pub fn notify_roots_changed(&self) {
         for server in self.shared.handles.load().values() {
             if let Some(session) = server.session() {
                 session.notify_roots_changed();
@@ -311,7 +310,7 @@ impl Host {
     }
 
     /// Starts a dormant server without calling it. Any other is left as it is.
-    pub async fn wake(&self, name: &str) -> Result<ServerStatus, ServerError> {
+    pub async fn start_server(&self, name: &str) -> Result<ServerStatus, ServerError> {
         let server = self.known(name)?;
         server.settled().await;
         self.connected(&server)
@@ -325,10 +324,15 @@ impl Host {
         self.connected(&server)
     }
 
-    /// Switches a server off or on. Off keeps the connection and exposes nothing.
-    pub async fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), ServerError> {
-        let server = self.known(name)?;
-        server.set_enabled(enabled).await;
+    /// Enables a disabled server.
+    pub async fn enable_server(&self, name: &str) -> Result<(), ServerError> {
+        self.known(name)?.set_enabled(true).await;
+        Ok(())
+    }
+
+    /// Disables a server: its connection stays open, its tools leave the catalog.
+    pub async fn disable_server(&self, name: &str) -> Result<(), ServerError> {
+        self.known(name)?.set_enabled(false).await;
         Ok(())
     }
 
@@ -344,7 +348,7 @@ impl Host {
                 Err(error) => drop(result.errors.insert(name, error.to_string())),
             }
         }
-        let plan = plan::between(&lock(&self.shared.servers).dynamic, specs);
+        let plan = reconcile::between(&lock(&self.shared.servers).dynamic, specs);
         for name in &plan.remove {
             if self.disconnect(name.as_str()).await.is_ok() {
                 result.removed.push(name.to_string());
@@ -377,10 +381,10 @@ impl Host {
         self.shared.policy.store(Arc::new(Policy::new(rules)));
     }
 
-    /// The whole of a result that was cut, by the handle in [`Output::whole`].
-    pub fn kept_result(&self, handle: &SpillHandle) -> std::io::Result<String> {
-        match &self.shared.spill {
-            Some(spill) => spill.read(handle),
+    /// The whole of a result that was cut, by the handle in [`Output::stored`].
+    pub fn stored_result(&self, handle: &ResultHandle) -> std::io::Result<String> {
+        match &self.shared.result_store {
+            Some(result_store) => result_store.read(handle),
             None => Err(std::io::Error::other("no place to keep results was given")),
         }
     }
@@ -438,8 +442,8 @@ impl Shared {
         &self.events
     }
 
-    pub(crate) fn spill(&self) -> Option<&dyn Spill> {
-        self.spill.as_deref()
+    pub(crate) fn result_store(&self) -> Option<&dyn ResultStore> {
+        self.result_store.as_deref()
     }
 
     pub(crate) fn permits(&self) -> &Semaphore {

@@ -66,6 +66,7 @@ mod shelf;
 mod tool;
 
 pub use crate::transport::memory::{Instance, LocalCall, LocalNotice, LocalServer, Reporter};
+pub use crate::transport::{ByteStreams, Dial};
 pub use adapter::Adapter;
 pub use context::ToolContext;
 pub use error::{ToolError, ToolResult};

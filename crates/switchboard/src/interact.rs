@@ -20,12 +20,11 @@ pub(crate) use elicitation::cancelled;
 pub(crate) use roots::WithFolders;
 pub(crate) use turns::{LimitReached, Turns, Turnstile};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::call::{CallContext, Denial};
-use crate::id::{ServerName, ToolId, WireName};
-use crate::mcp::{ErrorObject, ToolAnnotations};
-use crate::permission::{Decision, Subject};
+use crate::id::ServerName;
+use crate::mcp::ErrorObject;
+use crate::permission::{PermissionRequest, PermissionResponse};
 
 pub use switchboard_wire::BoxFuture;
 pub use switchboard_wire::mcp::ClientCapabilities as Offers;
@@ -33,10 +32,10 @@ pub use switchboard_wire::mcp::ClientCapabilities as Offers;
 /// Answers the questions of the engine and of the servers.
 ///
 /// ```
-/// use switchboard::{
-///     BoxFuture, ElicitAnswer, ElicitMode, Elicitation, Interaction, Offers, PermissionAnswer,
-///     PermissionQuestion,
-/// };
+/// use switchboard::Interaction;
+/// use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation};
+/// use switchboard::interaction::{BoxFuture, Offers};
+/// use switchboard::permission::{PermissionRequest, PermissionResponse};
 ///
 /// /// Lets tools be called that say they change nothing, and fills in forms with what is proposed.
 /// struct Careful;
@@ -46,10 +45,10 @@ pub use switchboard_wire::mcp::ClientCapabilities as Offers;
 ///         Offers::default().elicitation()
 ///     }
 ///
-///     fn permit<'a>(&'a self, asked: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-///         let answer = match asked.annotations.read_only {
-///             Some(true) => PermissionAnswer::Allow,
-///             _ => PermissionAnswer::Deny,
+///     fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+///         let answer = match request.annotations.read_only {
+///             Some(true) => PermissionResponse::Allow,
+///             _ => PermissionResponse::Deny,
 ///         };
 ///         Box::pin(async move { answer })
 ///     }
@@ -81,7 +80,7 @@ pub trait Interaction: Send + Sync + 'static {
     }
 
     /// May this call be made?
-    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer>;
+    fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse>;
 
     /// A server asks the user for something (`elicitation/create`): to fill in a form, or to visit an
     /// address. Questions of one server come one at a time.
@@ -102,83 +101,22 @@ pub trait Interaction: Send + Sync + 'static {
         ))))
     }
 
-    /// A server asks where it may work (`roots/list`). See [`Host::announce_roots`] for when that
+    /// A server asks where it may work (`roots/list`). See [`Host::notify_roots_changed`] for when that
     /// changes.
     ///
-    /// [`Host::announce_roots`]: crate::Host::announce_roots
+    /// [`Host::notify_roots_changed`]: crate::Host::announce_roots
     fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
         let _ = server;
         Box::pin(std::future::ready(Vec::new()))
     }
 }
 
-/// Everything a person needs to decide whether a call may be made.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct PermissionQuestion<'a> {
-    /// The tool, by server and raw name.
-    pub tool: &'a ToolId,
-    /// How the model calls it.
-    pub wire_name: &'a WireName,
-    /// What would be sent, exactly.
-    pub arguments: &'a Map<String, Value>,
-    /// What the server claims of the tool: hints, not facts.
-    pub annotations: &'a ToolAnnotations,
-    /// Which rule wants it to be asked about, or that none fits.
-    pub decision: &'a Decision,
-    /// Who wants it.
-    pub context: &'a CallContext,
-}
-
-impl<'a> PermissionQuestion<'a> {
-    /// A question about a tool that somebody else calls, asked as the host asks about its own. The
-    /// arguments are what would be sent.
-    pub fn new(
-        subject: &Subject<'a>,
-        arguments: &'a Map<String, Value>,
-        decision: &'a Decision,
-        context: &'a CallContext,
-    ) -> Self {
-        Self {
-            tool: subject.tool,
-            wire_name: subject.wire,
-            arguments,
-            annotations: subject.annotations,
-            decision,
-            context,
-        }
-    }
-}
-
-/// What the person said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PermissionAnswer {
-    /// Yes, this once.
-    Allow,
-    /// No.
-    Deny,
-    /// There is nobody who could say.
-    NobodyToAsk,
-}
-
-impl PermissionAnswer {
-    /// Yes is yes; anything else is a denial.
-    pub(crate) fn into_result(self) -> Result<(), Denial> {
-        match self {
-            Self::Allow => Ok(()),
-            Self::Deny => Err(Denial::Person),
-            Self::NobodyToAsk => Err(Denial::NobodyToAsk),
-        }
-    }
-}
-
 /// Nobody is there: every question is answered with no.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nobody;
+pub struct NoInteraction;
 
-impl Interaction for Nobody {
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::NobodyToAsk))
+impl Interaction for NoInteraction {
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::NoInteraction))
     }
 }

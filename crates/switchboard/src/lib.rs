@@ -1,18 +1,19 @@
-//! The runtime between AI agents and MCP servers.
+//! A runtime between AI agents and MCP servers.
 //!
-//! A [`Host`] starts servers, publishes their tools under names that a model can call, asks for
-//! permission where it should, delivers each call at most once, brings dead servers back, and hands
-//! out results that are safe to show a model.
+//! A [`Host`] starts MCP servers, publishes their tools under names that a model can call, checks
+//! permissions, delivers each call at most once, reconnects servers that went down, and renders
+//! results so that they are safe to show to a model.
 //!
 //! ```no_run
-//! use switchboard::{Host, Readiness, permission::{Action, Rule}};
-//! use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
+//! use switchboard::config::{LaunchSpec, ServerConfig, ServerName};
+//! use switchboard::permission::{Action, Rule};
+//! use switchboard::{Host, Readiness};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let time = ServerConfig::stdio("uvx", ["mcp-server-time"]);
 //! let host = Host::builder()
 //!     .environment(std::env::vars())
-//!     .server(LaunchSpec::from_code(ServerName::new("time")?, time))
+//!     .launch(LaunchSpec::from_code(ServerName::new("time")?, time))
 //!     .rule(Rule::new(Action::Allow, "mcp__time__get_*")?)
 //!     .start()?;
 //! host.wait_for(Readiness::All).await;
@@ -28,52 +29,50 @@
 //! # }
 //! ```
 //!
-//! What else there is:
-//!
-//! | for | use |
+//! | task | start here |
 //! |---|---|
-//! | functions of the program as a server | [`InProcessServer`], [`HostBuilder::local_server`] |
-//! | tools of the program beside those of servers | [`Registry`], [`ToolExecutor`] |
-//! | resources, prompts, completions | [`Host::resources`], [`Host::read`], [`Host::prompts`], [`Host::fill_in`], [`Host::complete`] |
-//! | changes | [`Host::watch`], [`Host::drain_watch_events`], [`Host::next_watch_event`] |
-//! | a model that looks after its servers | [`Registry::register_management_tools`] |
-//! | questions: permissions, forms, completions, folders | [`Interaction`], [`HostBuilder::interaction`] |
-//! | credentials of remote servers | [`auth`], [`HostBuilder::auth`] |
-//! | what happens | [`Host::events`], [`Host::status`], `tracing` |
+//! | load `.mcp.json` and settings files | [`config::load`], [`HostBuilder::config`], [`Host::apply_config`] |
+//! | offer functions of the program as an MCP server | [`InProcessServer`], [`HostBuilder::in_process_server`] |
+//! | put local tools beside MCP tools in an agent loop | [`registry`] |
+//! | read resources, get prompts, complete arguments | [`Host::read_resource`], [`Host::get_prompt`], [`Host::complete`], [`query`] |
+//! | watch a resource or a tool result for changes | [`Host::watch`], [`Host::next_watch_event`], [`watch`] |
+//! | let a model manage its servers | [`Registry::register_management_tools`] |
+//! | answer permission requests, elicitation and sampling | [`Interaction`], [`HostBuilder::interaction`] |
+//! | authorize requests to remote servers | [`auth`], [`HostBuilder::auth`] |
+//! | observe the host | [`Host::events`], [`Host::status`], `tracing` |
 //!
-//! The library never prints, and reads neither the environment nor the home folder: what it may
-//! know is passed in by the program that embeds it.
+//! The library never prints and reads neither the environment nor the home directory. The embedding
+//! program passes in what it may use.
+//!
+//! [`Registry::register_management_tools`]: registry::Registry::register_management_tools
 
 pub mod auth;
 mod budget {
     //! Moved to `switchboard_wire::memory_budget`.
     pub(crate) use switchboard_wire::memory_budget::{Budget, FREE, Held};
 }
-mod call;
-mod catalog;
+pub mod cache;
+pub mod call;
+mod call_context;
+pub mod catalog;
 mod client_handler;
 pub mod content;
 mod delivery;
-mod event;
+pub mod event;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod host;
+pub mod host;
 pub mod id;
 pub mod inprocess;
 mod interact;
-mod limits;
-pub use switchboard_wire::mcp;
-pub mod naming {
-    //! How tools are spelled for a model: `mcp__server__tool`, and back.
-
-    pub use crate::catalog::naming::{server_part, split_wire_name, tool_part, wire_name};
-}
-mod network;
+pub mod limits;
+mod management_tools;
+pub mod mention;
+pub mod network;
 pub mod permission;
 pub mod process;
 mod rate_limit;
-pub mod reference;
-mod registry;
+pub mod registry;
 mod server;
 mod session;
 pub mod status;
@@ -83,9 +82,8 @@ mod sync {
 }
 mod telemetry;
 mod template;
-mod tools;
 mod transport;
-mod watch;
+pub mod watch;
 mod writer;
 mod wire {
     //! Moved to `switchboard_wire`.
@@ -97,30 +95,57 @@ mod wire {
     };
 }
 
-pub use call::{Arguments, Call, CallContext, CallError, CallOrigin, Denial, Violation};
-pub use catalog::{Catalog, CatalogTool, RefusedTool};
-pub use content::{Block, Output};
-pub use delivery::Delivery;
-pub use event::{Event, Events};
-pub use host::{
-    Applied, AskError, Attachment, Completing, Host, HostBuilder, Offer, Offered, Readiness,
-    ServerError, SetServersResult, StartError, memory_key,
-};
+pub use switchboard_config as config;
+pub use switchboard_wire::mcp;
+
+pub mod naming {
+    //! Wire names: `mcp__server__tool` from a server and a tool, and back.
+
+    pub use crate::catalog::naming::{server_part, split_wire_name, tool_part, wire_name};
+}
+
+pub mod interaction {
+    //! Who answers permission requests and the requests of servers.
+
+    pub use crate::interact::{BoxFuture, Interaction, NoInteraction, Offers, Root};
+}
+
+pub mod elicit {
+    //! Elicitation: a server asks the user to fill in a form or to visit a URL.
+
+    pub use crate::interact::{
+        Address, AddressWarning, Choice, ElicitAnswer, ElicitMode, Elicitation, Field, FieldKind,
+        Form, Misfit, TextFormat,
+    };
+}
+
+pub mod sampling {
+    //! Sampling: a server asks for a completion by a model.
+
+    pub use crate::interact::{ContextWish, Sampling};
+}
+
+pub mod query {
+    //! Resources, prompts and completions of servers.
+
+    pub use crate::host::{CompletionTarget, Listing, MentionedResource, QueryError, ServerItem};
+}
+
+pub mod trace {
+    //! Access to the raw messages that are exchanged with servers.
+
+    pub use crate::telemetry::{Direction, WireTap};
+}
+
+pub mod uri_template {
+    //! URI templates (RFC 6570).
+
+    pub use crate::template::{TemplateError, UriTemplate};
+}
+
+pub use call::{Call, CallContext, CallError};
+pub use content::Output;
+pub use event::Event;
+pub use host::{Host, HostBuilder, Readiness, ServerError, StartError};
 pub use inprocess::{InProcessServer, ToolContext, ToolError, ToolResult};
-pub use interact::{
-    Address, AddressWarning, BoxFuture, Choice, ContextWish, ElicitAnswer, ElicitMode, Elicitation,
-    Field, FieldKind, Form, Interaction, Misfit, Nobody, Offers, PermissionAnswer,
-    PermissionQuestion, Root, Sampling, TextFormat,
-};
-pub use limits::{Deadlines, Limits};
-pub use network::{Network, ProxyError};
-pub use registry::{
-    RegisterError, Registry, Tool, ToolAnswer, ToolDefinition, ToolExecutor, ToolFailure, ToolKind,
-};
-pub use server::memory::{ServerMemory, ShortMemory};
-pub use switchboard_wire::Problem;
-pub use telemetry::{Direction, WireTap};
-pub use template::{TemplateError, UriTemplate};
-pub use transport::memory::{Instance, LocalCall, LocalNotice, LocalServer, Reporter};
-pub use transport::{ByteStreams, Dial};
-pub use watch::{Happened, Watch, WatchError, WatchEvent, WatchKind, WatchRequest, WatchTarget};
+pub use interact::Interaction;

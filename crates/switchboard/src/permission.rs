@@ -34,15 +34,17 @@ use crate::catalog::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
 use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{Hint, ToolAnnotations};
 
-mod argument;
+mod arguments;
 mod glob;
 mod pattern;
+mod request;
 #[cfg(test)]
 mod tests;
 
-use argument::Condition;
+use arguments::Condition;
 pub use pattern::InvalidPattern;
 use pattern::Pattern;
+pub use request::{Denial, PermissionRequest, PermissionResponse};
 
 /// What a rule says, and what is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -124,7 +126,7 @@ pub struct Rule {
     conditions: Vec<Condition>,
     /// The only servers that it is about, if it is not about all.
     servers: Option<Arc<BTreeSet<ServerName>>>,
-    written: Arc<WrittenRule>,
+    written: Arc<RuleDefinition>,
     /// Its place among the rules of a policy.
     place: usize,
 }
@@ -132,7 +134,7 @@ pub struct Rule {
 /// A rule as somebody wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct WrittenRule {
+pub struct RuleDefinition {
     /// What it says.
     pub action: Action,
     /// Which tools it is about.
@@ -150,7 +152,8 @@ pub struct WrittenRule {
     pub origin: Option<Origin>,
     /// Why there is such a rule, if nobody wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub because: Option<String>,
+    #[serde(rename = "because")]
+    pub reason: Option<String>,
 }
 
 impl Rule {
@@ -160,14 +163,14 @@ impl Rule {
             pattern: Pattern::parse(tool)?,
             conditions: Vec::new(),
             servers: None,
-            written: Arc::new(WrittenRule {
+            written: Arc::new(RuleDefinition {
                 action,
                 tool: tool.to_owned(),
                 patterns: Vec::new(),
                 hint: None,
                 scope: RuleScope::CommandLine,
                 origin: None,
-                because: None,
+                reason: None,
             }),
             place: 0,
         })
@@ -178,10 +181,10 @@ impl Rule {
     /// ```
     /// use switchboard::permission::{Action, Rule};
     ///
-    /// let rule = Rule::new(Action::Allow, "mcp__files__read_*")?.pattern("path=/srv/*")?;
+    /// let rule = Rule::new(Action::Allow, "mcp__files__read_*")?.argument_pattern("path=/srv/*")?;
     /// # Ok::<(), switchboard::permission::InvalidPattern>(())
     /// ```
-    pub fn pattern(mut self, text: &str) -> Result<Self, InvalidPattern> {
+    pub fn argument_pattern(mut self, text: &str) -> Result<Self, InvalidPattern> {
         let condition = Condition::parse(text);
         let condition = condition.map_err(|problem| InvalidPattern::new(text, problem))?;
         self.conditions.push(condition);
@@ -205,10 +208,10 @@ impl Rule {
     /// use switchboard::permission::{Action, Rule};
     ///
     /// let own = ServerName::new("files").unwrap();
-    /// let rule = Rule::new(Action::Allow, "mcp__*")?.for_servers([own]);
+    /// let rule = Rule::new(Action::Allow, "mcp__*")?.only_servers([own]);
     /// # Ok::<(), switchboard::permission::InvalidPattern>(())
     /// ```
-    pub fn for_servers(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
+    pub fn only_servers(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
         self.servers = Some(Arc::new(servers.into_iter().collect()));
         self
     }
@@ -226,12 +229,12 @@ impl Rule {
     }
 
     /// Says why there is such a rule, where nobody wrote it: told instead of the rule.
-    pub fn because(mut self, reason: impl Into<String>) -> Self {
-        self.written_mut().because = Some(reason.into());
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.written_mut().reason = Some(reason.into());
         self
     }
 
-    fn written_mut(&mut self) -> &mut WrittenRule {
+    fn written_mut(&mut self) -> &mut RuleDefinition {
         Arc::make_mut(&mut self.written)
     }
 
@@ -266,10 +269,10 @@ impl Rule {
         servers.is_none_or(|servers| servers.contains(server))
     }
 
-    fn hint_holds(&self, subject: &Subject<'_>) -> bool {
+    fn hint_holds(&self, subject: &PolicyInput<'_>) -> bool {
         self.written.hint.is_none_or(|hint| {
             subject.annotations.declares(hint)
-                && (self.action() != Action::Allow || subject.trusts_annotations)
+                && (self.action() != Action::Allow || subject.trust_annotations)
         })
     }
 
@@ -283,15 +286,15 @@ impl Rule {
 
 /// The tool that is to be called.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct PolicyInput<'a> {
     /// The pair.
     pub tool: &'a ToolId,
     /// How the pair is spelled for the model.
-    pub wire: &'a WireName,
+    pub wire_name: &'a WireName,
     /// What the server claims of the tool.
     pub annotations: &'a ToolAnnotations,
     /// Whether the server's entry says that such claims may be believed.
-    pub trusts_annotations: bool,
+    pub trust_annotations: bool,
     /// What would be sent; `None` where that is not known. Then rules that look at arguments count as
     /// far as they narrow.
     pub arguments: Option<&'a Map<String, Value>>,
@@ -300,7 +303,7 @@ pub struct Subject<'a> {
 /// A subject, with what all rules need to know of it found out once.
 enum Asked<'a> {
     Tool {
-        of: &'a Subject<'a>,
+        of: &'a PolicyInput<'a>,
         /// The parts of the wire name, where they say anything that the pair does not.
         spelled: Option<(&'a str, &'a str)>,
     },
@@ -311,20 +314,20 @@ enum Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn about(of: &'a Subject<'a>) -> Self {
+    fn about(of: &'a PolicyInput<'a>) -> Self {
         let spelled = if is_spelled_out(of) {
             None
         } else {
-            split_wire_name(of.wire.as_str())
+            split_wire_name(of.wire_name.as_str())
         };
         Self::Tool { of, spelled }
     }
 }
 
 /// Whether the wire name is the pair itself, as nearly all are.
-fn is_spelled_out(subject: &Subject<'_>) -> bool {
+fn is_spelled_out(subject: &PolicyInput<'_>) -> bool {
     let ToolId { server, tool, .. } = subject.tool;
-    let rest = subject.wire.as_str().strip_prefix(PREFIX);
+    let rest = subject.wire_name.as_str().strip_prefix(PREFIX);
     let rest = rest.and_then(|rest| rest.strip_prefix(server.as_str()));
     rest.and_then(|rest| rest.strip_prefix(SEPARATOR)) == Some(tool.as_str())
 }
@@ -343,7 +346,7 @@ pub struct Decision {
 #[non_exhaustive]
 pub enum Reason {
     /// A rule fits.
-    Rule(Arc<WrittenRule>),
+    Rule(Arc<RuleDefinition>),
     /// No rule fits.
     Default,
 }
@@ -357,15 +360,15 @@ impl fmt::Display for Decision {
         })?;
         match &self.reason {
             Reason::Default => f.write_str(": no rule fits"),
-            Reason::Rule(rule) if rule.because.is_some() => write!(f, ": {rule}"),
+            Reason::Rule(rule) if rule.reason.is_some() => write!(f, ": {rule}"),
             Reason::Rule(rule) => write!(f, " by {rule}"),
         }
     }
 }
 
-impl fmt::Display for WrittenRule {
+impl fmt::Display for RuleDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.because {
+        match &self.reason {
             Some(reason) => f.write_str(reason)?,
             None => write!(f, "rule `{}`", self.tool)?,
         }
@@ -415,13 +418,13 @@ impl Policy {
     }
 
     /// Decides on a tool of an MCP server.
-    pub fn decide(&self, subject: &Subject<'_>) -> Decision {
+    pub fn decide(&self, subject: &PolicyInput<'_>) -> Decision {
         self.decide_on(&Asked::about(subject))
     }
 
     /// What stands in the way of calling a tool of an MCP server. Mostly nothing does, and then nobody
     /// wants to know which rule allows it.
-    pub(crate) fn objection(&self, subject: &Subject<'_>) -> Option<Decision> {
+    pub(crate) fn deny_or_ask(&self, subject: &PolicyInput<'_>) -> Option<Decision> {
         match self.deciding(&Asked::about(subject)) {
             Some(rule) if rule.action() == Action::Allow => None,
             rule => Some(decision(rule)),
@@ -436,7 +439,7 @@ impl Policy {
 
     /// The rule that denies all of a server, if there is one: then nothing else of it may be used
     /// either. A rule about some of its tools, some calls or some hints does not.
-    pub fn denial_of(&self, server: &ServerName) -> Option<Decision> {
+    pub fn server_denial(&self, server: &ServerName) -> Option<Decision> {
         let spelled = server_part(server);
         let mut denies = self.denies.iter();
         denies
@@ -450,7 +453,7 @@ impl Policy {
     }
 
     /// Every rule that fits, in reading order: not only the one that decides.
-    pub fn fitting(&self, subject: &Subject<'_>) -> Vec<Arc<WrittenRule>> {
+    pub fn matching_rules(&self, subject: &PolicyInput<'_>) -> Vec<Arc<RuleDefinition>> {
         let asked = Asked::about(subject);
         let mut fitting: Vec<&Rule> = self.all().filter(|rule| rule.covers(&asked)).collect();
         fitting.sort_by_key(|rule| rule.place);

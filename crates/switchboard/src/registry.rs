@@ -11,16 +11,15 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use switchboard_wire::BoxFuture;
 
 use crate::call::arguments::{Checked, CompiledSchema};
-use crate::call::{CallContext, Denial, as_object};
+use crate::call::{CallContext, as_object};
 use crate::content::{Block, Output};
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
-use crate::interact::{BoxFuture, PermissionQuestion};
 use crate::mcp::{Json, ToolAnnotations};
-use crate::permission::Action;
-use crate::tools::ManagementTool;
+use crate::permission::{Action, Denial, PermissionRequest};
 
 /// A tool of the program itself.
 pub trait Tool: Send + Sync + 'static {
@@ -66,7 +65,7 @@ pub struct ToolFailure(pub String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum ToolKind {
+pub enum ToolSource {
     /// The program itself.
     Local,
     /// An MCP server.
@@ -76,7 +75,7 @@ pub enum ToolKind {
 /// A tool as a model is told of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct ToolDefinition {
+pub struct ToolSpec {
     /// How the model calls it.
     pub name: String,
     /// What it does.
@@ -84,13 +83,13 @@ pub struct ToolDefinition {
     /// JSON Schema of its input.
     pub input_schema: Json,
     /// Where it comes from.
-    pub kind: ToolKind,
+    pub kind: ToolSource,
 }
 
 /// Something that can execute tools for an agent loop.
 pub trait ToolExecutor: Send + Sync {
     /// The tools to tell the model of, in a stable order.
-    fn definitions(&self) -> Vec<ToolDefinition>;
+    fn definitions(&self) -> Vec<ToolSpec>;
 
     /// Executes a tool by name. Every failure comes back as a result with `is_error`, in words that
     /// a model can act on.
@@ -103,13 +102,13 @@ pub trait ToolExecutor: Send + Sync {
 }
 
 impl ToolExecutor for Host {
-    fn definitions(&self) -> Vec<ToolDefinition> {
+    fn definitions(&self) -> Vec<ToolSpec> {
         let catalog = self.catalog();
-        let tools = catalog.tools().iter().map(|tool| ToolDefinition {
+        let tools = catalog.tools().iter().map(|tool| ToolSpec {
             name: tool.wire_name.to_string(),
             description: tool.definition.description.clone().unwrap_or_default(),
             input_schema: tool.definition.input_schema.clone(),
-            kind: ToolKind::Mcp,
+            kind: ToolSource::Mcp,
         });
         tools.collect()
     }
@@ -190,12 +189,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds the tools by which a model looks after its servers: resources, watches, what is there.
-    pub fn register_management_tools(&mut self) -> Result<(), RegisterError> {
-        let tools = ManagementTool::all(&self.host);
-        tools.into_iter().try_for_each(|tool| self.register(tool))
-    }
-
     /// Whether this input to this tool needs somebody's agreement. MCP tools always do.
     pub fn requires_permission(&self, name: &str, input: &Map<String, Value>) -> bool {
         self.find(name)
@@ -245,29 +238,29 @@ impl Registry {
             Action::Ask => {}
         }
         let Ok(local) = ServerName::new("local") else {
-            return Err(refused(Denial::NobodyToAsk));
+            return Err(refused(Denial::NoInteraction));
         };
-        let question = PermissionQuestion {
-            tool: &ToolId::new(local, tool.name()),
-            wire_name: &WireName::from(tool.name()),
-            arguments: input,
-            annotations: &ToolAnnotations::default(),
-            decision: &decision,
-            context,
+        let request = PermissionRequest {
+            tool: ToolId::new(local, tool.name()),
+            wire_name: WireName::from(tool.name()),
+            arguments: input.clone(),
+            annotations: ToolAnnotations::default(),
+            decision,
+            context: context.clone(),
         };
-        let answer = shared.interaction().permit(question).await;
-        answer.into_result().map_err(refused)
+        let response = shared.interaction().can_use_tool(request).await;
+        response.into_result().map_err(refused)
     }
 }
 
 impl ToolExecutor for Registry {
-    fn definitions(&self) -> Vec<ToolDefinition> {
+    fn definitions(&self) -> Vec<ToolSpec> {
         let local = self.local.iter().map(|known| &known.tool);
-        let local = local.map(|tool| ToolDefinition {
+        let local = local.map(|tool| ToolSpec {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),
-            kind: ToolKind::Local,
+            kind: ToolSource::Local,
         });
         local.chain(self.host.definitions()).collect()
     }

@@ -5,7 +5,6 @@
 pub(crate) mod backoff;
 pub(crate) mod connect;
 mod handshake;
-pub(crate) mod memory;
 pub(crate) mod negotiate;
 pub(crate) mod offerings;
 pub(crate) mod owner;
@@ -261,7 +260,7 @@ impl ServerHandle {
         self.note_use();
         let state = self.state();
         let described = self.described();
-        let tools = catalog.of_server(&self.profile.name);
+        let tools = catalog.tools_of(&self.profile.name);
         ServerStatus {
             name: self.profile.name.clone(),
             status: state.status(),
@@ -283,11 +282,11 @@ impl ServerHandle {
         let state = self.state();
         let name = &self.profile.name;
         let refused = catalog
-            .refused()
+            .rejected()
             .iter()
             .filter(|tool| tool.id.server == *name);
         let refused = refused.map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
-        let unchecked = catalog.of_server(name).filter_map(|tool| {
+        let unchecked = catalog.tools_of(name).filter_map(|tool| {
             let why = tool.input.defect()?;
             Some(format!(
                 "tool {}: its arguments are not checked: {why}",

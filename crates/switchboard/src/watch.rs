@@ -11,11 +11,11 @@
 //! what was told last to what is there now; a poll never overlaps itself, and a tool is polled only as
 //! far as the permission rules allow it in that moment.
 
-mod content;
 mod diff;
 mod event;
-mod queue;
-mod watcher;
+mod snapshot;
+mod table;
+mod task;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-pub use event::{Happened, WatchEvent};
-pub(crate) use queue::Watches;
+pub use event::{WatchChange, WatchEvent};
+pub(crate) use table::Watches;
 
 use crate::call::arguments::Checked;
 use crate::call::{CallContext, Violation, list};
-use crate::host::{AskError, Host, check_uri};
+use crate::host::{Host, QueryError, check_uri};
 use crate::id::{Principal, ServerName, ToolId, ToolName, WatchId};
-use queue::Entry;
-use watcher::Watcher;
+use table::Entry;
+use task::Watcher;
 
 /// How often is polled unless something else is asked for.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
@@ -50,8 +50,8 @@ const BEGINNING: Duration = Duration::from_secs(30);
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use switchboard::WatchRequest;
-/// # async fn example(host: switchboard::Host) -> Result<(), switchboard::WatchError> {
+/// # use switchboard::watch::WatchRequest;
+/// # async fn example(host: switchboard::Host) -> Result<(), switchboard::watch::WatchError> {
 /// let request = WatchRequest::subscription("files", "file:///project/TODO.md")
 ///     .reason("the user edits it by hand");
 /// let watch = host.watch(request).await?;
@@ -207,12 +207,14 @@ pub struct Watch {
     /// What was asked for.
     pub kind: WatchKind,
     /// How it is done: what was asked for as a subscription is polled where the server does not tell.
-    pub means: WatchKind,
+    #[serde(rename = "means")]
+    pub effective_kind: WatchKind,
     /// Why it is polled instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Whether it was ever seen: what it was then is what changes are told from.
-    pub seen: bool,
+    #[serde(rename = "seen")]
+    pub has_baseline: bool,
     /// Which server.
     pub server: ServerName,
     /// What of it.
@@ -238,7 +240,7 @@ fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok,
 pub enum WatchError {
     /// The server or the resource is not there, or cannot be read.
     #[error(transparent)]
-    Ask(#[from] AskError),
+    Query(#[from] QueryError),
     /// The server has no such tool.
     #[error(
         "server {server} has no tool {tool}{}",
@@ -262,7 +264,7 @@ pub enum WatchError {
     },
     /// Nobody is asked that often.
     #[error("{0:?} is too short an interval: the shortest is {LEAST_INTERVAL:?}")]
-    TooOften(Duration),
+    IntervalTooShort(Duration),
     /// It was ended, or its server was removed, before it had begun.
     #[error("the watch was ended before it had begun")]
     Ended,
@@ -282,7 +284,7 @@ impl Host {
     /// what later changes are told from; a tool is called for the first time after this came back.
     pub async fn watch(&self, request: WatchRequest) -> Result<Watch, WatchError> {
         if request.interval < LEAST_INTERVAL {
-            return Err(WatchError::TooOften(request.interval));
+            return Err(WatchError::IntervalTooShort(request.interval));
         }
         let server = self.server_named(&request.server)?;
         let server = server.profile().name.clone();
@@ -302,12 +304,12 @@ impl Host {
         let limit = BEGINNING + shared.deadlines().startup + shared.deadlines().list;
         match timeout(limit, begins).await {
             Ok(Ok(outcome)) => outcome?,
-            Ok(Err(_)) if shared.is_stopping() => return Err(AskError::ShuttingDown.into()),
+            Ok(Err(_)) if shared.is_stopping() => return Err(QueryError::ShuttingDown.into()),
             Ok(Err(_)) => return Err(WatchError::Ended),
             Err(_) => {
                 let server = entry.server.clone();
                 let after = limit;
-                return Err(AskError::TimedOut { server, after }.into());
+                return Err(QueryError::TimedOut { server, after }.into());
             }
         }
         beginning.succeed();
@@ -320,7 +322,7 @@ impl Host {
     }
 
     /// The watches of one resource (by its address) or of one tool (by its name) of a server.
-    pub fn watches_of(&self, server: &str, target: &str) -> Vec<Watch> {
+    pub fn watches_on(&self, server: &str, target: &str) -> Vec<Watch> {
         let mut watches = self.watches();
         watches.retain(|watch| watch.server.as_str() == server && watch.target.name() == target);
         watches
@@ -339,7 +341,7 @@ impl Host {
     }
 
     /// Takes what the watches of one principal have to tell: for a host that serves several.
-    pub fn drain_watch_events_of(&self, principal: &Principal) -> Vec<WatchEvent> {
+    pub fn drain_watch_events_for(&self, principal: &Principal) -> Vec<WatchEvent> {
         let watches = self.shared().watches();
         std::iter::from_fn(|| watches.pop(&|owner| owner == principal)).collect()
     }
@@ -360,7 +362,7 @@ impl Host {
             return Ok(());
         };
         let catalog = self.catalog();
-        let mut tools = catalog.of_server(&entry.server);
+        let mut tools = catalog.tools_of(&entry.server);
         if let Some(tool) = tools.find(|tool| tool.id.tool == *name) {
             return match tool.input.check(&Value::Object(arguments.clone())) {
                 Checked::Violates(violations) => Err(WatchError::InvalidArguments {
@@ -370,7 +372,7 @@ impl Host {
                 _ => Ok(()),
             };
         }
-        let tools = catalog.of_server(&entry.server);
+        let tools = catalog.tools_of(&entry.server);
         let names: Vec<_> = tools.map(|tool| tool.id.tool.as_str()).collect();
         Err(WatchError::UnknownTool {
             server: entry.server.clone(),

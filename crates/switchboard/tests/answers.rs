@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use common::{InMemory, host_with, permissive};
 use serde_json::json;
-use switchboard::{CallContext, CallError, Delivery, Limits, Problem, Readiness};
+use switchboard::call::{Delivery, Problem};
+use switchboard::limits::Limits;
+use switchboard::{CallContext, CallError, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::Instant;
 
@@ -124,7 +126,7 @@ async fn an_unusable_answer_fails_its_call_at_once_and_the_session_goes_on() {
             assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
         } else {
             assert!(error.to_string().ends_with(complaint), "{error}");
-            assert!(matches!(error, CallError::Unusable { .. }));
+            assert!(matches!(error, CallError::InvalidResponse { .. }));
         }
         host.call("mcp__s__echo", json!({"message": "still here"}))
             .await
@@ -167,13 +169,13 @@ async fn an_oversized_answer_fails_its_call_at_once_and_names_the_limit() {
         let server = MemoryServer::new(script);
         let host = permissive()
             .limits(limits)
-            .stream_server("s", InMemory(server))
+            .connector("s", InMemory(server))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
         let began = Instant::now();
         match host.call("mcp__s__work", json!({})).await.unwrap_err() {
-            CallError::Unusable { problem, .. } => assert_eq!(problem, expected),
+            CallError::InvalidResponse { problem, .. } => assert_eq!(problem, expected),
             other => panic!("{other}"),
         }
         assert!(began.elapsed() < Duration::from_secs(1));

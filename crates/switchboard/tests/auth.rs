@@ -16,9 +16,11 @@ use serde_json::json;
 use switchboard::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Bearer, Credential,
 };
+use switchboard::cache::{InMemoryServerCache, ServerCache};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{Era, Tool};
 use switchboard::status::ConnectionStatus;
-use switchboard::{BoxFuture, CallError, Host, HostBuilder, Readiness, ServerMemory, ShortMemory};
+use switchboard::{CallError, Host, HostBuilder, Readiness};
 use switchboard_config::{Profile, RemoteKind, ServerConfig, TransportConfig};
 use switchboard_testkit::Script;
 use switchboard_testkit::http::{Fault, HttpServer, Mode};
@@ -58,7 +60,7 @@ async fn the_headers_of_an_entry_go_with_every_request() {
         .header("Authorization", format!("Bearer {TOKEN}"))
         .header("X-Team", "blue")
         .header("Content-Type", "text/plain");
-    let host = start(permissive().server(launch("s", config))).await;
+    let host = start(permissive().launch(launch("s", config))).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
     for request in server.requests() {
         assert_eq!(request.header("x-team"), Some("blue"));
@@ -73,7 +75,7 @@ async fn the_headers_of_an_entry_go_with_every_request() {
 async fn a_server_that_wants_a_login_says_so_and_is_tried_again_when_asked_for() {
     let server = server().await;
     server.require_bearer(TOKEN);
-    let host = start(permissive().server(launch("s", remote(&server)))).await;
+    let host = start(permissive().launch(launch("s", remote(&server)))).await;
     let inspection = host.server_details("s").unwrap();
     assert_eq!(inspection.status.status, ConnectionStatus::NeedsAuth);
     assert_eq!(
@@ -121,7 +123,7 @@ async fn a_token_that_is_refused_in_mid_use_needs_a_login_and_the_call_was_not_m
     let server = server().await;
     server.require_bearer(TOKEN);
     let config = remote(&server).header("Authorization", format!("Bearer {TOKEN}"));
-    let host = start(permissive().server(launch("s", config))).await;
+    let host = start(permissive().launch(launch("s", config))).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
     server.require_bearer("another-one-0123456789");
     let refused = echo(&host).await.unwrap_err();
@@ -150,8 +152,8 @@ async fn a_helper_prints_headers_and_prints_them_again_when_they_are_refused() {
     let path = "/usr/local/bin:/usr/bin:/bin".to_owned();
     let builder = permissive()
         .environment([("PATH".to_owned(), path)])
-        .directory(folder.path())
-        .server(launch("s", config));
+        .working_directory(folder.path())
+        .launch(launch("s", config));
     let host = start(builder).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
     // It runs once for all calls that are refused at the same time.
@@ -175,7 +177,7 @@ async fn a_helper_that_fails_is_quoted_and_the_server_is_not_asked() {
         panic!();
     };
     entry.headers_helper = Some("echo 'the vault is locked' >&2; exit 2".to_owned());
-    let host = start(permissive().one_shot().server(launch("s", config))).await;
+    let host = start(permissive().no_reconnect().launch(launch("s", config))).await;
     let status = host.server_status("s").unwrap();
     assert_eq!(
         status.error.as_deref(),
@@ -225,7 +227,7 @@ async fn the_program_may_authorize_requests_itself() {
         refusals: Arc::clone(&refusals),
     };
     let config = remote(&server).header("Authorization", "Bearer of-the-entry");
-    let builder = permissive().auth("s", provider).server(launch("s", config));
+    let builder = permissive().auth("s", provider).launch(launch("s", config));
     let host = start(builder).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
     assert_eq!(refusals.load(Ordering::SeqCst), 1);
@@ -245,8 +247,8 @@ async fn a_provider_that_never_has_enough_is_asked_only_so_often() {
     let provider = Rotating {
         refusals: Arc::clone(&refusals),
     };
-    let builder = permissive().one_shot().auth("s", provider);
-    let host = start(builder.server(launch("s", remote(&server)))).await;
+    let builder = permissive().no_reconnect().auth("s", provider);
+    let host = start(builder.launch(launch("s", remote(&server)))).await;
     assert_ne!(status(&host), ConnectionStatus::Connected);
     assert!(refusals.load(Ordering::SeqCst) < 20);
     assert!(server.requests().len() < 20);
@@ -269,15 +271,15 @@ async fn a_server_of_the_account_gets_its_bearer_and_nobody_else_does() {
 
     // Nobody logged in: nothing is sent.
     let builder = permissive().claude_ai_origins([&origin]);
-    let host = start(builder.server(launch("s", config()))).await;
+    let host = start(builder.launch(launch("s", config()))).await;
     assert_eq!(status(&host), ConnectionStatus::NeedsAuth);
     assert_eq!(server.requests(), []);
     host.shutdown().await;
 
     // An origin that is not on the list: nothing is sent either.
     let account = || Bearer::new(TOKEN).unwrap();
-    let builder = permissive().claude_ai(account());
-    let host = start(builder.server(launch("s", config()))).await;
+    let builder = permissive().claude_ai_account(account());
+    let host = start(builder.launch(launch("s", config()))).await;
     let told = host.server_status("s").unwrap();
     assert_eq!(told.status, ConnectionStatus::Failed);
     let error = told.error.unwrap();
@@ -291,10 +293,10 @@ async fn a_server_of_the_account_gets_its_bearer_and_nobody_else_does() {
 
     let other = HttpServer::start(Script::modern().tool("echo"), Mode::STATELESS).await;
     let builder = permissive()
-        .claude_ai(account())
+        .claude_ai_account(account())
         .claude_ai_origins([&origin]);
-    let builder = builder.server(launch("other", remote(&other)));
-    let host = start(builder.server(launch("s", config()))).await;
+    let builder = builder.launch(launch("other", remote(&other)));
+    let host = start(builder.launch(launch("s", config()))).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
     assert_eq!(
         host.server_details("s").unwrap().transport,
@@ -315,7 +317,7 @@ async fn an_address_with_a_password_is_refused_in_words_without_it() {
     let server = server().await;
     let url = format!("http://me:{TOKEN}@{}/mcp", server.address());
     let config = ServerConfig::remote(url, RemoteKind::Http);
-    let host = start(permissive().server(launch("s", config))).await;
+    let host = start(permissive().launch(launch("s", config))).await;
     let told = host.server_status("s").unwrap();
     assert_eq!(
         told.error.as_deref(),
@@ -327,9 +329,9 @@ async fn an_address_with_a_password_is_refused_in_words_without_it() {
 }
 
 /// Remembers across hosts.
-struct Shared(Arc<ShortMemory>);
+struct Shared(Arc<InMemoryServerCache>);
 
-impl ServerMemory for Shared {
+impl ServerCache for Shared {
     fn era(&self, key: &str) -> Option<Era> {
         self.0.era(key)
     }
@@ -347,12 +349,12 @@ impl ServerMemory for Shared {
 #[tokio::test]
 async fn in_the_profile_server_a_server_is_found_out_about_by_the_first_call() {
     let server = server().await;
-    let memory = Arc::<ShortMemory>::default();
+    let memory = Arc::<InMemoryServerCache>::default();
     let build = || {
         permissive()
             .profile(Profile::Server)
-            .memory(Shared(Arc::clone(&memory)))
-            .server(launch("s", remote(&server)))
+            .server_cache(Shared(Arc::clone(&memory)))
+            .launch(launch("s", remote(&server)))
     };
     let host = start(build()).await;
     assert_eq!(status(&host), ConnectionStatus::Pending);

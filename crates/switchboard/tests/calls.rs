@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use common::{InMemory, host_with, permissive};
 use serde_json::{Value, json};
-use switchboard::permission::{Action, Rule};
-use switchboard::{
-    BoxFuture, CallContext, CallError, Deadlines, Delivery, Direction, Host, Interaction, Limits,
-    PermissionAnswer, PermissionQuestion, Readiness, WireTap,
-};
+use switchboard::call::{Delivery, TimeoutKind};
+use switchboard::interaction::BoxFuture;
+use switchboard::limits::{Deadlines, Limits};
+use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
+use switchboard::trace::{Direction, WireTap};
+use switchboard::{CallContext, CallError, Host, Interaction, Readiness};
 use switchboard_config::ServerName;
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::{Instant, timeout};
@@ -69,7 +70,7 @@ impl WireTap for Clumsy {
 async fn a_tap_that_panics_costs_no_line() {
     let server = MemoryServer::new(polite());
     let host = permissive()
-        .stream_server("s", InMemory(server))
+        .connector("s", InMemory(server))
         .wire_tap(Arc::new(Clumsy))
         .start()
         .unwrap();
@@ -142,12 +143,15 @@ async fn an_unknown_tool_is_answered_with_the_nearest_name() {
 
 /// Answers every question in the same way and remembers what was asked.
 struct Scripted {
-    answer: PermissionAnswer,
+    answer: PermissionResponse,
     asked: &'static Mutex<Vec<(String, Value, String)>>,
 }
 
 impl Interaction for Scripted {
-    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+    fn can_use_tool<'a>(
+        &'a self,
+        question: PermissionRequest,
+    ) -> BoxFuture<'a, PermissionResponse> {
         self.asked.lock().unwrap().push((
             question.tool.to_string(),
             Value::Object(question.arguments.clone()),
@@ -160,14 +164,14 @@ impl Interaction for Scripted {
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_rule_is_asked_about_with_all_that_matters() {
     for (answer, is_allowed) in [
-        (PermissionAnswer::Allow, true),
-        (PermissionAnswer::Deny, false),
-        (PermissionAnswer::NobodyToAsk, false),
+        (PermissionResponse::Allow, true),
+        (PermissionResponse::Deny, false),
+        (PermissionResponse::NoInteraction, false),
     ] {
         let asked: &'static Mutex<_> = Box::leak(Box::default());
         let server = MemoryServer::new(polite());
         let host = Host::builder()
-            .stream_server("s", InMemory(server.clone()))
+            .connector("s", InMemory(server.clone()))
             .interaction(Scripted { answer, asked })
             .start()
             .unwrap();
@@ -197,7 +201,7 @@ async fn a_denied_call_never_reaches_the_server() {
     let server = MemoryServer::new(polite());
     let host = permissive()
         .rule(Rule::new(Action::Deny, "mcp__s__ec*").unwrap())
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -253,7 +257,13 @@ async fn a_call_ends_at_its_deadline_with_its_fate_unknown() {
         .await
         .unwrap_err();
     assert!(
-        matches!(error, CallError::TimedOut { idle: false, .. }),
+        matches!(
+            error,
+            CallError::TimedOut {
+                kind: TimeoutKind::Total,
+                ..
+            }
+        ),
         "{error}"
     );
     assert_eq!(error.delivery(), Delivery::Unknown);
@@ -278,7 +288,13 @@ async fn a_call_without_a_sign_of_life_ends_sooner_than_one_with() {
     let began = Instant::now();
     let error = host.call("mcp__s__silent", json!({})).await.unwrap_err();
     assert!(
-        matches!(error, CallError::TimedOut { idle: true, .. }),
+        matches!(
+            error,
+            CallError::TimedOut {
+                kind: TimeoutKind::Idle,
+                ..
+            }
+        ),
         "{error}"
     );
     assert_eq!(began.elapsed().as_secs(), 5 * 60);
@@ -294,7 +310,13 @@ async fn no_sign_of_life_helps_past_the_absolute_deadline() {
     let began = Instant::now();
     let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
     assert!(
-        matches!(error, CallError::TimedOut { idle: false, .. }),
+        matches!(
+            error,
+            CallError::TimedOut {
+                kind: TimeoutKind::Total,
+                ..
+            }
+        ),
         "{error}"
     );
     assert_eq!(began.elapsed().as_secs(), 60 * 60);
@@ -328,8 +350,8 @@ async fn a_server_that_does_not_read_costs_bounded_memory_and_stalls_nobody() {
     );
     let host = permissive()
         .limits(limits)
-        .stream_server("deaf", InMemory(deaf))
-        .stream_server("s", InMemory(MemoryServer::new(polite())))
+        .connector("deaf", InMemory(deaf))
+        .connector("s", InMemory(MemoryServer::new(polite())))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -365,7 +387,7 @@ async fn calls_beyond_the_permits_wait_for_their_turn() {
     };
     let host = permissive()
         .limits(limits)
-        .stream_server("s", InMemory(server))
+        .connector("s", InMemory(server))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -392,7 +414,7 @@ async fn the_calls_of_a_turn_keep_their_order_unless_they_only_read() {
     let calls = ["look", "look", "look", "change", "change", "look", "look"]
         .map(|tool| host.call(format!("mcp__s__{tool}"), json!({})))
         .into();
-    let outcomes = host.call_in_order(calls).await;
+    let outcomes = host.call_batch(calls).await;
     assert!(outcomes.iter().all(Result::is_ok));
     assert_eq!(began.elapsed().as_secs(), 4);
     let order: Vec<_> = server
@@ -411,7 +433,7 @@ async fn the_trace_of_the_caller_is_passed_on() {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let (host, server) = host_with(polite()).await;
     host.call("mcp__s__echo", json!({"message": "hi"}))
-        .context(CallContext::default().trace(trace))
+        .context(CallContext::default().traceparent(trace))
         .await
         .unwrap();
     let call = &server.received_with("tools/call")[0];
@@ -426,7 +448,7 @@ async fn a_call_made_while_its_server_starts_waits_for_it() {
     );
     let server = MemoryServer::new(late);
     let host = permissive()
-        .stream_server("s", InMemory(server))
+        .connector("s", InMemory(server))
         .start()
         .unwrap();
     let output = host
@@ -458,7 +480,7 @@ async fn one_at_a_time_for_ever() -> (Host, MemoryServer) {
     let host = permissive()
         .limits(limits)
         .deadlines(deadlines)
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -503,7 +525,7 @@ async fn limits_of_time_can_be_set() {
     let server = MemoryServer::new(Script::legacy().tool("work").on("tools/call", [Step::Hang]));
     let host = permissive()
         .deadlines(deadlines)
-        .stream_server("s", InMemory(server))
+        .connector("s", InMemory(server))
         .start()
         .unwrap();
     let began = Instant::now();
@@ -533,7 +555,7 @@ async fn the_wait_for_its_turn_is_no_silence_of_the_server() {
     let host = permissive()
         .limits(limits)
         .deadlines(deadlines)
-        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .connector("s", InMemory(MemoryServer::new(script)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

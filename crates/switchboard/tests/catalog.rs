@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use common::{InMemory, host_with, permissive, tool_names};
 use serde_json::json;
-use switchboard::{Event, Limits, Readiness};
+use switchboard::limits::Limits;
+use switchboard::{Event, Readiness};
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
 use tokio::time::Instant;
 
@@ -50,7 +51,7 @@ async fn endless_pages_are_cut_at_the_limit() {
     let server = MemoryServer::new(with_tools(2).paged(1, Cursors::Endless));
     let host = permissive()
         .limits(limits)
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -69,7 +70,7 @@ async fn too_many_tools_are_cut_at_the_limit() {
     let server = MemoryServer::new(with_tools(9));
     let host = permissive()
         .limits(limits)
-        .stream_server("s", InMemory(server))
+        .connector("s", InMemory(server))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -159,8 +160,8 @@ async fn the_order_is_that_of_the_config_whoever_is_faster() {
         [Step::delay(Duration::from_secs(3)), Step::Default],
     );
     let host = permissive()
-        .stream_server("b", InMemory(MemoryServer::new(slow)))
-        .stream_server("a", InMemory(MemoryServer::new(with_tools(2))))
+        .connector("b", InMemory(MemoryServer::new(slow)))
+        .connector("a", InMemory(MemoryServer::new(with_tools(2))))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -179,7 +180,7 @@ async fn names_that_a_model_cannot_spell_are_respelled_and_still_lead_home() {
     let script = script.on("tools/call", [Step::text("found")]);
     let server = MemoryServer::new(script);
     let host = permissive()
-        .stream_server("my server__x", InMemory(server.clone()))
+        .connector("my server__x", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -200,7 +201,7 @@ async fn names_that_a_model_cannot_spell_are_respelled_and_still_lead_home() {
 async fn a_snapshot_stays_as_it_was() {
     let (host, _) = host_with(with_tools(2)).await;
     let before = host.catalog();
-    host.set_enabled("s", false).await.unwrap();
+    host.disable_server("s").await.unwrap();
     assert_eq!(before.tools().len(), 2);
     let after = host.catalog();
     assert!(after.tools().is_empty());

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use common::{child, launch, permissive};
 use serde_json::json;
+use switchboard::Readiness;
+use switchboard::cache::ServerCache;
+use switchboard::limits::Deadlines;
 use switchboard::mcp::Era;
-use switchboard::{Deadlines, Readiness, ServerMemory};
 use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 
 #[tokio::test]
@@ -24,7 +26,7 @@ async fn a_server_that_writes_before_its_first_answer_works_every_time() {
         .tool("echo")
         .on_start([Step::bytes("Welcome> ")]);
     let host = permissive()
-        .server(launch("s", child(&script, &tag)))
+        .launch(launch("s", child(&script, &tag)))
         .start()
         .unwrap();
     let began = Instant::now();
@@ -43,7 +45,7 @@ async fn a_server_that_writes_before_its_first_answer_works_every_time() {
 async fn an_era_that_no_longer_works_is_forgotten() {
     #[derive(Clone, Default)]
     struct Wrong(Arc<Mutex<Vec<&'static str>>>);
-    impl ServerMemory for Wrong {
+    impl ServerCache for Wrong {
         fn era(&self, _: &str) -> Option<Era> {
             Some(Era::Legacy)
         }
@@ -58,8 +60,11 @@ async fn an_era_that_no_longer_works_is_forgotten() {
         let mut deadlines = Deadlines::default();
         deadlines.startup = Duration::from_millis(500);
         let config = child(&script, "forgotten");
-        let builder = permissive().one_shot().deadlines(deadlines).memory(memory);
-        builder.server(launch("s", config)).start().unwrap()
+        let builder = permissive()
+            .no_reconnect()
+            .deadlines(deadlines)
+            .server_cache(memory);
+        builder.launch(launch("s", config)).start().unwrap()
     };
     for (script, expected) in [
         (Script::modern(), vec!["forgotten", "remembered"]),

@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 
 use common::{Calculator, InMemory, child, host_with, launch, name, permissive, tool_names};
 use serde_json::json;
-use switchboard::content::spill::MemorySpill;
+use switchboard::cache::ServerCache;
+use switchboard::content::spill::MemoryResultStore;
+use switchboard::inprocess::{ByteStreams, Dial};
+use switchboard::interaction::BoxFuture;
+use switchboard::limits::Limits;
 use switchboard::mcp::{Era, Hint, Json, Tool as Description};
 use switchboard::permission::{Action, Rule};
-use switchboard::{
-    BoxFuture, ByteStreams, CallError, Dial, Host, Limits, Readiness, ServerError, ServerMemory,
-    StartError,
-};
+use switchboard::{CallError, Host, Readiness, ServerError, StartError};
 use switchboard_config::{Source, Sources, Trust, load};
 use switchboard_testkit::{
     MemoryServer, Script, Step, assert_no_process_left, processes_with_tag, unique_tag,
@@ -27,7 +28,7 @@ use switchboard_testkit::{
 
 fn calculating() -> Host {
     permissive()
-        .local_server("calc", Calculator)
+        .in_process_server("calc", Calculator)
         .start()
         .unwrap()
 }
@@ -83,8 +84,8 @@ async fn a_panic_in_a_servers_task_fails_that_server_and_no_other() {
         }
     }
     let host = permissive()
-        .stream_server("bad", Panicking)
-        .local_server("calc", Calculator)
+        .connector("bad", Panicking)
+        .in_process_server("calc", Calculator)
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -100,7 +101,7 @@ async fn a_panic_in_a_servers_task_fails_that_server_and_no_other() {
 #[tokio::test]
 async fn a_status_has_the_fields_of_the_field_and_hides_secrets() {
     let config = child(&Script::legacy().tool("echo"), "status").env("TOKEN", "hunter2");
-    let host = permissive().server(launch("s", config)).start().unwrap();
+    let host = permissive().launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
     let status = serde_json::to_value(host.server_status("s").unwrap()).unwrap();
     let keys: Vec<_> = status
@@ -172,13 +173,13 @@ async fn limits_without_measure_break_nothing() {
     let mut limits = Limits::default();
     limits.calls_in_flight = usize::MAX;
     limits.calls_per_server = 0;
-    let mut deadlines = switchboard::Deadlines::default();
+    let mut deadlines = switchboard::limits::Deadlines::default();
     deadlines.call = std::time::Duration::MAX;
     deadlines.exit_after_eof = std::time::Duration::MAX;
     let host = permissive()
         .limits(limits)
         .deadlines(deadlines)
-        .local_server("calc", Calculator)
+        .in_process_server("calc", Calculator)
         .start()
         .unwrap();
     host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
@@ -210,7 +211,7 @@ async fn a_server_that_does_not_come_up_says_why_and_stays_to_be_looked_at() {
 #[tokio::test(start_paused = true)]
 async fn switching_off_keeps_the_connection_and_exposes_nothing() {
     let (host, server) = host_with(Script::legacy().tool("echo")).await;
-    host.set_enabled("s", false).await.unwrap();
+    host.disable_server("s").await.unwrap();
     assert!(tool_names(&host).is_empty());
     let status = host.server_status("s").unwrap();
     assert_eq!(status.status.as_str(), "disabled");
@@ -220,7 +221,7 @@ async fn switching_off_keeps_the_connection_and_exposes_nothing() {
         .unwrap_err();
     assert!(matches!(error, CallError::Unavailable { .. }), "{error}");
 
-    host.set_enabled("s", true).await.unwrap();
+    host.enable_server("s").await.unwrap();
     host.call("mcp__s__echo", json!({"message": "hi"}))
         .await
         .unwrap();
@@ -232,7 +233,7 @@ async fn setting_servers_is_a_difference_and_unchanged_ones_keep_their_process()
     let tag = unique_tag();
     let script = |tool: &str| Script::legacy().tool("pid").tool(tool);
     let host = permissive()
-        .stream_server(
+        .connector(
             "file",
             InMemory(MemoryServer::new(Script::legacy().tool("echo"))),
         )
@@ -314,7 +315,7 @@ async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
     assert!(matches!(error, CallError::Unavailable { .. }), "{error}");
     // Nothing that can be done to it by name starts it either.
     assert!(host.reconnect("good").await.is_err());
-    host.set_enabled("good", true).await.unwrap();
+    host.enable_server("good").await.unwrap();
     assert!(processes_with_tag(&tag).is_empty());
     assert_eq!(
         host.server_status("good").unwrap().status.as_str(),
@@ -382,7 +383,7 @@ async fn a_dormant_server_starts_with_the_first_call() {
     let tag = unique_tag();
     let mut config = child(&Script::legacy().tool("echo"), &tag);
     config.lazy = true;
-    let host = permissive().server(launch("s", config)).start().unwrap();
+    let host = permissive().launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
     assert_eq!(host.server_status("s").unwrap().status.as_str(), "pending");
     assert!(processes_with_tag(&tag).is_empty());
@@ -402,7 +403,7 @@ async fn a_dormant_server_starts_with_the_first_call() {
 async fn what_was_permitted_is_what_is_sent() {
     /// Remembers a tool that makes no claim to be dangerous.
     struct Outdated;
-    impl ServerMemory for Outdated {
+    impl ServerCache for Outdated {
         fn era(&self, _: &str) -> Option<Era> {
             None
         }
@@ -427,13 +428,13 @@ async fn what_was_permitted_is_what_is_sent() {
     let no_danger = Rule::new(Action::Deny, "mcp__*").unwrap();
     let host = permissive()
         .rule(no_danger.hint(Hint::Destructive))
-        .memory(Outdated)
-        .server(launch("s", config))
+        .server_cache(Outdated)
+        .launch(launch("s", config))
         .start()
         .unwrap();
     assert_eq!(tool_names(&host), ["mcp__s__work"]);
     let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Redefined { .. }), "{error}");
+    assert!(matches!(error, CallError::ToolChanged { .. }), "{error}");
     let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::Denied { .. }), "{error}");
     assert!(!ran.exists());
@@ -443,11 +444,16 @@ async fn what_was_permitted_is_what_is_sent() {
 #[tokio::test]
 async fn two_servers_of_one_name_are_refused() {
     let outcome = permissive()
-        .local_server("calc", Calculator)
-        .local_server("calc", Calculator)
+        .in_process_server("calc", Calculator)
+        .in_process_server("calc", Calculator)
         .start();
     assert!(matches!(outcome, Err(StartError::NameTaken(taken)) if taken == name("calc")));
-    assert!(permissive().local_server("", Calculator).start().is_err());
+    assert!(
+        permissive()
+            .in_process_server("", Calculator)
+            .start()
+            .is_err()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -460,8 +466,8 @@ async fn a_result_that_is_too_long_is_cut_and_kept_whole() {
     limits.result_text_bytes = 100;
     let host = permissive()
         .limits(limits)
-        .spill(MemorySpill::new(1 << 20))
-        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .result_store(MemoryResultStore::new(1 << 20))
+        .connector("s", InMemory(MemoryServer::new(script)))
         .start()
         .unwrap();
     let output = host.call("mcp__s__long", json!({})).await.unwrap();
@@ -470,5 +476,5 @@ async fn a_result_that_is_too_long_is_cut_and_kept_whole() {
         text.len() < 300 && text.contains("5000 bytes in all"),
         "{text}"
     );
-    assert_eq!(host.kept_result(&output.whole.unwrap()).unwrap(), long);
+    assert_eq!(host.stored_result(&output.stored.unwrap()).unwrap(), long);
 }

@@ -13,10 +13,13 @@ use std::time::Duration;
 
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
-use switchboard::{
-    BoxFuture, ElicitAnswer, Elicitation, Host, Interaction, Limits, Offers, PermissionAnswer,
-    PermissionQuestion, Readiness, Root, Sampling, mcp::ErrorObject,
-};
+use switchboard::elicit::{ElicitAnswer, Elicitation};
+use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::limits::Limits;
+use switchboard::mcp::ErrorObject;
+use switchboard::permission::{PermissionRequest, PermissionResponse};
+use switchboard::sampling::Sampling;
+use switchboard::{Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 /// Offers everything, and takes its time over questions.
@@ -30,8 +33,8 @@ impl Interaction for Obliging {
         self.offers
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
@@ -66,7 +69,7 @@ fn asking(method: &str, params: Value) -> MemoryServer {
 async fn answer_to(server: &MemoryServer, interaction: Obliging) -> Value {
     let host = permissive()
         .interaction(interaction)
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -138,7 +141,7 @@ async fn a_ping_is_answered_in_the_middle_of_the_handshake() {
     let steps = [Step::request("ping", json!({})), Step::Default];
     let server = MemoryServer::new(Script::legacy().tool("echo").on("initialize", steps));
     let host = permissive()
-        .stream_server("s", InMemory(server))
+        .connector("s", InMemory(server))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -174,7 +177,7 @@ async fn a_flood_of_questions_is_bounded() {
     let host: Host = permissive()
         .limits(limits)
         .interaction(slow)
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -197,7 +200,7 @@ async fn a_modern_server_has_nothing_to_ask() {
     let server = MemoryServer::new(script);
     let host = permissive()
         .interaction(everything())
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

@@ -29,8 +29,8 @@ use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, tool, tool_handler, tool_
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::inprocess::rmcp_server;
-use switchboard::{CallContext, CallError, Event, Host, Instance, Readiness};
+use switchboard::inprocess::{Instance, rmcp_server};
+use switchboard::{CallContext, CallError, Event, Host, Readiness};
 use switchboard_config::ServerConfig as Entry;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -175,7 +175,7 @@ fn sums() -> (Instance, Arc<Seen>) {
 
 async fn hosting(instance: &Instance) -> Host {
     let host = permissive()
-        .local_server("sums", instance.clone())
+        .in_process_server("sums", instance.clone())
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -218,9 +218,11 @@ async fn its_tools_resources_and_prompts_are_those_of_any_server() {
     );
     let resources = host.resources(None).await.unwrap().items;
     assert_eq!(resources[0].item.uri, "sums://last");
-    let read = host.read_resource("sums", "sums://last").await.unwrap();
+    let read = host.read_resource_raw("sums", "sums://last").await.unwrap();
     assert_eq!(read.contents[0].text.as_deref(), Some("forty-two"));
-    let prompt = host.prompt("sums", "explain", &BTreeMap::new()).await;
+    let prompt = host
+        .get_prompt_raw("sums", "explain", &BTreeMap::new())
+        .await;
     assert_eq!(prompt.unwrap().messages.len(), 1);
     host.shutdown().await;
 }
@@ -295,7 +297,9 @@ async fn one_handler_serves_several_hosts_and_outlives_each() {
     two.reconnect("sums").await.unwrap();
     assert_eq!(add(&two).await, "42");
     two.disconnect("sums").await.unwrap();
-    two.add_local("sums", instance.clone()).await.unwrap();
+    two.add_in_process_server("sums", instance.clone())
+        .await
+        .unwrap();
     assert_eq!(add(&two).await, "42");
     assert_eq!(seen.calls.load(Ordering::Relaxed), 5);
     two.shutdown().await;
@@ -308,8 +312,8 @@ async fn one_handler_serves_several_hosts_and_outlives_each() {
 async fn an_entry_finds_it_by_name() {
     let (instance, _) = sums();
     let host = permissive()
-        .instance("adder", instance)
-        .server(launch("sums", Entry::sdk("adder")))
+        .sdk_server("adder", instance)
+        .launch(launch("sums", Entry::sdk("adder")))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

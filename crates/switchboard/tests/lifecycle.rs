@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use common::{InMemory, host_with, permissive, tool_names};
 use serde_json::{Value, json};
+use switchboard::cache::ServerCache;
+use switchboard::limits::Deadlines;
 use switchboard::mcp::{Era, ProtocolVersion};
-use switchboard::{CallError, Deadlines, Event, Host, Readiness, ServerMemory};
+use switchboard::{CallError, Event, Host, Readiness};
 use switchboard_testkit::{Era as ScriptEra, MemoryServer, Script, Step};
 use tokio::time::Instant;
 
@@ -86,7 +88,7 @@ async fn a_server_that_dies_on_the_probe_is_started_anew() {
 async fn a_silent_server_costs_two_seconds() {
     let server = MemoryServer::new(Script::of_era(ScriptEra::LegacySilentOnProbe).tool("echo"));
     let host = permissive()
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     let began = Instant::now();
@@ -126,7 +128,7 @@ async fn an_error_without_an_id_ends_the_probe() {
             .on("server/discover", [Step::raw(no)]),
     );
     let host = permissive()
-        .stream_server("s", InMemory(server))
+        .connector("s", InMemory(server))
         .start()
         .unwrap();
     let began = Instant::now();
@@ -170,8 +172,8 @@ async fn a_server_that_never_answers_fails_at_its_deadline_with_a_hint() {
         .on_start([Step::raw("Usage: server [options]")]);
     let server = MemoryServer::new(mute);
     let host = permissive()
-        .one_shot()
-        .stream_server("s", InMemory(server))
+        .no_reconnect()
+        .connector("s", InMemory(server))
         .start()
         .unwrap();
     let began = Instant::now();
@@ -204,9 +206,9 @@ async fn a_start_that_must_be_quick_still_leaves_time_for_the_older_handshake() 
     ] {
         let server = InMemory(MemoryServer::new(script));
         let host = permissive()
-            .one_shot()
+            .no_reconnect()
             .deadlines(deadlines.clone())
-            .stream_server("s", server)
+            .connector("s", server)
             .start()
             .unwrap();
         let began = Instant::now();
@@ -223,8 +225,8 @@ async fn one_slow_server_delays_nobody() {
         .on("initialize", [Step::Hang])
         .on("server/discover", [Step::Hang]);
     let host = permissive()
-        .stream_server("slow", InMemory(MemoryServer::new(slow)))
-        .stream_server(
+        .connector("slow", InMemory(MemoryServer::new(slow)))
+        .connector(
             "s",
             InMemory(MemoryServer::new(Script::legacy().tool("echo"))),
         )
@@ -355,8 +357,8 @@ async fn a_stream_that_breaks_again_and_again_is_dialled_again_and_again() {
 async fn a_one_shot_host_does_not_retry() {
     let server = MemoryServer::new(Script::legacy().on_start([Step::Exit(1)]));
     let host = permissive()
-        .one_shot()
-        .stream_server("s", InMemory(server.clone()))
+        .no_reconnect()
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -390,7 +392,7 @@ async fn a_failed_listing_leaves_the_server_connected_and_is_tried_again() {
 async fn what_worked_is_remembered_for_the_next_start() {
     #[derive(Default)]
     struct Remembering(std::sync::Mutex<Vec<(String, Era)>>);
-    impl ServerMemory for &'static Remembering {
+    impl ServerCache for &'static Remembering {
         fn era(&self, key: &str) -> Option<Era> {
             let known = self.0.lock().unwrap();
             known
@@ -442,7 +444,7 @@ async fn what_worked_is_remembered_for_the_next_start() {
 async fn a_remembered_era_that_no_longer_holds_is_corrected() {
     #[derive(Default)]
     struct Wrong;
-    impl ServerMemory for Wrong {
+    impl ServerCache for Wrong {
         fn era(&self, _: &str) -> Option<Era> {
             Some(Era::Legacy)
         }
@@ -453,7 +455,7 @@ async fn a_remembered_era_that_no_longer_holds_is_corrected() {
     tokio::time::resume();
     let script = Script::modern().tool("echo");
     let host = permissive()
-        .memory(Wrong)
+        .server_cache(Wrong)
         .server(common::launch("s", common::child(&script, "corrected")))
         .start()
         .unwrap();
@@ -471,8 +473,8 @@ async fn the_start_deadline_covers_the_listing() {
     ] {
         let server = MemoryServer::new(Script::legacy().on("tools/list", steps));
         let host = permissive()
-            .one_shot()
-            .stream_server("s", InMemory(server))
+            .no_reconnect()
+            .connector("s", InMemory(server))
             .start()
             .unwrap();
         let began = Instant::now();
@@ -498,9 +500,9 @@ async fn the_start_deadline_can_be_set() {
         .on("server/discover", [Step::Hang])
         .on("initialize", [Step::Hang]);
     let host = permissive()
-        .one_shot()
+        .no_reconnect()
         .deadlines(deadlines)
-        .stream_server("s", InMemory(MemoryServer::new(mute)))
+        .connector("s", InMemory(MemoryServer::new(mute)))
         .start()
         .unwrap();
     let began = Instant::now();

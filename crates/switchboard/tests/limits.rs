@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use common::{InMemory, child, launch, permissive};
 use serde_json::json;
-use switchboard::{CallError, Delivery, Event, Host, Limits, Readiness};
+use switchboard::call::Delivery;
+use switchboard::limits::Limits;
+use switchboard::{CallError, Event, Host, Readiness};
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
 use tokio::time::Instant;
 
@@ -25,7 +27,7 @@ async fn limited(script: Script, change: impl FnOnce(&mut Limits)) -> Host {
     let server = InMemory(MemoryServer::new(script));
     let host = permissive()
         .limits(limits)
-        .stream_server("s", server)
+        .connector("s", server)
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -139,8 +141,8 @@ async fn an_entry_can_set_its_own_bounds() {
     let one_by_one = child(&script, "bounds").max_concurrent_calls(NonZeroUsize::MIN);
     let impatient = child(&script, "bounds").call_timeout(Duration::from_millis(50));
     let host = permissive()
-        .server(launch("one-by-one", one_by_one))
-        .server(launch("impatient", impatient))
+        .launch(launch("one-by-one", one_by_one))
+        .launch(launch("impatient", impatient))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -167,9 +169,9 @@ async fn only_the_end_of_a_long_stderr_is_kept() {
     };
     let script = Script::legacy().on_start([flood, Step::stderr("the end"), Step::Exit(1)]);
     let host = permissive()
-        .one_shot()
+        .no_reconnect()
         .limits(limits)
-        .server(launch("s", child(&script, "long")))
+        .launch(launch("s", child(&script, "long")))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -230,7 +232,7 @@ async fn large_calls_at_once_wait_for_room_and_all_of_them_are_made() {
             limits.outbox_bytes = 5_000_000;
             limits
         })
-        .server(launch("s", child(&script, "waiting")))
+        .launch(launch("s", child(&script, "waiting")))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

@@ -11,8 +11,10 @@ mod common;
 
 use common::InMemory;
 use serde_json::{Map, Value, json};
+use switchboard::limits::Limits;
 use switchboard::permission::{Action, Rule};
-use switchboard::{CallContext, Host, Limits, Output, Readiness, Registry, ToolExecutor, ToolKind};
+use switchboard::registry::{Registry, ToolExecutor, ToolSource};
+use switchboard::{CallContext, Host, Output, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 /// A registry with the management tools, over these servers and under these rules.
@@ -22,7 +24,7 @@ async fn registry<const COUNT: usize>(
 ) -> Registry {
     let mut builder = Host::builder();
     for (name, server) in servers {
-        builder = builder.stream_server(name, InMemory(server.clone()));
+        builder = builder.connector(name, InMemory(server.clone()));
     }
     for (action, pattern) in rules {
         builder = builder.rule(Rule::new(*action, pattern).unwrap());
@@ -83,12 +85,12 @@ async fn they_stand_beside_the_tools_of_servers_and_need_no_permission() {
         "WaitForMcpServers",
     ] {
         assert!(
-            named.contains(&(name, ToolKind::Local)),
+            named.contains(&(name, ToolSource::Local)),
             "{name} in {named:?}"
         );
         assert!(!registry.requires_permission(name, &Map::new()));
     }
-    assert!(named.contains(&("mcp__s__echo", ToolKind::Mcp)));
+    assert!(named.contains(&("mcp__s__echo", ToolSource::Mcp)));
     // Nobody can be asked here, and nobody has to be.
     assert_eq!(
         answer(&registry, "ListMcpResources", json!({})).await,
@@ -134,7 +136,7 @@ async fn a_long_list_is_cut_at_a_whole_resource_and_that_is_said() {
     limits.result_text_bytes = 1_000;
     let host = Host::builder()
         .limits(limits)
-        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .connector("s", InMemory(MemoryServer::new(script)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -203,7 +205,7 @@ async fn tools_are_listed_anew_on_demand() {
 async fn servers_that_start_are_waited_for() {
     let server = MemoryServer::new(Script::modern().tool("echo"));
     let host = Host::builder()
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     let mut registry = Registry::new(host);
@@ -218,7 +220,7 @@ async fn servers_that_start_are_waited_for() {
 async fn waiting_for_servers_ends() {
     let server = MemoryServer::new(Script::modern().on("server/discover", []));
     let host = Host::builder()
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     let mut registry = Registry::new(host);
@@ -240,8 +242,10 @@ async fn a_resource_is_read_as_agents_know_it_and_bytes_go_to_a_file_of_ours() {
     let folder = switchboard_testkit::Sandbox::new();
     let kept = folder.root().join("kept");
     let host = Host::builder()
-        .stream_server("s", InMemory(MemoryServer::new(script)))
-        .spill(switchboard::content::DirectorySpill::new(kept.clone()))
+        .connector("s", InMemory(MemoryServer::new(script)))
+        .result_store(switchboard::content::DirectoryResultStore::new(
+            kept.clone(),
+        ))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

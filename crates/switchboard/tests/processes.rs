@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use common::{child, launch, permissive};
 use serde_json::json;
-use switchboard::{CallError, Deadlines, Event, Host, Readiness};
+use switchboard::limits::Deadlines;
+use switchboard::{CallError, Event, Host, Readiness};
 use switchboard_config::ServerConfig;
 use switchboard_testkit::{
     Script, Step, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,
@@ -37,11 +38,11 @@ fn environment() -> std::env::Vars {
 
 async fn host_of(config: ServerConfig) -> Host {
     let host = permissive()
-        .one_shot()
+        .no_reconnect()
         .deadlines(quick())
         .environment(environment())
-        .server(launch("s", config))
-        .server(launch(
+        .launch(launch("s", config))
+        .launch(launch(
             "other",
             child(&Script::legacy().tool("echo"), "other"),
         ))
@@ -253,7 +254,7 @@ async fn a_child_that_is_still_connecting_is_ended_too() {
         .on_eof([Step::Hang]);
     let host = permissive()
         .deadlines(quick())
-        .server(launch("s", child(&mute, &tag)))
+        .launch(launch("s", child(&mute, &tag)))
         .start()
         .unwrap();
     wait_for_processes(&tag, 1).await;
@@ -305,7 +306,7 @@ async fn a_killed_child_comes_back_by_itself() {
         .tool("die")
         .on("tools/call die", [Step::Abort]);
     let host = permissive()
-        .server(launch("s", child(&script, &tag)))
+        .launch(launch("s", child(&script, &tag)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

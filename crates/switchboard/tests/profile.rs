@@ -13,10 +13,9 @@ use std::path::Path;
 
 use common::{Calculator, child, launch};
 use serde_json::json;
-use switchboard::{
-    BoxFuture, CallError, Host, HostBuilder, Interaction, PermissionAnswer, PermissionQuestion,
-    Readiness,
-};
+use switchboard::interaction::BoxFuture;
+use switchboard::permission::{PermissionRequest, PermissionResponse};
+use switchboard::{CallError, Host, HostBuilder, Interaction, Readiness};
 use switchboard_config::{
     Profile, RemoteKind, ServerConfig, Source, Sources, TransportConfig, Trust, load,
 };
@@ -26,8 +25,8 @@ use switchboard_testkit::{Script, Step, processes_with_tag, unique_tag};
 struct Generous;
 
 impl Interaction for Generous {
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 }
 
@@ -60,8 +59,8 @@ async fn no_way_to_a_server_executes_anything() {
     };
     let loaded = load(&sources, &|_: &str| None);
     let host = for_many()
-        .server(launch("code", config()))
-        .server(launch("lazy", lazy))
+        .launch(launch("code", config()))
+        .launch(launch("lazy", lazy))
         .config(loaded.config, &Trust::none())
         .start()
         .unwrap();
@@ -75,11 +74,11 @@ async fn no_way_to_a_server_executes_anything() {
         let name = server.name.as_str();
         assert_eq!(server.status.as_str(), "failed", "{name}");
         assert_eq!(server.error.as_deref(), Some(BARRED), "{name}");
-        assert!(host.wake(name).await.is_err());
+        assert!(host.start_server(name).await.is_err());
         // Past what the host says beforehand, to the place where processes are started.
         let error = host.reconnect(name).await.unwrap_err().to_string();
         assert!(error.contains("no program is executed"), "{error}");
-        host.set_enabled(name, true).await.unwrap();
+        host.enable_server(name).await.unwrap();
         let call = host.call(format!("mcp__{name}__x"), json!({})).await;
         assert!(matches!(call, Err(CallError::Unavailable { .. })));
     }
@@ -96,8 +95,8 @@ async fn a_helper_for_headers_is_refused_and_other_servers_are_not() {
     };
     remote.headers_helper = Some("touch marker".to_owned());
     let host = for_many()
-        .server(launch("helped", with_helper))
-        .local_server("calc", Calculator)
+        .launch(launch("helped", with_helper))
+        .in_process_server("calc", Calculator)
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -118,11 +117,14 @@ async fn nobody_is_asked() {
     let add = json!({"a": 1, "b": 2});
     let local = Host::builder()
         .interaction(Generous)
-        .local_server("calc", Calculator)
+        .in_process_server("calc", Calculator)
         .start()
         .unwrap();
     local.call("mcp__calc__add", add.clone()).await.unwrap();
-    let host = for_many().local_server("calc", Calculator).start().unwrap();
+    let host = for_many()
+        .in_process_server("calc", Calculator)
+        .start()
+        .unwrap();
     let error = host.call("mcp__calc__add", add).await.unwrap_err();
     assert!(matches!(error, CallError::Denied { .. }), "{error}");
     local.shutdown().await;

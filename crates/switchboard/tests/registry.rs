@@ -10,12 +10,11 @@ mod common;
 
 use common::Calculator;
 use serde_json::{Map, Value, json};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::Json;
 use switchboard::permission::{Action, Rule};
-use switchboard::{
-    BoxFuture, CallContext, Host, Readiness, Registry, Tool, ToolAnswer, ToolExecutor, ToolFailure,
-    ToolKind,
-};
+use switchboard::registry::{Registry, Tool, ToolAnswer, ToolExecutor, ToolFailure, ToolSource};
+use switchboard::{CallContext, Host, Readiness};
 
 struct Clock;
 
@@ -53,7 +52,7 @@ impl Tool for Clock {
 #[tokio::test]
 async fn local_tools_and_mcp_tools_stand_side_by_side() {
     let host = Host::builder()
-        .local_server("calc", Calculator)
+        .in_process_server("calc", Calculator)
         .rule(Rule::new(Action::Allow, "mcp__calc__add").unwrap())
         .start()
         .unwrap();
@@ -69,9 +68,9 @@ async fn local_tools_and_mcp_tools_stand_side_by_side() {
     assert_eq!(
         kinds,
         [
-            ("clock".to_owned(), ToolKind::Local),
-            ("mcp__calc__add".to_owned(), ToolKind::Mcp),
-            ("mcp__calc__panic".to_owned(), ToolKind::Mcp),
+            ("clock".to_owned(), ToolSource::Local),
+            ("mcp__calc__add".to_owned(), ToolSource::Mcp),
+            ("mcp__calc__panic".to_owned(), ToolSource::Mcp),
         ]
     );
     assert!(registry.requires_permission("mcp__calc__add", &Map::new()));

@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard::call::Delivery;
+use switchboard::limits::Deadlines;
 use switchboard::status::ConnectionStatus;
-use switchboard::{CallError, Deadlines, Delivery, Host, HostBuilder, Readiness};
+use switchboard::{CallError, Host, HostBuilder, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{Fault, HttpServer, Mode, ReceivedRequest};
 use switchboard_testkit::{Script, Step};
@@ -29,7 +31,7 @@ fn entry(server: &HttpServer, kind: RemoteKind) -> ServerConfig {
 }
 
 async fn started(builder: HostBuilder, config: ServerConfig) -> Host {
-    let host = builder.server(launch("s", config)).start().unwrap();
+    let host = builder.launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
     host
 }
@@ -343,7 +345,7 @@ async fn after_a_sleep_all_servers_are_looked_after_at_once() {
     let clock = Arc::clone(&asleep);
     let server = HttpServer::start(echoing(Script::modern()), Mode::STATELESS).await;
     let builder =
-        permissive().time_asleep(move || Duration::from_secs(clock.load(Ordering::Relaxed)));
+        permissive().suspend_clock(move || Duration::from_secs(clock.load(Ordering::Relaxed)));
     let host = started(builder, entry(&server, RemoteKind::Http)).await;
     let before = server.count("server/discover");
     asleep.store(3600, Ordering::Relaxed);
@@ -408,8 +410,8 @@ async fn a_server_that_is_down_at_the_start_costs_nothing_but_its_own_tools() {
     down.stop().await;
     let up = HttpServer::start(echoing(Script::modern()), Mode::JSON).await;
     let host = permissive()
-        .server(launch("down", entry(&down, RemoteKind::Http)))
-        .server(launch("s", entry(&up, RemoteKind::Http)))
+        .launch(launch("down", entry(&down, RemoteKind::Http)))
+        .launch(launch("s", entry(&up, RemoteKind::Http)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

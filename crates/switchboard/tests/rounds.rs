@@ -15,11 +15,14 @@ use std::time::Duration;
 
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
-use switchboard::{
-    BoxFuture, CallError, Deadlines, Delivery, ElicitAnswer, Elicitation, Host, Interaction,
-    Offers, PermissionAnswer, PermissionQuestion, Problem, Readiness, Root, Sampling,
-    mcp::ErrorObject,
-};
+use switchboard::call::{Delivery, Problem};
+use switchboard::elicit::{ElicitAnswer, Elicitation};
+use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::limits::Deadlines;
+use switchboard::mcp::ErrorObject;
+use switchboard::permission::{PermissionRequest, PermissionResponse};
+use switchboard::sampling::Sampling;
+use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 /// Answers what it offers, after some thought, and counts the questions.
@@ -63,8 +66,8 @@ impl Interaction for Person {
         self.offers
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
@@ -130,7 +133,7 @@ async fn start(script: Script, person: &Person, deadlines: Deadlines) -> (Host, 
     let host = permissive()
         .interaction(person.clone())
         .deadlines(deadlines)
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -237,7 +240,7 @@ async fn the_rounds_of_a_call_are_counted() {
     let person = Person::thinking(Duration::from_secs(1));
     let (host, server) = host_of(script, &person).await;
     let error = ask(&host).await.unwrap_err();
-    let CallError::Unusable { problem, .. } = &error else {
+    let CallError::InvalidResponse { problem, .. } = &error else {
         panic!("{error:?}");
     };
     assert_eq!(*problem, Problem::TooManyRounds { limit: 8 });
@@ -329,7 +332,7 @@ async fn what_cannot_be_answered_fails_the_call_and_nobody_is_asked() {
         let (host, server) = host_of(asking(&requests, &state), &person).await;
         let error = ask(&host).await.unwrap_err();
         assert!(
-            matches!(error, CallError::Unusable { .. }),
+            matches!(error, CallError::InvalidResponse { .. }),
             "{requests}: {error}"
         );
         assert_eq!(server.received_with("tools/call").len(), 1, "{requests}");
@@ -367,7 +370,10 @@ async fn older_servers_cannot_ask_in_this_way() {
     let person = Person::thinking(Duration::ZERO);
     let (host, _) = host_of(script, &person).await;
     let error = ask(&host).await.unwrap_err();
-    assert!(matches!(error, CallError::Unusable { .. }), "{error}");
+    assert!(
+        matches!(error, CallError::InvalidResponse { .. }),
+        "{error}"
+    );
     assert_eq!(person.asked.load(Ordering::Relaxed), 0);
 }
 

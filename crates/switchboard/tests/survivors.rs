@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use common::{child, launch, permissive};
 use serde_json::json;
+use switchboard::limits::Deadlines;
 use switchboard::process::HostId;
-use switchboard::{Deadlines, Event, Host, HostBuilder, Readiness};
+use switchboard::{Event, Host, HostBuilder, Readiness};
 use switchboard_config::TransportConfig;
 use switchboard_testkit::{
     Grandchild, Script, Step, assert_no_process_left, processes_with_tag, repetitions, unique_tag,
@@ -201,7 +202,7 @@ async fn what_a_crashed_server_left_goes_before_the_next_one_starts() {
         .on_start(tree)
         .on("tools/call die", [Step::Abort]);
     let host = builder()
-        .server(launch("s", child(&script, &tag)))
+        .launch(launch("s", child(&script, &tag)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -259,7 +260,7 @@ async fn whole_trees_leave_nothing() {
                 script = script.on_eof([Step::Hang]);
             }
             let server = child(&script.on_start(steps), &tag);
-            builder = builder.server(launch(&format!("s{number}"), server));
+            builder = builder.launch(launch(&format!("s{number}"), server));
         }
         let host = builder.start().unwrap();
         host.wait_for(Readiness::All).await;
@@ -293,8 +294,8 @@ async fn daemons_stay_where_the_entry_keeps_them() {
     };
     for end_at_once in [false, true] {
         let host = builder()
-            .server(launch("keeper", keeper(&tag)))
-            .server(launch("other", child(&script, &tag)))
+            .launch(launch("keeper", keeper(&tag)))
+            .launch(launch("other", child(&script, &tag)))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
@@ -322,7 +323,7 @@ async fn hosts_know_nothing_of_each_others_children() {
     let daemon = Script::legacy()
         .tool("echo")
         .on_start([Step::spawn_in_own_session()]);
-    let host = |tag: &str| builder().server(launch("s", child(&daemon, tag))).start();
+    let host = |tag: &str| builder().launch(launch("s", child(&daemon, tag))).start();
     let (one, other) = (host(&ours).unwrap(), host(&others).unwrap());
     one.wait_for(Readiness::All).await;
     other.wait_for(Readiness::All).await;
@@ -349,7 +350,7 @@ async fn a_child_carries_its_hosts_mark_behind_that_of_an_outer_host() {
     let host = builder()
         .host_id(inner)
         .environment([("SWITCHBOARD_CHILD".to_owned(), format!("{outer}.7"))])
-        .server(launch("s", forged))
+        .launch(launch("s", forged))
         .start()
         .unwrap();
     let pids = wait_for_processes(&tag, 1).await;

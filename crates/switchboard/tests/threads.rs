@@ -30,7 +30,7 @@ async fn no_thread_outlives_its_host() {
     let tag = unique_tag();
     let script = Script::legacy().on_start([Step::spawn_in_own_session()]);
     let host = permissive()
-        .server(launch("s", child(&script, &tag)))
+        .launch(launch("s", child(&script, &tag)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

@@ -19,6 +19,6 @@ struct Answer {
 pub async fn calls(calls: usize) -> Figures {
     let echo = |Arguments { message }: Arguments| async move { Ok(Answer { message }) };
     let server = InProcessServer::new("echo", "1").tool("echo", "Says it again", echo);
-    let host = super::started(super::host().local_server("neutral", server)).await;
+    let host = super::started(super::host().in_process_server("neutral", server)).await;
     super::measured(host, &Work::local(calls)).await
 }

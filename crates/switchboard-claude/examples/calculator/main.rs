@@ -42,7 +42,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
 
 async fn on_our_host() -> Result<(), Box<dyn Error>> {
     let host = Host::builder()
-        .local_server("calc", calculator())
+        .in_process_server("calc", calculator())
         .rule(Rule::new(Action::Allow, "mcp__calc")?)
         .start()?;
     host.wait_for(Readiness::All).await;

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use switchboard::BoxFuture;
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::Json;
 
 use crate::elicitation::Elicitations;

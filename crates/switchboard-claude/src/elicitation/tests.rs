@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use switchboard::{BoxFuture, ElicitMode, Offers, PermissionAnswer, PermissionQuestion};
+use switchboard::elicit::ElicitMode;
+use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::permission::{PermissionRequest, PermissionResponse};
 
 use super::*;
 
@@ -20,8 +22,8 @@ impl Interaction for Bob {
         self.offers
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::NobodyToAsk))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::NoInteraction))
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {

@@ -2,8 +2,8 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use switchboard::Nobody;
 use switchboard::inprocess::InProcessServer;
+use switchboard::interaction::NoInteraction;
 use switchboard::permission::{Action, Rule};
 
 use super::*;
@@ -278,7 +278,7 @@ fn permission_prompts_need_a_handler() {
     for (options, asks) in [
         (Options::new(), false),
         (Options::new().rules([rule]), true),
-        (Options::new().interaction(Nobody), true),
+        (Options::new().interaction(NoInteraction), true),
         (
             Options::new().can_use_tool(|_| async { PermissionResult::allow() }),
             true,

@@ -6,12 +6,15 @@ use super::*;
 
 /// Gives every question the same answer and records the questions.
 struct FixedAnswer {
-    answer: PermissionAnswer,
+    answer: PermissionResponse,
     questions: Questions,
 }
 
 impl Interaction for FixedAnswer {
-    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+    fn can_use_tool<'a>(
+        &'a self,
+        question: PermissionRequest,
+    ) -> BoxFuture<'a, PermissionResponse> {
         let text = format!(
             "{} as {} with {}: {}",
             question.tool,
@@ -27,7 +30,7 @@ impl Interaction for FixedAnswer {
 /// The recorded questions.
 type Questions = Arc<Mutex<Vec<String>>>;
 
-fn interaction(answer: PermissionAnswer) -> (Option<Arc<dyn Interaction>>, Questions) {
+fn interaction(answer: PermissionResponse) -> (Option<Arc<dyn Interaction>>, Questions) {
     let questions = Questions::default();
     let interaction = FixedAnswer {
         answer,
@@ -132,9 +135,9 @@ async fn rules_use_the_configured_server_name() {
 #[tokio::test]
 async fn undecided_tool_goes_to_interaction() {
     for (answer, behavior) in [
-        (PermissionAnswer::Allow, "allow"),
-        (PermissionAnswer::Deny, "deny"),
-        (PermissionAnswer::NobodyToAsk, "deny"),
+        (PermissionResponse::Allow, "allow"),
+        (PermissionResponse::Deny, "deny"),
+        (PermissionResponse::NoInteraction, "deny"),
     ] {
         let (handler, questions) = interaction(answer);
         let permissions = Permissions::new([], None, handler, Vec::new());
@@ -173,7 +176,7 @@ async fn rules_precede_callback_and_callback_interaction() {
         input.insert("a".to_owned(), json!(20));
         PermissionResult::allow_with(input).with_permissions(request.suggestions)
     });
-    let (handler, questions) = interaction(PermissionAnswer::Deny);
+    let (handler, questions) = interaction(PermissionResponse::Deny);
     let denied = rules(&[(Action::Deny, "Bash")]);
     let permissions = Permissions::new(denied, Some(answer), handler, Vec::new());
     assert_eq!(

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use switchboard::inprocess::{ByteStreams, Dial, Instance, LocalCall, LocalNotice, LocalServer};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
-use switchboard::{BoxFuture, ByteStreams, Dial, Instance, LocalCall, LocalNotice, LocalServer};
 use tokio::sync::{broadcast, mpsc};
 
 use super::in_process::InProcessServers;

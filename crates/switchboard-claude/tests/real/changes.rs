@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use switchboard::inprocess::InProcessTool;
+use switchboard::InProcessServer;
+use switchboard::inprocess::{InProcessTool, LocalCall, LocalServer};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
-use switchboard::{BoxFuture, InProcessServer, LocalCall, LocalServer};
 use switchboard_claude::Client;
 use switchboard_testkit::fake_model::Turn;
 

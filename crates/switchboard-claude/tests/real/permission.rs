@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use switchboard::permission::{Action, Rule};
-use switchboard::{BoxFuture, InProcessServer, Interaction, PermissionAnswer, PermissionQuestion};
+use switchboard::interaction::BoxFuture;
+use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
+use switchboard::{InProcessServer, Interaction};
 use switchboard_claude::{Options, PermissionResult, ResultMessage};
 use switchboard_testkit::fake_model::{ToolOutcome, Turn};
 
@@ -128,8 +129,8 @@ async fn a_callback_denies_in_its_own_words() {
 struct Agreeable;
 
 impl Interaction for Agreeable {
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 }
 

@@ -1,10 +1,10 @@
 //! External servers beside ours, and the switches for all of them.
 
 use serde_json::{Map, Value, json};
-use switchboard::{
-    BoxFuture, ElicitAnswer, Elicitation, InProcessServer, Interaction, Offers, PermissionAnswer,
-    PermissionQuestion,
-};
+use switchboard::elicit::{ElicitAnswer, Elicitation};
+use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::permission::{PermissionRequest, PermissionResponse};
+use switchboard::{InProcessServer, Interaction};
 use switchboard_claude::{Client, Error, McpConnectionStatus, McpServerConfig};
 use switchboard_testkit::fake_model::{Block, ToolOutcome, Turn};
 use switchboard_testkit::http::{HttpServer, Mode};
@@ -148,8 +148,8 @@ impl Interaction for Ada {
         Offers::default().elicitation()
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {

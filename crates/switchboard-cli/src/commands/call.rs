@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
+use switchboard::call::CallOrigin;
+use switchboard::catalog::CatalogTool;
 use switchboard::content::sanitize;
-use switchboard::{CallContext, CallError, CallOrigin, CatalogTool, Denial, Event, Host, Output};
+use switchboard::permission::Denial;
+use switchboard::{CallContext, CallError, Event, Host, Output};
 use switchboard_config::{Scope, ServerName};
 
 use super::find::{find_server, find_tool, require_launchable, server_of_tool};
@@ -132,7 +135,7 @@ async fn run_call(
     let begin = || ProgressLine::start(console, tool.definition.display_name());
     let call = host
         .call(tool.wire_name.as_str(), arguments)
-        .context(CallContext::default().origin(CallOrigin::Person))
+        .context(CallContext::default().origin(CallOrigin::User))
         .on_progress(|note| {
             log_progress(console, &note);
             line().get_or_insert_with(begin).set_progress(&note);
@@ -154,7 +157,7 @@ async fn run_call(
 fn to_failure(error: CallError, tool: &CatalogTool, host: &Host, context: &Context) -> Failure {
     let hint = match &error {
         CallError::Denied {
-            denial: Denial::NobodyToAsk,
+            denial: Denial::NoInteraction,
             ..
         } => Some(format!("pass --yes, or --allow {}", tool.wire_name)),
         CallError::InvalidArguments { .. } => {
@@ -203,7 +206,7 @@ fn limit_hint(error: &CallError, context: &Context) -> Option<String> {
 fn print_output(output: &Output, context: &Context) -> Result<Exit, Failure> {
     let console = &context.console;
     let full_result_file = output
-        .whole
+        .stored
         .as_ref()
         .map(|handle| context.stored_result_path(handle));
     if console.is_json() {

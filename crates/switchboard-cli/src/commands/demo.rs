@@ -63,8 +63,8 @@ fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     let name = ServerName::new(CHILD).map_err(|error| Failure::internal(error.to_string()))?;
     let mut host = context
         .host_without_config()
-        .local_server("calculator", calculator())
-        .server(LaunchSpec::from_code(name, child));
+        .in_process_server("calculator", calculator())
+        .launch(LaunchSpec::from_code(name, child));
     for (action, pattern) in [
         (Action::Allow, "mcp__calculator"),
         (Action::Allow, "mcp__greeter__*"),

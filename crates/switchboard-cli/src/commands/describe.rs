@@ -1,6 +1,6 @@
 //! `describe TOOL`: prints a tool's description, its arguments and a command to call it.
 
-use switchboard::CatalogTool;
+use switchboard::catalog::CatalogTool;
 use switchboard::content::for_terminal;
 
 use super::find::{find_server, find_tool, require_launchable, server_of_tool};

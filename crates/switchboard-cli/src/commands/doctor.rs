@@ -8,10 +8,11 @@ mod provider_limits;
 use futures_util::future::join_all;
 use serde::Serialize;
 use serde_json::Map;
+use switchboard::catalog::Catalog;
 use switchboard::content::for_terminal;
-use switchboard::permission::{Action, Subject};
+use switchboard::permission::{Action, PolicyInput};
 use switchboard::status::{ConnectionStatus, ServerDetails};
-use switchboard::{Catalog, Host, naming};
+use switchboard::{Host, naming};
 use switchboard_config::{Diagnostic, ServerEntry, ServerName};
 
 use super::find::server_named;
@@ -81,7 +82,7 @@ pub(crate) async fn run(
 async fn wake(host: &Host, entry: &ServerEntry) {
     if !entry.is_disabled() {
         // Errors are read from the status later.
-        let _ = host.wake(entry.name().as_str()).await;
+        let _ = host.start_server(entry.name().as_str()).await;
     }
 }
 
@@ -114,19 +115,19 @@ fn exposed_tools(
     servers: &LoadedServers,
     context: &Context,
 ) -> (Outcome, String) {
-    let tools: Vec<_> = catalog.of_server(entry.name()).collect();
+    let tools: Vec<_> = catalog.tools_of(entry.name()).collect();
     let refused: Vec<_> = catalog
-        .refused()
+        .rejected()
         .iter()
         .filter(|tool| tool.id.server == *entry.name())
         .collect();
     let policy = context.policy(servers);
     let denied = tools.iter().filter(|tool| {
-        let subject = Subject {
+        let subject = PolicyInput {
             tool: &tool.id,
-            wire: &tool.wire_name,
+            wire_name: &tool.wire_name,
             annotations: &tool.definition.annotations,
-            trusts_annotations: false,
+            trust_annotations: false,
             arguments: Some(&Map::new()),
         };
         policy.decide(&subject).action == Action::Deny

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use switchboard::catalog::CatalogTool;
 use switchboard::status::{ConnectionStatus, ServerStatus};
-use switchboard::{CatalogTool, Host, naming};
+use switchboard::{Host, naming};
 use switchboard_config::{Admission, ServerEntry, Waiting, nearest};
 
 use crate::context::{Context, LoadedServers};
@@ -152,12 +153,12 @@ pub(super) async fn find_tool(
     entry: &ServerEntry,
     name: &str,
 ) -> Result<Arc<CatalogTool>, Failure> {
-    if host.catalog().find(name).is_none() {
+    if host.catalog().get(name).is_none() {
         // Errors are read from the status below.
-        let _ = host.wake(entry.name().as_str()).await;
+        let _ = host.start_server(entry.name().as_str()).await;
     }
     let catalog = host.catalog();
-    if let Some(tool) = catalog.find(name) {
+    if let Some(tool) = catalog.get(name) {
         return Ok(Arc::clone(tool));
     }
     let status = host

@@ -32,7 +32,7 @@ pub(crate) async fn run(
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
         // Starts a lazy server too. Errors are part of the printed status.
-        let _ = host.wake(entry.name().as_str()).await;
+        let _ = host.start_server(entry.name().as_str()).await;
         let server = host
             .server_details(entry.name().as_str())
             .map_err(|error| Failure::internal(error.to_string()))?;

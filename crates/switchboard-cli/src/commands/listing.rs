@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use switchboard::Host;
 use switchboard::content::sanitize;
 use switchboard::mcp::Completion;
+use switchboard::query::{CompletionTarget, Listing, QueryError};
 use switchboard::status::ConnectionStatus;
-use switchboard::{AskError, Completing, Host, Offer};
 use switchboard_config::ServerEntry;
 
 use super::find::{find_server, require_launchable, server_named, unavailable_error};
@@ -27,8 +28,8 @@ pub(super) async fn list<T>(
     kind: &str,
     context: &Context,
     signals: &mut Signals,
-    request: impl AsyncFnOnce(&Host, Option<&str>) -> Result<Offer<T>, AskError>,
-    render: impl FnOnce(&Offer<T>, &Console) -> String,
+    request: impl AsyncFnOnce(&Host, Option<&str>) -> Result<Listing<T>, QueryError>,
+    render: impl FnOnce(&Listing<T>, &Console) -> String,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let console = &context.console;
@@ -54,7 +55,7 @@ pub(super) async fn list<T>(
             None => request(host, None).await?,
         };
         console.print(&render(&offer, console))?;
-        for problem in &offer.problems {
+        for problem in &offer.errors {
             console.note(&text::one_line(&problem.to_string()));
         }
         if server.is_none() {
@@ -72,14 +73,14 @@ pub(super) async fn list<T>(
 }
 
 /// Succeeds if a server is connected or no server is enabled, and not every listing failed.
-fn exit<T>(host: &Host, offer: &Offer<T>) -> Exit {
+fn exit<T>(host: &Host, offer: &Listing<T>) -> Exit {
     let servers = host.status();
     let mut wanted = (servers.iter())
         .filter(|server| server.status != ConnectionStatus::Disabled)
         .peekable();
     let is_there = wanted.peek().is_none()
         || wanted.any(|server| server.status == ConnectionStatus::Connected);
-    if is_there && (offer.problems.is_empty() || !offer.items.is_empty()) {
+    if is_there && (offer.errors.is_empty() || !offer.items.is_empty()) {
         Exit::Ok
     } else {
         Exit::Unavailable
@@ -124,7 +125,7 @@ pub(super) async fn run_with_server<T>(
         wait_until_started(host, console).await;
         let name = entry.name().as_str();
         // Errors are read from the status.
-        let _ = host.wake(name).await;
+        let _ = host.start_server(name).await;
         require_connected(host, name)?;
         work(host).await
     })
@@ -158,7 +159,7 @@ pub(super) fn parse_partial(word: &str) -> Result<(String, String), Failure> {
 pub(super) async fn complete(
     host: &Host,
     server: &str,
-    of: Completing<'_>,
+    of: CompletionTarget<'_>,
     argument: (&str, &str),
     known: &BTreeMap<String, String>,
     console: &Console,

@@ -11,7 +11,7 @@ use switchboard::content::for_terminal;
 use switchboard::id::{ToolId, WireName};
 use switchboard::mcp::{Json, Tool, ToolAnnotations};
 use switchboard::naming;
-use switchboard::permission::{Action, Decision, Reason, Subject, WrittenRule};
+use switchboard::permission::{Action, Decision, PolicyInput, Reason, RuleDefinition};
 use switchboard_config::{Admission, Scope, ServerEntry};
 
 use super::call::{coerce_arguments, read_stdin};
@@ -39,9 +39,9 @@ struct PolicyReport {
     why: String,
     /// The deciding rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<Arc<WrittenRule>>,
+    rule: Option<Arc<RuleDefinition>>,
     /// All matching rules, in the order of evaluation.
-    matching_rules: Vec<Arc<WrittenRule>>,
+    matching_rules: Vec<Arc<RuleDefinition>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
@@ -143,11 +143,11 @@ fn decide(
     context: &Context,
 ) -> PolicyReport {
     let wire = naming::wire_name(&facts.tool.server, &facts.tool.tool);
-    let subject = Subject {
+    let subject = PolicyInput {
         tool: &facts.tool,
-        wire: &wire,
+        wire_name: &wire,
         annotations: &facts.annotations,
-        trusts_annotations: match entry.admit(&servers.trust) {
+        trust_annotations: match entry.admit(&servers.trust) {
             Admission::Launch(spec) => spec.config().trust_annotations,
             _ => false,
         },
@@ -155,7 +155,7 @@ fn decide(
     };
     let policy = context.policy(servers);
     let decision = policy.decide(&subject);
-    let matching_rules = policy.fitting(&subject);
+    let matching_rules = policy.matching_rules(&subject);
     let mut notes: Vec<String> = facts.note.into_iter().collect();
     let ignored = servers.ignored_project_allows(entry);
     if ignored > 0 {
@@ -245,8 +245,8 @@ fn table(report: &PolicyReport) -> Table {
 }
 
 /// Renders the rule's condition, or its reason if it has one.
-fn rule_text(rule: &WrittenRule) -> String {
-    if let Some(reason) = &rule.because {
+fn rule_text(rule: &RuleDefinition) -> String {
+    if let Some(reason) = &rule.reason {
         return reason.clone();
     }
     let mut words = rule.tool.clone();

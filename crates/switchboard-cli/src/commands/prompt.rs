@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use switchboard::content::{PresentedMessage, PresentedPrompt, for_terminal, sanitize};
+use switchboard::content::{RenderedMessage, RenderedPrompt, for_terminal, sanitize};
 use switchboard::mcp::{Prompt, Role};
-use switchboard::{Completing, Host, Offered, Output, naming};
+use switchboard::query::{CompletionTarget, ServerItem};
+use switchboard::{Host, Output, naming};
 use switchboard_config::{ServerEntry, nearest};
 
 use super::call::require_usable_settings;
@@ -43,13 +44,13 @@ pub(crate) async fn run(
         let name = prompt.item.name.as_str();
         if let Some((key, start)) = &completed {
             require_known_arguments(&prompt, [key])?;
-            let of = Completing::Prompt(name);
+            let of = CompletionTarget::Prompt(name);
             return complete(host, server, of, (key, start), &arguments, console).await;
         }
         require_known_arguments(&prompt, arguments.keys())?;
         require_all_arguments(&prompt, &arguments)?;
         let line = ProgressLine::start(console, name);
-        let result = host.fill_in(server, name, &arguments).await?;
+        let result = host.get_prompt(server, name, &arguments).await?;
         drop(line);
         print_prompt(&result, context)?;
         Ok(Exit::Ok)
@@ -121,7 +122,7 @@ impl<'a> PromptRef<'a> {
         }
     }
 
-    fn matches(&self, prompt: &Offered<Prompt>) -> bool {
+    fn matches(&self, prompt: &ServerItem<Prompt>) -> bool {
         match self.kind {
             PromptRefKind::Wire(name) => prompt.wire_name().as_str() == name,
             PromptRefKind::Pair { prompt: name, .. } => prompt.item.name == name,
@@ -142,7 +143,7 @@ async fn find(
     host: &Host,
     entry: &ServerEntry,
     prompt_ref: &PromptRef<'_>,
-) -> Result<Offered<Prompt>, Failure> {
+) -> Result<ServerItem<Prompt>, Failure> {
     let server = entry.name();
     let offer = host.prompts(Some(server.as_str())).await?;
     if let Some(prompt) = offer.items.iter().find(|prompt| prompt_ref.matches(prompt)) {
@@ -180,7 +181,7 @@ fn collect_arguments(pairs: Vec<(String, String)>) -> Result<BTreeMap<String, St
 }
 
 fn require_known_arguments<'a>(
-    prompt: &Offered<Prompt>,
+    prompt: &ServerItem<Prompt>,
     given: impl IntoIterator<Item = &'a String>,
 ) -> Result<(), Failure> {
     let known: Vec<_> = (prompt.item.arguments.iter())
@@ -200,7 +201,7 @@ fn require_known_arguments<'a>(
 }
 
 fn require_all_arguments(
-    prompt: &Offered<Prompt>,
+    prompt: &ServerItem<Prompt>,
     given: &BTreeMap<String, String>,
 ) -> Result<(), Failure> {
     let missing = (prompt.item.arguments.iter())
@@ -220,7 +221,7 @@ fn require_all_arguments(
 }
 
 /// Renders the command line of the prompt, and the descriptions of its arguments.
-fn usage_hint(prompt: &Offered<Prompt>) -> String {
+fn usage_hint(prompt: &ServerItem<Prompt>) -> String {
     let arguments = &prompt.item.arguments;
     if arguments.is_empty() {
         return format!("switchboard prompt {}", prompt.wire_name());
@@ -243,15 +244,16 @@ fn usage_hint(prompt: &Offered<Prompt>) -> String {
 struct PromptResultJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    messages: &'a [PresentedMessage],
+    messages: &'a [RenderedMessage],
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     full_result_file: Option<std::path::PathBuf>,
 }
 
-fn print_prompt(prompt: &PresentedPrompt, context: &Context) -> Result<(), Failure> {
+fn print_prompt(prompt: &RenderedPrompt, context: &Context) -> Result<(), Failure> {
     let console = &context.console;
-    let full_result_file = (prompt.whole.as_ref()).map(|handle| context.stored_result_path(handle));
+    let full_result_file =
+        (prompt.stored.as_ref()).map(|handle| context.stored_result_path(handle));
     if console.is_json() {
         return console.print(&json::pretty(&PromptResultJson {
             description: prompt.description.as_deref(),
@@ -273,7 +275,7 @@ fn print_prompt(prompt: &PresentedPrompt, context: &Context) -> Result<(), Failu
     Ok(())
 }
 
-fn render(prompt: &PresentedPrompt, console: &Console) -> String {
+fn render(prompt: &RenderedPrompt, console: &Console) -> String {
     let messages = prompt.messages.iter().map(|message| {
         let role = match message.role {
             Role::Assistant => "assistant",

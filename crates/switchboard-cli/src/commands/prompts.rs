@@ -1,10 +1,11 @@
 //! `prompts [SERVER]`: lists prompts and their arguments.
 
 use serde::Serialize;
+use switchboard::Host;
 use switchboard::content::for_terminal;
 use switchboard::id::WireName;
 use switchboard::mcp::{Prompt, PromptArgument};
-use switchboard::{Host, Offer, Offered};
+use switchboard::query::{Listing, ServerItem};
 
 use super::listing::list;
 use crate::args::PromptsArgs;
@@ -31,10 +32,10 @@ struct PromptJson<'a> {
     /// The name of the slash command, without the slash.
     command: WireName,
     #[serde(flatten)]
-    prompt: &'a Offered<Prompt>,
+    prompt: &'a ServerItem<Prompt>,
 }
 
-fn render(offer: &Offer<Prompt>, console: &Console) -> String {
+fn render(offer: &Listing<Prompt>, console: &Console) -> String {
     let prompts = offer.items.iter();
     if console.is_json() {
         let json = prompts.map(|prompt| PromptJson {

@@ -8,7 +8,9 @@ mod output;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use switchboard::{AskError, Completing, TemplateError, UriTemplate, reference};
+use switchboard::mention;
+use switchboard::query::{CompletionTarget, QueryError};
+use switchboard::uri_template::{TemplateError, UriTemplate};
 
 use super::call::require_usable_settings;
 use super::find::{find_server, server_named};
@@ -57,11 +59,11 @@ pub(crate) async fn run(
             let known = values
                 .iter()
                 .map(|(key, items)| (key.clone(), items.join(",")));
-            let of = Completing::Template(target.uri);
+            let of = CompletionTarget::ResourceTemplate(target.uri);
             return complete(host, server, of, (key, start), &known.collect(), console).await;
         }
         let line = ProgressLine::start(console, &text::one_line(&uri));
-        let result = host.read_resource(server, &uri).await;
+        let result = host.read_resource_raw(server, &uri).await;
         drop(line);
         let result = result.map_err(|error| to_failure(error, server))?;
         match single_part(&result) {
@@ -69,7 +71,7 @@ pub(crate) async fn run(
                 write_part(part, output_file, args.force, context)?;
             }
             _ if output_file.is_some() => return Err(multi_part_error(&result)),
-            _ => print_resource(&host.present_resource(result).await, context)?,
+            _ => print_resource(&host.render_resource(result).await, context)?,
         }
         Ok(Exit::Ok)
     })
@@ -89,7 +91,7 @@ impl<'a> ReadTarget<'a> {
         let is_server = servers.loaded.config.server(&args.server).is_some();
         let joined = args.server.strip_prefix('@').filter(|_| !is_server);
         if let Some(joined) = joined {
-            let (server, uri) = reference::split(joined).ok_or_else(|| {
+            let (server, uri) = mention::split(joined).ok_or_else(|| {
                 let message = format!("invalid reference {:?}: expected @server:uri", args.server);
                 Failure::usage(message).hint("run `switchboard resources` to list resources")
             })?;
@@ -173,7 +175,7 @@ fn variables_hint(template: &UriTemplate<'_>) -> String {
     format!("template variables: {}", variables.join(" "))
 }
 
-fn to_failure(error: AskError, server: &str) -> Failure {
+fn to_failure(error: QueryError, server: &str) -> Failure {
     let hint = error.is_not_found().then(|| {
         format!(
             "run `switchboard resources {}` to list its resources",

@@ -1,8 +1,8 @@
 //! `resources [SERVER]`: lists resources, or URI templates with `--templates`.
 
-use switchboard::Offer;
 use switchboard::content::for_terminal;
 use switchboard::mcp::{Resource, ResourceTemplate};
+use switchboard::query::Listing;
 
 use super::listing::list;
 use crate::args::ResourcesArgs;
@@ -38,7 +38,7 @@ pub(crate) async fn run(
     list(server, "resources", context, signals, request, render).await
 }
 
-fn render(offer: &Offer<Resource>, console: &Console) -> String {
+fn render(offer: &Listing<Resource>, console: &Console) -> String {
     if console.is_json() {
         return json::pretty(&offer.items);
     }
@@ -62,7 +62,7 @@ fn render(offer: &Offer<Resource>, console: &Console) -> String {
     table.render(console.columns, console.style)
 }
 
-fn render_templates(offer: &Offer<ResourceTemplate>, console: &Console) -> String {
+fn render_templates(offer: &Listing<ResourceTemplate>, console: &Console) -> String {
     if console.is_json() {
         return json::pretty(&offer.items);
     }

@@ -5,8 +5,9 @@
 use std::convert::Infallible;
 
 use futures_util::future::join_all;
+use switchboard::event::Events;
 use switchboard::status::{ServerPhase, ServerStatus};
-use switchboard::{Event, Events, Host, HostBuilder, Readiness};
+use switchboard::{Event, Host, HostBuilder, Readiness};
 
 use crate::context::Context;
 use crate::failure::{Failure, Kind};
@@ -122,5 +123,10 @@ pub(super) async fn start_servers(host: &Host, console: &Console, lazy: LazyServ
     let wanted: Vec<_> = servers.iter().filter(is_wanted).collect();
     let _line = (!wanted.is_empty()).then(|| ProgressLine::start(console, "starting"));
     // Callers read errors from the status.
-    join_all(wanted.iter().map(|server| host.wake(server.name.as_str()))).await;
+    join_all(
+        wanted
+            .iter()
+            .map(|server| host.start_server(server.name.as_str())),
+    )
+    .await;
 }

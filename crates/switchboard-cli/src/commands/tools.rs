@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
+use switchboard::Host;
+use switchboard::catalog::CatalogTool;
 use switchboard::status::{ConnectionStatus, ServerStatus};
-use switchboard::{CatalogTool, Host};
 
 use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::args::ToolsArgs;

@@ -4,9 +4,10 @@
 //! changes, failures and recoveries of the watch.
 
 use serde_json::Value;
-use switchboard::reference;
+use switchboard::mention;
 use switchboard::status::ConnectionStatus;
-use switchboard::{Event, Happened, Host, WatchEvent, WatchKind, WatchRequest, WatchTarget};
+use switchboard::watch::{WatchChange, WatchEvent, WatchKind, WatchRequest, WatchTarget};
+use switchboard::{Event, Host};
 use switchboard_config::ServerEntry;
 
 use super::call::{coerce_arguments, read_stdin, require_usable_settings};
@@ -77,7 +78,7 @@ impl<'a> TargetArgs<'a> {
         let server = args.server.as_str();
         let example = format!("switchboard resources {}", shell_word(server));
         if let (true, [], None) = (server.starts_with('@'), args.words.as_slice(), &args.tool)
-            && let Some((server, uri)) = reference::split(server)
+            && let Some((server, uri)) = mention::split(server)
         {
             return Ok((server, Self::Resource(uri)));
         }
@@ -111,7 +112,7 @@ async fn request(
         TargetArgs::Tool(name, given) => {
             // NAME may be the server's own name of the tool or the wire name.
             let catalog = host.catalog();
-            let mut tools = catalog.of_server(entry.name());
+            let mut tools = catalog.tools_of(entry.name());
             let raw = tools.find(|tool| tool.id.tool.as_str() == name).cloned();
             let tool = match raw {
                 Some(tool) => tool,
@@ -136,9 +137,9 @@ fn wire_name_of(entry: &ServerEntry, name: &str) -> String {
     switchboard::naming::wire_name(entry.name(), &name.into()).to_string()
 }
 
-fn start_message(watch: &switchboard::Watch) -> String {
+fn start_message(watch: &switchboard::watch::Watch) -> String {
     let polling = format!("polling every {:?}", watch.interval);
-    let method = match (watch.kind, watch.means, &watch.note) {
+    let method = match (watch.kind, watch.effective_kind, &watch.note) {
         (_, WatchKind::Subscription, _) => "subscribed".to_owned(),
         (WatchKind::Subscription, _, Some(note)) => format!("{polling}: {note}"),
         _ => polling,
@@ -168,7 +169,7 @@ async fn print_events(host: &Host, args: &WatchArgs, console: &Console) -> Resul
             return Err(failure);
         }
         console.print(&render(&event, console))?;
-        if let (Happened::Changed { .. }, Some(left)) = (event.happened, &mut left) {
+        if let (WatchChange::Changed { .. }, Some(left)) = (event.change, &mut left) {
             *left -= 1;
             if *left == 0 {
                 return Ok(Exit::Ok);
@@ -197,8 +198,8 @@ fn report_server_status(event: &Event, console: &Console) {
 /// Returns an error if the watch cannot recover: a rule denies the calls, the first request failed, or the
 /// host gave up on the server.
 fn fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
-    match event.happened {
-        Happened::NotPermitted => {
+    match event.change {
+        WatchChange::NotPermitted => {
             let failure = Failure::new(Kind::Denied, event.summary.clone());
             let WatchTarget::Tool { name, .. } = &event.target else {
                 return Some(failure);
@@ -206,11 +207,11 @@ fn fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
             let name = switchboard::naming::wire_name(&event.server, name);
             Some(failure.hint(format!("pass --yes, or --allow {name}")))
         }
-        Happened::Failed if !host.watches().iter().any(|watch| watch.seen) => {
+        WatchChange::Failed if !host.watches().iter().any(|watch| watch.has_baseline) => {
             Some(Failure::new(Kind::Refused, event.summary.clone()))
         }
         // Keep waiting while the host retries the connection.
-        Happened::Failed => {
+        WatchChange::Failed => {
             let status = host.server_status(event.server.as_str()).ok()?;
             let gave_up = !matches!(
                 status.status,
@@ -218,7 +219,7 @@ fn fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
             );
             gave_up.then(|| unavailable_error(&status))
         }
-        Happened::Ended => Some(Failure::new(Kind::Unavailable, event.summary.clone())),
+        WatchChange::Ended => Some(Failure::new(Kind::Unavailable, event.summary.clone())),
         _ => None,
     }
 }
@@ -229,9 +230,9 @@ fn render(event: &WatchEvent, console: &Console) -> String {
     }
     let style = console.style;
     let time: String = utc_timestamp(event.at).chars().take(19).collect();
-    let paint = match event.happened {
-        Happened::Failed => Paint::Red,
-        Happened::Recovered => Paint::Green,
+    let paint = match event.change {
+        WatchChange::Failed => Paint::Red,
+        WatchChange::Recovered => Paint::Green,
         _ => Paint::Bold,
     };
     let mut text = format!(

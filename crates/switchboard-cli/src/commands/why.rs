@@ -3,10 +3,11 @@
 
 use serde::Serialize;
 use serde_json::Map;
+use switchboard::Host;
+use switchboard::catalog::CatalogTool;
 use switchboard::content::for_terminal;
-use switchboard::permission::{Action, Subject};
+use switchboard::permission::{Action, PolicyInput};
 use switchboard::status::{ConnectionStatus, ServerDetails};
-use switchboard::{CatalogTool, Host};
 use switchboard_config::{Admission, ServerEntry, nearest};
 
 use super::find::{find_server, server_of_tool};
@@ -49,7 +50,7 @@ pub(crate) async fn run(
         wait_until_started(host, &context.console).await;
         if !entry.is_disabled() {
             // Errors are read from the status.
-            let _ = host.wake(entry.name().as_str()).await;
+            let _ = host.start_server(entry.name().as_str()).await;
         }
         let server = host
             .server_details(entry.name().as_str())
@@ -79,8 +80,8 @@ fn diagnose(
     let mut steps = Diagnosis::for_server(entry, server, servers, context);
     let mut hint = steps.hint(entry, server, servers);
     let catalog = host.catalog();
-    let is_unknown = !steps.is_broken() && catalog.find(name).is_none();
-    match catalog.find(name) {
+    let is_unknown = !steps.is_broken() && catalog.get(name).is_none();
+    match catalog.get(name) {
         Some(tool) => {
             steps.push(Step::Name, Outcome::Ok, wire_name_message(tool));
             let (outcome, message) = permission(tool, entry, servers, context);
@@ -90,7 +91,7 @@ fn diagnose(
         }
         None => {
             let refused = catalog
-                .refused()
+                .rejected()
                 .iter()
                 .find(|tool| name.ends_with(tool.id.tool.as_str()));
             let message = match refused {
@@ -144,11 +145,11 @@ fn permission(
     };
     let policy = context.policy(servers);
     let decide = |arguments| {
-        policy.decide(&Subject {
+        policy.decide(&PolicyInput {
             tool: &tool.id,
-            wire: &tool.wire_name,
+            wire_name: &tool.wire_name,
             annotations: &tool.definition.annotations,
-            trusts_annotations,
+            trust_annotations: trusts_annotations,
             arguments,
         })
     };

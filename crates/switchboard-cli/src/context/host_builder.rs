@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::content::DirectorySpill;
-use switchboard::{Deadlines, Host, HostBuilder, Limits, Root};
+use switchboard::content::DirectoryResultStore;
+use switchboard::interaction::Root;
+use switchboard::limits::{Deadlines, Limits};
+use switchboard::{Host, HostBuilder};
 use switchboard_config::{HostConfig, ServerEntry, Settings};
 
 use super::{Context, LoadedServers};
@@ -38,7 +40,7 @@ impl Context {
         servers: &LoadedServers,
         entries: Vec<ServerEntry>,
     ) -> HostBuilder {
-        self.long_running_host(servers, entries).one_shot()
+        self.long_running_host(servers, entries).no_reconnect()
     }
 
     /// A host that keeps running and reconnects servers.
@@ -68,8 +70,8 @@ impl Context {
         self.host_without_config()
             .deadlines(self.deadlines(&servers.settings))
             .limits(self.limits(&servers.settings))
-            .memory(self.server_cache())
-            .spill(self.result_store())
+            .server_cache(self.server_cache())
+            .result_store(self.result_store())
             .rules(self.rules(servers))
     }
 
@@ -77,7 +79,7 @@ impl Context {
     pub(crate) fn host_without_config(&self) -> HostBuilder {
         let host = Host::builder()
             .environment(self.variables.clone())
-            .directory(&self.directory);
+            .working_directory(&self.directory);
         let host =
             match logging::server_log_level(self.flags.verbose, self.flags.log_file.as_deref()) {
                 Some(level) => host.server_log_level(level),
@@ -130,8 +132,8 @@ impl Context {
         }
     }
 
-    pub(super) fn result_store(&self) -> DirectorySpill {
-        DirectorySpill::new(self.results())
+    pub(super) fn result_store(&self) -> DirectoryResultStore {
+        DirectoryResultStore::new(self.results())
     }
 
     /// Removes old stored results in the background. The run does not wait for it; the next run
@@ -142,7 +144,8 @@ impl Context {
             return;
         }
         drop(tokio::task::spawn_blocking(
-            move || match DirectorySpill::new(folder).tidy(RESULT_MAX_AGE, RESULTS_MAX_BYTES) {
+            move || match DirectoryResultStore::new(folder).prune(RESULT_MAX_AGE, RESULTS_MAX_BYTES)
+            {
                 Ok(0) => {}
                 Ok(files) => tracing::debug!(files, "removed old stored results"),
                 Err(error) => tracing::debug!(%error, "cannot remove old stored results"),

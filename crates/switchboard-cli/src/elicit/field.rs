@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use serde_json::{Number, Value};
-use switchboard::{Choice, Field, FieldKind, TextFormat};
+use switchboard::elicit::{Choice, Field, FieldKind, TextFormat};
 
 use super::{OpenQuestion, QuestionCancelled};
 use crate::render::style::Paint;

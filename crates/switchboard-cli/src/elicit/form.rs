@@ -1,7 +1,7 @@
 //! Walks through a form field by field and reviews it before sending.
 
 use serde_json::{Map, Value};
-use switchboard::{ElicitAnswer, Field, Form};
+use switchboard::elicit::{ElicitAnswer, Field, Form};
 
 use super::field::{self, FieldAnswer};
 use super::{OpenQuestion, QuestionCancelled};

@@ -4,7 +4,7 @@
 //! consent to open the URL and nothing else.
 
 use serde_json::Map;
-use switchboard::{Address, ElicitAnswer};
+use switchboard::elicit::{Address, ElicitAnswer};
 
 use super::{OpenQuestion, QuestionCancelled};
 use crate::browser::Browser;

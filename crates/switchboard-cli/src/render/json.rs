@@ -7,11 +7,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use switchboard::content::sanitize;
+use switchboard::Output;
+use switchboard::call::Delivery;
+use switchboard::catalog::CatalogTool;
+use switchboard::content::{Block, sanitize};
 use switchboard::id::{ServerName, ToolName, WireName};
 use switchboard::mcp::{Json, ToolAnnotations};
 use switchboard::status::ServerDetails;
-use switchboard::{Block, CatalogTool, Delivery, Output};
 use switchboard_config::{Diagnostic, Origin};
 
 use crate::failure::{Failure, Kind};

@@ -113,10 +113,14 @@ async fn neither_the_trace_nor_the_log_empties_the_target_of_a_link() {
         let ran = desk.finish(desk.untrusting(&["list", flag, "out"])).await;
         assert_eq!(ran.code, 2, "{ran}");
         assert!(
-            ran.stderr.contains("error: cannot write out: it is a symbolic link"),
+            ran.stderr
+                .contains("error: cannot write out: it is a symbolic link"),
             "{ran}"
         );
-        assert!(ran.stderr.contains("hint: pass the real file path"), "{ran}");
+        assert!(
+            ran.stderr.contains("hint: pass the real file path"),
+            "{ran}"
+        );
         assert_eq!(fs::read_to_string(&precious).unwrap(), "all my work");
         // A link of the system is no trap.
         let ran = desk

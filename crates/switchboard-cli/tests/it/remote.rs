@@ -155,9 +155,6 @@ async fn a_proxy_that_cannot_be_used_is_told_of_and_left_out() {
     command.env("https_proxy", "socks5://me:hush-hush@127.0.0.1:1");
     let listed = desk.finish(command).await;
     assert!(listed.stdout.contains("✓ connected  s"), "{listed}");
-    assert!(
-        listed.stderr.contains("ignoring https_proxy: "),
-        "{listed}"
-    );
+    assert!(listed.stderr.contains("ignoring https_proxy: "), "{listed}");
     assert!(!listed.to_string().contains("hush"), "{listed}");
 }

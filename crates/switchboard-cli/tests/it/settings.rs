@@ -134,10 +134,7 @@ async fn settings_that_cannot_be_used_close_everything_and_the_rest_still_tells(
     assert_eq!(ran.json()["diagnostics"][0]["origin"]["line"], 3);
     // So does the host itself, should a command forget to look.
     let ran = desk.run(&["why", "mcp__ant__echo"]).await;
-    assert!(
-        ran.stdout.contains("denied: invalid settings"),
-        "{ran}"
-    );
+    assert!(ran.stdout.contains("denied: invalid settings"), "{ran}");
 }
 
 #[tokio::test]

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation};
+use switchboard::event::Events;
+use switchboard::interaction::{BoxFuture, Offers, Root};
 use switchboard::mcp::{ErrorObject, LogLevel};
-use switchboard::permission::{Action, Rule};
-use switchboard::{
-    BoxFuture, ElicitAnswer, ElicitMode, Elicitation, Event, Events, Happened, Host, Interaction,
-    Offers, PermissionAnswer, PermissionQuestion, Readiness, Root, Sampling, WatchKind,
-    WatchRequest,
-};
+use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
+use switchboard::sampling::Sampling;
+use switchboard::watch::{WatchChange, WatchKind, WatchRequest};
+use switchboard::{Event, Host, Interaction, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 use tokio::time::timeout;
 
@@ -28,8 +29,8 @@ impl Interaction for Willing {
         offers.sampling().roots()
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
@@ -74,7 +75,7 @@ async fn until(events: &mut Events, fits: impl Fn(&Event) -> bool) {
 async fn try_asking(config: ServerConfig) {
     let name = ServerName::new("it").unwrap();
     let host = Host::builder()
-        .server(LaunchSpec::from_code(name, config))
+        .launch(LaunchSpec::from_code(name, config))
         .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
         .interaction(Willing)
         .server_log_level(LogLevel::Debug)
@@ -104,7 +105,7 @@ async fn try_asking(config: ServerConfig) {
     // It holds the time of day.
     let watched = "demo://resource/dynamic/text/1";
     let watch = host.watch(WatchRequest::subscription("it", watched)).await;
-    assert_eq!(watch.unwrap().means, WatchKind::Subscription);
+    assert_eq!(watch.unwrap().effective_kind, WatchKind::Subscription);
     until(&mut events, |event| {
         matches!(event, Event::ServerLogged { data: Some(data), .. }
             if data.as_str().contains("Subscribe Resource request"))
@@ -114,7 +115,7 @@ async fn try_asking(config: ServerConfig) {
     let change = timeout(PATIENCE, host.next_watch_event()).await;
     let change = change.unwrap().unwrap();
     assert!(
-        matches!(change.happened, Happened::Changed { .. }),
+        matches!(change.change, WatchChange::Changed { .. }),
         "{change:?}"
     );
     assert!(

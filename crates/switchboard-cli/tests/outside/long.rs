@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use switchboard::elicit::{ElicitAnswer, Elicitation};
+use switchboard::interaction::{BoxFuture, Offers};
 use switchboard::mcp::Progress;
-use switchboard::permission::{Action, Rule};
-use switchboard::{
-    BoxFuture, ElicitAnswer, Elicitation, Host, Interaction, Offers, PermissionAnswer,
-    PermissionQuestion, Readiness,
-};
+use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
+use switchboard::{Host, Interaction, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
 use super::fixtures;
@@ -28,8 +27,8 @@ impl Interaction for Person {
         Offers::default().elicitation()
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
@@ -44,7 +43,7 @@ impl Interaction for Person {
 async fn connected(config: ServerConfig, person: &Person) -> Host {
     let name = ServerName::new("it").unwrap();
     let host = Host::builder()
-        .server(LaunchSpec::from_code(name, config))
+        .launch(LaunchSpec::from_code(name, config))
         .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
         .interaction(person.clone())
         .start()

@@ -10,9 +10,10 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard::event::Events;
 use switchboard::permission::{Action, Rule};
 use switchboard::status::ConnectionStatus;
-use switchboard::{Event, Events, Host, Readiness};
+use switchboard::{Event, Host, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 use switchboard_testkit::Sandbox;
 use tokio::time::timeout;
@@ -248,7 +249,7 @@ impl Used {
         let name = ServerName::new("it").unwrap();
         let config = ServerConfig::remote(served.url(), kind.transport);
         let host = Host::builder()
-            .server(LaunchSpec::from_code(name, config))
+            .launch(LaunchSpec::from_code(name, config))
             .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
             .start()
             .unwrap();

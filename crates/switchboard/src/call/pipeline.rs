@@ -11,21 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use switchboard_wire::BoxFuture;
 use tokio::sync::{AcquireError, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Checked, is_checkable};
-use super::{Call, CallContext, CallError, Consent, Denial, Manner, OnProgress, as_object};
+use super::{Call, CallContext, CallError, Consent, Manner, OnProgress, TimeoutKind, as_object};
 use crate::catalog::CatalogTool;
 use crate::content::{self, Output};
 use crate::delivery::Delivery;
-use crate::event::Event;
+use crate::event::{CallOutcome, Event};
 use crate::host::Shared;
 use crate::id::{CallId, Revision, ToolId};
-use crate::interact::{BoxFuture, PermissionQuestion};
 use crate::limits::Limits;
 use crate::mcp::{CallToolResult, ErrorObject, TaskSupport};
-use crate::permission::{Action, Subject};
+use crate::permission::{Action, Denial, PermissionRequest, PolicyInput};
 use crate::server::ServerHandle;
 use crate::server::state::State;
 use crate::session::{CallTarget, Deadline, RequestError, Session, SessionEnd, ToolRequest};
@@ -51,7 +51,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         let mut request = ToolRequest {
             target: found,
             arguments,
-            trace: call.context.trace.as_deref(),
+            trace: call.context.traceparent.as_deref(),
             deadline: Deadline::until(end, host.deadlines().idle),
             progress: None,
             input_responses: None,
@@ -72,9 +72,9 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     let is_watched = call.manner.watched().is_some();
     let outcome = outcome.map(|result| present(host, &found.tool, result, is_watched));
     told.outcome = match &outcome {
-        Ok(output) if output.is_error => "the tool failed".into(),
-        Ok(_) => "ok".into(),
-        Err(error) => error.to_string().into(),
+        Ok(output) if output.is_error => CallOutcome::ToolError,
+        Ok(_) => CallOutcome::Ok,
+        Err(error) => CallOutcome::Failed(error.to_string()),
     };
     outcome
 }
@@ -149,7 +149,7 @@ struct Told<'a> {
     call: Option<CallId>,
     tool: &'a ToolId,
     began: Instant,
-    outcome: Cow<'static, str>,
+    outcome: CallOutcome,
 }
 
 impl<'a> Told<'a> {
@@ -164,7 +164,7 @@ impl<'a> Told<'a> {
             call,
             tool,
             began: Instant::now(),
-            outcome: Cow::Borrowed("cancelled"),
+            outcome: CallOutcome::Cancelled,
         }
     }
 }
@@ -175,7 +175,7 @@ impl Drop for Told<'_> {
             call: self.call.unwrap_or_else(|| self.host.next_call()),
             tool: self.tool.clone(),
             elapsed: self.began.elapsed(),
-            outcome: std::mem::take(&mut self.outcome).into_owned(),
+            outcome: self.outcome.clone(),
         });
     }
 }
@@ -237,7 +237,7 @@ fn settled(server: &ServerHandle, until: Instant) -> BoxFuture<'_, State> {
 
 fn find(host: &Shared, name: &str) -> Option<Found> {
     let catalog = host.catalog();
-    let tool = catalog.find(name).map(Arc::clone)?;
+    let tool = catalog.get(name).map(Arc::clone)?;
     let server = host.server(&tool.id.server)?;
     Some(Found {
         revision: catalog.revision(),
@@ -299,14 +299,14 @@ async fn permit(
 ) -> Result<(), CallError> {
     let Found { tool, server, .. } = found;
     let annotations = &tool.definition.annotations;
-    let subject = Subject {
+    let subject = PolicyInput {
         tool: &tool.id,
-        wire: &tool.wire_name,
+        wire_name: &tool.wire_name,
         annotations,
-        trusts_annotations: server.profile().trusts_annotations,
+        trust_annotations: server.profile().trusts_annotations,
         arguments: Some(arguments),
     };
-    let Some(decision) = host.policy().objection(&subject) else {
+    let Some(decision) = host.policy().deny_or_ask(&subject) else {
         return Ok(());
     };
     let denied = |denial| CallError::Denied {
@@ -320,16 +320,9 @@ async fn permit(
     if let Some(outcome) = given {
         return outcome.map_err(denied);
     }
-    let question = PermissionQuestion {
-        tool: &tool.id,
-        wire_name: &tool.wire_name,
-        arguments,
-        annotations,
-        decision: &decision,
-        context,
-    };
-    let answer = host.interaction().permit(question).await;
-    let outcome = answer.into_result();
+    let request = PermissionRequest::new(&subject, arguments, &decision, context);
+    let response = host.interaction().can_use_tool(request).await;
+    let outcome = response.into_result();
     if let Some(consent) = watched {
         consent.keep(&tool.definition, &outcome);
     }
@@ -355,7 +348,7 @@ fn still_the_same(host: &Shared, found: &Found) -> Result<(), CallError> {
         {
             Ok(())
         }
-        _ => Err(CallError::Redefined {
+        _ => Err(CallError::ToolChanged {
             tool: tool.id.clone(),
         }),
     }
@@ -412,7 +405,7 @@ async fn acquire<'a>(
         _ => Err(CallError::TimedOut {
             tool: found.tool.id.clone(),
             after: end - began,
-            idle: false,
+            kind: TimeoutKind::Total,
             delivery: Delivery::NotSent,
             saw_unknown_ids: false,
         }),
@@ -492,8 +485,8 @@ async fn deliver(
 async fn call_error(error: RequestError, found: &Found, limit: Duration) -> CallError {
     let tool = found.tool.id.clone();
     match error {
-        RequestError::ErrorResponse(error) => CallError::Refused { tool, error },
-        RequestError::InvalidResponse(problem) => CallError::Unusable { tool, problem },
+        RequestError::ErrorResponse(error) => CallError::ErrorResponse { tool, error },
+        RequestError::InvalidResponse(problem) => CallError::InvalidResponse { tool, problem },
         RequestError::TimedOut {
             after,
             idle,
@@ -503,7 +496,11 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
             tool,
             // The wait for a permit came out of the same limit.
             after: if idle { after } else { limit },
-            idle,
+            kind: if idle {
+                TimeoutKind::Idle
+            } else {
+                TimeoutKind::Total
+            },
             delivery,
             saw_unknown_ids,
         },
@@ -522,7 +519,7 @@ async fn call_error(error: RequestError, found: &Found, limit: Duration) -> Call
                     reason,
                     limit: None,
                 },
-                (Delivery::Answered, Some(status)) => CallError::Refused {
+                (Delivery::Answered, Some(status)) => CallError::ErrorResponse {
                     tool,
                     error: ErrorObject::new(status.into(), reason),
                 },
@@ -562,9 +559,9 @@ fn present(host: &Shared, tool: &CatalogTool, result: CallToolResult, is_watched
             result_media_bytes: usize::MAX,
             ..host.limits().clone()
         };
-        content::present_of(server, result, &limits, None)
+        content::render_tool_result_from(server, result, &limits, None)
     } else {
-        content::present_of(server, result, host.limits(), host.spill())
+        content::render_tool_result_from(server, result, host.limits(), host.result_store())
     };
     output.notes.extend(note);
     output

@@ -33,7 +33,7 @@ impl Difference {
         let mut parts: BTreeMap<ServerName, Difference> = BTreeMap::new();
         let mut hand_out = |names: Vec<WireName>, whose: &Catalog, list: List| {
             for name in names {
-                if let Some(tool) = whose.find(name.as_str()) {
+                if let Some(tool) = whose.get(name.as_str()) {
                     list(parts.entry(tool.id.server.clone()).or_default()).push(name);
                 }
             }
@@ -52,12 +52,12 @@ pub(crate) fn between(before: &Catalog, after: &Catalog) -> Difference {
     let missing_in = |tools: &[Arc<CatalogTool>], other: &Catalog| {
         let missing = tools
             .iter()
-            .filter(|tool| other.find(tool.wire_name.as_str()).is_none());
+            .filter(|tool| other.get(tool.wire_name.as_str()).is_none());
         missing.map(|tool| tool.wire_name.clone()).collect()
     };
     let changed = new.iter().filter(|tool| {
         before
-            .find(tool.wire_name.as_str())
+            .get(tool.wire_name.as_str())
             .is_some_and(|old| old.id != tool.id || old.definition != tool.definition)
     });
     let outline = |tools: &[Arc<CatalogTool>]| -> Vec<(WireName, bool)> {

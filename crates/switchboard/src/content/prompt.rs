@@ -5,44 +5,45 @@
 
 use serde::Serialize;
 
-use super::spill::{Spill, SpillHandle};
+use super::result_store::{ResultHandle, ResultStore};
 use super::{Block, FIELD_BYTES, Output, field, present_block};
-use crate::Limits;
+use crate::limits::Limits;
 use crate::mcp::{GetPromptResult, Role};
 
 /// A prompt as a model is given it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct PresentedPrompt {
+pub struct RenderedPrompt {
     /// What it is for, on one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The messages, in order.
-    pub messages: Vec<PresentedMessage>,
+    pub messages: Vec<RenderedMessage>,
     /// What was found out about them that the server did not say.
     pub notes: Vec<String>,
     /// Under which handle the whole text is kept, when it was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub whole: Option<SpillHandle>,
+    #[serde(rename = "whole")]
+    pub stored: Option<ResultHandle>,
 }
 
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct PresentedMessage {
+pub struct RenderedMessage {
     /// Who says it.
     pub role: Role,
     /// What is said.
     pub content: Block,
 }
 
-/// Turns a prompt into what a model is given. Text beyond the budget is cut, and kept by `spill`.
-pub fn present_prompt(
+/// Turns a prompt into what a model is given. Text beyond the budget is cut, and kept by `result_store`.
+pub fn render_prompt(
     result: GetPromptResult,
     limits: &Limits,
-    spill: Option<&dyn Spill>,
-) -> PresentedPrompt {
+    result_store: Option<&dyn ResultStore>,
+) -> RenderedPrompt {
     let mut media_left = limits.result_media_bytes;
     let (mut roles, mut blocks) = (Vec::new(), Vec::new());
     for message in result.messages {
@@ -57,7 +58,7 @@ pub fn present_prompt(
             result.left_out
         ));
     }
-    output.cut_to(limits.result_text_bytes, spill);
+    output.cut_to(limits.result_text_bytes, result_store);
     // Of the texts the last may be gone; what is no text is still there.
     let is_text = |block: &&Block| block.as_text().is_some();
     let mut texts_left = output.blocks.iter().filter(is_text).count();
@@ -67,20 +68,20 @@ pub fn present_prompt(
         is_there
     });
     let messages = roles.into_iter().zip(output.blocks);
-    PresentedPrompt {
+    RenderedPrompt {
         description: (result.description.as_deref())
             .map(|text| field(text, FIELD_BYTES).into_owned()),
         messages: messages
-            .map(|((role, _), content)| PresentedMessage { role, content })
+            .map(|((role, _), content)| RenderedMessage { role, content })
             .collect(),
         notes: output.notes,
-        whole: output.whole,
+        stored: output.stored,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::MemorySpill;
+    use super::super::MemoryResultStore;
     use super::*;
     use crate::mcp::{ContentBlock, MediaContent, PromptMessage};
 
@@ -114,7 +115,7 @@ mod tests {
             left_out: 2,
             ..GetPromptResult::default()
         };
-        let presented = present_prompt(result, &Limits::default(), None);
+        let presented = render_prompt(result, &Limits::default(), None);
         assert_eq!(presented.description.as_deref(), Some("what it is"));
         assert_eq!(presented.messages[0].content, text("ab"));
         let roles: Vec<_> = presented.messages.iter().map(|said| said.role).collect();
@@ -140,16 +141,16 @@ mod tests {
             result_text_bytes: 10,
             ..Limits::default()
         };
-        let spill = MemorySpill::new(1000);
-        let presented = present_prompt(result, &limits, Some(&spill));
-        let whole = presented.whole.unwrap();
+        let result_store = MemoryResultStore::new(1000);
+        let presented = render_prompt(result, &limits, Some(&result_store));
+        let whole = presented.stored.unwrap();
         let roles: Vec<_> = presented.messages.iter().map(|said| said.role).collect();
         assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
         let cut =
             format!("a\n[cut: 28 bytes in all, the first 10 shown; the whole is kept as {whole}]");
         assert_eq!(presented.messages[1].content, text(&cut));
         assert_eq!(
-            spill.read(&whole).unwrap(),
+            result_store.read(&whole).unwrap(),
             "12345678\nabcdefgh\nnever seen"
         );
     }

@@ -11,9 +11,9 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Serialize;
 
-use super::spill::{Spill, SpillHandle};
+use super::result_store::{ResultHandle, ResultStore};
 use super::{Block, FIELD_BYTES, FileType, Output, URI_BYTES, clean, decoded_length, field};
-use crate::Limits;
+use crate::limits::Limits;
 use crate::mcp::{ReadResourceResult, ResourceBody};
 
 /// How many files are made of one resource; further parts are described.
@@ -22,22 +22,22 @@ const FILES: usize = 100;
 /// A resource as a model is given it. As JSON it has `contents` and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct PresentedResource {
+pub struct RenderedResource {
     /// The parts, in order.
-    pub contents: Vec<PresentedPart>,
+    pub contents: Vec<RenderedPart>,
     /// What was found out about them that the server did not say.
     #[serde(skip)]
     pub notes: Vec<String>,
     /// Under which handle the whole text is kept, when it was cut.
     #[serde(skip)]
-    pub whole: Option<SpillHandle>,
+    pub stored: Option<ResultHandle>,
 }
 
 /// One part of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct PresentedPart {
+pub struct RenderedPart {
     /// Where it came from, as the server says.
     pub uri: String,
     /// What it is: as the server says, unless its bytes say otherwise.
@@ -51,17 +51,17 @@ pub struct PresentedPart {
     pub blob_saved_to: Option<PathBuf>,
 }
 
-/// Turns what was read into what a model is given. Text beyond the budget is cut and kept by `spill`;
+/// Turns what was read into what a model is given. Text beyond the budget is cut and kept by `result_store`;
 /// bytes are saved there.
-pub fn present_resource(
+pub fn render_resource(
     result: ReadResourceResult,
     limits: &Limits,
-    spill: Option<&dyn Spill>,
-) -> PresentedResource {
-    let mut presented = PresentedResource::default();
+    result_store: Option<&dyn ResultStore>,
+) -> RenderedResource {
+    let mut presented = RenderedResource::default();
     let mut files = 0;
     for (place, body) in result.contents.into_iter().enumerate() {
-        let (part, note) = present_part(body, &mut files, spill);
+        let (part, note) = present_part(body, &mut files, result_store);
         presented.contents.push(part);
         let number = place + 1;
         (presented.notes).extend(note.map(|note| format!("part {number}: {note}")));
@@ -72,17 +72,17 @@ pub fn present_resource(
             result.left_out
         ));
     }
-    presented.cut_to(limits.result_text_bytes, spill);
+    presented.cut_to(limits.result_text_bytes, result_store);
     presented
 }
 
-impl PresentedResource {
+impl RenderedResource {
     /// Cuts the texts of all parts together.
-    fn cut_to(&mut self, budget: usize, spill: Option<&dyn Spill>) {
+    fn cut_to(&mut self, budget: usize, result_store: Option<&dyn ResultStore>) {
         let texts = self.contents.iter_mut().filter_map(|part| part.text.take());
         let had_text: Vec<_> = texts.map(|text| Block::Text { text }).collect();
         let mut output = Output::blocks(had_text);
-        output.cut_to(budget, spill);
+        output.cut_to(budget, result_store);
         // What is cut off is the end: the texts that are left belong to the first parts that had one.
         let mut texts = output.blocks.into_iter();
         for part in &mut self.contents {
@@ -93,25 +93,25 @@ impl PresentedResource {
             }
         }
         self.notes.extend(output.notes);
-        self.whole = output.whole;
+        self.stored = output.stored;
     }
 }
 
 fn present_part(
     body: ResourceBody,
     files: &mut usize,
-    spill: Option<&dyn Spill>,
-) -> (PresentedPart, Option<String>) {
-    let mut part = PresentedPart {
+    result_store: Option<&dyn ResultStore>,
+) -> (RenderedPart, Option<String>) {
+    let mut part = RenderedPart {
         uri: field(&body.uri, URI_BYTES).into_owned(),
         mime_type: (body.mime_type.as_deref()).map(|said| field(said, FIELD_BYTES).into_owned()),
-        ..PresentedPart::default()
+        ..RenderedPart::default()
     };
     let Some(blob) = body.blob.filter(|_| body.text.is_none()) else {
         part.text = Some(clean(body.text.unwrap_or_default()));
         return (part, None);
     };
-    let unsaved = |mut part: PresentedPart, why: &str| {
+    let unsaved = |mut part: RenderedPart, why: &str| {
         let size = decoded_length(&blob);
         let text = format!("{size} bytes of binary data were not saved: {why}");
         part.text = Some(format!("[{text}]"));
@@ -127,10 +127,10 @@ fn present_part(
     if lie.is_some() {
         part.mime_type = Some(file_type.mime_type().to_owned());
     }
-    let Some(spill) = spill else {
+    let Some(result_store) = result_store else {
         return unsaved(part, "there is no folder for files");
     };
-    match spill.keep_blob(&bytes, file_type) {
+    match result_store.store_file(&bytes, file_type) {
         Ok(path) => {
             *files += 1;
             part.blob_saved_to = Some(path);
@@ -162,7 +162,7 @@ pub fn decode_blob(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DirectorySpill;
+    use super::super::DirectoryResultStore;
     use super::*;
 
     const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
@@ -198,17 +198,17 @@ mod tests {
         }
     }
 
-    fn folder() -> (tempfile::TempDir, DirectorySpill) {
+    fn folder() -> (tempfile::TempDir, DirectoryResultStore) {
         let temporary = tempfile::tempdir().unwrap();
-        let spill = DirectorySpill::new(temporary.path().join("spill"));
-        (temporary, spill)
+        let result_store = DirectoryResultStore::new(temporary.path().join("spill"));
+        (temporary, result_store)
     }
 
     #[test]
     fn the_shape_is_the_one_that_models_know() {
-        let (_temporary, spill) = folder();
+        let (_temporary, result_store) = folder();
         let result = read(vec![text("a\u{1b}[31mb"), blob(PIXEL, "image/png")]);
-        let presented = present_resource(result, &Limits::default(), Some(&spill));
+        let presented = render_resource(result, &Limits::default(), Some(&result_store));
         let saved = presented.contents[1].blob_saved_to.clone().unwrap();
         assert_eq!(
             serde_json::to_value(&presented).unwrap(),
@@ -224,15 +224,15 @@ mod tests {
     #[test]
     fn an_empty_resource_is_empty_and_not_missing() {
         let limits = Limits::default();
-        let presented = present_resource(read(Vec::new()), &limits, None);
-        assert_eq!(presented, PresentedResource::default());
-        let presented = present_resource(read(vec![text("")]), &limits, None);
+        let presented = render_resource(read(Vec::new()), &limits, None);
+        assert_eq!(presented, RenderedResource::default());
+        let presented = render_resource(read(vec![text("")]), &limits, None);
         assert_eq!(presented.contents[0].text.as_deref(), Some(""));
     }
 
     #[test]
     fn texts_together_keep_to_the_budget_and_the_whole_is_kept() {
-        let (_temporary, spill) = folder();
+        let (_temporary, result_store) = folder();
         let limits = Limits {
             result_text_bytes: 10,
             ..Limits::default()
@@ -243,10 +243,10 @@ mod tests {
             text("abcdefgh"),
             text("never seen"),
         ];
-        let presented = present_resource(read(parts), &limits, Some(&spill));
-        let handle = presented.whole.unwrap();
+        let presented = render_resource(read(parts), &limits, Some(&result_store));
+        let handle = presented.stored.unwrap();
         assert_eq!(
-            spill.read(&handle).unwrap(),
+            result_store.read(&handle).unwrap(),
             "12345678\nabcdefgh\nnever seen"
         );
         let texts: Vec<_> = (presented.contents.iter())
@@ -260,10 +260,10 @@ mod tests {
 
     #[test]
     fn r7_a_page_that_is_said_to_be_a_picture_is_no_picture() {
-        let (_temporary, spill) = folder();
+        let (_temporary, result_store) = folder();
         let page = "PGh0bWw+PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==";
         let result = read(vec![blob(page, "image/png")]);
-        let presented = present_resource(result, &Limits::default(), Some(&spill));
+        let presented = render_resource(result, &Limits::default(), Some(&result_store));
         let part = &presented.contents[0];
         assert_eq!(part.mime_type.as_deref(), Some("text/html"));
         assert_eq!(
@@ -279,22 +279,22 @@ mod tests {
     #[test]
     fn what_cannot_be_saved_is_said_in_its_place() {
         let result = || read(vec![blob("not base64!", "image/png")]);
-        let (_temporary, spill) = folder();
-        let presented = present_resource(result(), &Limits::default(), Some(&spill));
+        let (_temporary, result_store) = folder();
+        let presented = render_resource(result(), &Limits::default(), Some(&result_store));
         let why = "8 bytes of binary data were not saved: what the server sent is not base64";
         assert_eq!(presented.contents[0].text, Some(format!("[{why}]")));
         assert_eq!(presented.notes, [format!("part 1: {why}")]);
 
         let result = read(vec![blob(PIXEL, "image/png")]);
-        let presented = present_resource(result, &Limits::default(), None);
+        let presented = render_resource(result, &Limits::default(), None);
         assert!(presented.notes[0].ends_with("there is no folder for files"));
     }
 
     #[test]
     fn the_files_of_one_resource_are_counted() {
-        let (temporary, spill) = folder();
+        let (temporary, result_store) = folder();
         let parts = (0..=FILES).map(|_| blob(PIXEL, "image/png")).collect();
-        let presented = present_resource(read(parts), &Limits::default(), Some(&spill));
+        let presented = render_resource(read(parts), &Limits::default(), Some(&result_store));
         assert!(presented.contents[FILES].text.is_some());
         let files = std::fs::read_dir(temporary.path().join("spill")).unwrap();
         assert_eq!(files.count(), FILES);

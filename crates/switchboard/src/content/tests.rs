@@ -17,7 +17,7 @@ fn show(blocks: Vec<ContentBlock>) -> Output {
         content: blocks,
         ..CallToolResult::default()
     };
-    present(result, &Limits::default(), None)
+    render_tool_result(result, &Limits::default(), None)
 }
 
 fn text(text: &str) -> Block {
@@ -62,7 +62,7 @@ fn resource(text: Option<&str>, blob: Option<&str>) -> ContentBlock {
 
 #[test]
 fn a_failing_tool_is_data() {
-    let output = present(
+    let output = render_tool_result(
         CallToolResult::error("no such file"),
         &Limits::default(),
         None,
@@ -124,7 +124,7 @@ fn every_kind_of_block_is_cleaned_and_put_into_words() {
     let raws: Vec<bool> = output
         .blocks
         .iter()
-        .map(|block| matches!(block, Block::Other { raw: Some(_), .. }))
+        .map(|block| matches!(block, Block::Described { raw: Some(_), .. }))
         .collect();
     assert_eq!(
         raws,
@@ -145,7 +145,7 @@ fn media_that_are_too_large_or_no_base64_are_described() {
         ContentBlock::Image(media("AAAA")),
         resource(None, Some("AAAA")),
     ]);
-    let described = |description: &str| Block::Other {
+    let described = |description: &str| Block::Described {
         description: description.into(),
         raw: None,
     };
@@ -168,12 +168,12 @@ fn media_that_are_too_large_or_no_base64_are_described() {
 #[test]
 fn structured_content_alone_is_shown_as_its_json() {
     let result = CallToolResult::default().structured(&json!({"a": "b\u{200b}"}));
-    let output = present(result.clone(), &Limits::default(), None);
+    let output = render_tool_result(result.clone(), &Limits::default(), None);
     assert_eq!(output.blocks, [text(r#"{"a":"b"}"#)]);
     assert_eq!(output.structured, result.structured_content);
     let both = CallToolResult::text("words").structured(&json!(1));
     assert_eq!(
-        present(both, &Limits::default(), None).blocks,
+        render_tool_result(both, &Limits::default(), None).blocks,
         [text("words")]
     );
     assert_eq!(show(vec![]), Output::default());
@@ -183,10 +183,10 @@ fn structured_content_alone_is_shown_as_its_json() {
 fn structured_content_is_given_once_and_never_not_at_all() {
     let data = json!({"celsius": 21});
     let mut result = CallToolResult::text(data.to_string()).structured(&data);
-    let output = present(result.clone(), &Limits::default(), None);
+    let output = render_tool_result(result.clone(), &Limits::default(), None);
     assert_eq!(output.to_text(), r#"{"celsius":21}"#);
     result.content = vec![ContentBlock::ResourceLink(link())];
-    let output = present(result, &Limits::default(), None);
+    let output = render_tool_result(result, &Limits::default(), None);
     assert_eq!(
         output.to_text(),
         "[resource link: notes <file:///notes.txt> (text/plain, 120 bytes)]\n{\"celsius\":21}"
@@ -204,7 +204,7 @@ fn a_link_says_whom_to_ask_and_can_be_followed() {
         ],
         ..CallToolResult::default()
     };
-    let output = present_of(Some(&server), result, &Limits::default(), None);
+    let output = render_tool_result_from(Some(&server), result, &Limits::default(), None);
     let first = output.to_text();
     let first = first.lines().nth(1).unwrap();
     assert_eq!(
@@ -218,11 +218,11 @@ fn a_link_says_whom_to_ask_and_can_be_followed() {
 #[test]
 fn text_at_the_budget_is_whole_and_one_byte_more_is_cut() {
     for (sent, budget) in [("abcdef", 6), ("abcdé", 6), ("ab🦀", 6)] {
-        let whole = present(CallToolResult::text(sent), &within(budget), None);
+        let whole = render_tool_result(CallToolResult::text(sent), &within(budget), None);
         assert_eq!(whole.blocks, [text(sent)]);
-        let roomy = present(CallToolResult::text(sent), &within(budget + 1), None);
+        let roomy = render_tool_result(CallToolResult::text(sent), &within(budget + 1), None);
         assert_eq!(roomy.blocks, [text(sent)]);
-        let cut = present(CallToolResult::text(sent), &within(budget - 1), None);
+        let cut = render_tool_result(CallToolResult::text(sent), &within(budget - 1), None);
         let shown = limit::fit(sent, 5);
         assert_eq!(
             cut.to_text(),
@@ -236,7 +236,7 @@ fn text_at_the_budget_is_whole_and_one_byte_more_is_cut() {
 
 #[test]
 fn the_budget_is_shared_and_the_whole_is_kept() {
-    let spill = MemorySpill::new(1_000);
+    let result_store = MemoryResultStore::new(1_000);
     let result = CallToolResult {
         content: vec![
             ContentBlock::text("first"),
@@ -248,11 +248,11 @@ fn the_budget_is_shared_and_the_whole_is_kept() {
         ],
         ..CallToolResult::default()
     };
-    let output = present(result, &within(12), Some(&spill));
-    let handle = output.whole.unwrap();
+    let output = render_tool_result(result, &within(12), Some(&result_store));
+    let handle = output.stored.unwrap();
     let whole = "first\nsecond block\nthird\n\
                  [resource link: notes <file:///notes.txt> (text/plain, 120 bytes)]";
-    assert_eq!(spill.read(&handle).unwrap(), whole);
+    assert_eq!(result_store.read(&handle).unwrap(), whole);
     assert_eq!(
         output.to_text(),
         format!(
@@ -271,7 +271,7 @@ fn a_cut_between_blocks_leaves_only_the_marker() {
             content: vec![ContentBlock::text("first"), ContentBlock::text("second")],
             ..CallToolResult::default()
         };
-        let output = present(result, &within(budget), None);
+        let output = render_tool_result(result, &within(budget), None);
         let marker = "[cut: 12 bytes in all, the first 5 shown; the rest is not kept]";
         assert_eq!(output.blocks, [text("first"), text(marker)]);
     }
@@ -279,9 +279,13 @@ fn a_cut_between_blocks_leaves_only_the_marker() {
 
 #[test]
 fn what_cannot_be_kept_is_noted() {
-    let spill = MemorySpill::new(3);
-    let output = present(CallToolResult::text("abcdef"), &within(2), Some(&spill));
-    assert_eq!(output.whole, None);
+    let result_store = MemoryResultStore::new(3);
+    let output = render_tool_result(
+        CallToolResult::text("abcdef"),
+        &within(2),
+        Some(&result_store),
+    );
+    assert_eq!(output.stored, None);
     assert_eq!(
         output.notes,
         ["the whole result could not be kept: more than the 3 bytes that may be kept"]
@@ -311,7 +315,7 @@ fn an_output_is_written_as_json() {
         ],
         ..CallToolResult::error("")
     };
-    let output = present(result, &Limits::default(), None);
+    let output = render_tool_result(result, &Limits::default(), None);
     assert_eq!(
         serde_json::to_value(&output).unwrap(),
         json!({
@@ -335,23 +339,23 @@ proptest! {
         texts in vec(any::<String>(), 0..6),
         budget in 0..60_usize,
     ) {
-        let spill = MemorySpill::new(1 << 20);
+        let result_store = MemoryResultStore::new(1 << 20);
         let whole: Vec<String> = texts.iter().map(|text| sanitize(text).into_owned()).collect();
         let whole = whole.join("\n");
         let result = CallToolResult {
             content: texts.into_iter().map(ContentBlock::text).collect(),
             ..CallToolResult::default()
         };
-        let output = present(result, &within(budget), Some(&spill));
+        let output = render_tool_result(result, &within(budget), Some(&result_store));
         let shown = output.to_text();
-        match output.whole {
+        match output.stored {
             None => {
                 prop_assert!(whole.len() <= budget);
                 prop_assert_eq!(shown, whole);
             }
             Some(handle) => {
                 prop_assert!(whole.len() > budget);
-                prop_assert_eq!(spill.read(&handle).unwrap(), whole.clone());
+                prop_assert_eq!(result_store.read(&handle).unwrap(), whole.clone());
                 let (part, _) = shown.rsplit_once("[cut: ").unwrap();
                 prop_assert!(part.len() <= budget + 2);
                 prop_assert!(whole.starts_with(part.strip_suffix('\n').unwrap_or(part)));

@@ -15,23 +15,23 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::plan::Filed;
+use super::reconcile::Filed;
 use super::site::{Retries, Sites};
-use super::sleep::{self, Asleep};
+use super::suspend::{self, Asleep};
 use super::{Host, ServerError, Servers, Shared};
 use crate::auth::AuthProvider;
 use crate::budget::Budget;
+use crate::cache::{InMemoryServerCache, ServerCache};
 use crate::catalog::Publisher;
-use crate::content::spill::Spill;
+use crate::content::result_store::ResultStore;
 use crate::event::EventSink;
 use crate::id::ServerName;
-use crate::interact::{Interaction, Nobody, WithFolders};
+use crate::interact::{Interaction, NoInteraction, WithFolders};
 use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Implementation, LogLevel};
 use crate::network::Network;
 use crate::permission::{Policy, Rule};
 use crate::server::connect::Endpoint;
-use crate::server::memory::{ServerMemory, ShortMemory};
 use crate::server::spacing::Spacing;
 use crate::sync::{Apart, lock};
 use crate::telemetry::WireTap;
@@ -57,8 +57,8 @@ pub struct HostBuilder {
     deadlines: Deadlines,
     variables: Variables,
     directory: Option<PathBuf>,
-    memory: Arc<dyn ServerMemory>,
-    spill: Option<Arc<dyn Spill>>,
+    memory: Arc<dyn ServerCache>,
+    result_store: Option<Arc<dyn ResultStore>>,
     tap: Option<Arc<dyn WireTap>>,
     retries: Retries,
     host_id: HostId,
@@ -98,15 +98,15 @@ impl Default for HostBuilder {
             servers: Vec::new(),
             instances: BTreeMap::new(),
             rules: Vec::new(),
-            interaction: Arc::new(Nobody),
+            interaction: Arc::new(NoInteraction),
             folders: Vec::new(),
             log_level: None,
             limits: Limits::default(),
             deadlines: Deadlines::default(),
             variables: Variables::new(),
             directory: None,
-            memory: Arc::new(ShortMemory::default()),
-            spill: None,
+            memory: Arc::new(InMemoryServerCache::default()),
+            result_store: None,
             tap: None,
             retries: Retries::ByPolicy,
             host_id: HostId::new(),
@@ -114,7 +114,7 @@ impl Default for HostBuilder {
             guardian: None,
             profile: Profile::Local,
             network: Network::default(),
-            asleep: Arc::new(sleep::by_the_clocks),
+            asleep: Arc::new(suspend::by_the_clocks),
             auth: BTreeMap::new(),
             claude_ai: None,
             claude_ai_origins: AllowedOrigins::default(),
@@ -124,7 +124,7 @@ impl Default for HostBuilder {
 
 impl HostBuilder {
     /// Who servers are told they talk to.
-    pub fn client(mut self, client: Implementation) -> Self {
+    pub fn client_info(mut self, client: Implementation) -> Self {
         self.client = client;
         self
     }
@@ -138,13 +138,17 @@ impl HostBuilder {
     }
 
     /// A server that has consent to run already.
-    pub fn server(mut self, spec: LaunchSpec) -> Self {
+    pub fn launch(mut self, spec: LaunchSpec) -> Self {
         self.servers.push(Wanted::Launch(Box::new(spec)));
         self
     }
 
     /// A server that lives in this process.
-    pub fn local_server(mut self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
+    pub fn in_process_server(
+        mut self,
+        name: impl Into<String>,
+        server: impl Into<Instance>,
+    ) -> Self {
         self.servers
             .push(Wanted::InProcess(name.into(), server.into()));
         self
@@ -152,14 +156,14 @@ impl HostBuilder {
 
     /// Provides a server of this process for entries of the type `sdk` that name it, those of
     /// [config files](Self::config) as well as [`ServerConfig::sdk`](switchboard_config::ServerConfig::sdk).
-    /// Nothing is connected to it before there is such an entry; see also [`Host::provide`].
-    pub fn instance(mut self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
+    /// Nothing is connected to it before there is such an entry; see also [`Host::register_sdk_server`].
+    pub fn sdk_server(mut self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
         self.instances.insert(name.into(), server.into());
         self
     }
 
     /// A server at the other end of a stream of bytes.
-    pub fn stream_server(mut self, name: impl Into<String>, dial: impl Dial) -> Self {
+    pub fn connector(mut self, name: impl Into<String>, dial: impl Dial) -> Self {
         let endpoint = Endpoint::Stream(Arc::new(dial));
         self.servers.push(Wanted::Provided(name.into(), endpoint));
         self
@@ -193,7 +197,7 @@ impl HostBuilder {
     /// Folders that servers are told they may work in (roots), by their absolute paths, besides those
     /// that the [interaction](Self::interaction) has. Servers behind a URL are told, too: an interaction
     /// of your own can tell servers apart ([`Interaction::offers_to`]).
-    pub fn folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
+    pub fn roots<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.folders.extend(folders.into_iter().map(Into::into));
         self
     }
@@ -218,20 +222,20 @@ impl HostBuilder {
     }
 
     /// Where children without a `cwd` of their own work; otherwise in the current directory.
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+    pub fn working_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
     /// What is remembered of servers from one start to the next.
-    pub fn memory(mut self, memory: impl ServerMemory) -> Self {
+    pub fn server_cache(mut self, memory: impl ServerCache) -> Self {
         self.memory = Arc::new(memory);
         self
     }
 
     /// Where the whole of a result is kept when it was too long to be handed over.
-    pub fn spill(mut self, spill: impl Spill + 'static) -> Self {
-        self.spill = Some(Arc::new(spill));
+    pub fn result_store(mut self, result_store: impl ResultStore + 'static) -> Self {
+        self.result_store = Some(Arc::new(result_store));
         self
     }
 
@@ -242,7 +246,7 @@ impl HostBuilder {
     }
 
     /// A server that fails is not tried again: for programs that do one thing and leave.
-    pub fn one_shot(mut self) -> Self {
+    pub fn no_reconnect(mut self) -> Self {
         self.retries = Retries::Never;
         self
     }
@@ -276,7 +280,7 @@ impl HostBuilder {
 
     /// How long the machine has slept since it was started, asked every few seconds: when it has,
     /// remote servers are looked after at once. Without this, the clocks of Linux are asked.
-    pub fn time_asleep(mut self, asleep: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+    pub fn suspend_clock(mut self, asleep: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         self.asleep = Arc::new(asleep);
         self
     }
@@ -297,7 +301,7 @@ impl HostBuilder {
 
     /// Who provides the bearer of the user's claude.ai account. It goes to entries of the type
     /// `claudeai-proxy` alone, and only to claude.ai itself. Without it they need a login.
-    pub fn claude_ai(mut self, account: impl AuthProvider) -> Self {
+    pub fn claude_ai_account(mut self, account: impl AuthProvider) -> Self {
         self.claude_ai = Some(Arc::new(account));
         self
     }
@@ -341,7 +345,7 @@ impl HostBuilder {
             interaction: match self.profile {
                 Profile::Local if self.folders.is_empty() => self.interaction,
                 Profile::Local => Arc::new(WithFolders::new(&self.folders, self.interaction)),
-                Profile::Server => Arc::new(Nobody),
+                Profile::Server => Arc::new(NoInteraction),
             },
             permits: Apart(Semaphore::new(limits.calls_in_flight)),
             budget: Budget::new(limits.memory_bytes),
@@ -349,7 +353,7 @@ impl HostBuilder {
             limits,
             deadlines: self.deadlines.within_reason(),
             events,
-            spill: self.spill,
+            result_store: self.result_store,
             next_call: super::AtomicU64::new(1),
             sites: Sites {
                 client: self.client,
@@ -377,7 +381,7 @@ impl HostBuilder {
         shared
             .children
             .spawn_orphan_reaper(&shared.tasks, shared.stop.clone());
-        let watching = sleep::watch(self.asleep, awake, shared.stop.clone());
+        let watching = suspend::watch(self.asleep, awake, shared.stop.clone());
         shared.tasks.spawn(watching);
         for wanted in self.servers {
             add(&shared, wanted)?;
@@ -419,7 +423,7 @@ fn add(host: &Shared, wanted: Wanted) -> Result<(), StartError> {
         Wanted::InProcess(name, instance) => {
             let name = ServerName::new(name)?;
             host.add(servers, &name, |sites, place| {
-                sites.in_process(&name, instance, place)
+                sites.spec_for_in_process(&name, instance, place)
             })
         }
     };

@@ -9,7 +9,7 @@ use crate::transport::memory::Instance;
 impl Host {
     /// Adds a server of this process and waits until it is connected. [`Host::disconnect`] lets go of
     /// it, and no more: it can be added again, here and to other hosts.
-    pub async fn add_local(
+    pub async fn add_in_process_server(
         &self,
         name: &str,
         server: impl Into<Instance>,
@@ -19,7 +19,7 @@ impl Host {
         let server = {
             let servers = &mut lock(&self.shared.servers);
             self.shared.add(servers, &name, |sites, place| {
-                sites.in_process(&name, instance, place)
+                sites.spec_for_in_process(&name, instance, place)
             })?
         };
         server.settled().await;
@@ -27,10 +27,10 @@ impl Host {
     }
 
     /// Provides a server of this process for entries of the type `sdk` that name it, as
-    /// [`HostBuilder::instance`](crate::HostBuilder::instance) does, and says what was there under this name. Whoever is connected
+    /// [`HostBuilder::sdk_server`](crate::HostBuilder::sdk_server) does, and says what was there under this name. Whoever is connected
     /// to that stays so until it is reconnected, and an entry that failed for want of this name is tried
     /// again by [`Host::reconnect`].
-    pub fn provide(
+    pub fn register_sdk_server(
         &self,
         name: impl Into<String>,
         server: impl Into<Instance>,
@@ -39,7 +39,7 @@ impl Host {
     }
 
     /// Provides the server of this name no more. Whoever is connected to it stays so.
-    pub fn withdraw(&self, name: &str) -> Option<Instance> {
+    pub fn unregister_sdk_server(&self, name: &str) -> Option<Instance> {
         self.shared.sites.instances.take(name)
     }
 }

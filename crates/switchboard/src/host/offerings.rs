@@ -13,13 +13,13 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::Host;
-use crate::call::Denial;
 use crate::catalog::naming;
 use crate::id::{ServerName, ToolName, WireName};
 use crate::mcp::{
     Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
     ResourceTemplate, ServerCapabilities,
 };
+use crate::permission::Denial;
 use crate::server::ServerHandle;
 use crate::server::offerings::{Items, Offerings, Shelf};
 use crate::session::list_kind::ListItem;
@@ -34,14 +34,14 @@ const URI_BYTES: usize = 64 * 1024;
 /// Something that a server has.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Offered<T> {
+pub struct ServerItem<T> {
     /// Who has it.
     pub server: ServerName,
     /// What it is, in the server's words.
     pub item: Arc<T>,
 }
 
-impl<T: Serialize> Serialize for Offered<T> {
+impl<T: Serialize> Serialize for ServerItem<T> {
     /// As the item, with `server` beside its own members.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -55,7 +55,7 @@ impl<T: Serialize> Serialize for Offered<T> {
     }
 }
 
-impl Offered<Prompt> {
+impl ServerItem<Prompt> {
     /// How fronts offer it: `mcp__server__prompt`, behind a slash.
     pub fn wire_name(&self) -> WireName {
         naming::wire_name(&self.server, &ToolName::from(self.item.name.as_str()))
@@ -65,27 +65,27 @@ impl Offered<Prompt> {
 /// What several servers have, and who of them could not be asked.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Offer<T> {
+pub struct Listing<T> {
     /// In the order of the servers, and of each in its own order.
-    pub items: Vec<Offered<T>>,
+    pub items: Vec<ServerItem<T>>,
     /// Why some of it may be missing.
-    pub problems: Vec<AskError>,
+    pub errors: Vec<QueryError>,
 }
 
 /// What a completion is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Completing<'a> {
+pub enum CompletionTarget<'a> {
     /// An argument of the prompt of this name.
     Prompt(&'a str),
     /// A variable of this template of addresses.
-    Template(&'a str),
+    ResourceTemplate(&'a str),
 }
 
 /// Why a server could not be asked, or did not answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum QueryError {
     /// There is no such server.
     #[error("there is no server {0:?}")]
     UnknownServer(String),
@@ -111,7 +111,7 @@ pub enum AskError {
     },
     /// It does not have such things.
     #[error("server {server} has no {what}")]
-    NotOffered {
+    UnsupportedCapability {
         /// Which server.
         server: ServerName,
         /// What it lacks.
@@ -122,7 +122,7 @@ pub enum AskError {
     InvalidUri(String),
     /// The server said no.
     #[error("server {server} refused: {error}")]
-    Refused {
+    ErrorResponse {
         /// Which server.
         server: ServerName,
         /// In its words.
@@ -130,7 +130,7 @@ pub enum AskError {
     },
     /// It answered something that cannot be used.
     #[error("the answer of server {server} cannot be used: {problem}")]
-    Unusable {
+    InvalidResponse {
         /// Which server.
         server: ServerName,
         /// What is wrong with it.
@@ -146,7 +146,7 @@ pub enum AskError {
     },
     /// The question or the answer was lost.
     #[error("server {server} could not be asked: {reason}")]
-    Lost {
+    ConnectionLost {
         /// Which server.
         server: ServerName,
         /// How.
@@ -157,20 +157,20 @@ pub enum AskError {
     ShuttingDown,
 }
 
-impl AskError {
+impl QueryError {
     /// Codes that servers use for a resource that they do not have; the second is also said of
     /// parameters in general.
     const NOT_FOUND: [i64; 2] = [-32002, ErrorObject::INVALID_PARAMS];
 
     /// Whether the server says that there is no such thing.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused { error, .. } if Self::NOT_FOUND.contains(&error.code))
+        matches!(self, Self::ErrorResponse { error, .. } if Self::NOT_FOUND.contains(&error.code))
     }
 }
 
 impl Host {
     /// The resources of one server, or of all that are connected.
-    pub async fn resources(&self, server: Option<&str>) -> Result<Offer<Resource>, AskError> {
+    pub async fn resources(&self, server: Option<&str>) -> Result<Listing<Resource>, QueryError> {
         self.offer(server, |offerings| &offerings.resources).await
     }
 
@@ -178,17 +178,20 @@ impl Host {
     pub async fn resource_templates(
         &self,
         server: Option<&str>,
-    ) -> Result<Offer<ResourceTemplate>, AskError> {
+    ) -> Result<Listing<ResourceTemplate>, QueryError> {
         self.offer(server, |offerings| &offerings.templates).await
     }
 
     /// The prompts of one server, or of all that are connected.
-    pub async fn prompts(&self, server: Option<&str>) -> Result<Offer<Prompt>, AskError> {
+    pub async fn prompts(&self, server: Option<&str>) -> Result<Listing<Prompt>, QueryError> {
         self.offer(server, |offerings| &offerings.prompts).await
     }
 
     /// The prompt that fronts offer by this name (`mcp__server__prompt`), if there is one.
-    pub async fn find_prompt(&self, wire_name: &str) -> Result<Option<Offered<Prompt>>, AskError> {
+    pub async fn find_prompt(
+        &self,
+        wire_name: &str,
+    ) -> Result<Option<ServerItem<Prompt>>, QueryError> {
         let Some(server) = self.shared.server_named_in(wire_name) else {
             return Ok(None);
         };
@@ -198,11 +201,11 @@ impl Host {
     }
 
     /// Reads a resource. Nobody but the named server is asked for it, whatever its address says.
-    pub async fn read_resource(
+    pub async fn read_resource_raw(
         &self,
         server: &str,
         uri: &str,
-    ) -> Result<ReadResourceResult, AskError> {
+    ) -> Result<ReadResourceResult, QueryError> {
         check_uri(uri)?;
         let server = self.server_named(server)?;
         self.needs(&server, "resources", |has| has.resources)
@@ -215,12 +218,12 @@ impl Host {
     }
 
     /// A prompt with its arguments filled in.
-    pub async fn prompt(
+    pub async fn get_prompt_raw(
         &self,
         server: &str,
         name: &str,
         arguments: &BTreeMap<String, String>,
-    ) -> Result<GetPromptResult, AskError> {
+    ) -> Result<GetPromptResult, QueryError> {
         let server = self.server_named(server)?;
         self.needs(&server, "prompts", |has| has.prompts).await?;
         let most = self.shared.limits.content_blocks;
@@ -235,19 +238,19 @@ impl Host {
     pub async fn complete(
         &self,
         server: &str,
-        of: Completing<'_>,
+        of: CompletionTarget<'_>,
         argument: &str,
         value: &str,
         known: &BTreeMap<String, String>,
-    ) -> Result<Completion, AskError> {
+    ) -> Result<Completion, QueryError> {
         let server = self.server_named(server)?;
         let session = self.session(&server).await?;
         if !session.capabilities().completions {
             return Ok(Completion::default());
         }
         let reference = match of {
-            Completing::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
-            Completing::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
+            CompletionTarget::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
+            CompletionTarget::ResourceTemplate(uri) => json!({"type": "ref/resource", "uri": uri}),
         };
         let reference = &reference;
         self.again_if_lost(&server, |session, end| async move {
@@ -264,9 +267,9 @@ impl Host {
 
     /// Asks a server for its tools anew, without waiting for it to say that they changed. Comes back
     /// when the catalog has them; with `false` where there is no session to ask on.
-    pub async fn refresh_tools(&self, server: &str) -> Result<bool, AskError> {
+    pub async fn refresh_tools(&self, server: &str) -> Result<bool, QueryError> {
         let server = self.server_named(server)?;
-        self.may_be_asked(&server.profile().name)?;
+        self.check_server_not_denied(&server.profile().name)?;
         match server.relist().await {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
@@ -279,31 +282,31 @@ impl Host {
         &self,
         server: Option<&str>,
         shelf: fn(&Offerings) -> &Shelf<T>,
-    ) -> Result<Offer<T>, AskError> {
+    ) -> Result<Listing<T>, QueryError> {
         if let Some(server) = server {
             let server = self.server_named(server)?;
             let items = self.listed(&server, shelf).await?;
-            return Ok(Offer {
+            return Ok(Listing {
                 items: offered(&server, &items),
-                problems: Vec::new(),
+                errors: Vec::new(),
             });
         }
         let servers = self.shared.in_order();
         let connected = servers.iter().filter(|server| {
             let session = server.session().filter(|_| server.state().enabled);
             session.is_some_and(|session| T::is_offered(&session.capabilities()))
-                && self.may_be_asked(&server.profile().name).is_ok()
+                && self.check_server_not_denied(&server.profile().name).is_ok()
         });
         let connected: Vec<_> = connected.collect();
         let listings = connected.iter().map(|server| self.listed(server, shelf));
-        let mut offer = Offer {
+        let mut offer = Listing {
             items: Vec::new(),
-            problems: Vec::new(),
+            errors: Vec::new(),
         };
         for (server, listing) in connected.iter().zip(join_all(listings).await) {
             match listing {
                 Ok(items) => offer.items.extend(offered(server, &items)),
-                Err(error) => offer.problems.push(error),
+                Err(error) => offer.errors.push(error),
             }
         }
         Ok(offer)
@@ -313,7 +316,7 @@ impl Host {
         &self,
         server: &ServerHandle,
         shelf: fn(&Offerings) -> &Shelf<T>,
-    ) -> Result<Items<T>, AskError> {
+    ) -> Result<Items<T>, QueryError> {
         let shelf = shelf(server.offerings());
         let (limits, page_limit) = (&self.shared.limits, self.shared.deadlines.list);
         self.again_if_lost(server, |session, end| async move {
@@ -336,7 +339,7 @@ impl Host {
         &self,
         server: &ServerHandle,
         mut work: impl FnMut(Session, Instant) -> F,
-    ) -> Result<T, AskError>
+    ) -> Result<T, QueryError>
     where
         F: Future<Output = Result<T, RequestError>>,
     {
@@ -355,8 +358,8 @@ impl Host {
     }
 
     /// The session of a server; one that is dormant is started, one that starts is waited for.
-    pub(crate) async fn session(&self, server: &ServerHandle) -> Result<Session, AskError> {
-        self.may_be_asked(&server.profile().name)?;
+    pub(crate) async fn session(&self, server: &ServerHandle) -> Result<Session, QueryError> {
+        self.check_server_not_denied(&server.profile().name)?;
         let until = Instant::now() + self.shared.deadlines.startup;
         let state = match server.session() {
             Some(_) => server.state(),
@@ -367,22 +370,22 @@ impl Host {
         };
         match &state.session {
             Some(session) if state.enabled => Ok(session.clone()),
-            _ if self.shared.is_stopping() => Err(AskError::ShuttingDown),
+            _ if self.shared.is_stopping() => Err(QueryError::ShuttingDown),
             _ => Err(unavailable(server)),
         }
     }
 
     /// A server by its name.
-    pub(crate) fn server_named(&self, name: &str) -> Result<Arc<ServerHandle>, AskError> {
+    pub(crate) fn server_named(&self, name: &str) -> Result<Arc<ServerHandle>, QueryError> {
         self.known(name)
-            .map_err(|_| AskError::UnknownServer(name.to_owned()))
+            .map_err(|_| QueryError::UnknownServer(name.to_owned()))
     }
 
     /// A rule that denies all tools of a server denies all else of it, too.
-    pub(crate) fn may_be_asked(&self, server: &ServerName) -> Result<(), AskError> {
-        match self.shared.policy().denial_of(server) {
+    pub(crate) fn check_server_not_denied(&self, server: &ServerName) -> Result<(), QueryError> {
+        match self.shared.policy().server_denial(server) {
             None => Ok(()),
-            Some(decision) => Err(AskError::Denied {
+            Some(decision) => Err(QueryError::Denied {
                 server: server.clone(),
                 denial: Denial::Rule(decision),
             }),
@@ -394,37 +397,37 @@ impl Host {
         server: &ServerHandle,
         what: &'static str,
         has: fn(&ServerCapabilities) -> bool,
-    ) -> Result<(), AskError> {
+    ) -> Result<(), QueryError> {
         let session = self.session(server).await?;
         if has(&session.capabilities()) {
             return Ok(());
         }
         let server = server.profile().name.clone();
-        Err(AskError::NotOffered { server, what })
+        Err(QueryError::UnsupportedCapability { server, what })
     }
 
-    fn ask_error(&self, server: &ServerHandle, error: RequestError, limit: Duration) -> AskError {
+    fn ask_error(&self, server: &ServerHandle, error: RequestError, limit: Duration) -> QueryError {
         let name = server.profile().name.clone();
         match error {
-            RequestError::ErrorResponse(error) => AskError::Refused {
+            RequestError::ErrorResponse(error) => QueryError::ErrorResponse {
                 server: name,
                 error,
             },
-            RequestError::InvalidResponse(problem) => AskError::Unusable {
+            RequestError::InvalidResponse(problem) => QueryError::InvalidResponse {
                 server: name,
                 problem,
             },
-            RequestError::TimedOut { .. } => AskError::TimedOut {
+            RequestError::TimedOut { .. } => QueryError::TimedOut {
                 server: name,
                 after: limit,
             },
-            RequestError::Lost { .. } if self.shared.is_stopping() => AskError::ShuttingDown,
+            RequestError::Lost { .. } if self.shared.is_stopping() => QueryError::ShuttingDown,
             RequestError::NeedsLogin(_)
             | RequestError::Lost {
                 end: SessionEnd::NeedsLogin(_),
                 ..
             } => unavailable(server),
-            other => AskError::Lost {
+            other => QueryError::ConnectionLost {
                 server: name,
                 reason: other.to_string(),
             },
@@ -433,9 +436,9 @@ impl Host {
 }
 
 /// That a server is not there, and why.
-fn unavailable(server: &ServerHandle) -> AskError {
+fn unavailable(server: &ServerHandle) -> QueryError {
     let state = server.state();
-    AskError::Unavailable {
+    QueryError::Unavailable {
         server: server.profile().name.clone(),
         status: state.status(),
         reason: state.error(),
@@ -443,8 +446,8 @@ fn unavailable(server: &ServerHandle) -> AskError {
     }
 }
 
-fn offered<T>(server: &ServerHandle, items: &Items<T>) -> Vec<Offered<T>> {
-    let offered = items.iter().map(|item| Offered {
+fn offered<T>(server: &ServerHandle, items: &Items<T>) -> Vec<ServerItem<T>> {
+    let offered = items.iter().map(|item| ServerItem {
         server: server.profile().name.clone(),
         item: Arc::clone(item),
     });
@@ -456,7 +459,7 @@ fn until(end: Instant) -> Deadline {
 }
 
 /// Refuses what can be no address, before anybody is asked for it.
-pub(crate) fn check_uri(uri: &str) -> Result<(), AskError> {
+pub(crate) fn check_uri(uri: &str) -> Result<(), QueryError> {
     let problem = if uri.len() > URI_BYTES {
         format!("the address is longer than {URI_BYTES} bytes")
     } else if uri.is_empty() {
@@ -466,5 +469,5 @@ pub(crate) fn check_uri(uri: &str) -> Result<(), AskError> {
     } else {
         return Ok(());
     };
-    Err(AskError::InvalidUri(problem))
+    Err(QueryError::InvalidUri(problem))
 }

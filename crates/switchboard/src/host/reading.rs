@@ -9,10 +9,10 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
-use super::{AskError, Host};
-use crate::content::{PresentedPrompt, PresentedResource, present_prompt, present_resource};
+use super::{Host, QueryError};
+use crate::content::{RenderedPrompt, RenderedResource, render_prompt, render_resource};
 use crate::mcp::{GetPromptResult, ReadResourceResult};
-use crate::reference;
+use crate::mention;
 use crate::session::run_blocking;
 
 /// How many mentioned resources are read at a time.
@@ -21,7 +21,7 @@ const AT_A_TIME: usize = 8;
 /// A resource that was mentioned in a text, and what came of reading it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Attachment {
+pub struct MentionedResource {
     /// Where in the text it is mentioned.
     pub range: Range<usize>,
     /// Who was asked.
@@ -29,25 +29,29 @@ pub struct Attachment {
     /// For what.
     pub uri: String,
     /// What it holds.
-    pub outcome: Result<PresentedResource, AskError>,
+    pub outcome: Result<RenderedResource, QueryError>,
 }
 
 impl Host {
     /// Reads a resource, and makes of it what a model is given: texts clean and bounded, bytes in
     /// files.
-    pub async fn read(&self, server: &str, uri: &str) -> Result<PresentedResource, AskError> {
-        let result = self.read_resource(server, uri).await?;
-        Ok(self.present_resource(result).await)
+    pub async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+    ) -> Result<RenderedResource, QueryError> {
+        let result = self.read_resource_raw(server, uri).await?;
+        Ok(self.render_resource(result).await)
     }
 
     /// Reads every resource that a text mentions as `@server:uri`, each once.
-    pub async fn attach(&self, text: &str) -> Vec<Attachment> {
-        let mut mentions = reference::mentions(text);
+    pub async fn read_mentions(&self, text: &str) -> Vec<MentionedResource> {
+        let mut mentions = mention::mentions(text);
         let mut known = std::collections::HashSet::new();
         mentions.retain(|mention| known.insert((mention.server, mention.uri)));
         let reads = mentions.into_iter().map(|mention| async move {
-            Attachment {
-                outcome: self.read(mention.server, mention.uri).await,
+            MentionedResource {
+                outcome: self.read_resource(mention.server, mention.uri).await,
                 range: mention.range,
                 server: mention.server.to_owned(),
                 uri: mention.uri.to_owned(),
@@ -57,28 +61,36 @@ impl Host {
     }
 
     /// Fills in a prompt, and makes of it what a model is given.
-    pub async fn fill_in(
+    pub async fn get_prompt(
         &self,
         server: &str,
         prompt: &str,
         arguments: &BTreeMap<String, String>,
-    ) -> Result<PresentedPrompt, AskError> {
-        let result = self.prompt(server, prompt, arguments).await?;
-        Ok(self.present_prompt(result).await)
+    ) -> Result<RenderedPrompt, QueryError> {
+        let result = self.get_prompt_raw(server, prompt, arguments).await?;
+        Ok(self.render_prompt(result).await)
     }
 
-    /// What a model is given of what [`Host::read_resource`] brought.
-    pub async fn present_resource(&self, result: ReadResourceResult) -> PresentedResource {
-        let (limits, spill) = (Arc::clone(&self.shared.limits), self.shared.spill.clone());
-        let presented = run_blocking(move || present_resource(result, &limits, spill.as_deref()));
+    /// What a model is given of what [`Host::read_resource_raw`] brought.
+    pub async fn render_resource(&self, result: ReadResourceResult) -> RenderedResource {
+        let (limits, result_store) = (
+            Arc::clone(&self.shared.limits),
+            self.shared.result_store.clone(),
+        );
+        let presented =
+            run_blocking(move || render_resource(result, &limits, result_store.as_deref()));
         // It is lost only with the runtime, and then nobody is left to be given anything.
         presented.await.unwrap_or_default()
     }
 
-    /// What a model is given of what [`Host::prompt`] brought.
-    pub async fn present_prompt(&self, result: GetPromptResult) -> PresentedPrompt {
-        let (limits, spill) = (Arc::clone(&self.shared.limits), self.shared.spill.clone());
-        let presented = run_blocking(move || present_prompt(result, &limits, spill.as_deref()));
+    /// What a model is given of what [`Host::get_prompt_raw`] brought.
+    pub async fn render_prompt(&self, result: GetPromptResult) -> RenderedPrompt {
+        let (limits, result_store) = (
+            Arc::clone(&self.shared.limits),
+            self.shared.result_store.clone(),
+        );
+        let presented =
+            run_blocking(move || render_prompt(result, &limits, result_store.as_deref()));
         presented.await.unwrap_or_default()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use switchboard_config::{Admission, HostConfig, Trust};
 
-use super::plan::{self, Change, Filed, Reload, Step};
+use super::reconcile::{self, Change, Filed, Reload, Step};
 use super::site::{self, Plot};
 use super::{Handles, Host, ServerError, Servers, Shared};
 use crate::event::Event;
@@ -17,11 +17,11 @@ use crate::id::ServerName;
 use crate::server::ServerHandle;
 use crate::sync::lock;
 
-/// What [`Host::apply`] changed. Names stand in the order of the config.
+/// What [`Host::apply_config`] changed. Names stand in the order of the config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Applied {
-    /// Servers that are new or changed. They are starting, unless they are in `waiting`, `refused` or
+pub struct ReloadResult {
+    /// Servers that are new or changed. They are starting, unless they are in `awaiting_approval`, `rejected` or
     /// `invalid`.
     pub added: Vec<String>,
     /// Servers that are gone or changed. Nothing of them runs any more.
@@ -29,18 +29,20 @@ pub struct Applied {
     /// Servers that are as they were.
     pub kept: Vec<String>,
     /// Servers without consent, and what to do about it.
-    pub waiting: BTreeMap<String, String>,
+    #[serde(rename = "waiting")]
+    pub awaiting_approval: BTreeMap<String, String>,
     /// Servers that the user or the administrator does not want, and why.
-    pub refused: BTreeMap<String, String>,
+    #[serde(rename = "refused")]
+    pub rejected: BTreeMap<String, String>,
     /// Entries that cannot be used, and why.
     pub invalid: BTreeMap<String, String>,
     /// Entries that were left out, and why: their names belong to servers that were set in code.
     pub errors: BTreeMap<String, String>,
 }
 
-impl Applied {
+impl ReloadResult {
     /// Whether any server came or went.
-    pub fn is_change(&self) -> bool {
+    pub fn has_changes(&self) -> bool {
         !(self.added.is_empty() && self.removed.is_empty())
     }
 
@@ -69,10 +71,10 @@ impl Applied {
         match admission {
             Admission::Launch(_) => {}
             Admission::AwaitingApproval { hint, .. } => {
-                self.waiting.insert(name, hint.clone());
+                self.awaiting_approval.insert(name, hint.clone());
             }
             Admission::Refused(refusal) => {
-                self.refused.insert(name, refusal.to_string());
+                self.rejected.insert(name, refusal.to_string());
             }
             Admission::Invalid(problem) => {
                 self.invalid.insert(name, problem.message.clone());
@@ -104,12 +106,12 @@ impl Host {
     /// let _watcher = Watcher::spawn(targets, environment, move |reading| drop(tell.send(reading)))?;
     /// while latest.changed().await.is_ok() {
     ///     let config = latest.borrow_and_update().loaded.config.clone();
-    ///     host.apply(config, &trust).await;
+    ///     host.apply_config(config, &trust).await;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn apply(&self, config: HostConfig, trust: &Trust) -> Applied {
+    pub async fn apply_config(&self, config: HostConfig, trust: &Trust) -> ReloadResult {
         let _changing = self.shared.changing.lock().await;
         let (applied, leaving) = self.shared.change_over(config, trust);
         for server in leaving {
@@ -121,8 +123,12 @@ impl Host {
 
 impl Shared {
     /// Changes over to a config, and says what was changed and which servers are on their way out.
-    fn change_over(&self, config: HostConfig, trust: &Trust) -> (Applied, Vec<Arc<ServerHandle>>) {
-        let mut applied = Applied::default();
+    fn change_over(
+        &self,
+        config: HostConfig,
+        trust: &Trust,
+    ) -> (ReloadResult, Vec<Arc<ServerHandle>>) {
+        let mut applied = ReloadResult::default();
         let servers = &mut *lock(&self.servers);
         if self.is_stopping() {
             let names = config.servers.iter().map(|entry| entry.name().to_string());
@@ -131,13 +137,13 @@ impl Shared {
             return (applied, Vec::new());
         }
         let order = self.catalog.order();
-        let reload = plan::reload(&servers.filed, &order, config.servers, trust);
+        let reload = reconcile::reload(&servers.filed, &order, config.servers, trust);
         applied.removed = reload.remove.iter().map(ServerName::to_string).collect();
         for change in &reload.changes {
             applied.take_note(change);
         }
         let leaving = self.carry_out(servers, reload);
-        if applied.is_change() {
+        if applied.has_changes() {
             let (added, removed) = (applied.added.clone(), applied.removed.clone());
             tracing::info!(?added, ?removed, "another config");
             self.events.send(|| Event::ConfigApplied { added, removed });

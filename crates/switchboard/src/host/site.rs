@@ -3,22 +3,20 @@
 mod remote;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use sha2::{Digest, Sha256};
 use switchboard_config::{
     Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, Secret,
-    ServerEntry, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
+    ServerEntry, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 use switchboard_process::ProcessSupervisor;
 
 use super::Shared;
 use super::server_events::InteractionHandler;
 use crate::auth::AuthProvider;
+use crate::cache::{ServerCache, server_cache_key};
 use crate::catalog::Stand;
 use crate::id::ServerName;
 use crate::interact::Turns;
@@ -27,7 +25,6 @@ use crate::mcp::{Implementation, LogLevel};
 use crate::network::Network;
 use crate::server::backoff::{Backoff, Policy as RetryPolicy};
 use crate::server::connect::{Endpoint, Site};
-use crate::server::memory::ServerMemory;
 use crate::server::spacing::Spacing;
 use crate::server::state::{Failure, Phase};
 use crate::server::{Beginning, Described, Profile, ServerHandle};
@@ -43,7 +40,7 @@ pub(crate) struct Sites {
     pub(super) client: Implementation,
     pub(super) variables: Arc<Variables>,
     pub(super) directory: Option<PathBuf>,
-    pub(super) memory: Arc<dyn ServerMemory>,
+    pub(super) memory: Arc<dyn ServerCache>,
     pub(super) tap: Option<Arc<dyn WireTap>>,
     pub(super) log_level: Option<LogLevel>,
     pub(super) retries: Retries,
@@ -78,7 +75,7 @@ pub(crate) struct Plot {
     /// The entry's own limit for a start.
     startup: Option<Duration>,
     retries: RetryPolicy,
-    memory_key: Option<String>,
+    server_cache_key: Option<String>,
     directory: Option<PathBuf>,
     predecessor: Option<Arc<ServerHandle>>,
     seal: Option<Seal>,
@@ -123,7 +120,7 @@ impl Sites {
             phase,
             retries: self.retry_policy(config.reconnect.max_attempts),
             startup: within_reason(config.startup_timeout),
-            memory_key: memory_key(spec, self.directory.as_deref()),
+            server_cache_key: server_cache_key(spec, self.directory.as_deref()),
             directory: project_of(spec),
             predecessor: None,
             seal: spec.seal().cloned(),
@@ -178,7 +175,12 @@ impl Sites {
     }
 
     /// The same of one in this process, whichever way it is spoken to.
-    pub(super) fn in_process(&self, name: &ServerName, instance: Instance, place: u64) -> Plot {
+    pub(super) fn spec_for_in_process(
+        &self,
+        name: &ServerName,
+        instance: Instance,
+        place: u64,
+    ) -> Plot {
         let profile = profile(name, place, "sdk", Scope::Dynamic);
         self.plain(profile, instance.into(), Phase::Starting)
     }
@@ -190,7 +192,7 @@ impl Sites {
             phase,
             startup: None,
             retries: self.retry_policy(None),
-            memory_key: None,
+            server_cache_key: None,
             directory: None,
             predecessor: None,
             seal: None,
@@ -235,7 +237,7 @@ impl Plot {
             phase,
             startup,
             retries,
-            memory_key,
+            server_cache_key,
             directory,
             predecessor,
             seal,
@@ -261,7 +263,7 @@ impl Plot {
             redactor: redactor(&endpoint, &sites.variables),
         };
         if phase == Phase::Dormant
-            && let Some(tools) = memory_key
+            && let Some(tools) = server_cache_key
                 .as_deref()
                 .and_then(|key| sites.memory.tools(key))
         {
@@ -275,7 +277,7 @@ impl Plot {
             directory: directory.or_else(|| sites.directory.clone()),
             seal,
             memory: Arc::clone(&sites.memory),
-            memory_key,
+            memory_key: server_cache_key,
             children: host.children.clone(),
             tasks: host.tasks.clone(),
             stop: host.stop.child_token(),
@@ -379,116 +381,11 @@ fn redactor(endpoint: &Endpoint, ours: &Variables) -> Redactor {
     Redactor::new(own.chain(given.map(|secret| secret.expose().to_owned())))
 }
 
-/// Each variable with its value; a reference stays one, so that a rotated token is no other server.
-fn env_as_written<'a>(
-    spec: &'a LaunchSpec,
-    config: &'a StdioConfig,
-) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let written = spec.written().as_object().get("env");
-    config
-        .env
-        .iter()
-        .map(move |(key, value)| (key.as_str(), as_written(written, key, value)))
-}
-
-/// A value, or the reference that stands for it.
-fn as_written<'a>(written: Option<&'a Value>, key: &str, value: &'a Secret) -> &'a str {
-    let reference = written.and_then(|members| members.get(key)?.as_str());
-    // Anything else is masked there.
-    let reference = reference.filter(|text| text.contains("${"));
-    reference.unwrap_or_else(|| value.expose())
-}
-
-/// The folder that an entry belongs to, or that decides which file its command is.
-fn home_of<'a>(
-    spec: &'a LaunchSpec,
-    config: &StdioConfig,
-    directory: Option<&'a Path>,
-) -> Option<&'a Path> {
-    let is_relative = config.command.contains('/') && !config.command.starts_with('/');
-    match spec.scope() {
-        Scope::Project | Scope::Local => spec.origin().file.as_deref().and_then(Path::parent),
-        _ => directory.filter(|_| is_relative),
-    }
-}
-
-/// What tells one program from another, text by text.
-fn of_program(spec: &LaunchSpec, config: &StdioConfig, directory: Option<&Path>) -> Vec<String> {
-    let mut parts = vec![spec.name().to_string(), config.command.clone()];
-    parts.push(config.args.len().to_string());
-    parts.extend(config.args.iter().cloned());
-    parts.push(config.env.len().to_string());
-    for (key, value) in env_as_written(spec, config) {
-        parts.extend([key.to_owned(), value.to_owned()]);
-    }
-    for folder in [config.cwd.as_deref(), home_of(spec, config, directory)] {
-        let folder = folder.map(Path::to_string_lossy).unwrap_or_default();
-        parts.push(folder.into_owned());
-    }
-    parts
-}
-
-/// The key under which a [`ServerMemory`](crate::ServerMemory) knows a server: another one whenever
-/// something else would be run. `directory` is where the host works, as in
-/// [`HostBuilder::directory`](crate::HostBuilder::directory). `None`: nothing is remembered of it.
-pub fn memory_key(spec: &LaunchSpec, directory: Option<&Path>) -> Option<String> {
-    let identity = match &spec.config().transport {
-        TransportConfig::Stdio(config) => of_program(spec, config, directory),
-        _ => remote::identity(spec)?,
-    };
-    let mut hash = Sha256::new();
-    for text in identity {
-        hash.update(text.len().to_le_bytes());
-        hash.update(text.as_bytes());
-    }
-    let digest = hash.finalize();
-    let mut key = String::new();
-    for byte in digest.iter().take(16) {
-        // Writing to a string cannot fail.
-        let _ = write!(key, "{byte:02x}");
-    }
-    Some(key)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
-    use switchboard_config::{Sources, Trust, load};
+    use switchboard_config::StdioConfig;
 
     use super::*;
-
-    /// The key of the only server in the file of a project.
-    fn key(root: &Path, entry: &str, token: &str) -> String {
-        std::fs::create_dir_all(root).unwrap();
-        let file = root.join(".mcp.json");
-        std::fs::write(&file, format!(r#"{{"mcpServers":{{"n":{entry}}}}}"#)).unwrap();
-        let sources = Sources {
-            project: Some(file),
-            ..Sources::default()
-        };
-        let environment = HashMap::from([("TOKEN".to_owned(), token.to_owned())]);
-        let loaded = load(&sources, &environment);
-        let admitted = loaded.config.servers[0].admit(&Trust::project_for_this_run());
-        let Admission::Launch(spec) = admitted else {
-            panic!("{admitted:?}");
-        };
-        memory_key(&spec, Some(root)).unwrap()
-    }
-
-    #[test]
-    fn what_is_remembered_is_remembered_of_one_project_and_one_environment() {
-        let folder = tempfile::tempdir().unwrap();
-        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
-        let plain = r#"{"command":"./s","lazy":true}"#;
-        assert_eq!(key(&a, plain, ""), key(&a, plain, ""));
-        assert_ne!(key(&a, plain, ""), key(&b, plain, ""));
-        let with = |value: &str| format!(r#"{{"command":"./s","env":{{"X":"{value}"}}}}"#);
-        assert_ne!(key(&a, &with("one"), ""), key(&a, &with("two"), ""));
-        // A token that was rotated is no other server.
-        let token = with("${TOKEN}");
-        assert_eq!(key(&a, &token, "1"), key(&a, &token, "2"));
-    }
 
     #[test]
     fn what_a_server_inherits_is_masked_as_far_as_it_looks_secret() {

@@ -9,12 +9,10 @@ use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{
-    BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, PermissionAnswer,
-    PermissionQuestion, Sampling,
-};
+use super::{BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, Sampling};
 use crate::id::ServerName;
 use crate::mcp::ErrorObject;
+use crate::permission::{PermissionRequest, PermissionResponse};
 
 /// A folder that a server may work in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -90,8 +88,8 @@ impl Interaction for WithFolders {
         self.rest.offers_to(server).roots()
     }
 
-    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        self.rest.permit(question)
+    fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        self.rest.can_use_tool(request)
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {

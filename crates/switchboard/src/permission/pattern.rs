@@ -5,7 +5,7 @@
 //! Invariant: a pattern that is held against the wire name as well fits at least what it fits
 //! without.
 
-use super::Subject;
+use super::PolicyInput;
 use super::glob::{Dialect, Glob, GlobError};
 use crate::catalog::naming::{PREFIX, SEPARATOR, split_wire_name};
 
@@ -98,7 +98,7 @@ impl Pattern {
     /// `spelled` are the parts of the wire name, `None` where they equal the pair.
     pub(super) fn fits_tool(
         &self,
-        subject: &Subject<'_>,
+        subject: &PolicyInput<'_>,
         spelled: Option<(&str, &str)>,
         narrows: bool,
     ) -> bool {
@@ -111,7 +111,7 @@ impl Pattern {
         by_parts(id.server.as_str(), id.tool.as_str())
             || narrows
                 && (spelled.is_some_and(|(server, tool)| by_parts(server, tool))
-                    || self.fits_whole(subject.wire.as_str())
+                    || self.fits_whole(subject.wire_name.as_str())
                     || self.fits_joined(id.server.as_str(), id.tool.as_str()))
     }
 

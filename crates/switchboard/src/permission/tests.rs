@@ -50,12 +50,12 @@ impl Target {
         self
     }
 
-    fn subject<'a>(&'a self, wire: &'a WireName) -> Subject<'a> {
-        Subject {
+    fn subject<'a>(&'a self, wire: &'a WireName) -> PolicyInput<'a> {
+        PolicyInput {
             tool: &self.tool,
-            wire,
+            wire_name: wire,
             annotations: &self.annotations,
-            trusts_annotations: self.trusted,
+            trust_annotations: self.trusted,
             arguments: self.arguments.as_ref(),
         }
     }
@@ -293,16 +293,16 @@ fn a_deny_for_a_server_with_two_underscores_in_its_name_holds() {
 fn a_rule_for_some_servers_says_nothing_of_others() {
     let own = || [ServerName::new("own").unwrap()];
     for pattern in ["mcp__*", "*", "mcp__o*", "mcp__other"] {
-        let rule = allow(pattern).for_servers(own());
+        let rule = allow(pattern).only_servers(own());
         let fits = pattern != "mcp__other";
         assert_eq!(decide([rule.clone()], "own", "t") == Action::Allow, fits);
         assert_eq!(decide([rule], "other", "t"), Action::Ask, "{pattern}");
     }
     assert_eq!(
-        decide([allow("*").for_servers([])], "own", "t"),
+        decide([allow("*").only_servers([])], "own", "t"),
         Action::Ask
     );
-    let local = Policy::new([allow("*").for_servers(own())]);
+    let local = Policy::new([allow("*").only_servers(own())]);
     assert_eq!(local.decide_local("own", &Map::new()).action, Action::Ask);
 }
 
@@ -311,7 +311,7 @@ fn a_server_is_denied_as_a_whole_only_by_a_rule_about_all_of_it() {
     let server = ServerName::new("git_hub__x").unwrap();
     let denies = |pattern: &str| {
         let rule = Rule::new(Action::Deny, pattern).unwrap();
-        Policy::new([rule]).denial_of(&server).is_some()
+        Policy::new([rule]).server_denial(&server).is_some()
     };
     let spelled = crate::naming::server_part(&server);
     for pattern in [
@@ -335,11 +335,11 @@ fn a_server_is_denied_as_a_whole_only_by_a_rule_about_all_of_it() {
     }
     let some = Rule::new(Action::Deny, "mcp__*").unwrap();
     let narrowed = [
-        some.clone().pattern("path=/etc/*").unwrap(),
+        some.clone().argument_pattern("path=/etc/*").unwrap(),
         some.clone().hint(Hint::Destructive),
-        some.for_servers([ServerName::new("other").unwrap()]),
+        some.only_servers([ServerName::new("other").unwrap()]),
         Rule::new(Action::Ask, "mcp__*").unwrap(),
         Rule::new(Action::Allow, "mcp__*").unwrap(),
     ];
-    assert!(Policy::new(narrowed).denial_of(&server).is_none());
+    assert!(Policy::new(narrowed).server_denial(&server).is_none());
 }

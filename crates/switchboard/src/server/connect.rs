@@ -20,9 +20,9 @@ use super::handshake::{HandshakeError, Opening, shake_hands, shake_hands_on_stre
 pub(crate) use error::ConnectError;
 use error::LastWords;
 
-use super::memory::ServerMemory;
 use super::negotiate::Refusal;
 use super::spacing::Spacing;
+use crate::cache::ServerCache;
 use crate::limits::Deadlines;
 use crate::mcp::{Era, ServerHello};
 use crate::network::Network;
@@ -99,7 +99,7 @@ pub(crate) struct Site {
     pub(crate) directory: Option<PathBuf>,
     /// What the user approved, where that was a certain program.
     pub(crate) seal: Option<Seal>,
-    pub(crate) memory: Arc<dyn ServerMemory>,
+    pub(crate) memory: Arc<dyn ServerCache>,
     /// Under which key this server is remembered; servers made in code are not.
     pub(crate) memory_key: Option<String>,
     pub(crate) children: ProcessSupervisor,

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::content::Content;
+use super::snapshot::Content;
 use crate::content::limit::fit;
 
 /// How many lines are shown, and how many bytes of each.

@@ -26,7 +26,7 @@ pub struct WatchEvent {
     pub reason: Option<String>,
     /// What happened.
     #[serde(flatten)]
-    pub happened: Happened,
+    pub change: WatchChange,
     /// In words, on one line.
     pub summary: String,
     /// What changed, line by line: `-` what is gone, `+` what is new.
@@ -44,7 +44,7 @@ pub struct WatchEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "happened", rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Happened {
+pub enum WatchChange {
     /// It is not what it was when this watch had something to tell last.
     Changed {
         /// How many times it was seen to change since.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::LocalNotice;
-use switchboard::inprocess::Adapter;
+use switchboard::inprocess::{Adapter, LocalNotice};
 
 use crate::server::Workshop;
 use crate::{LIMIT, ask, heard};

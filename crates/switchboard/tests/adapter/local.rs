@@ -1,8 +1,7 @@
 //! The protocol, spoken to a server that is called directly.
 
 use serde_json::{Value, json};
-use switchboard::LocalServer;
-use switchboard::inprocess::Adapter;
+use switchboard::inprocess::{Adapter, LocalServer};
 
 use crate::server::Workshop;
 use crate::{LIMIT, answer, ask, call, cancelled, heard, request, text_of};

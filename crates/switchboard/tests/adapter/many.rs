@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::json;
-use switchboard::Instance;
-use switchboard::inprocess::Adapter;
+use switchboard::inprocess::{Adapter, Instance};
 
 use crate::server::Workshop;
 use crate::stream::Lines;

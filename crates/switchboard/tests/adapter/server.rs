@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard::inprocess::{Instance, LocalCall, LocalNotice, LocalServer};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, Implementation, Json, Progress,
     ReadResourceResult, ServerCapabilities, Tool,
 };
-use switchboard::{BoxFuture, Instance, LocalCall, LocalNotice, LocalServer};
 use tokio::sync::broadcast;
 
 /// How many notices are kept for those who are slow.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::inprocess::Adapter;
-use switchboard::{BoxFuture, ByteStreams, Dial, Instance};
+use switchboard::inprocess::{Adapter, ByteStreams, Dial, Instance};
+use switchboard::interaction::BoxFuture;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::task::JoinSet;
 

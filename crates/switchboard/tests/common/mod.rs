@@ -14,13 +14,13 @@ use std::io;
 
 use serde_json::json;
 
+use switchboard::inprocess::{ByteStreams, Dial, LocalCall, LocalServer};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ErrorObject, Implementation, Json, Tool as Description, ToolAnnotations,
 };
 use switchboard::permission::{Action, Rule};
-use switchboard::{
-    BoxFuture, ByteStreams, Dial, Host, HostBuilder, LocalCall, LocalServer, Readiness,
-};
+use switchboard::{Host, HostBuilder, Readiness};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
 use switchboard_testkit::{MemoryServer, Script, TAG_VARIABLE, scripted_server};
 
@@ -76,7 +76,7 @@ pub fn permissive() -> HostBuilder {
 pub async fn host_with(script: Script) -> (Host, MemoryServer) {
     let server = MemoryServer::new(script);
     let host = permissive()
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

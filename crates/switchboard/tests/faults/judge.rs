@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use switchboard::{CallError, Deadlines, Delivery, Output};
+use switchboard::call::Delivery;
+use switchboard::limits::Deadlines;
+use switchboard::{CallError, Output};
 
 use crate::plan::{CallPlan, Deed};
 
@@ -69,11 +71,11 @@ pub(crate) fn judge(call: &CallPlan, seen: &Seen) -> Result<Fate, String> {
                 Err("the answer of another call".to_owned())
             }
         }
-        Some(Err(CallError::Refused { .. })) if once && call.deed == Deed::Refuse => {
+        Some(Err(CallError::ErrorResponse { .. })) if once && call.deed == Deed::Refuse => {
             Ok(Fate::Refused)
         }
         // Another answer came to stand in the same line as the half one.
-        Some(Err(CallError::Unusable { .. })) if once && call.deed == Deed::DieInAnswer => {
+        Some(Err(CallError::InvalidResponse { .. })) if once && call.deed == Deed::DieInAnswer => {
             Ok(Fate::Refused)
         }
         Some(Err(error)) => judge_loss(call, seen, error),

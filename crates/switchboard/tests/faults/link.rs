@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use switchboard::{BoxFuture, ByteStreams, Dial};
+use switchboard::inprocess::{ByteStreams, Dial};
+use switchboard::interaction::BoxFuture;
 use switchboard_testkit::MemoryServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;

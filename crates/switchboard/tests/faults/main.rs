@@ -96,7 +96,7 @@ async fn a_modern_server_that_is_lost_in_the_probe_comes_back() {
     let server = MemoryServer::new(Script::modern().tool("echo"));
     let links = vec![LinkPlan::SOUND, lost_at_once];
     let dial = FaultyDial::new(server.clone(), links, &Arc::default());
-    let host = permissive().stream_server("s", dial).start().unwrap();
+    let host = permissive().connector("s", dial).start().unwrap();
     host.wait_for(Readiness::All).await;
     let mut events = host.events();
     server.kill();

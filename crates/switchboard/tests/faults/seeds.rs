@@ -49,12 +49,12 @@ impl<'p> Stage<'p> {
     fn set(plan: &'p Plan) -> Result<Self, String> {
         let weather = Arc::new(Weather::default());
         let calm = MemoryServer::new(Script::legacy().tool("echo"));
-        let mut builder = permissive().stream_server("calm", InMemory(calm));
+        let mut builder = permissive().connector("calm", InMemory(calm));
         let mut servers = Vec::new();
         for (number, planned) in plan.servers.iter().enumerate() {
             let server = MemoryServer::new(planned.script(plan.calls_of(number)));
             let dial = FaultyDial::new(server.clone(), planned.links.clone(), &weather);
-            builder = builder.stream_server(server_name(number), dial);
+            builder = builder.connector(server_name(number), dial);
             servers.push(server);
         }
         let host = builder.start().map_err(|error| error.to_string())?;

@@ -126,7 +126,7 @@ impl Cost {
 
 pub(crate) async fn host_of(script: &Script, tag: &str) -> Host {
     let host = permissive()
-        .server(launch("s", child(script, tag)))
+        .launch(launch("s", child(script, tag)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -152,7 +152,7 @@ async fn as_an_answer(bomb: Vec<Step>, complaint: Complaint) {
     let outcome = host.call("mcp__s__work", json!({})).await;
     cost.check();
     match (outcome, complaint) {
-        (Err(CallError::Unusable { problem, .. }), Some(complaint)) => {
+        (Err(CallError::InvalidResponse { problem, .. }), Some(complaint)) => {
             assert!(problem.to_string().contains(complaint), "{problem}");
         }
         (Ok(output), None) => {

@@ -108,17 +108,17 @@ impl Scene {
             .limits(row.limits.clone())
             .deadlines(row.deadlines.clone())
             .environment(environment(&home))
-            .server(launch("s", hostile(row, folder.path(), &tag)));
+            .launch(launch("s", hostile(row, folder.path(), &tag)));
         for (name, script) in HEALTHY
             .into_iter()
             .zip([Script::legacy(), Script::modern()])
         {
             let script = script.tool("echo").tool("pid");
-            builder = builder.server(launch(name, child(&script, &tag)));
+            builder = builder.launch(launch(name, child(&script, &tag)));
         }
         // Otherwise a server that does not start is tried again and again.
         if row.afterwards == Afterwards::Gone {
-            builder = builder.one_shot();
+            builder = builder.no_reconnect();
         }
         Self {
             host: builder.start().unwrap(),
@@ -295,11 +295,11 @@ fn environment(home: &Path) -> Vec<(String, String)> {
 
 fn kind_of(error: &CallError) -> Kind {
     match error {
-        CallError::Unusable { .. } => Kind::Unusable,
+        CallError::InvalidResponse { .. } => Kind::Unusable,
         CallError::TimedOut { .. } => Kind::TimedOut,
         CallError::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
         CallError::NotSent { .. } => Kind::NotSent,
-        CallError::Refused { .. } => Kind::Refused,
+        CallError::ErrorResponse { .. } => Kind::Refused,
         _ => Kind::Other,
     }
 }

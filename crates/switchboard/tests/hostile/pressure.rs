@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use switchboard::{
-    CallContext, CallError, Deadlines, Delivery, Direction, Event, Host, HostBuilder, Limits,
-    Readiness, WireTap,
-};
+use switchboard::call::Delivery;
+use switchboard::limits::{Deadlines, Limits};
+use switchboard::trace::{Direction, WireTap};
+use switchboard::{CallContext, CallError, Event, Host, HostBuilder, Readiness};
 use switchboard_config::{ServerConfig, ServerName};
 use switchboard_testkit::{
     PeakMemory, Script, Step, assert_no_process_left, read_record, repetitions, unique_tag,
@@ -48,8 +48,8 @@ impl Scene {
         let healthy = child(&Script::legacy().tool("echo"), &tag);
         let builder = permissive()
             .deadlines(quick_to_leave())
-            .server(launch("s", child(script, &tag)))
-            .server(launch("h", healthy));
+            .launch(launch("s", child(script, &tag)))
+            .launch(launch("h", healthy));
         let host = change(builder).start().unwrap();
         host.wait_for(Readiness::All).await;
         Self {
@@ -316,11 +316,11 @@ async fn ten_thousand_notices_of_change_make_few_listings_and_lose_nothing() {
 async fn crowd(hostile: Vec<ServerConfig>, healthy: usize, tag: &str) -> Host {
     let mut builder = permissive().deadlines(quick_to_leave());
     for (number, config) in hostile.into_iter().enumerate() {
-        builder = builder.server(launch(&format!("s{number}"), config));
+        builder = builder.launch(launch(&format!("s{number}"), config));
     }
     for number in 0..healthy {
         let config = child(&Script::legacy().tool("echo"), tag);
-        builder = builder.server(launch(&format!("h{number}"), config));
+        builder = builder.launch(launch(&format!("h{number}"), config));
     }
     let host = builder.start().unwrap();
     host.wait_for(Readiness::All).await;

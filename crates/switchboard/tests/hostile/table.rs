@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use switchboard::{Deadlines, Limits};
+use switchboard::limits::{Deadlines, Limits};
 use switchboard_config::ServerConfig;
 use switchboard_testkit::{Script, Step};
 

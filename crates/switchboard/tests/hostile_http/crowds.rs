@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{BoxFuture, ByteStreams, Deadlines, Dial, Host, HostBuilder, Readiness};
+use switchboard::inprocess::{ByteStreams, Dial};
+use switchboard::interaction::BoxFuture;
+use switchboard::limits::Deadlines;
+use switchboard::{Host, HostBuilder, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{Fault, HttpServer, Mode, RawStep};
 use switchboard_testkit::{Script, Step};
@@ -64,7 +67,7 @@ impl Dial for Unreachable {
 async fn a_hundred_servers_that_fail_together_do_not_come_back_in_one_burst() {
     let attempts = Attempts::default();
     let add = |builder: HostBuilder, number| {
-        builder.stream_server(format!("s{number}"), Unreachable(attempts.clone()))
+        builder.connector(format!("s{number}"), Unreachable(attempts.clone()))
     };
     let host = (0..CROWD).fold(permissive(), add).start().unwrap();
     tokio::time::sleep(Duration::from_secs(200)).await;
@@ -111,7 +114,7 @@ async fn a_hundred_remote_servers_that_fail_together_do_not_come_back_in_one_bur
     let add = |builder: HostBuilder, number| {
         let url = format!("http://{address}/{number}");
         let config = ServerConfig::remote(url, RemoteKind::Http);
-        builder.server(launch(&format!("s{number}"), config))
+        builder.launch(launch(&format!("s{number}"), config))
     };
     let crowd = 2 * CROWD;
     let host = (0..crowd).fold(permissive(), add).start().unwrap();
@@ -179,7 +182,7 @@ async fn among_others(from_the_start: bool) {
     let add = |builder: HostBuilder, (number, server): (usize, &HttpServer)| {
         let config = ServerConfig::remote(server.url(), RemoteKind::Http)
             .call_timeout(Duration::from_secs(10));
-        builder.server(launch(&format!("s{number}"), config))
+        builder.launch(launch(&format!("s{number}"), config))
     };
     let builder = permissive().deadlines(deadlines);
     let host = servers

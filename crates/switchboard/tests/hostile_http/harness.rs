@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard::call::Delivery;
 use switchboard::status::{ConnectionStatus, ServerDetails};
-use switchboard::{CallError, Delivery, Host, Readiness};
+use switchboard::{CallError, Host, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{HttpServer, Mode, RawServer, RawStep};
 use switchboard_testkit::{PeakMemory, Script};
@@ -131,14 +132,14 @@ impl Stage {
         let mut builder = permissive()
             .limits(row.limits.clone())
             .deadlines(row.deadlines.clone())
-            .server(launch("s", config));
+            .launch(launch("s", config));
         if row.credential == From::Stubborn {
             builder = builder.auth("s", Stubborn);
         }
         let kinds = [RemoteKind::Sse, RemoteKind::Http];
         for ((name, server), kind) in HEALTHY.into_iter().zip(&self.healthy).zip(kinds) {
             let config = ServerConfig::remote(server.url(), kind);
-            builder = builder.server(launch(name, config));
+            builder = builder.launch(launch(name, config));
         }
         builder.start().unwrap()
     }
@@ -285,11 +286,11 @@ pub(crate) fn shows_canary(bytes: &[u8]) -> bool {
 
 fn kind_of(error: &CallError) -> Kind {
     match error {
-        CallError::Unusable { .. } => Kind::Unusable,
+        CallError::InvalidResponse { .. } => Kind::Unusable,
         CallError::TimedOut { .. } => Kind::TimedOut,
         CallError::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
         CallError::NotSent { .. } => Kind::NotSent,
-        CallError::Refused { .. } => Kind::Refused,
+        CallError::ErrorResponse { .. } => Kind::Refused,
         CallError::Unavailable { .. } => Kind::Unavailable,
         _ => Kind::Other,
     }

@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{CallError, Deadlines, Host, HostBuilder, Readiness};
+use switchboard::limits::Deadlines;
+use switchboard::{CallError, Host, HostBuilder, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::Script;
 use switchboard_testkit::http::{Fault, HttpServer, Mode, ReceivedRequest};
@@ -130,7 +131,7 @@ impl Scene {
                 .header("Authorization", format!("Bearer {CANARY}"))
                 .header("X-Api-Key", CANARY)
                 .call_timeout(Duration::from_secs(2));
-            builder.server(launch(&format!("s{number}"), config))
+            builder.launch(launch(&format!("s{number}"), config))
         };
         let servers = self.servers.iter().enumerate();
         servers.fold(builder, add).start().unwrap()
@@ -175,7 +176,7 @@ async fn play(request: Request) {
             (Request::Subscription | Request::Stream | Request::Goodbye, Ok(output)) => {
                 assert_eq!(output.to_text(), "right", "{name}");
             }
-            (Request::Call | Request::SsePost, Err(CallError::Refused { error, .. })) => {
+            (Request::Call | Request::SsePost, Err(CallError::ErrorResponse { error, .. })) => {
                 check_words(&error.to_string());
             }
             (Request::First | Request::SseStream, Err(error)) => check_words(&error.to_string()),

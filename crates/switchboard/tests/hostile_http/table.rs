@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use switchboard::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential,
 };
-use switchboard::{BoxFuture, Deadlines, Limits};
+use switchboard::interaction::BoxFuture;
+use switchboard::limits::{Deadlines, Limits};
 use switchboard_config::{RemoteKind, Secret};
 use switchboard_testkit::http::{Fault, Mode, RawStep};
 use switchboard_testkit::{Script, Step};

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::InProcessTool;
+use switchboard::inprocess::{InProcessTool, LocalServer};
 use switchboard::mcp::Progress;
-use switchboard::{CallContext, CallError, LocalServer, ToolContext, ToolResult};
+use switchboard::{CallContext, CallError, ToolContext, ToolResult};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
@@ -110,7 +110,9 @@ async fn what_came_with_the_call_is_known() {
     let host = host_of(server).await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let call = host.call("mcp__s__meta", json!({}));
-    let output = call.context(CallContext::default().trace(trace)).await;
+    let output = call
+        .context(CallContext::default().traceparent(trace))
+        .await;
     let expected = json!({"traceparent": trace}).to_string();
     assert_eq!(output.unwrap().to_text(), expected);
     host.shutdown().await;

@@ -21,12 +21,9 @@ use common::permissive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
-use switchboard::inprocess::InProcessTool;
+use switchboard::inprocess::{InProcessTool, LocalNotice, LocalServer};
 use switchboard::mcp::{CallToolResult, ContentBlock, Json, ToolAnnotations};
-use switchboard::{
-    CallError, Host, InProcessServer, LocalNotice, LocalServer, Output, Readiness, ToolError,
-    ToolResult,
-};
+use switchboard::{CallError, Host, InProcessServer, Output, Readiness, ToolError, ToolResult};
 
 #[derive(Deserialize, JsonSchema)]
 struct Pair {
@@ -49,7 +46,7 @@ async fn add(pair: Pair) -> ToolResult<Sum> {
 
 /// A host with this server as `s`, ready to be called.
 async fn host_of(server: InProcessServer) -> Host {
-    let host = permissive().local_server("s", server).start().unwrap();
+    let host = permissive().in_process_server("s", server).start().unwrap();
     host.wait_for(Readiness::All).await;
     host
 }

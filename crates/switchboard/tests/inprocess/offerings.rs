@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use switchboard::inprocess::{InProcessPrompt, InProcessResource, InProcessTemplate};
+use switchboard::inprocess::{
+    InProcessPrompt, InProcessResource, InProcessTemplate, LocalNotice, LocalServer,
+};
 use switchboard::mcp::{
     ErrorObject, GetPromptResult, PromptMessage, ReadResourceResult, ResourceBody,
 };
-use switchboard::{InProcessServer, LocalNotice, LocalServer, ToolError};
+use switchboard::{InProcessServer, ToolError};
 
 use super::{empty, host_of};
 
@@ -282,7 +284,10 @@ async fn a_host_finds_resources_and_prompts_that_come_to_a_server_without_any() 
     let server = empty();
     let host = host_of(server.clone()).await;
     assert!(host.resources(None).await.unwrap().items.is_empty());
-    let error = host.read_resource("s", "notes://new").await.unwrap_err();
+    let error = host
+        .read_resource_raw("s", "notes://new")
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("resources"), "{error}");
     server.add_resource(InProcessResource::new("notes://new", "new", || async {
         Ok("here")
@@ -301,10 +306,13 @@ async fn a_host_finds_resources_and_prompts_that_come_to_a_server_without_any() 
             .len(),
         1
     );
-    let read = host.read_resource("s", "notes://new").await.unwrap();
+    let read = host.read_resource_raw("s", "notes://new").await.unwrap();
     assert_eq!(read.contents[0].text.as_deref(), Some("here"));
     assert_eq!(host.prompts(None).await.unwrap().items.len(), 1);
-    let prompt = host.prompt("s", "greet", &BTreeMap::new()).await.unwrap();
+    let prompt = host
+        .get_prompt_raw("s", "greet", &BTreeMap::new())
+        .await
+        .unwrap();
     assert_eq!(prompt.messages.len(), 1);
     server.remove_resource("notes://new");
     server.remove_resource("notes://{day}");

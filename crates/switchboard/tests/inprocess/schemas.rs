@@ -7,7 +7,7 @@ use rmcp::{tool, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use switchboard::LocalServer;
+use switchboard::inprocess::LocalServer;
 
 use super::empty;
 

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard::inprocess::{LocalCall, LocalNotice, LocalServer};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ContentBlock, ErrorObject, GetPromptResult, Implementation, Json, Progress,
     Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceBody,
     ResourceTemplate, Role, ServerCapabilities, Tool, ToolAnnotations,
 };
-use switchboard::{BoxFuture, LocalCall, LocalNotice, LocalServer};
 use tokio::sync::broadcast;
 
 pub(crate) const URI: &str = "board://text";

@@ -24,7 +24,7 @@ fn config(servers: &Value) -> HostConfig {
 
 async fn start(board: &Arc<Board>, servers: &Value) -> Host {
     let host = permissive()
-        .instance("board", Arc::clone(board))
+        .sdk_server("board", Arc::clone(board))
         .config(config(servers), &Trust::none())
         .start()
         .unwrap();
@@ -53,7 +53,7 @@ async fn an_entry_connects_to_the_server_of_its_name() {
     assert_eq!(status(&host, "board"), connected);
     assert_eq!(status(&host, "off").0, "disabled");
     assert_ne!(status(&host, "later").0, "connected");
-    host.wake("later").await.unwrap();
+    host.start_server("later").await.unwrap();
     assert_eq!(status(&host, "later"), connected);
     host.call("mcp__b__look", json!({})).await.unwrap();
     host.call("mcp__board__look", json!({})).await.unwrap();
@@ -77,10 +77,13 @@ async fn a_server_that_is_not_provided_is_named_with_those_that_are() {
              HostBuilder::instance(\"calc\", …), or Host::provide(\"calc\", …) and then Host::reconnect"
         )
     );
-    assert!(host.provide("calc", Arc::clone(&board)).is_none());
+    assert!(
+        host.register_sdk_server("calc", Arc::clone(&board))
+            .is_none()
+    );
     host.reconnect("calc").await.unwrap();
     host.call("mcp__calc__look", json!({})).await.unwrap();
-    assert!(host.withdraw("calc").is_some());
+    assert!(host.unregister_sdk_server("calc").is_some());
     host.call("mcp__calc__look", json!({})).await.unwrap();
     host.shutdown().await;
 }
@@ -91,16 +94,16 @@ async fn a_config_that_drops_an_entry_and_brings_it_back_finds_the_server_there(
     let entries = json!({"b": {"type": "sdk", "name": "board"}});
     let host = start(&board, &entries).await;
     host.call("mcp__b__wipe", json!({})).await.unwrap();
-    let applied = host.apply(config(&json!({})), &Trust::none()).await;
+    let applied = host.apply_config(config(&json!({})), &Trust::none()).await;
     assert_eq!(applied.removed, ["b"]);
     assert_eq!((tool_names(&host).len(), board.listeners()), (0, 0));
-    let applied = host.apply(config(&entries), &Trust::none()).await;
+    let applied = host.apply_config(config(&entries), &Trust::none()).await;
     assert_eq!(applied.added, ["b"]);
     host.wait_for(Readiness::All).await;
     let output = host.call("mcp__b__look", json!({})).await.unwrap();
     assert_eq!(output.to_text(), "");
     // Nothing changed: the session goes on.
-    let applied = host.apply(config(&entries), &Trust::none()).await;
+    let applied = host.apply_config(config(&entries), &Trust::none()).await;
     assert_eq!((applied.kept, board.listeners()), (vec!["b".to_owned()], 1));
     host.shutdown().await;
 }
@@ -110,14 +113,14 @@ async fn the_servers_of_code_may_be_of_this_process_and_run_for_many_as_well() {
     let board = Board::new();
     let host = permissive()
         .profile(Profile::Server)
-        .instance("board", Arc::clone(&board))
+        .sdk_server("board", Arc::clone(&board))
         .start()
         .unwrap();
     let wanted = BTreeMap::from([("b".to_owned(), ServerConfig::sdk("board"))]);
     let result = host.set_servers(wanted).await;
     assert_eq!(result.added, ["b"]);
     assert!(result.errors.is_empty(), "{:?}", result.errors);
-    host.wake("b").await.unwrap();
+    host.start_server("b").await.unwrap();
     host.call("mcp__b__look", json!({})).await.unwrap();
     let result = host.set_servers(BTreeMap::new()).await;
     assert_eq!((result.removed.len(), board.listeners()), (1, 0));

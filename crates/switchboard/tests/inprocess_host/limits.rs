@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use switchboard::{CallError, Delivery, Host, Limits, Readiness};
+use switchboard::call::Delivery;
+use switchboard::limits::Limits;
+use switchboard::{CallError, Host, Readiness};
 use switchboard_config::ServerConfig;
 use tokio::time::{Instant, timeout};
 
@@ -22,7 +24,7 @@ async fn limited(board: &Arc<Board>, change: impl FnOnce(&mut Limits)) -> Host {
     change(&mut limits);
     let host = permissive()
         .limits(limits)
-        .local_server("b", Arc::clone(board))
+        .in_process_server("b", Arc::clone(board))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -34,8 +36,8 @@ async fn a_handler_that_never_returns_ends_at_its_deadline_and_blocks_nobody() {
     let board = Board::new();
     let config = ServerConfig::sdk("board").call_timeout(Duration::from_secs(5));
     let host = permissive()
-        .instance("board", Arc::clone(&board))
-        .server(launch("b", config))
+        .sdk_server("board", Arc::clone(&board))
+        .launch(launch("b", config))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -58,8 +60,8 @@ async fn a_handler_that_leaves_the_thread_to_nobody_ends_at_its_deadline() {
     let board = Board::new();
     let config = ServerConfig::sdk("board").call_timeout(Duration::from_secs(5));
     let host = permissive()
-        .instance("board", Arc::clone(&board))
-        .server(launch("b", config))
+        .sdk_server("board", Arc::clone(&board))
+        .launch(launch("b", config))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -107,8 +109,8 @@ async fn no_more_calls_run_at_once_than_may() {
         .max_concurrent_calls(NonZeroUsize::new(2).unwrap())
         .call_timeout(Duration::from_secs(5));
     let host = permissive()
-        .instance("board", Arc::clone(&board))
-        .server(launch("b", config))
+        .sdk_server("board", Arc::clone(&board))
+        .launch(launch("b", config))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use board::Board;
 use common::permissive;
-use switchboard::{Event, Events, Host, Readiness};
+use switchboard::event::Events;
+use switchboard::{Event, Host, Readiness};
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything here takes, short of an error.
@@ -29,7 +30,7 @@ const A_WHILE: Duration = Duration::from_secs(60);
 /// A host with a board named `b`.
 async fn hosting(board: &Arc<Board>) -> Host {
     let host = permissive()
-        .local_server("b", Arc::clone(board))
+        .in_process_server("b", Arc::clone(board))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

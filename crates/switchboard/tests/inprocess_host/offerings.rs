@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use switchboard::permission::{Action, Rule};
-use switchboard::{
-    AskError, BoxFuture, CallError, Event, Happened, Host, Interaction, LocalNotice,
-    PermissionAnswer, PermissionQuestion, Readiness, WatchKind, WatchRequest,
-};
+use switchboard::inprocess::LocalNotice;
+use switchboard::interaction::BoxFuture;
+use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
+use switchboard::query::QueryError;
+use switchboard::watch::{WatchChange, WatchKind, WatchRequest};
+use switchboard::{CallError, Event, Host, Interaction, Readiness};
 use tokio::time::{sleep, timeout};
 
 use crate::board::{Board, URI};
@@ -23,12 +24,12 @@ async fn its_resources_templates_and_prompts_are_there_without_a_word_of_json() 
     assert_eq!(resources[0].item.uri, URI);
     let templates = host.resource_templates(Some("b")).await.unwrap().items;
     assert_eq!(templates[0].item.uri_template, "board://line/{number}");
-    let read = host.read_resource("b", URI).await.unwrap();
+    let read = host.read_resource_raw("b", URI).await.unwrap();
     assert_eq!(read.contents[0].text.as_deref(), Some("one"));
     let prompt = host.find_prompt("mcp__b__greet").await.unwrap().unwrap();
     assert_eq!(prompt.item.arguments[0].name, "who");
     let who = BTreeMap::from([("who".to_owned(), "Ada".to_owned())]);
-    let filled = host.prompt("b", "greet", &who).await.unwrap();
+    let filled = host.get_prompt_raw("b", "greet", &who).await.unwrap();
     assert_eq!(
         serde_json::to_value(&filled).unwrap(),
         json!({"messages": [
@@ -41,22 +42,28 @@ async fn its_resources_templates_and_prompts_are_there_without_a_word_of_json() 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_there_is_said_and_a_panic_or_a_wait_fails_the_one_question() {
     let host = hosting(&Board::new()).await;
-    let error = host.read_resource("b", "board://no").await.unwrap_err();
+    let error = host.read_resource_raw("b", "board://no").await.unwrap_err();
     assert!(error.is_not_found(), "{error}");
-    let error = host.read_resource("b", "board://panic").await.unwrap_err();
+    let error = host
+        .read_resource_raw("b", "board://panic")
+        .await
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "server b refused: the reading of board://panic panicked (code -32603)"
     );
-    let error = host.read_resource("b", "board://wait").await.unwrap_err();
-    assert!(matches!(error, AskError::TimedOut { .. }), "{error}");
+    let error = host
+        .read_resource_raw("b", "board://wait")
+        .await
+        .unwrap_err();
+    assert!(matches!(error, QueryError::TimedOut { .. }), "{error}");
     let none = BTreeMap::new();
-    let error = host.prompt("b", "other", &none).await.unwrap_err();
+    let error = host.get_prompt_raw("b", "other", &none).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "server b refused: the prompt other panicked (code -32603)"
     );
-    host.read_resource("b", URI).await.unwrap();
+    host.read_resource_raw("b", URI).await.unwrap();
     host.shutdown().await;
 }
 
@@ -133,14 +140,14 @@ async fn a_watch_is_told_and_does_not_poll() {
     let host = hosting(&board).await;
     let watch = host.watch(WatchRequest::subscription("b", URI)).await;
     assert_eq!(watch.unwrap().kind, WatchKind::Subscription);
-    assert_eq!(host.watches()[0].means, WatchKind::Subscription);
+    assert_eq!(host.watches()[0].effective_kind, WatchKind::Subscription);
     let reads = board.reads.load(Ordering::Relaxed);
     sleep(A_WHILE * 60).await;
     assert_eq!(board.reads.load(Ordering::Relaxed), reads);
     board.write("two");
     let event = timeout(A_WHILE, host.next_watch_event()).await;
     let event = event.unwrap().unwrap();
-    assert_eq!(event.happened, Happened::Changed { times: 1 });
+    assert_eq!(event.change, WatchChange::Changed { times: 1 });
     assert_eq!(event.diff.as_deref(), Some("-one\n+two"));
     // It goes on after the server was connected anew, and nothing is missed meanwhile.
     host.reconnect("b").await.unwrap();
@@ -154,10 +161,10 @@ async fn a_watch_is_told_and_does_not_poll() {
     assert_eq!(board.listeners(), 0);
 }
 
-struct Person(Arc<AtomicUsize>, PermissionAnswer);
+struct Person(Arc<AtomicUsize>, PermissionResponse);
 
 impl Interaction for Person {
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(self.1))
     }
@@ -172,11 +179,11 @@ async fn rules_hold_and_people_are_asked() {
             .rule(Rule::new(Action::Deny, "mcp__b__wipe").unwrap())
             .rule(Rule::new(Action::Allow, "mcp__b__long").unwrap())
             .interaction(Person(Arc::clone(&asked), answer))
-            .local_server("b", Arc::clone(&board))
+            .in_process_server("b", Arc::clone(&board))
             .start()
             .unwrap()
     };
-    let permitting = host(PermissionAnswer::Allow);
+    let permitting = host(PermissionResponse::Allow);
     permitting.wait_for(Readiness::All).await;
     let error = permitting.call("mcp__b__wipe", json!({})).await;
     assert!(matches!(error, Err(CallError::Denied { .. })), "{error:?}");
@@ -184,7 +191,7 @@ async fn rules_hold_and_people_are_asked() {
     assert_eq!(asked.load(Ordering::Relaxed), 0);
     permitting.call("mcp__b__look", json!({})).await.unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 1);
-    let forbidding = host(PermissionAnswer::Deny);
+    let forbidding = host(PermissionResponse::Deny);
     forbidding.wait_for(Readiness::All).await;
     let error = forbidding.call("mcp__b__look", json!({})).await;
     assert!(matches!(error, Err(CallError::Denied { .. })), "{error:?}");

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::Adapter;
+use switchboard::inprocess::{Adapter, Instance, LocalCall, LocalNotice, LocalServer};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
-use switchboard::{
-    BoxFuture, Host, InProcessServer, Instance, LocalCall, LocalNotice, LocalServer, ServerError,
-};
+use switchboard::{Host, InProcessServer, ServerError};
 use tokio::sync::broadcast;
 
 use crate::board::Board;
@@ -24,8 +23,8 @@ async fn looks(host: &Host) -> String {
 async fn one_server_serves_several_hosts_and_outlives_each() {
     let board = Board::new();
     let instance = Instance::from(Arc::clone(&board));
-    let one = permissive().local_server("b", instance.clone());
-    let two = permissive().local_server("b", instance);
+    let one = permissive().in_process_server("b", instance.clone());
+    let two = permissive().in_process_server("b", instance);
     let (one, two) = (one.start().unwrap(), two.start().unwrap());
     assert_eq!(looks(&one).await, "one");
     two.call("mcp__b__wipe", json!({})).await.unwrap();
@@ -47,11 +46,17 @@ async fn disconnecting_lets_go_of_the_server_and_no_more() {
     host.disconnect("b").await.unwrap();
     assert!(tool_names(&host).is_empty());
     assert_eq!((board.listeners(), Arc::strong_count(&board)), (0, 1));
-    let status = host.add_local("b", Arc::clone(&board)).await.unwrap();
+    let status = host
+        .add_in_process_server("b", Arc::clone(&board))
+        .await
+        .unwrap();
     assert_eq!(status.status.as_str(), "connected");
     assert_eq!(host.server_details("b").unwrap().transport, "sdk");
     assert_eq!(looks(&host).await, "one");
-    let taken = host.add_local("b", Arc::clone(&board)).await.unwrap_err();
+    let taken = host
+        .add_in_process_server("b", Arc::clone(&board))
+        .await
+        .unwrap_err();
     assert!(matches!(taken, ServerError::NameTaken(_)), "{taken}");
     // A host that is dropped without a word lets go as well.
     drop(host);
@@ -97,7 +102,11 @@ impl LocalServer for Shy {
 async fn a_server_that_panics_when_it_introduces_itself_fails_alone_and_in_words() {
     let board = Board::new();
     let host = hosting(&board).await;
-    let error = host.add_local("shy", Shy).await.unwrap_err().to_string();
+    let error = host
+        .add_in_process_server("shy", Shy)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("panicked: nothing to say"), "{error}");
     let status = host.server_status("shy").unwrap().status;
     assert_eq!(status.as_str(), "failed");

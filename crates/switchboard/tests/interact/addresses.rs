@@ -1,8 +1,9 @@
 //! Addresses to visit: shown in full, judged by their looks, never opened.
 
 use serde_json::{Value, json};
+use switchboard::elicit::{AddressWarning, ElicitAnswer, ElicitMode};
+use switchboard::interaction::Offers;
 use switchboard::mcp::Era;
-use switchboard::{AddressWarning, ElicitAnswer, ElicitMode, Offers};
 
 use crate::common::permissive;
 use crate::front::{ERAS, Front, accept, answer_in, asking, started, told};

@@ -1,7 +1,9 @@
 //! Forms: typed, checked, clean.
 
 use serde_json::{Value, json};
-use switchboard::{ElicitAnswer, Offers, Readiness};
+use switchboard::Readiness;
+use switchboard::elicit::ElicitAnswer;
+use switchboard::interaction::Offers;
 use switchboard_testkit::{Script, Step};
 
 use crate::common::{child, launch, permissive};
@@ -211,7 +213,7 @@ async fn a_secret_of_the_entry_is_masked_in_what_the_server_asks() {
     let config = child(&script, "asks-with-secrets").env("TOKEN", "hunter2-hunter2");
     let host = permissive()
         .interaction(front.clone())
-        .server(launch("s", config))
+        .launch(launch("s", config))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

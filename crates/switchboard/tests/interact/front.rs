@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation, Field};
 use switchboard::id::ServerName;
+use switchboard::interaction::{BoxFuture, Offers, Root};
 use switchboard::mcp::{Era, ErrorObject};
-use switchboard::{
-    BoxFuture, ContextWish, ElicitAnswer, ElicitMode, Elicitation, Field, Host, HostBuilder,
-    Interaction, Offers, PermissionAnswer, PermissionQuestion, Readiness, Root, Sampling,
-};
+use switchboard::permission::{PermissionRequest, PermissionResponse};
+use switchboard::sampling::{ContextWish, Sampling};
+use switchboard::{Host, HostBuilder, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 use crate::common::{InMemory, permissive};
@@ -98,8 +99,8 @@ impl Interaction for Front {
         self.offers
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
@@ -164,7 +165,7 @@ pub(crate) fn asking(era: Era, method: &str, params: &Value) -> MemoryServer {
 /// Adds the server under the name `s` and starts it.
 pub(crate) async fn started(builder: HostBuilder, server: &MemoryServer) -> Host {
     let host = builder
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

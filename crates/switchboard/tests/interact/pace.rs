@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard::Event;
+use switchboard::limits::Limits;
 use switchboard::mcp::Era;
-use switchboard::{Event, Limits};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 use crate::common::permissive;

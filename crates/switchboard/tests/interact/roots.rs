@@ -1,8 +1,8 @@
 //! Folders that servers may work in.
 
 use serde_json::{Value, json};
+use switchboard::interaction::{Offers, Root};
 use switchboard::mcp::Era;
-use switchboard::{Offers, Root};
 
 use crate::common::permissive;
 use crate::front::{ERAS, Front, answer_in, asking, started, told};
@@ -37,7 +37,7 @@ async fn only_folders_of_this_machine_are_told() {
 async fn a_fixed_set_of_folders_needs_no_front() {
     for era in ERAS {
         let server = asking(era, "roots/list", &json!({}));
-        let builder = permissive().folders(["/project/a b", "relative"]);
+        let builder = permissive().roots(["/project/a b", "relative"]);
         let host = started(builder, &server).await;
         let told = answer_in(era, &host, &server).await;
         let expected = json!({"roots": [{"uri": "file:///project/a%20b", "name": "a b"}]});
@@ -54,7 +54,7 @@ async fn changes_are_announced_to_those_who_were_told_so() {
     ] {
         let server = asking(era, "ping", &json!({}));
         let host = started(permissive().interaction(front), &server).await;
-        host.announce_roots();
+        host.notify_roots_changed();
         let _ = host.call("mcp__s__ask", json!({})).await;
         assert_eq!(server.received_with(CHANGED).len(), expected, "{era:?}");
         if let Some(hello) = server.received_with("initialize").first() {

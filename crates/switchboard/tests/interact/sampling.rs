@@ -1,8 +1,10 @@
 //! Completions by a model: off unless offered, and bounded.
 
 use serde_json::{Value, json};
+use switchboard::Readiness;
+use switchboard::interaction::Offers;
 use switchboard::mcp::Era;
-use switchboard::{ContextWish, Offers, Readiness};
+use switchboard::sampling::ContextWish;
 
 use crate::common::{InMemory, permissive};
 use crate::front::{ERAS, Front, Wanted, asking, told};
@@ -119,7 +121,7 @@ async fn what_is_offered_can_differ_from_server_to_server() {
         let front = model();
         let host = permissive()
             .interaction(front.clone())
-            .stream_server("shunned", InMemory(server.clone()))
+            .connector("shunned", InMemory(server.clone()))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;

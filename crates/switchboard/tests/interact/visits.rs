@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard::CallError;
+use switchboard::elicit::ElicitAnswer;
+use switchboard::interaction::Offers;
 use switchboard::mcp::Era;
-use switchboard::{CallError, ElicitAnswer, Offers};
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::Instant;
 
@@ -90,7 +92,7 @@ async fn whoever_does_not_agree_gets_the_refusal() {
         let front = visitor().answering(answer);
         let host = started(permissive().interaction(front.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
-        assert!(matches!(error, CallError::Refused { .. }), "{error}");
+        assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
         assert_eq!(front.questions().len(), 1);
         assert_eq!(server.received_with("tools/call").len(), 1);
     }
@@ -104,7 +106,7 @@ async fn a_call_goes_once_more_and_not_twice() {
     let front = Front::new(Offers::default().elicitation_url());
     let host = started(permissive().interaction(front.clone()), &server).await;
     let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Refused { .. }), "{error}");
+    assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
     assert_eq!(front.questions().len(), 1);
     assert_eq!(server.received_with("tools/call").len(), 2);
 }
@@ -128,7 +130,7 @@ async fn what_cannot_be_put_to_anybody_is_a_refusal() {
         let front = Front::new(Offers::default().elicitation().elicitation_url());
         let host = started(permissive().interaction(front.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
-        assert!(matches!(error, CallError::Refused { .. }), "{error}");
+        assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
         assert_eq!(front.questions(), [], "{elicitations}");
     }
 }
@@ -145,7 +147,7 @@ async fn modern_servers_and_those_it_is_not_offered_to_have_no_such_way() {
         let front = Front::new(offers);
         let host = started(permissive().interaction(front.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
-        assert!(matches!(error, CallError::Refused { .. }), "{error}");
+        assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
         assert_eq!(front.questions(), []);
     }
 }

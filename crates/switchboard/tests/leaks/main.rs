@@ -94,7 +94,7 @@ async fn whole_connects_in_memory_leave_nothing() {
     leaves_nothing(async |number| {
         let server = MemoryServer::new(Script::modern().tool("echo"));
         let host = permissive()
-            .stream_server("s", InMemory(server.clone()))
+            .connector("s", InMemory(server.clone()))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
@@ -136,7 +136,7 @@ async fn give_up_connecting(host: &Host, number: u32, config: ServerConfig) {
 
 /// Drops a host, in another moment every time, while its server starts.
 async fn drop_while_connecting(number: u32, config: ServerConfig) {
-    let host = permissive().server(launch("s", config)).start().unwrap();
+    let host = permissive().launch(launch("s", config)).start().unwrap();
     let ready = timeout(moment(number), host.wait_for(Readiness::All));
     assert!(ready.await.is_err());
 }

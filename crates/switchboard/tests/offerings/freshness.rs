@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{Event, Events, Readiness};
+use switchboard::event::Events;
+use switchboard::{Event, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{Fault, HttpServer, Mode, ResponseFormat};
 use switchboard_testkit::{Flood, ListenEnding, MemoryServer, Script, Step, prompt, resource};
@@ -171,7 +172,7 @@ async fn over_http_a_listing_is_kept_where_its_changes_can_be_heard() {
             server.arm(fault);
         }
         let config = ServerConfig::remote(server.url(), kind);
-        let host = permissive().server(launch("s", config)).start().unwrap();
+        let host = permissive().launch(launch("s", config)).start().unwrap();
         host.wait_for(Readiness::All).await;
         host.resources(None).await.unwrap();
         let listed = server.count("resources/list");
@@ -192,7 +193,7 @@ async fn a_kept_listing_keeps_no_session_open() {
         let script = script.resource("demo://x", "x").prompt("greet");
         let server = HttpServer::start(script, mode).await;
         let config = ServerConfig::remote(server.url(), kind);
-        let host = permissive().server(launch("s", config)).start().unwrap();
+        let host = permissive().launch(launch("s", config)).start().unwrap();
         host.wait_for(Readiness::All).await;
         assert_eq!(host.resources(None).await.unwrap().items.len(), 1);
         assert_eq!(host.prompts(None).await.unwrap().items.len(), 1);

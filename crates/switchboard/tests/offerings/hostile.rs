@@ -4,8 +4,9 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::content::DirectorySpill;
-use switchboard::{AskError, Readiness};
+use switchboard::Readiness;
+use switchboard::content::DirectoryResultStore;
+use switchboard::query::QueryError;
 use switchboard_testkit::{MemoryServer, Script};
 
 use super::common::{InMemory, host_with, permissive};
@@ -24,7 +25,7 @@ async fn r1_an_address_is_for_its_server_alone_whatever_it_says() {
     ];
     let (host, server) = host_with(Script::legacy().resource("demo://x", "x")).await;
     for uri in addresses {
-        let error = host.read_resource("s", uri).await.unwrap_err();
+        let error = host.read_resource_raw("s", uri).await.unwrap_err();
         assert!(error.is_not_found(), "{uri}: {error}");
     }
     // To the letter: nothing is resolved, decoded or fetched here.
@@ -43,8 +44,11 @@ async fn r1_what_can_be_no_address_is_not_sent() {
         "demo://\u{1b}[2J",
         "demo://\u{9b}",
     ] {
-        let error = host.read_resource("s", uri).await.unwrap_err();
-        assert!(matches!(error, AskError::InvalidUri(_)), "{uri:?}: {error}");
+        let error = host.read_resource_raw("s", uri).await.unwrap_err();
+        assert!(
+            matches!(error, QueryError::InvalidUri(_)),
+            "{uri:?}: {error}"
+        );
     }
     assert!(server.received_with("resources/read").is_empty());
 }
@@ -56,8 +60,8 @@ async fn r5_an_address_of_a_mebibyte_is_neither_sent_nor_listed_to_anybodys_harm
         .resource(&long, "x")
         .resource("demo://short", "y");
     let (host, server) = host_with(script).await;
-    let error = host.read_resource("s", &long).await.unwrap_err();
-    assert!(matches!(error, AskError::InvalidUri(_)), "{error}");
+    let error = host.read_resource_raw("s", &long).await.unwrap_err();
+    assert!(matches!(error, QueryError::InvalidUri(_)), "{error}");
     assert!(server.received_with("resources/read").is_empty());
     let offer = host.resources(None).await.unwrap();
     assert!((offer.items.iter()).any(|resource| resource.item.uri == "demo://short"));
@@ -70,8 +74,8 @@ async fn r6_a_server_is_not_asked_for_what_another_has() {
         ("b", Script::legacy().resource("demo://b", "of b")),
     ])
     .await;
-    assert!(host.read_resource("a", "demo://a").await.is_ok());
-    assert!(host.read_resource("b", "demo://a").await.is_err());
+    assert!(host.read_resource_raw("a", "demo://a").await.is_ok());
+    assert!(host.read_resource_raw("b", "demo://a").await.is_err());
 }
 
 /// Whatever is not below `folder/results`, and what is.
@@ -113,12 +117,12 @@ async fn r3_r4_no_name_of_a_server_reaches_the_disk() {
             "uri": "demo://x", "name": name, "contents": [part],
         }));
         let host = permissive()
-            .spill(DirectorySpill::new(temporary.path().join("results")))
-            .stream_server("s", InMemory(MemoryServer::new(script)))
+            .result_store(DirectoryResultStore::new(temporary.path().join("results")))
+            .connector("s", InMemory(MemoryServer::new(script)))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
-        let read = host.read("s", "demo://x").await.unwrap();
+        let read = host.read_resource("s", "demo://x").await.unwrap();
         let saved = read.contents[0].blob_saved_to.as_ref().unwrap();
         let files = files_below(temporary.path());
         assert_eq!(files.len(), 1, "{name}: {files:?}");
@@ -134,12 +138,12 @@ async fn r7_a_lie_about_bytes_is_noted_and_not_believed() {
     let page = "PCFkb2N0eXBlIGh0bWw+PHNjcmlwdD4=";
     let script = Script::modern().blob("demo://logo.png", "image/png", page);
     let host = permissive()
-        .spill(DirectorySpill::new(temporary.path().join("results")))
-        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .result_store(DirectoryResultStore::new(temporary.path().join("results")))
+        .connector("s", InMemory(MemoryServer::new(script)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let read = host.read("s", "demo://logo.png").await.unwrap();
+    let read = host.read_resource("s", "demo://logo.png").await.unwrap();
     let part = &read.contents[0];
     assert_eq!(part.mime_type.as_deref(), Some("text/html"));
     let saved = part.blob_saved_to.as_ref().unwrap();
@@ -162,11 +166,11 @@ async fn r8_a_read_that_never_comes_holds_up_nobody_else() {
     ])
     .await;
     let began = tokio::time::Instant::now();
-    let (slow, quick) = tokio::join!(host.read("hanging", "demo://x"), async {
-        let read = host.read("b", "demo://b").await;
+    let (slow, quick) = tokio::join!(host.read_resource("hanging", "demo://x"), async {
+        let read = host.read_resource("b", "demo://b").await;
         (read, began.elapsed())
     });
-    assert!(matches!(slow, Err(AskError::TimedOut { .. })));
+    assert!(matches!(slow, Err(QueryError::TimedOut { .. })));
     assert!(quick.0.is_ok() && quick.1 < Duration::from_secs(1));
     assert!(began.elapsed() < Duration::from_secs(31));
 }

@@ -19,25 +19,25 @@ use common::{InMemory, child, host_with, launch, permissive};
 use serde_json::{Value, json};
 use switchboard::id::ServerName;
 use switchboard::id::WireName;
+use switchboard::interaction::{BoxFuture, Offers, Root};
 use switchboard::mcp::{Resource, Role};
-use switchboard::{
-    AskError, BoxFuture, Completing, Host, Interaction, Offer, Offered, Offers, PermissionAnswer,
-    PermissionQuestion, Readiness, Root,
-};
+use switchboard::permission::{PermissionRequest, PermissionResponse};
+use switchboard::query::{CompletionTarget, Listing, QueryError, ServerItem};
+use switchboard::{Host, Interaction, Readiness};
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
 
 /// A host with these servers.
 async fn host_of<const COUNT: usize>(servers: [(&str, Script); COUNT]) -> Host {
     let mut builder = permissive();
     for (name, script) in servers {
-        builder = builder.stream_server(name, InMemory(MemoryServer::new(script)));
+        builder = builder.connector(name, InMemory(MemoryServer::new(script)));
     }
     let host = builder.start().unwrap();
     host.wait_for(Readiness::All).await;
     host
 }
 
-fn uris(offer: &Offer<Resource>) -> Vec<String> {
+fn uris(offer: &Listing<Resource>) -> Vec<String> {
     let items = offer.items.iter();
     items
         .map(|resource| format!("{} {}", resource.server, resource.item.uri))
@@ -68,7 +68,7 @@ async fn the_resources_of_all_servers_are_listed_in_order_and_page_by_page() {
     let mut expected: Vec<_> = (0..7).map(|number| format!("b demo://{number}")).collect();
     expected.push("a demo://a".to_owned());
     assert_eq!(uris(&offer), expected);
-    assert!(offer.problems.is_empty());
+    assert!(offer.errors.is_empty());
     let of_one = host.resources(Some("a")).await.unwrap();
     assert_eq!(uris(&of_one), ["a demo://a"]);
     assert_eq!(uris(&host.resources(Some("none")).await.unwrap()), [""; 0]);
@@ -86,7 +86,7 @@ async fn one_that_fails_hides_no_other() {
     let host = host_of([("broken", broken), ("hanging", hanging), ("z", polite)]).await;
     let offer = host.resources(None).await.unwrap();
     assert_eq!(uris(&offer), ["z demo://z"]);
-    let problems: Vec<_> = offer.problems.iter().map(ToString::to_string).collect();
+    let problems: Vec<_> = offer.errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
         [
@@ -95,7 +95,7 @@ async fn one_that_fails_hides_no_other() {
         ]
     );
     let error = host.resources(Some("broken")).await.unwrap_err();
-    assert!(matches!(error, AskError::Refused { .. }), "{error}");
+    assert!(matches!(error, QueryError::ErrorResponse { .. }), "{error}");
     let error = host.resources(Some("nobody")).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no server \"nobody\"");
 }
@@ -108,12 +108,12 @@ async fn a_server_that_knows_nothing_of_templates_has_none() {
         .on("resources/templates/list", [unknown]);
     let (host, _server) = host_with(script).await;
     let offer = host.resource_templates(Some("s")).await.unwrap();
-    assert!(offer.items.is_empty() && offer.problems.is_empty());
+    assert!(offer.items.is_empty() && offer.errors.is_empty());
 
     let (host, _server) = host_with(Script::modern().resource_template("demo://item/{id}")).await;
     let offer = host.resource_templates(None).await.unwrap();
     assert_eq!(offer.items[0].item.uri_template, "demo://item/{id}");
-    let result = host.read_resource("s", "demo://item/7").await.unwrap();
+    let result = host.read_resource_raw("s", "demo://item/7").await.unwrap();
     assert_eq!(result.contents[0].uri, "demo://item/7");
 }
 
@@ -125,12 +125,12 @@ async fn texts_blobs_and_nothing_at_all_are_read() {
             .blob("demo://blob", "image/png", "aGk=")
             .raw_resource(json!({"uri": "demo://empty", "name": "empty", "contents": []}));
         let (host, server) = host_with(script).await;
-        let text = host.read_resource("s", "demo://text").await.unwrap();
+        let text = host.read_resource_raw("s", "demo://text").await.unwrap();
         assert_eq!(text.contents[0].text.as_deref(), Some("hello"));
-        let blob = host.read_resource("s", "demo://blob").await.unwrap();
+        let blob = host.read_resource_raw("s", "demo://blob").await.unwrap();
         assert_eq!(blob.contents[0].blob.as_deref(), Some("aGk="));
         assert_eq!(blob.contents[0].mime_type.as_deref(), Some("image/png"));
-        let empty = host.read_resource("s", "demo://empty").await.unwrap();
+        let empty = host.read_resource_raw("s", "demo://empty").await.unwrap();
         assert_eq!(empty.contents, []);
         let asked = server.received_with("resources/read");
         assert_eq!(asked[0]["params"]["uri"], "demo://text");
@@ -141,9 +141,12 @@ async fn texts_blobs_and_nothing_at_all_are_read() {
 async fn what_is_not_there_is_not_found_in_either_code() {
     for (script, code) in both_eras().into_iter().zip([-32002, -32602]) {
         let (host, _server) = host_with(script.resource("demo://x", "x")).await;
-        let error = host.read_resource("s", "demo://other").await.unwrap_err();
+        let error = host
+            .read_resource_raw("s", "demo://other")
+            .await
+            .unwrap_err();
         assert!(error.is_not_found(), "{error}");
-        let AskError::Refused { error, .. } = error else {
+        let QueryError::ErrorResponse { error, .. } = error else {
             panic!("{error}");
         };
         assert_eq!(error.code, code);
@@ -151,19 +154,19 @@ async fn what_is_not_there_is_not_found_in_either_code() {
     let script = Script::legacy().resource("demo://x", "x");
     let other = script.on("resources/read", [Step::error(-32603, "no")]);
     let (host, _server) = host_with(other).await;
-    let error = host.read_resource("s", "demo://x").await.unwrap_err();
+    let error = host.read_resource_raw("s", "demo://x").await.unwrap_err();
     assert!(!error.is_not_found());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_without_such_things_is_not_asked_for_them() {
     let (host, server) = host_with(Script::legacy().tool("echo")).await;
-    let error = host.read_resource("s", "demo://x").await.unwrap_err();
+    let error = host.read_resource_raw("s", "demo://x").await.unwrap_err();
     assert_eq!(error.to_string(), "server s has no resources");
-    let error = host.prompt("s", "greet", &arguments([])).await;
+    let error = host.get_prompt_raw("s", "greet", &arguments([])).await;
     assert_eq!(error.unwrap_err().to_string(), "server s has no prompts");
     assert!(host.prompts(Some("s")).await.unwrap().items.is_empty());
-    let of = Completing::Prompt("greet");
+    let of = CompletionTarget::Prompt("greet");
     let completion = host.complete("s", of, "name", "A", &arguments([])).await;
     assert_eq!(completion.unwrap().values, [""; 0]);
     for method in [
@@ -181,7 +184,7 @@ async fn a_dormant_server_is_woken_by_a_read() {
     let script = Script::legacy().resource("demo://x", "awake");
     let mut config = child(&script, "offerings-dormant");
     config.lazy = true;
-    let host = permissive().server(launch("s", config)).start().unwrap();
+    let host = permissive().launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
     assert_eq!(
         host.server_details("s").unwrap().phase,
@@ -189,7 +192,7 @@ async fn a_dormant_server_is_woken_by_a_read() {
     );
     let of_all = host.resources(None).await.unwrap();
     assert!(of_all.items.is_empty(), "who asks all wakes nobody");
-    let result = host.read_resource("s", "demo://x").await.unwrap();
+    let result = host.read_resource_raw("s", "demo://x").await.unwrap();
     assert_eq!(result.contents[0].text.as_deref(), Some("awake"));
     host.shutdown().await;
 }
@@ -201,14 +204,14 @@ async fn what_was_lost_with_a_session_is_asked_again_on_the_next() {
         let dying = script.clone().on(method, [Step::Abort]);
         let server = MemoryServer::in_sequence([dying, script.clone()]);
         let host = permissive()
-            .stream_server("s", InMemory(server.clone()))
+            .connector("s", InMemory(server.clone()))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
         if method == "resources/list" {
             assert_eq!(uris(&host.resources(Some("s")).await.unwrap()).len(), 1);
         } else {
-            let result = host.read_resource("s", "demo://x").await.unwrap();
+            let result = host.read_resource_raw("s", "demo://x").await.unwrap();
             assert_eq!(result.contents[0].text.as_deref(), Some("here"));
         }
         assert_eq!(server.opened(), 2);
@@ -222,8 +225,11 @@ async fn a_server_that_dies_each_time_is_not_asked_for_ever() {
         .resource("demo://x", "x")
         .on("resources/read", [Step::Abort]);
     let (host, server) = host_with(dying).await;
-    let error = host.read_resource("s", "demo://x").await.unwrap_err();
-    assert!(matches!(error, AskError::Lost { .. }), "{error}");
+    let error = host.read_resource_raw("s", "demo://x").await.unwrap_err();
+    assert!(
+        matches!(error, QueryError::ConnectionLost { .. }),
+        "{error}"
+    );
     assert_eq!(server.received_with("resources/read").len(), 2);
 }
 
@@ -235,8 +241,8 @@ impl Interaction for Rooted {
         Offers::default().roots()
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn roots<'a>(&'a self, _: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
@@ -265,13 +271,16 @@ async fn a_modern_server_may_ask_back_before_it_answers() {
     let server = MemoryServer::new(script);
     let host = permissive()
         .interaction(Rooted)
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let result = host.read_resource("s", "demo://x").await.unwrap();
+    let result = host.read_resource_raw("s", "demo://x").await.unwrap();
     assert_eq!(result.contents[0].text.as_deref(), Some("read"));
-    let prompt = host.prompt("s", "plain", &arguments([])).await.unwrap();
+    let prompt = host
+        .get_prompt_raw("s", "plain", &arguments([]))
+        .await
+        .unwrap();
     assert_eq!(prompt.messages.len(), 1);
     for method in ["resources/read", "prompts/get"] {
         let asked = server.received_with(method);
@@ -290,7 +299,7 @@ async fn prompts_are_found_by_the_name_that_fronts_offer_and_filled_in() {
     for script in both_eras() {
         let (host, server) = host_with(script.prompt("greet").prompt("picture")).await;
         let offer = host.prompts(None).await.unwrap();
-        let names: Vec<_> = offer.items.iter().map(Offered::wire_name).collect();
+        let names: Vec<_> = offer.items.iter().map(ServerItem::wire_name).collect();
         let names: Vec<_> = names.iter().map(WireName::as_str).collect();
         assert_eq!(names, ["mcp__s__greet", "mcp__s__picture"]);
         let required: Vec<_> = (offer.items[0].item.arguments.iter())
@@ -304,13 +313,13 @@ async fn prompts_are_found_by_the_name_that_fronts_offer_and_filled_in() {
         assert!(host.find_prompt("mcp__x__greet").await.unwrap().is_none());
 
         let given = arguments([("name", "Ann"), ("style", "kind")]);
-        let prompt = host.prompt("s", "greet", &given).await.unwrap();
+        let prompt = host.get_prompt_raw("s", "greet", &given).await.unwrap();
         let roles: Vec<_> = prompt.messages.iter().map(|said| said.role).collect();
         assert_eq!(roles, [Role::User, Role::Assistant]);
         let asked = server.received_with("prompts/get");
         assert_eq!(asked[0]["params"]["arguments"], json!(given));
-        let error = host.prompt("s", "other", &given).await.unwrap_err();
-        assert!(matches!(error, AskError::Refused { .. }), "{error}");
+        let error = host.get_prompt_raw("s", "other", &given).await.unwrap_err();
+        assert!(matches!(error, QueryError::ErrorResponse { .. }), "{error}");
     }
 }
 
@@ -322,11 +331,11 @@ async fn completions_know_what_was_chosen_before() {
         .completion("demo://{city}", "city", ["Paris", "Prague", "Rome"])
         .completion_when("greet", "style", [("name", "Ann")], ["kind", "kurt"]);
     let (host, server) = host_with(script).await;
-    let of = Completing::Template("demo://{city}");
+    let of = CompletionTarget::ResourceTemplate("demo://{city}");
     let none = arguments([]);
     let completion = host.complete("s", of, "city", "P", &none).await.unwrap();
     assert_eq!(completion.values, ["Paris", "Prague"]);
-    let of = Completing::Prompt("greet");
+    let of = CompletionTarget::Prompt("greet");
     let known = arguments([("name", "Ann")]);
     let completion = host.complete("s", of, "style", "k", &known).await;
     assert_eq!(completion.unwrap().values, ["kind", "kurt"]);

@@ -1,8 +1,10 @@
 //! Resources and prompts as a model is given them.
 
 use serde_json::json;
-use switchboard::content::DirectorySpill;
-use switchboard::{AskError, Block, Readiness, reference};
+use switchboard::Readiness;
+use switchboard::content::{Block, DirectoryResultStore};
+use switchboard::mention;
+use switchboard::query::QueryError;
 use switchboard_testkit::{MemoryServer, Script};
 
 use super::common::{InMemory, host_with, permissive};
@@ -17,12 +19,12 @@ async fn a_resource_is_clean_and_its_bytes_are_in_a_file() {
             {"uri": "demo://x", "mimeType": "application/octet-stream", "blob": "aGk="},
         ]}));
     let host = permissive()
-        .spill(DirectorySpill::new(temporary.path().join("results")))
-        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .result_store(DirectoryResultStore::new(temporary.path().join("results")))
+        .connector("s", InMemory(MemoryServer::new(script)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let read = host.read("s", "demo://x").await.unwrap();
+    let read = host.read_resource("s", "demo://x").await.unwrap();
     let saved = read.contents[1].blob_saved_to.clone().unwrap();
     assert_eq!(
         serde_json::to_value(&read).unwrap(),
@@ -38,7 +40,7 @@ async fn a_resource_is_clean_and_its_bytes_are_in_a_file() {
 async fn a_prompt_is_filled_in_with_its_roles() {
     let (host, _server) = host_with(Script::legacy().prompt("greet").prompt("picture")).await;
     let given = arguments([("name", "Ann\u{1b}[2J"), ("style", "kind")]);
-    let prompt = host.fill_in("s", "greet", &given).await.unwrap();
+    let prompt = host.get_prompt("s", "greet", &given).await.unwrap();
     assert_eq!(
         serde_json::to_value(&prompt.messages).unwrap(),
         json!([
@@ -46,7 +48,10 @@ async fn a_prompt_is_filled_in_with_its_roles() {
             {"role": "assistant", "content": {"type": "text", "text": "Hello, Ann!"}},
         ])
     );
-    let prompt = host.fill_in("s", "picture", &arguments([])).await.unwrap();
+    let prompt = host
+        .get_prompt("s", "picture", &arguments([]))
+        .await
+        .unwrap();
     let Block::Image { mime_type, .. } = &prompt.messages[0].content else {
         panic!("{prompt:?}");
     };
@@ -62,8 +67,8 @@ async fn every_mentioned_resource_is_read_once() {
     .await;
     let text = "look at @a:demo://one, at @b:demo://two and at @a:demo://one; ask \
                 @nobody:demo://x or ann@a:demo://one";
-    assert_eq!(reference::mentions(text).len(), 4);
-    let attached = host.attach(text).await;
+    assert_eq!(mention::mentions(text).len(), 4);
+    let attached = host.read_mentions(text).await;
     let found: Vec<_> = (attached.iter())
         .map(|found| (&text[found.range.clone()], &found.outcome))
         .collect();
@@ -74,5 +79,5 @@ async fn every_mentioned_resource_is_read_once() {
     assert_eq!(first.contents[0].text.as_deref(), Some("first"));
     assert_eq!(second.contents[0].text.as_deref(), Some("second"));
     assert_eq!(*nobody, "@nobody:demo://x");
-    assert!(matches!(error, AskError::UnknownServer(_)));
+    assert!(matches!(error, QueryError::UnknownServer(_)));
 }

@@ -181,7 +181,9 @@ impl Desk<'_> {
         if let Some(reading) = reading {
             self.tally.applied += 1;
             self.tally.complaints += u32::from(!reading.loaded.diagnostics.is_empty());
-            self.host.apply(reading.loaded.config, &Trust::none()).await;
+            self.host
+                .apply_config(reading.loaded.config, &Trust::none())
+                .await;
         }
     }
 

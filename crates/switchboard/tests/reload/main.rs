@@ -16,8 +16,10 @@ use std::path::PathBuf;
 
 use common::{Calculator, child, permissive, tool_names};
 use serde_json::{Value, json};
+use switchboard::call::Delivery;
+use switchboard::host::ReloadResult;
 use switchboard::permission::{Action, Rule};
-use switchboard::{Applied, CallError, Delivery, Event, Host, Readiness};
+use switchboard::{CallError, Event, Host, Readiness};
 use switchboard_config::{HostConfig, Sources, Trust, load};
 use switchboard_testkit::{
     Script, Step, TAG_VARIABLE, assert_no_process_left, processes_with_tag, scripted_server,
@@ -104,7 +106,7 @@ fn names(host: &Host) -> Vec<String> {
     status.map(|server| server.name.to_string()).collect()
 }
 
-fn applied(applied: &Applied) -> Value {
+fn applied(applied: &ReloadResult) -> Value {
     serde_json::to_value(applied).unwrap()
 }
 
@@ -120,7 +122,7 @@ async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
     let (same, changed) = (pid(&host, "same").await, pid(&host, "changed").await);
     let revision = host.catalog().revision();
     assert_eq!(
-        applied(&host.apply(files.config(), &Trust::none()).await),
+        applied(&host.apply_config(files.config(), &Trust::none()).await),
         json!({
             "added": [], "removed": [], "kept": ["same", "gone", "changed"],
             "waiting": {}, "refused": {}, "invalid": {}, "errors": {},
@@ -135,7 +137,7 @@ async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
         ("same", files.tool("s")),
     ]);
     assert_eq!(
-        applied(&host.apply(config, &Trust::none()).await),
+        applied(&host.apply_config(config, &Trust::none()).await),
         json!({
             "added": ["new", "changed", "bad"],
             "removed": ["gone", "changed"],
@@ -174,17 +176,17 @@ async fn consent_that_is_gained_starts_a_server_and_consent_that_is_lost_ends_it
     assert!(processes_with_tag(&files.tag).is_empty());
 
     let trust = Trust::project_for_this_run();
-    let gained = host.apply(files.config(), &trust).await;
+    let gained = host.apply_config(files.config(), &trust).await;
     assert_eq!(
         (gained.added, gained.removed),
         (vec!["p".into()], vec!["p".into()])
     );
     let before = pid(&host, "p").await;
-    assert_eq!(host.apply(files.config(), &trust).await.kept, ["p"]);
+    assert_eq!(host.apply_config(files.config(), &trust).await.kept, ["p"]);
     assert_eq!(pid(&host, "p").await, before);
 
-    let lost = host.apply(files.config(), &Trust::none()).await;
-    assert_eq!(lost.waiting.keys().collect::<Vec<_>>(), ["p"]);
+    let lost = host.apply_config(files.config(), &Trust::none()).await;
+    assert_eq!(lost.awaiting_approval.keys().collect::<Vec<_>>(), ["p"]);
     assert_no_process_left(&files.tag).await;
     assert!(tool_names(&host).is_empty());
     assert_eq!(host.server_status("p").unwrap().status.as_str(), "pending");
@@ -197,7 +199,7 @@ async fn an_entry_that_still_cannot_run_says_why_it_cannot_now() {
     let mut events = host.events();
     let config = files.user(&[("bad", json!({"command": "x", "url": "http://localhost"}))]);
     assert_eq!(
-        applied(&host.apply(config, &Trust::none()).await),
+        applied(&host.apply_config(config, &Trust::none()).await),
         json!({
             "added": [], "removed": [], "kept": ["bad"], "waiting": {},
             "refused": {}, "invalid": {"bad": "both `command` and `url` are given"}, "errors": {},
@@ -218,7 +220,7 @@ async fn an_entry_that_still_cannot_run_says_why_it_cannot_now() {
 async fn what_was_set_in_code_is_left_alone_and_keeps_its_name() {
     let files = Files::new();
     let host = permissive()
-        .local_server("calc", Calculator)
+        .in_process_server("calc", Calculator)
         .config(
             files.user(&[("a", files.tool("a")), ("b", files.tool("b"))]),
             &Trust::none(),
@@ -232,7 +234,7 @@ async fn what_was_set_in_code_is_left_alone_and_keeps_its_name() {
     let before = pid(&host, "d").await;
 
     let wanted = ["new", "calc", "d", "b"].map(|name| (name, files.tool(name)));
-    let outcome = host.apply(files.user(&wanted), &Trust::none()).await;
+    let outcome = host.apply_config(files.user(&wanted), &Trust::none()).await;
     assert_eq!(
         applied(&outcome),
         json!({
@@ -248,7 +250,8 @@ async fn what_was_set_in_code_is_left_alone_and_keeps_its_name() {
 
     host.set_servers(BTreeMap::new()).await;
     assert_eq!(names(&host), ["calc", "new", "b"]);
-    host.apply(HostConfig::default(), &Trust::none()).await;
+    host.apply_config(HostConfig::default(), &Trust::none())
+        .await;
     assert_eq!(names(&host), ["calc"]);
     assert_no_process_left(&files.tag).await;
 }
@@ -274,7 +277,7 @@ async fn calls_to_unchanged_servers_go_on_and_those_to_removed_ones_are_unknown(
         while !(marker("stays").exists() && marker("goes").exists()) {
             tokio::task::yield_now().await;
         }
-        host.apply(files.user(&[("stays", slow("stays"))]), &Trust::none())
+        host.apply_config(files.user(&[("stays", slow("stays"))]), &Trust::none())
             .await
     };
     let (stays, goes, outcome) = tokio::join!(call("stays"), call("goes"), apply);
@@ -300,7 +303,7 @@ async fn a_call_to_a_changed_server_waits_for_the_new_one() {
         .on("tools/call t", [Step::text("new")]);
     let config = files.user(&[("s", files.entry(&new))]);
     let trust = Trust::none();
-    let mut applying = Box::pin(host.apply(config, &trust));
+    let mut applying = Box::pin(host.apply_config(config, &trust));
     assert!(futures_util::poll!(&mut applying).is_pending());
     // The change is made, whether or not anybody waits for the rest of it.
     drop(applying);
@@ -333,7 +336,7 @@ async fn an_entry_that_moves_keeps_its_process_unless_it_would_work_elsewhere() 
     );
 
     let moved = host
-        .apply(files.user(&[("s", entry.clone())]), &trust)
+        .apply_config(files.user(&[("s", entry.clone())]), &trust)
         .await;
     assert_eq!(moved.kept, ["s"]);
     assert_eq!(
@@ -343,7 +346,9 @@ async fn an_entry_that_moves_keeps_its_process_unless_it_would_work_elsewhere() 
     assert_eq!(pid(&host, "s").await, before);
 
     files.user(&[]);
-    let moved = host.apply(files.project(&[("s", entry)]), &trust).await;
+    let moved = host
+        .apply_config(files.project(&[("s", entry)]), &trust)
+        .await;
     assert_eq!(moved.added, ["s"]);
     assert_ne!(pid(&host, "s").await, before);
     host.shutdown().await;
@@ -368,7 +373,7 @@ async fn a_host_that_is_shut_down_takes_no_config() {
     let host = permissive().start().unwrap();
     host.shutdown().await;
     let config = files.user(&[("s", files.tool("t"))]);
-    let outcome = host.apply(config, &Trust::none()).await;
+    let outcome = host.apply_config(config, &Trust::none()).await;
     assert_eq!(outcome.errors["s"], "the host is shutting down");
     assert!(host.status().is_empty());
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use switchboard::{CallError, Delivery, Output};
+use switchboard::call::Delivery;
+use switchboard::{CallError, Output};
 
 use crate::plan::CallPlan;
 
@@ -79,7 +80,9 @@ fn judge_loss(seen: &Seen, error: &CallError) -> Result<Fate, String> {
             Ok(Fate::NotSent)
         }
         // The script refuses nothing, so this is a status that stood for an answer.
-        (CallError::Refused { .. }, Delivery::Answered) if is_untouched => Ok(Fate::TurnedDown),
+        (CallError::ErrorResponse { .. }, Delivery::Answered) if is_untouched => {
+            Ok(Fate::TurnedDown)
+        }
         _ => Err("an error that does not tell the call's fate".to_owned()),
     }
 }

@@ -36,7 +36,7 @@ async fn play(plan: &Plan) -> Result<Tally, String> {
     let (seed, reach) = plan.network.unwrap_or_default();
     let proxy = FaultProxy::seeded(server.address(), seed, reach).await;
     let config = ServerConfig::remote(proxy.url(&server.url()), plan.transport.kind());
-    let host = permissive().server(launch("s", config)).start();
+    let host = permissive().launch(launch("s", config)).start();
     let host = host.map_err(|error| error.to_string())?;
     host.wait_for(Readiness::All).await;
 

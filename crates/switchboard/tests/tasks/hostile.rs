@@ -66,7 +66,10 @@ async fn an_id_that_cannot_be_sent_back_is_refused_at_once() {
         let script = working([done("x")]).on("tools/call work", [created(json!({"taskId": id}))]);
         let (outcome, took, asked) = measure(script, Deadlines::default()).await;
         let error = outcome.unwrap_err();
-        assert!(matches!(error, CallError::Unusable { .. }), "{error}");
+        assert!(
+            matches!(error, CallError::InvalidResponse { .. }),
+            "{error}"
+        );
         assert!(error.to_string().len() < 1_000);
         assert_eq!((asked, took < 1.0), (0, true));
     }
@@ -96,7 +99,10 @@ async fn a_result_that_is_yet_another_promise_is_none() {
         let nested = json!({"result": {"resultType": kind, "taskId": "t-1", "status": "working"}});
         let (host, server) = started(working([state("completed", nested)])).await;
         let error = work(&host).await.unwrap_err();
-        assert!(matches!(error, CallError::Unusable { .. }), "{error}");
+        assert!(
+            matches!(error, CallError::InvalidResponse { .. }),
+            "{error}"
+        );
         assert_eq!(counts(&server, ["tasks/get"]), [1]);
     }
 }

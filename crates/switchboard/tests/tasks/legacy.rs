@@ -2,7 +2,7 @@
 
 use super::*;
 
-use switchboard::Delivery;
+use switchboard::call::Delivery;
 use switchboard::mcp::TaskSupport;
 
 fn standing(status: &str, message: &str) -> Value {
@@ -130,7 +130,7 @@ async fn a_failed_task_fails_in_the_words_of_its_result() {
     let script = working([state("failed")]).on("tasks/result", [error]);
     let (host, server) = started(script).await;
     let error = work(&host).await.unwrap_err();
-    let CallError::Refused { error, .. } = error else {
+    let CallError::ErrorResponse { error, .. } = error else {
         panic!("{error}");
     };
     assert_eq!(error.message, "it broke");

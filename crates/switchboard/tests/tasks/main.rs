@@ -21,11 +21,12 @@ use std::time::Duration;
 
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
+use switchboard::elicit::{ElicitAnswer, Elicitation};
+use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::limits::Deadlines;
 use switchboard::mcp::Progress;
-use switchboard::{
-    BoxFuture, CallError, Deadlines, ElicitAnswer, Elicitation, Host, Interaction, Offers, Output,
-    PermissionAnswer, PermissionQuestion, Readiness,
-};
+use switchboard::permission::{PermissionRequest, PermissionResponse};
+use switchboard::{CallError, Host, Interaction, Output, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 const WORK: &str = "mcp__s__work";
@@ -48,8 +49,8 @@ impl Interaction for Person {
         Offers::default().elicitation()
     }
 
-    fn permit<'a>(&'a self, _: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Allow))
+    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
     fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
@@ -73,7 +74,7 @@ async fn host_of(server: &MemoryServer, person: &Person, deadlines: Deadlines) -
     let host = permissive()
         .interaction(person.clone())
         .deadlines(deadlines)
-        .stream_server("s", InMemory(server.clone()))
+        .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

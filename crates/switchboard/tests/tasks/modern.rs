@@ -2,7 +2,7 @@
 
 use super::*;
 
-use switchboard::{Delivery, Problem};
+use switchboard::call::{Delivery, Problem};
 
 /// A task as it stands, with more members.
 fn standing(status: &str, more: Value) -> Value {
@@ -129,9 +129,9 @@ async fn what_becomes_of_a_task_becomes_of_the_call() {
         let (host, server) = started(working([look])).await;
         let found = match work(&host).await {
             Ok(output) => format!("ok: {}", output.to_text()),
-            Err(CallError::Refused { error, .. }) => format!("refused: {}", error.message),
+            Err(CallError::ErrorResponse { error, .. }) => format!("refused: {}", error.message),
             Err(error @ CallError::OutcomeUnknown { .. }) => format!("unknown: {error}"),
-            Err(error @ CallError::Unusable { .. }) => format!("unusable: {error}"),
+            Err(error @ CallError::InvalidResponse { .. }) => format!("unusable: {error}"),
             Err(error) => panic!("{expected}: {error}"),
         };
         let (kind, words) = expected.split_once(": ").unwrap();
@@ -239,7 +239,7 @@ async fn the_questions_of_a_task_are_bounded_and_must_be_offered() {
     let person = Person::default();
     let host = host_of(&server, &person, Deadlines::default()).await;
     let error = work(&host).await.unwrap_err();
-    let CallError::Unusable { problem, .. } = error else {
+    let CallError::InvalidResponse { problem, .. } = error else {
         panic!("{error}");
     };
     assert_eq!(problem, Problem::TooManyRounds { limit: 8 });
@@ -308,14 +308,17 @@ async fn only_calls_become_tasks_and_only_where_that_was_announced() {
     )
     .await;
     let error = work(&host).await.unwrap_err();
-    assert!(matches!(error, CallError::Unusable { .. }), "{error}");
+    assert!(
+        matches!(error, CallError::InvalidResponse { .. }),
+        "{error}"
+    );
 
     let mut script = Script::modern()
         .tool("work")
         .on("resources/read", [created(json!({}))]);
     script.capabilities["resources"] = json!({});
     let (host, server) = started(script).await;
-    let error = host.read_resource("s", "a://b").await.unwrap_err();
+    let error = host.read_resource_raw("s", "a://b").await.unwrap_err();
     assert!(error.to_string().contains("a task"), "{error}");
     assert_eq!(counts(&server, ["tasks/get"]), [0]);
 }

@@ -9,7 +9,7 @@ use switchboard_testkit::http::{Fault, HttpServer, Mode};
 
 async fn connected(server: &HttpServer) -> Host {
     let config = ServerConfig::remote(server.url(), RemoteKind::Http);
-    let host = permissive().server(launch("s", config)).start().unwrap();
+    let host = permissive().launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
     host
 }

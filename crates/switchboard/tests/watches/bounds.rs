@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{Limits, Readiness, WatchError, WatchRequest};
+use switchboard::Readiness;
+use switchboard::limits::Limits;
+use switchboard::watch::{WatchError, WatchRequest};
 use switchboard_testkit::{Flood, MemoryServer, Script};
 use tokio::time::{Instant, sleep};
 
@@ -15,8 +17,13 @@ async fn there_are_no_more_watches_than_the_limit_says() {
     let mut limits = Limits::default();
     limits.watches = 3;
     let board = Board::default();
-    let builder = permissive().limits(limits).local_server("b", board.clone());
-    let host = builder.local_server("c", Board::default()).start().unwrap();
+    let builder = permissive()
+        .limits(limits)
+        .in_process_server("b", board.clone());
+    let host = builder
+        .in_process_server("c", Board::default())
+        .start()
+        .unwrap();
     host.wait_for(Readiness::All).await;
     let request = || WatchRequest::poll_tool("b", "look", json!({}));
     for _ in 0..3 {
@@ -40,7 +47,7 @@ async fn a_long_content_is_told_of_by_its_size() {
     let board = Board::default();
     board.write(&"x".repeat(200_000));
     let host = permissive()
-        .local_server("b", board.clone())
+        .in_process_server("b", board.clone())
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -71,7 +78,7 @@ async fn a_diff_is_short_and_shows_where_a_long_line_differs() {
     };
     board.write(&text("-"));
     let host = permissive()
-        .local_server("b", board.clone())
+        .in_process_server("b", board.clone())
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -98,8 +105,8 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
         let loud = MemoryServer::new(script.clone().resource(URI, "a").tool("t"));
         let calm = MemoryServer::new(script.resource(URI, "a"));
         let host = permissive()
-            .stream_server("loud", InMemory(loud.clone()))
-            .stream_server("calm", InMemory(calm.clone()))
+            .connector("loud", InMemory(loud.clone()))
+            .connector("calm", InMemory(calm.clone()))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
@@ -125,7 +132,7 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
         let meanwhile = async {
             calm.catalog().set_resource(URI, "b").await;
             let event = next(&host).await;
-            assert_eq!((event.server.as_str(), event.happened), ("calm", ONCE));
+            assert_eq!((event.server.as_str(), event.change), ("calm", ONCE));
         };
         tokio::join!(flooding, meanwhile);
         let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
@@ -135,6 +142,6 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
         assert!((1..=seconds + 4).contains(&reads), "{reads} in {seconds}");
         assert_eq!(host.drain_watch_events(), []);
         loud.catalog().set_resource(URI, "b").await;
-        assert_eq!(next(&host).await.happened, ONCE);
+        assert_eq!(next(&host).await.change, ONCE);
     }
 }

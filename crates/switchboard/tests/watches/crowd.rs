@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::{BoxFuture, ByteStreams, Dial, Happened, Host, Readiness, WatchRequest};
+use switchboard::inprocess::{ByteStreams, Dial};
+use switchboard::interaction::BoxFuture;
+use switchboard::watch::{WatchChange, WatchRequest};
+use switchboard::{Host, Readiness};
 use switchboard_testkit::repetitions;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::runtime::Handle;
@@ -190,7 +193,7 @@ impl Told {
     /// Every event begins where the one before it ended: so none is lost, and none comes twice.
     fn take(&mut self, host: &Host) {
         for event in host.drain_watch_events() {
-            let Happened::Changed { .. } = event.happened else {
+            let WatchChange::Changed { .. } = event.change else {
                 panic!("{event:?}");
             };
             // A text that is as it was before has nothing to compare.
@@ -216,7 +219,7 @@ async fn whole_watches_of_a_flapping_crowd_lose_nothing_and_repeat_nothing() {
     let mut builder = permissive();
     for (number, place) in places.iter().enumerate() {
         place.inside().is_modern = number % 2 == 1;
-        builder = builder.stream_server(format!("s{number}"), place.clone());
+        builder = builder.connector(format!("s{number}"), place.clone());
     }
     let host = builder.start().unwrap();
     host.wait_for(Readiness::All).await;

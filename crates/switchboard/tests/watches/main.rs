@@ -23,8 +23,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard::Host;
+use switchboard::inprocess::{LocalCall, LocalServer};
+use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
-use switchboard::{BoxFuture, Happened, Host, LocalCall, LocalServer, WatchEvent};
+use switchboard::watch::{WatchChange, WatchEvent};
 use tokio::time::{sleep, timeout};
 
 const URI: &str = "demo://notes";
@@ -45,11 +48,11 @@ async fn nothing(host: &Host) {
 }
 
 /// What changed, without what says when.
-fn told(event: &WatchEvent) -> (Happened, &str, Option<&str>) {
-    (event.happened, &event.summary, event.diff.as_deref())
+fn told(event: &WatchEvent) -> (WatchChange, &str, Option<&str>) {
+    (event.change, &event.summary, event.diff.as_deref())
 }
 
-const ONCE: Happened = Happened::Changed { times: 1 };
+const ONCE: WatchChange = WatchChange::Changed { times: 1 };
 
 /// A server in this process with one tool, which says what is on a board.
 #[derive(Clone, Default)]

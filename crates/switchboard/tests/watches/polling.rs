@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::permission::{Action, Rule};
-use switchboard::{
-    BoxFuture, CallOrigin, Happened, Host, HostBuilder, Interaction, PermissionAnswer,
-    PermissionQuestion, Readiness, WatchRequest,
-};
+use switchboard::call::CallOrigin;
+use switchboard::interaction::BoxFuture;
+use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
+use switchboard::watch::{WatchChange, WatchRequest};
+use switchboard::{Host, HostBuilder, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step, assert_no_process_left, unique_tag};
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +20,10 @@ use crate::{A_WHILE, Board, ONCE, URI, next, nothing, told};
 async fn with_board(builder: HostBuilder) -> (Host, Board) {
     let board = Board::default();
     board.write("empty");
-    let host = builder.local_server("b", board.clone()).start().unwrap();
+    let host = builder
+        .in_process_server("b", board.clone())
+        .start()
+        .unwrap();
     host.wait_for(Readiness::All).await;
     let request = WatchRequest::poll_tool("b", "look", json!({}));
     host.watch(request).await.unwrap();
@@ -54,12 +57,12 @@ async fn a_resource_is_polled_without_being_subscribed_to() {
         host.watch(request).await.unwrap();
         server.catalog().set_resource(URI, "b").await;
         let began = Instant::now();
-        assert_eq!(next(&host).await.happened, ONCE);
+        assert_eq!(next(&host).await.change, ONCE);
         assert!(began.elapsed() <= Duration::from_millis(1_100));
         assert!(server.catalog().subscribed().is_empty());
         server.kill();
         server.catalog().set_resource(URI, "c").await;
-        assert_eq!(next(&host).await.happened, ONCE);
+        assert_eq!(next(&host).await.change, ONCE);
         nothing(&host).await;
     }
 }
@@ -82,7 +85,7 @@ async fn failures_are_told_once_and_slow_the_poll_down() {
     let (host, board) = with_board(permissive()).await;
     board.write("error: broken");
     let event = next(&host).await;
-    assert_eq!(event.happened, Happened::Failed);
+    assert_eq!(event.change, WatchChange::Failed);
     assert!(event.summary.contains("broken"), "{}", event.summary);
     let calls = board.calls();
     sleep(Duration::from_secs(10 * 60)).await;
@@ -92,8 +95,8 @@ async fn failures_are_told_once_and_slow_the_poll_down() {
     board.write("full");
     sleep(Duration::from_secs(100)).await;
     let happened = host.drain_watch_events();
-    let happened: Vec<_> = happened.iter().map(|event| event.happened).collect();
-    assert_eq!(happened, [Happened::Recovered, ONCE]);
+    let happened: Vec<_> = happened.iter().map(|event| event.change).collect();
+    assert_eq!(happened, [WatchChange::Recovered, ONCE]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,7 +116,7 @@ async fn rules_hold_for_every_poll() {
     host.set_rules([Rule::new(Action::Deny, "mcp__b__look").unwrap()]);
     board.write("full");
     let event = next(&host).await;
-    assert_eq!(event.happened, Happened::NotPermitted);
+    assert_eq!(event.change, WatchChange::NotPermitted);
     assert!(
         event.summary.contains("was not called"),
         "{}",
@@ -124,15 +127,18 @@ async fn rules_hold_for_every_poll() {
     host.set_rules([Rule::new(Action::Allow, "mcp__b__look").unwrap()]);
     sleep(A_WHILE).await;
     let happened = host.drain_watch_events();
-    let happened: Vec<_> = happened.iter().map(|event| event.happened).collect();
-    assert_eq!(happened, [Happened::Recovered, ONCE]);
+    let happened: Vec<_> = happened.iter().map(|event| event.change).collect();
+    assert_eq!(happened, [WatchChange::Recovered, ONCE]);
 }
 
 /// Says the same to every question, and counts them.
-struct Person(Arc<AtomicUsize>, PermissionAnswer);
+struct Person(Arc<AtomicUsize>, PermissionResponse);
 
 impl Interaction for Person {
-    fn permit<'a>(&'a self, question: PermissionQuestion<'a>) -> BoxFuture<'a, PermissionAnswer> {
+    fn can_use_tool<'a>(
+        &'a self,
+        question: PermissionRequest,
+    ) -> BoxFuture<'a, PermissionResponse> {
         assert_eq!(question.context.origin, CallOrigin::Watch);
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(self.1))
@@ -142,21 +148,21 @@ impl Interaction for Person {
 #[tokio::test(start_paused = true)]
 async fn a_person_is_asked_once() {
     for answer in [
-        PermissionAnswer::Allow,
-        PermissionAnswer::Deny,
-        PermissionAnswer::NobodyToAsk,
+        PermissionResponse::Allow,
+        PermissionResponse::Deny,
+        PermissionResponse::NoInteraction,
     ] {
         let asked = Arc::new(AtomicUsize::new(0));
         let person = Person(Arc::clone(&asked), answer);
         let (host, board) = with_board(Host::builder().interaction(person)).await;
         sleep(A_WHILE).await;
         let told = host.drain_watch_events();
-        let told: Vec<_> = told.iter().map(|event| event.happened).collect();
-        if answer == PermissionAnswer::Allow {
+        let told: Vec<_> = told.iter().map(|event| event.change).collect();
+        if answer == PermissionResponse::Allow {
             assert_eq!(told, []);
             assert!(board.calls() > 5);
         } else {
-            assert_eq!(told, [Happened::NotPermitted]);
+            assert_eq!(told, [WatchChange::NotPermitted]);
             assert_eq!(board.calls(), 0);
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1);
@@ -169,15 +175,15 @@ async fn a_server_that_gave_up_is_told_of_once_and_not_asked() {
     host.watch(WatchRequest::poll_resource("s", URI))
         .await
         .unwrap();
-    host.set_enabled("s", false).await.unwrap();
+    host.disable_server("s").await.unwrap();
     let event = next(&host).await;
-    assert_eq!(event.happened, Happened::Failed);
+    assert_eq!(event.change, WatchChange::Failed);
     assert!(event.summary.contains("disabled"), "{}", event.summary);
     let reads = server.count("resources/read");
     nothing(&host).await;
     assert_eq!(server.count("resources/read"), reads);
-    host.set_enabled("s", true).await.unwrap();
-    assert_eq!(next(&host).await.happened, Happened::Recovered);
+    host.enable_server("s").await.unwrap();
+    assert_eq!(next(&host).await.change, WatchChange::Recovered);
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +194,7 @@ async fn a_watch_ends_with_its_server_and_not_before() {
     assert_eq!(
         told(&event),
         (
-            Happened::Ended,
+            WatchChange::Ended,
             "server b was removed: the watch is over",
             None
         )
@@ -215,7 +221,7 @@ async fn a_watch_survives_that_its_entry_is_changed() {
     let event = next(&host).await;
     assert_eq!(event.diff.as_deref(), Some("-before\n+after"));
     host.set_servers(BTreeMap::new()).await;
-    assert_eq!(next(&host).await.happened, Happened::Ended);
+    assert_eq!(next(&host).await.change, WatchChange::Ended);
     host.shutdown().await;
     assert_eq!(host.next_watch_event().await, None);
     assert_no_process_left(&tag).await;
@@ -233,7 +239,7 @@ async fn a_host_that_is_dropped_takes_its_watches_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_changed_is_asked_about_anew_and_not_for_ever() {
     let asked = Arc::new(AtomicUsize::new(0));
-    let person = Person(Arc::clone(&asked), PermissionAnswer::Allow);
+    let person = Person(Arc::clone(&asked), PermissionResponse::Allow);
     let tool = |number: u64| {
         let what = format!("looks, {number}");
         json!({"name": "look", "description": what, "inputSchema": {"type": "object"}})
@@ -249,7 +255,7 @@ async fn a_tool_that_changed_is_asked_about_anew_and_not_for_ever() {
         .on("tools/call look", [Step::text("the same")]);
     let host = Host::builder()
         .interaction(person)
-        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .connector("s", InMemory(MemoryServer::new(script)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -262,7 +268,7 @@ async fn a_tool_that_changed_is_asked_about_anew_and_not_for_ever() {
     sleep(A_WHILE).await;
     assert_eq!(asked.load(Ordering::Relaxed), 3);
     let told = next(&host).await;
-    assert_eq!(told.happened, Happened::NotPermitted);
+    assert_eq!(told.change, WatchChange::NotPermitted);
     assert!(
         told.summary.contains("changed too often"),
         "{}",

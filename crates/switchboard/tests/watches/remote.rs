@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::{Event, Events, Host, Readiness, WatchKind, WatchRequest};
+use switchboard::event::Events;
+use switchboard::watch::{WatchKind, WatchRequest};
+use switchboard::{Event, Host, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{Fault, HttpServer, Mode, RawStep, ResponseFormat};
 use switchboard_testkit::{ListenEnding, Script};
@@ -16,13 +18,13 @@ async fn watching(script: Script, mode: Mode, kind: RemoteKind) -> (Host, HttpSe
     let server = HttpServer::start(script.resource(URI, "a"), mode).await;
     let host = connected(&server, kind).await;
     let watch = host.watch(WatchRequest::subscription("s", URI)).await;
-    assert_eq!(watch.unwrap().means, WatchKind::Subscription);
+    assert_eq!(watch.unwrap().effective_kind, WatchKind::Subscription);
     (host, server)
 }
 
 async fn connected(server: &HttpServer, kind: RemoteKind) -> Host {
     let config = ServerConfig::remote(server.url(), kind);
-    let host = permissive().server(launch("s", config)).start().unwrap();
+    let host = permissive().launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
     host
 }
@@ -65,7 +67,7 @@ async fn a_change_is_told_on_every_transport() {
         for text in ["b", "c"] {
             server.catalog().set_resource(URI, text).await;
             let event = next(&host).await;
-            assert_eq!(event.happened, ONCE);
+            assert_eq!(event.change, ONCE);
             let added = format!("+{text}");
             assert_eq!(event.diff.unwrap().lines().last(), Some(added.as_str()));
         }
@@ -79,10 +81,10 @@ async fn a_stream_that_broke_is_opened_again_and_what_was_missed_is_told() {
     let (host, server) = watching(Script::modern(), Mode::SSE, RemoteKind::Http).await;
     server.catalog().end_listening(ListenEnding::Dropped);
     server.catalog().set_resource(URI, "b").await;
-    assert_eq!(next(&host).await.happened, ONCE);
-    assert_eq!(host.watches()[0].means, WatchKind::Subscription);
+    assert_eq!(next(&host).await.change, ONCE);
+    assert_eq!(host.watches()[0].effective_kind, WatchKind::Subscription);
     server.catalog().set_resource(URI, "c").await;
-    assert_eq!(next(&host).await.happened, ONCE);
+    assert_eq!(next(&host).await.change, ONCE);
     host.shutdown().await;
 }
 
@@ -103,11 +105,11 @@ async fn what_was_lost_with_a_legacy_stream_is_told_when_there_is_another() {
     let server = forgetful().await;
     let host = connected(&server, RemoteKind::Http).await;
     let watch = host.watch(WatchRequest::subscription("s", URI)).await;
-    assert_eq!(watch.unwrap().means, WatchKind::Subscription);
+    assert_eq!(watch.unwrap().effective_kind, WatchKind::Subscription);
     let mut events = host.events();
     server.drop_connections().await;
-    assert_eq!(next(&host).await.happened, ONCE);
-    assert_eq!(host.watches()[0].means, WatchKind::Subscription);
+    assert_eq!(next(&host).await.change, ONCE);
+    assert_eq!(host.watches()[0].effective_kind, WatchKind::Subscription);
     resources_changed(&mut events).await;
     host.shutdown().await;
 }
@@ -137,13 +139,13 @@ async fn a_server_without_a_stream_to_tell_on_is_polled_and_that_is_said() {
     let server = HttpServer::start(script, mode).await;
     let host = connected(&server, RemoteKind::Http).await;
     let watch = host.watch(every_second()).await.unwrap();
-    assert_eq!(watch.means, WatchKind::Poll);
+    assert_eq!(watch.effective_kind, WatchKind::Poll);
     let note = watch.note.unwrap();
     assert!(note.contains("no stream to tell of changes"), "{note}");
     assert!(note.contains("405"), "{note}");
     assert_eq!(server.count("resources/subscribe"), 0);
     server.catalog().set_resource(URI, "b").await;
-    assert_eq!(next(&host).await.happened, ONCE);
+    assert_eq!(next(&host).await.change, ONCE);
     host.shutdown().await;
 }
 
@@ -152,12 +154,12 @@ async fn a_stream_that_is_not_to_be_had_again_leaves_polling() {
     let server = forgetful().await;
     let host = connected(&server, RemoteKind::Http).await;
     let watch = host.watch(every_second()).await.unwrap();
-    assert_eq!(watch.means, WatchKind::Subscription);
+    assert_eq!(watch.effective_kind, WatchKind::Subscription);
     server.arm(Fault::status(405).on("GET").always());
     server.drop_connections().await;
-    assert_eq!(next(&host).await.happened, ONCE);
+    assert_eq!(next(&host).await.change, ONCE);
     let watch = &host.watches()[0];
-    assert_eq!(watch.means, WatchKind::Poll);
+    assert_eq!(watch.effective_kind, WatchKind::Poll);
     assert!(watch.note.as_ref().unwrap().contains("405"));
     host.shutdown().await;
 }
@@ -168,10 +170,10 @@ async fn a_stream_that_fails_again_and_again_leaves_polling() {
     server.arm(Fault::status(500).on("GET").always());
     let host = connected(&server, RemoteKind::Http).await;
     let watch = host.watch(every_second()).await.unwrap();
-    assert_eq!(watch.means, WatchKind::Subscription);
-    assert_eq!(next(&host).await.happened, ONCE);
+    assert_eq!(watch.effective_kind, WatchKind::Subscription);
+    assert_eq!(next(&host).await.change, ONCE);
     let watch = &host.watches()[0];
-    assert_eq!(watch.means, WatchKind::Poll);
+    assert_eq!(watch.effective_kind, WatchKind::Poll);
     assert!(watch.note.as_ref().unwrap().contains("500"));
     host.shutdown().await;
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::id::Principal;
 use switchboard::permission::{Action, Rule};
-use switchboard::{
-    AskError, CallContext, Event, Happened, Host, Readiness, WatchError, WatchKind, WatchRequest,
-};
+use switchboard::query::QueryError;
+use switchboard::watch::{WatchChange, WatchError, WatchKind, WatchRequest};
+use switchboard::{CallContext, Event, Host, Readiness};
 use switchboard_testkit::{ListenEnding, MemoryServer, Script, Step};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -33,7 +33,7 @@ async fn watching(script: Script) -> (Host, MemoryServer) {
 async fn a_change_is_told_once_with_what_changed_and_why_it_is_watched() {
     for script in eras() {
         let (host, server) = watching(script).await;
-        assert_eq!(host.watches()[0].means, WatchKind::Subscription);
+        assert_eq!(host.watches()[0].effective_kind, WatchKind::Subscription);
         server.catalog().set_resource(URI, "one\n2\nthree").await;
         let event = next(&host).await;
         let diff = " one\n-two\n+2\n three";
@@ -81,7 +81,7 @@ async fn changes_that_nobody_took_are_told_as_one() {
         let summary = "changed 3 times: 1 line added";
         let diff = " two\n three\n+four";
         assert_eq!(drained.len(), 1);
-        let times = Happened::Changed { times: 3 };
+        let times = WatchChange::Changed { times: 3 };
         assert_eq!(told(&drained[0]), (times, summary, Some(diff)));
         let Some(Event::WatchChanged { watch, .. }) = events.next().await else {
             panic!("it is an event of the host, too");
@@ -111,7 +111,7 @@ async fn two_watches_of_one_resource_subscribe_once_and_the_last_unsubscribes() 
             .await
             .unwrap();
         assert_eq!(server.catalog().subscribed(), [URI]);
-        assert_eq!(host.watches_of("s", URI).len(), 2);
+        assert_eq!(host.watches_on("s", URI).len(), 2);
         server.catalog().set_resource(URI, "1").await;
         assert_ne!(next(&host).await.watch, next(&host).await.watch);
         assert_eq!(host.unwatch("sub-1").unwrap().id.as_str(), "sub-1");
@@ -145,7 +145,7 @@ async fn a_change_while_the_server_was_away_is_told_once() {
         nothing(&host).await;
         assert_eq!(server.catalog().subscribed(), [URI]);
         server.catalog().set_resource(URI, "two").await;
-        assert_eq!(next(&host).await.happened, ONCE);
+        assert_eq!(next(&host).await.change, ONCE);
         nothing(&host).await;
     }
 }
@@ -156,7 +156,7 @@ async fn a_server_without_subscriptions_is_polled_and_that_is_said() {
         let (host, server) = watching(script.without_subscribe()).await;
         let watch = &host.watches()[0];
         assert_eq!(
-            (watch.kind, watch.means),
+            (watch.kind, watch.effective_kind),
             (WatchKind::Subscription, WatchKind::Poll)
         );
         assert_eq!(
@@ -164,7 +164,7 @@ async fn a_server_without_subscriptions_is_polled_and_that_is_said() {
             Some("the server has no subscriptions")
         );
         server.catalog().set_resource(URI, "one").await;
-        assert_eq!(next(&host).await.happened, ONCE);
+        assert_eq!(next(&host).await.change, ONCE);
         nothing(&host).await;
         assert_eq!(server.count("resources/subscribe"), 0);
     }
@@ -183,7 +183,11 @@ async fn what_a_server_did_not_agree_to_is_polled() {
             .await
             .unwrap();
     }
-    let means: Vec<_> = host.watches().iter().map(|watch| watch.means).collect();
+    let means: Vec<_> = host
+        .watches()
+        .iter()
+        .map(|watch| watch.effective_kind)
+        .collect();
     assert_eq!(means, [WatchKind::Poll, WatchKind::Subscription]);
     let note = host.watches()[0].note.clone().unwrap();
     assert_eq!(note, "the server does not tell of this resource");
@@ -200,13 +204,13 @@ async fn a_subscription_that_the_server_ended_is_polled_until_it_is_connected_an
         let (host, server) = watching(script).await;
         server.catalog().end_listening(ending);
         sleep(A_WHILE).await;
-        assert_eq!(host.watches()[0].means, WatchKind::Poll);
+        assert_eq!(host.watches()[0].effective_kind, WatchKind::Poll);
         assert!(server.catalog().subscribed().is_empty());
         server.catalog().set_resource(URI, "b").await;
-        assert_eq!(next(&host).await.happened, ONCE);
+        assert_eq!(next(&host).await.change, ONCE);
         server.kill();
         sleep(A_WHILE).await;
-        assert_eq!(host.watches()[0].means, WatchKind::Subscription);
+        assert_eq!(host.watches()[0].effective_kind, WatchKind::Subscription);
     }
 }
 
@@ -271,7 +275,7 @@ async fn a_resource_that_can_no_longer_be_read_is_told_once_and_when_it_is_back(
             .announce(updated, json!({"uri": URI}))
             .await;
         let event = next(&host).await;
-        assert_eq!(event.happened, Happened::Failed);
+        assert_eq!(event.change, WatchChange::Failed);
         assert!(
             event.summary.contains("cannot be read"),
             "{}",
@@ -286,8 +290,8 @@ async fn a_resource_that_can_no_longer_be_read_is_told_once_and_when_it_is_back(
         server.catalog().add_resource(resource).await;
         sleep(2 * A_WHILE).await;
         let happened = host.drain_watch_events();
-        let happened: Vec<_> = happened.iter().map(|event| event.happened).collect();
-        assert_eq!(happened, [Happened::Recovered, ONCE]);
+        let happened: Vec<_> = happened.iter().map(|event| event.change).collect();
+        assert_eq!(happened, [WatchChange::Recovered, ONCE]);
     }
 }
 
@@ -315,7 +319,7 @@ async fn who_comes_back_at_once_is_told_again() {
         let (host, server) = watching(script).await;
         host.unwatch("sub-1").unwrap();
         let again = host.watch(WatchRequest::subscription("s", URI)).await;
-        assert_eq!(again.unwrap().means, WatchKind::Subscription);
+        assert_eq!(again.unwrap().effective_kind, WatchKind::Subscription);
         sleep(A_WHILE).await;
         assert_eq!(server.catalog().subscribed(), [URI]);
         server.catalog().set_resource(URI, "else").await;
@@ -329,14 +333,14 @@ async fn a_watch_whose_server_goes_away_before_it_began_does_not_begin() {
         .resource(URI, "one")
         .on("resources/subscribe", [Step::Exit(1)]);
     let host = permissive()
-        .one_shot()
-        .stream_server("s", InMemory(MemoryServer::new(script)))
+        .no_reconnect()
+        .connector("s", InMemory(MemoryServer::new(script)))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
     let request = WatchRequest::subscription("s", URI);
     let watch = timeout(A_WHILE, host.watch(request)).await.unwrap();
-    let WatchError::Ask(AskError::Unavailable { server, .. }) = watch.unwrap_err() else {
+    let WatchError::Query(QueryError::Unavailable { server, .. }) = watch.unwrap_err() else {
         panic!("the server is gone");
     };
     assert_eq!(server.as_str(), "s");
@@ -350,11 +354,11 @@ async fn a_server_that_is_denied_meanwhile_is_not_read_any_more() {
         host.set_rules([Rule::new(Action::Deny, "mcp__s").unwrap()]);
         let reads = server.count("resources/read");
         server.catalog().set_resource(URI, "else").await;
-        assert_eq!(next(&host).await.happened, Happened::NotPermitted);
+        assert_eq!(next(&host).await.change, WatchChange::NotPermitted);
         assert_eq!(server.count("resources/read"), reads);
         host.set_rules([]);
-        let told = [next(&host).await, next(&host).await].map(|event| event.happened);
-        assert_eq!(told, [Happened::Recovered, ONCE]);
+        let told = [next(&host).await, next(&host).await].map(|event| event.change);
+        assert_eq!(told, [WatchChange::Recovered, ONCE]);
     }
 }
 
@@ -370,7 +374,7 @@ async fn everybody_hears_of_their_own_watches() {
     server.catalog().set_resource(URI, "two").await;
     sleep(A_WHILE).await;
     for person in people.iter().rev() {
-        let told = host.drain_watch_events_of(person);
+        let told = host.drain_watch_events_for(person);
         assert_eq!((told.len(), &told[0].principal), (1, person));
     }
     assert_eq!(host.drain_watch_events(), []);
@@ -391,7 +395,7 @@ async fn a_subscription_that_is_not_answered_holds_up_no_other() {
         }
         for id in ["sub-2", "sub-3"] {
             let watch = host.watch(WatchRequest::subscription("s", URI)).await;
-            assert_eq!(watch.unwrap().means, WatchKind::Subscription);
+            assert_eq!(watch.unwrap().effective_kind, WatchKind::Subscription);
             assert_eq!(server.catalog().subscribed(), [URI]);
             host.unwatch(id).unwrap();
             while !server.catalog().subscribed().is_empty() {
@@ -402,7 +406,7 @@ async fn a_subscription_that_is_not_answered_holds_up_no_other() {
     };
     let request = WatchRequest::subscription("s", silent);
     let (watch, ()) = tokio::join!(host.watch(request), others);
-    assert_eq!(watch.unwrap().means, WatchKind::Poll);
+    assert_eq!(watch.unwrap().effective_kind, WatchKind::Poll);
 }
 
 #[tokio::test(start_paused = true)]
@@ -417,10 +421,10 @@ async fn who_leaves_and_comes_back_while_the_server_thinks_is_told() {
     sleep(Duration::from_millis(500)).await;
     assert_eq!(server.count("resources/unsubscribe"), 1);
     let again = host.watch(WatchRequest::subscription("s", URI)).await;
-    assert_eq!(again.unwrap().means, WatchKind::Subscription);
+    assert_eq!(again.unwrap().effective_kind, WatchKind::Subscription);
     assert_eq!(server.catalog().subscribed(), [URI]);
     server.catalog().set_resource(URI, "b").await;
-    assert_eq!(next(&host).await.happened, ONCE);
+    assert_eq!(next(&host).await.change, ONCE);
     host.unwatch("sub-2").unwrap();
     sleep(A_WHILE).await;
     assert!(server.catalog().subscribed().is_empty());

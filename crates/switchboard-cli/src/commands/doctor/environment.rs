@@ -5,8 +5,9 @@ use std::fs::File;
 use std::path::Path;
 
 use serde::Serialize;
+use switchboard::catalog::Catalog;
 use switchboard::content::for_terminal;
-use switchboard::{Catalog, naming};
+use switchboard::naming;
 use switchboard_config::{
     Admission, Diagnostic, Loaded, Scope, ServerEntry, TransportConfig, Trust,
 };

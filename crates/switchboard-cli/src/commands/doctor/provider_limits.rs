@@ -3,7 +3,7 @@
 //! A provider rejects the whole request because of one such tool.
 
 use serde_json::Value;
-use switchboard::CatalogTool;
+use switchboard::catalog::CatalogTool;
 use switchboard::mcp::Tool;
 
 /// Rough average for JSON and English text.

@@ -59,7 +59,7 @@ async fn run_loop(
                 let loaded = latest.borrow_and_update().loaded.clone();
                 servers = context.with_trust(loaded);
                 host.set_rules(context.rules(&servers));
-                host.apply(servers.loaded.config.clone(), &servers.trust).await;
+                host.apply_config(servers.loaded.config.clone(), &servers.trust).await;
             }
             _ = events.next() => {}
             () = tokio::time::sleep(COUNTDOWN_INTERVAL), if counts_down && table.redraw.is_some() => {}

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use switchboard::content::{FileType, PresentedPart, PresentedResource, decode_blob, sanitize};
+use switchboard::content::{FileType, RenderedPart, RenderedResource, decode_blob, sanitize};
 use switchboard::mcp::{ReadResourceResult, ResourceBody};
 
 use crate::context::Context;
@@ -132,7 +132,7 @@ fn report_written(
         console.note(&format!("saved to {}", text::path(&path)));
         return Ok(());
     }
-    let mut saved = PresentedPart::default();
+    let mut saved = RenderedPart::default();
     saved.uri.clone_from(&part.uri);
     saved.mime_type = mime_type;
     saved.blob_saved_to = Some(path);
@@ -147,19 +147,19 @@ fn report_written(
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceJson<'a> {
-    contents: &'a [PresentedPart],
+    contents: &'a [RenderedPart],
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     full_result_file: Option<PathBuf>,
 }
 
 pub(super) fn print_resource(
-    resource: &PresentedResource,
+    resource: &RenderedResource,
     context: &Context,
 ) -> Result<(), Failure> {
     let console = &context.console;
     let full_result_file =
-        (resource.whole.as_ref()).map(|handle| context.stored_result_path(handle));
+        (resource.stored.as_ref()).map(|handle| context.stored_result_path(handle));
     if console.is_json() {
         return console.print(&json::pretty(&ResourceJson {
             contents: &resource.contents,
@@ -181,11 +181,11 @@ pub(super) fn print_resource(
     Ok(())
 }
 
-fn is_empty(part: &PresentedPart) -> bool {
+fn is_empty(part: &RenderedPart) -> bool {
     part.blob_saved_to.is_none() && part.text.as_deref().unwrap_or_default().is_empty()
 }
 
-fn render(part: &PresentedPart) -> Cow<'_, str> {
+fn render(part: &RenderedPart) -> Cow<'_, str> {
     match &part.blob_saved_to {
         Some(path) => {
             let mime = part.mime_type.as_deref().unwrap_or("unknown type");

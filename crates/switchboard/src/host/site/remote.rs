@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use switchboard_config::{
-    LaunchSpec, RemoteConfig, RemoteKind, Secret, TransportConfig, secrets_in_arguments,
-    secrets_in_variable,
+    LaunchSpec, RemoteConfig, RemoteKind, Secret, secrets_in_arguments, secrets_in_variable,
 };
 use url::Url;
 
@@ -114,7 +113,7 @@ impl AuthProvider for NoAccount {
         _: AuthRequest<'a>,
     ) -> BoxFuture<'a, Result<Credential, AuthError>> {
         let hint = "there is no claude.ai account to use: the program that embeds Switchboard \
-                    provides one with HostBuilder::claude_ai";
+                    provides one with HostBuilder::claude_ai_account";
         Box::pin(std::future::ready(Err(AuthError::LoginNeeded {
             hint: hint.to_owned(),
         })))
@@ -138,27 +137,4 @@ fn redactor<'a>(
     let in_query = in_query.flat_map(|(name, value)| secrets_in_variable(&name, &value));
     let in_address = in_address.chain(in_query);
     Redactor::new(own.chain(in_address.map(|secret| secret.expose().to_owned())))
-}
-
-/// What tells one remote server from another, text by text.
-pub(super) fn identity(spec: &LaunchSpec) -> Option<Vec<String>> {
-    let mut parts = vec![spec.name().to_string()];
-    match &spec.config().transport {
-        TransportConfig::Remote(remote) => {
-            parts.push(remote.url.clone());
-            parts.push(format!("{:?}", remote.kind));
-            let written = spec.written().as_object().get("headers");
-            for (name, value) in &remote.headers {
-                parts.push(name.to_ascii_lowercase());
-                parts.push(super::as_written(written, name, value).to_owned());
-            }
-            let files = [&remote.tls.ca, &remote.tls.cert, &remote.tls.key];
-            let files = files.map(|file| file.as_deref().unwrap_or("".as_ref()));
-            parts.extend(files.map(|file| file.to_string_lossy().into_owned()));
-            parts.extend(remote.headers_helper.clone());
-        }
-        TransportConfig::ClaudeAiProxy { url, id } => parts.extend([url.clone(), id.clone()]),
-        _ => return None,
-    }
-    Some(parts)
 }

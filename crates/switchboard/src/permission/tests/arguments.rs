@@ -7,7 +7,8 @@ use super::*;
 /// Whether an allow with this pattern fits, and whether a deny does.
 fn fits(pattern: &str, arguments: &Value) -> (bool, bool) {
     let target = Target::new("fs", "read").with(arguments);
-    let decide = |rule: Rule| target.decide(&Policy::new([rule.pattern(pattern).unwrap()]));
+    let decide =
+        |rule: Rule| target.decide(&Policy::new([rule.argument_pattern(pattern).unwrap()]));
     (
         decide(allow("mcp__fs")).action == Action::Allow,
         decide(deny("mcp__fs")).action == Action::Deny,
@@ -220,14 +221,19 @@ fn what_cannot_be_looked_at_is_denied_and_not_allowed() {
         (deny("*"), Action::Deny),
         (ask("*"), Action::Ask),
     ] {
-        let rules = [rule.pattern("a=x").unwrap()];
+        let rules = [rule.argument_pattern("a=x").unwrap()];
         assert_eq!(unknown.decide(&Policy::new(rules)).action, expected);
     }
 }
 
 #[test]
 fn of_several_patterns_all_have_to_fit() {
-    let both = |rule: Rule| rule.pattern("a=x").unwrap().pattern("b=y").unwrap();
+    let both = |rule: Rule| {
+        rule.argument_pattern("a=x")
+            .unwrap()
+            .argument_pattern("b=y")
+            .unwrap()
+    };
     for (arguments, fit) in [
         (json!({"a": "x", "b": "y"}), true),
         (json!({"a": "x", "b": "n"}), false),
@@ -244,10 +250,10 @@ fn of_several_patterns_all_have_to_fit() {
 fn a_decision_says_what_was_looked_at_and_where_the_rule_stands() {
     let rules = [
         allow("mcp__fs"),
-        deny("mcp__fs__*").pattern("path=/etc/*").unwrap(),
-        ask("mcp__*").pattern("a=x").unwrap(),
+        deny("mcp__fs__*").argument_pattern("path=/etc/*").unwrap(),
+        ask("mcp__*").argument_pattern("a=x").unwrap(),
         deny("*")
-            .because("the settings cannot be used")
+            .reason("the settings cannot be used")
             .scope(RuleScope::User),
     ];
     let policy = Policy::new(rules);
@@ -258,7 +264,7 @@ fn a_decision_says_what_was_looked_at_and_where_the_rule_stands() {
         policy.decide(&subject).to_string(),
         "denied by rule `mcp__fs__*` where `path=/etc/*` (command line)"
     );
-    let fitting: Vec<_> = policy.fitting(&subject);
+    let fitting: Vec<_> = policy.matching_rules(&subject);
     let fitting: Vec<_> = fitting.iter().map(ToString::to_string).collect();
     assert_eq!(
         fitting,
@@ -273,7 +279,7 @@ fn a_decision_says_what_was_looked_at_and_where_the_rule_stands() {
 #[test]
 fn local_tools_are_held_to_their_arguments_too() {
     let arguments = json!({"cmd": "ls"}).as_object().unwrap().clone();
-    let rule = allow("Bash").pattern("cmd=ls").unwrap();
+    let rule = allow("Bash").argument_pattern("cmd=ls").unwrap();
     let policy = Policy::new([rule]);
     assert_eq!(
         policy.decide_local("Bash", &arguments).action,
@@ -310,9 +316,12 @@ fn what_is_no_condition_is_refused_in_words() {
     ];
     for (pattern, problem) in cases {
         assert_eq!(
-            allow("*").pattern(pattern).unwrap_err().to_string(),
+            allow("*")
+                .argument_pattern(pattern)
+                .unwrap_err()
+                .to_string(),
             format!("the pattern {pattern:?} is not valid: {problem}")
         );
     }
-    assert!(allow("*").pattern("path={a,b}").is_err());
+    assert!(allow("*").argument_pattern("path={a,b}").is_err());
 }

@@ -314,12 +314,13 @@ fn a_rule() -> impl Strategy<Value = Rule> {
                 let rule = Rule::new(action, &tool).ok()?.scope(scope);
                 let rule = match servers {
                     Some(names) => {
-                        rule.for_servers(names.iter().map(|name| ServerName::new(name).unwrap()))
+                        rule.only_servers(names.iter().map(|name| ServerName::new(name).unwrap()))
                     }
                     None => rule,
                 };
                 let mut patterns = patterns.iter();
-                let rule = patterns.try_fold(rule, |rule, text| rule.pattern(text).ok())?;
+                let rule =
+                    patterns.try_fold(rule, |rule, text| rule.argument_pattern(text).ok())?;
                 Some(match hint {
                     Some(hint) => rule.hint(hint),
                     None => rule,
@@ -431,7 +432,7 @@ proptest! {
     ) {
         let policy = Policy::new(rules);
         let wire = wire_name(&target.tool.server, &target.tool.tool);
-        let fitting = policy.fitting(&target.subject(&wire));
+        let fitting = policy.matching_rules(&target.subject(&wire));
         prop_assert!(fitting.is_sorted_by_key(|rule| rule.scope));
         let first = |action| fitting.iter().find(|rule| (rule.action == Action::Deny) == action);
         let expected = first(true).or_else(|| first(false)).cloned();

@@ -1,8 +1,8 @@
 //! Where a result is kept whole when only a part of it is handed over.
 //!
 //! It keeps text under a random handle and gives it back, and bytes as a file to open; it does not
-//! decide what is worth keeping. A [`DirectorySpill`] is emptied by nobody but whoever chose the directory,
-//! by [`DirectorySpill::tidy`] or with the directory.
+//! decide what is worth keeping. A [`DirectoryResultStore`] is emptied by nobody but whoever chose the directory,
+//! by [`DirectoryResultStore::prune`] or with the directory.
 //!
 //! Invariant: a file is named by our own random handle and by nothing that a server sent.
 
@@ -18,7 +18,7 @@ use serde::{Serialize, Serializer};
 
 use super::FileType;
 
-mod tidy;
+mod prune;
 
 #[cfg(test)]
 mod tests;
@@ -27,16 +27,16 @@ const PREFIX: &str = "result-";
 const DIGITS: usize = 32;
 
 /// Keeps whole results.
-pub trait Spill: Send + Sync {
+pub trait ResultStore: Send + Sync {
     /// Keeps a text and says how to ask for it.
-    fn keep(&self, text: &str) -> io::Result<SpillHandle>;
+    fn store(&self, text: &str) -> io::Result<ResultHandle>;
 
     /// Gives a kept text back.
-    fn read(&self, handle: &SpillHandle) -> io::Result<String>;
+    fn read(&self, handle: &ResultHandle) -> io::Result<String>;
 
     /// Keeps bytes as a file that programs may open, and says where it is. Whoever has no files
     /// says that it cannot.
-    fn keep_blob(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
+    fn store_file(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
         let _ = (bytes, file_type);
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -47,27 +47,27 @@ pub trait Spill: Send + Sync {
 
 /// What a kept text is asked for by: `result-` and 32 hexadecimal digits, drawn at random.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SpillHandle(u128);
+pub struct ResultHandle(u128);
 
-impl SpillHandle {
+impl ResultHandle {
     fn draw() -> Self {
         Self(fastrand::u128(..))
     }
 }
 
-impl fmt::Display for SpillHandle {
+impl fmt::Display for ResultHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{:032x}", self.0)
     }
 }
 
-impl fmt::Debug for SpillHandle {
+impl fmt::Debug for ResultHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl Serialize for SpillHandle {
+impl Serialize for ResultHandle {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -76,37 +76,37 @@ impl Serialize for SpillHandle {
 /// The text is not a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a handle is `{PREFIX}` and {DIGITS} hexadecimal digits")]
-pub struct InvalidHandle;
+pub struct InvalidResultHandle;
 
-impl FromStr for SpillHandle {
-    type Err = InvalidHandle;
+impl FromStr for ResultHandle {
+    type Err = InvalidResultHandle;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.strip_prefix(PREFIX).ok_or(InvalidHandle)?;
+        let digits = text.strip_prefix(PREFIX).ok_or(InvalidResultHandle)?;
         let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         if digits.len() != DIGITS || !digits.bytes().all(is_digit) {
-            return Err(InvalidHandle);
+            return Err(InvalidResultHandle);
         }
         u128::from_str_radix(digits, 16)
             .map(Self)
-            .map_err(|_| InvalidHandle)
+            .map_err(|_| InvalidResultHandle)
     }
 }
 
 /// Keeps each text as a file that only its owner may read, in a directory made when first needed.
 #[derive(Debug)]
-pub struct DirectorySpill {
+pub struct DirectoryResultStore {
     directory: PathBuf,
 }
 
-impl DirectorySpill {
+impl DirectoryResultStore {
     /// Keeps texts in `dir`, which need not exist.
     pub fn new(dir: PathBuf) -> Self {
         Self { directory: dir }
     }
 
     /// Where a kept text lies.
-    pub fn path(&self, handle: &SpillHandle) -> PathBuf {
+    pub fn path(&self, handle: &ResultHandle) -> PathBuf {
         self.directory.join(handle.to_string())
     }
 
@@ -129,14 +129,14 @@ fn create(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-impl Spill for DirectorySpill {
-    fn keep(&self, text: &str) -> io::Result<SpillHandle> {
-        let handle = SpillHandle::draw();
+impl ResultStore for DirectoryResultStore {
+    fn store(&self, text: &str) -> io::Result<ResultHandle> {
+        let handle = ResultHandle::draw();
         self.write(&self.path(&handle), text.as_bytes())?;
         Ok(handle)
     }
 
-    fn read(&self, handle: &SpillHandle) -> io::Result<String> {
+    fn read(&self, handle: &ResultHandle) -> io::Result<String> {
         let path = self.path(handle);
         if !fs::symlink_metadata(&path)?.is_file() {
             return Err(io::Error::new(
@@ -147,8 +147,8 @@ impl Spill for DirectorySpill {
         fs::read_to_string(path)
     }
 
-    fn keep_blob(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
-        let name = format!("{}.{}", SpillHandle::draw(), file_type.extension());
+    fn store_file(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
+        let name = format!("{}.{}", ResultHandle::draw(), file_type.extension());
         let path = self.directory.join(name);
         self.write(&path, bytes)?;
         Ok(path)
@@ -189,7 +189,7 @@ fn check_private(directory: &Path) -> io::Result<()> {
 
 /// Keeps texts in memory, the newest ones.
 #[derive(Debug)]
-pub struct MemorySpill {
+pub struct MemoryResultStore {
     max_bytes: usize,
     kept: Mutex<Kept>,
 }
@@ -197,11 +197,11 @@ pub struct MemorySpill {
 #[derive(Debug, Default)]
 struct Kept {
     /// Oldest first.
-    texts: VecDeque<(SpillHandle, String)>,
+    texts: VecDeque<(ResultHandle, String)>,
     bytes: usize,
 }
 
-impl MemorySpill {
+impl MemoryResultStore {
     /// Keeps at most `max_bytes` of text in all; the oldest is dropped for the newest.
     pub fn new(max_bytes: usize) -> Self {
         Self {
@@ -211,8 +211,8 @@ impl MemorySpill {
     }
 }
 
-impl Spill for MemorySpill {
-    fn keep(&self, text: &str) -> io::Result<SpillHandle> {
+impl ResultStore for MemoryResultStore {
+    fn store(&self, text: &str) -> io::Result<ResultHandle> {
         if text.len() > self.max_bytes {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
@@ -226,13 +226,13 @@ impl Spill for MemorySpill {
             };
             kept.bytes -= oldest.len();
         }
-        let handle = SpillHandle::draw();
+        let handle = ResultHandle::draw();
         kept.bytes += text.len();
         kept.texts.push_back((handle, text.to_owned()));
         Ok(handle)
     }
 
-    fn read(&self, handle: &SpillHandle) -> io::Result<String> {
+    fn read(&self, handle: &ResultHandle) -> io::Result<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.texts
             .iter()

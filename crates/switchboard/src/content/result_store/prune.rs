@@ -1,4 +1,4 @@
-//! What a [`DirectorySpill`] has kept for long enough.
+//! What a [`DirectoryResultStore`] has kept for long enough.
 //!
 //! Invariant: only regular files with a name that we make are removed, and no link is followed.
 
@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::{DirectorySpill, SpillHandle, check_private};
+use super::{DirectoryResultStore, ResultHandle, check_private};
 
 /// No ending that we give is longer.
 const LONGEST_ENDING: usize = 4;
@@ -19,13 +19,13 @@ struct Kept {
     path: PathBuf,
 }
 
-impl DirectorySpill {
+impl DirectoryResultStore {
     /// Removes what was kept longer than `older_than` ago, and of the rest the oldest as long as all of
     /// it has more than `most_bytes`. Says how many files are gone.
     ///
     /// Anything in the directory that is not ours stays, and so does a file that cannot be removed. It
     /// blocks for as long as the directory takes to be read.
-    pub fn tidy(&self, older_than: Duration, most_bytes: u64) -> io::Result<usize> {
+    pub fn prune(&self, older_than: Duration, most_bytes: u64) -> io::Result<usize> {
         match check_private(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             checked => checked?,
@@ -72,7 +72,7 @@ fn is_ours(name: &str) -> bool {
         Some((handle, ending)) => (handle, Some(ending)),
         None => (name, None),
     };
-    handle.parse::<SpillHandle>().is_ok()
+    handle.parse::<ResultHandle>().is_ok()
         && ending.is_none_or(|ending| {
             (1..=LONGEST_ENDING).contains(&ending.len()) && ending.bytes().all(is_letter)
         })

@@ -1,5 +1,9 @@
 //! What is remembered of a server from one start to the next.
 
+mod key;
+
+pub use key::server_cache_key;
+
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -10,7 +14,7 @@ use crate::sync::lock;
 /// out again and a dormant server's tools are known. What is forgotten is only found out anew.
 ///
 /// Keys are opaque, and differ whenever what would be run differs.
-pub trait ServerMemory: Send + Sync + 'static {
+pub trait ServerCache: Send + Sync + 'static {
     /// The era that worked last time.
     fn era(&self, key: &str) -> Option<Era>;
 
@@ -36,12 +40,12 @@ pub trait ServerMemory: Send + Sync + 'static {
 
 /// Remembers for as long as the host lives.
 #[derive(Debug, Default)]
-pub struct ShortMemory {
+pub struct InMemoryServerCache {
     eras: Mutex<HashMap<String, Era>>,
     tools: Mutex<HashMap<String, Vec<Tool>>>,
 }
 
-impl ServerMemory for ShortMemory {
+impl ServerCache for InMemoryServerCache {
     fn era(&self, key: &str) -> Option<Era> {
         lock(&self.eras).get(key).copied()
     }

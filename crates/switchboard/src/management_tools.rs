@@ -4,7 +4,7 @@
 //! them asks for permission. Invariant: a deny on one of them, or on the whole of a server, holds;
 //! and what is polled passes the rules of the tool that is called.
 //!
-//! [`Registry::register_management_tools`]: crate::Registry::register_management_tools
+//! [`Registry::register_management_tools`]: crate::registry::Registry::register_management_tools
 
 mod resources;
 mod schema;
@@ -14,17 +14,17 @@ mod watches;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use switchboard_wire::BoxFuture;
 
 use crate::call::CallContext;
 use crate::host::Host;
 use crate::id::ServerName;
-use crate::interact::BoxFuture;
 use crate::mcp::Json;
-use crate::registry::{Tool, ToolAnswer, ToolFailure};
+use crate::registry::{RegisterError, Registry, Tool, ToolAnswer, ToolFailure};
 use crate::watch::WatchKind;
 
 /// One of the management tools.
-pub(crate) struct ManagementTool {
+struct ManagementTool {
     host: Host,
     kind: Kind,
 }
@@ -55,14 +55,17 @@ impl Kind {
     ];
 }
 
-impl ManagementTool {
-    /// All of them.
-    pub(crate) fn all(host: &Host) -> Vec<Self> {
-        let tools = Kind::ALL.into_iter().map(|kind| Self {
-            host: host.clone(),
-            kind,
-        });
-        tools.collect()
+impl Registry {
+    /// Registers the management tools: list and read resources, watch them, refresh the tools of
+    /// servers, wait for servers.
+    pub fn register_management_tools(&mut self) -> Result<(), RegisterError> {
+        let host = self.host().clone();
+        Kind::ALL.into_iter().try_for_each(|kind| {
+            self.register(ManagementTool {
+                host: host.clone(),
+                kind,
+            })
+        })
     }
 }
 
@@ -131,7 +134,7 @@ fn answer(value: &impl Serialize) -> Result<ToolAnswer, ToolFailure> {
 fn permit(host: &Host, server: &str) -> Result<(), ToolFailure> {
     match ServerName::new(server) {
         Ok(server) => {
-            let asked = host.may_be_asked(&server);
+            let asked = host.check_server_not_denied(&server);
             asked.map_err(|error| ToolFailure::of(&error))
         }
         // There is no such server.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OfServer, answer};
 use crate::content::{Block, field, sanitize};
-use crate::host::{Host, Offered};
+use crate::host::{Host, ServerItem};
 use crate::mcp::Resource;
 use crate::registry::{ToolAnswer, ToolFailure};
 
@@ -27,7 +27,7 @@ struct Listed {
 
 impl Listed {
     /// `None` for an address that cannot be shown as it is: a model could not ask for it either.
-    fn of(offered: &Offered<Resource>) -> Option<Self> {
+    fn of(offered: &ServerItem<Resource>) -> Option<Self> {
         let Resource {
             uri,
             name,
@@ -66,7 +66,7 @@ pub(super) async fn list(host: &Host, of: OfServer) -> Result<ToolAnswer, ToolFa
             None => left_out += 1,
         }
     }
-    let mut notes: Vec<_> = offer.problems.iter().map(ToString::to_string).collect();
+    let mut notes: Vec<_> = offer.errors.iter().map(ToString::to_string).collect();
     if left_out > 0 {
         notes.push(format!(
             "{left_out} more resources were left out (limit `result_text_bytes`); ask for one server"
@@ -94,7 +94,7 @@ pub(super) struct Read {
 }
 
 pub(super) async fn read(host: &Host, read: Read) -> Result<ToolAnswer, ToolFailure> {
-    let presented = host.read(&read.server, &read.uri).await;
+    let presented = host.read_resource(&read.server, &read.uri).await;
     let presented = presented.map_err(|error| ToolFailure::of(&error))?;
     Ok(with_notes(answer(&presented)?, &presented.notes))
 }

@@ -78,7 +78,7 @@ async fn refresh_one(host: &Host, server: &ServerName) -> Refreshed {
 
 fn tools_of(host: &Host, server: &ServerName) -> BTreeSet<WireName> {
     let catalog = host.catalog();
-    let tools = catalog.of_server(server);
+    let tools = catalog.tools_of(server);
     tools.map(|tool| tool.wire_name.clone()).collect()
 }
 

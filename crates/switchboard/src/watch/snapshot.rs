@@ -33,7 +33,7 @@ impl Content {
                 Block::Text { text } => seen.line(text),
                 Block::Image { data, mime_type } => seen.data("image", mime_type, data),
                 Block::Audio { data, mime_type } => seen.data("audio", mime_type, data),
-                Block::Other { description, raw } => {
+                Block::Described { description, raw } => {
                     seen.line(description);
                     seen.mix(raw.as_ref().map(Json::as_str).unwrap_or_default());
                 }

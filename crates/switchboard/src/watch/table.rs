@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::content::Content;
 use super::diff::{self, Difference};
-use super::event::{Happened, WatchEvent};
+use super::event::{WatchChange, WatchEvent};
+use super::snapshot::Content;
 use super::{LONGEST_INTERVAL, Watch, WatchError, WatchKind, WatchRequest, WatchTarget};
 use crate::call::{CallContext, CallOrigin};
 use crate::content::{field, sanitize};
@@ -233,29 +233,29 @@ impl Watches {
     /// The next thing to tell that is for whom it is to be, if there is one.
     pub(super) fn pop(&self, is_for: IsFor<'_>) -> Option<WatchEvent> {
         let (entry, telling) = self.take(is_for)?;
-        let (happened, difference, at) = match telling {
+        let (change, difference, at) = match telling {
             // Compared where nobody waits for the lock.
             Telling::Change(change, told) => {
                 let difference = change.describe(&told);
                 let times = change.times;
-                (Happened::Changed { times }, difference, change.at)
+                (WatchChange::Changed { times }, difference, change.at)
             }
             Telling::Condition(condition, news) => {
-                let happened = match condition {
-                    Condition::Fine => Happened::Recovered,
-                    Condition::Failed => Happened::Failed,
-                    Condition::NotPermitted => Happened::NotPermitted,
+                let change = match condition {
+                    Condition::Fine => WatchChange::Recovered,
+                    Condition::Failed => WatchChange::Failed,
+                    Condition::NotPermitted => WatchChange::NotPermitted,
                 };
-                (happened, Difference::none(news.summary), news.at)
+                (change, Difference::none(news.summary), news.at)
             }
-            Telling::End(news) => (Happened::Ended, Difference::none(news.summary), news.at),
+            Telling::End(news) => (WatchChange::Ended, Difference::none(news.summary), news.at),
         };
         Some(WatchEvent {
             watch: entry.id.clone(),
             server: entry.server.clone(),
             target: entry.target.clone(),
             reason: entry.reason.clone(),
-            happened,
+            change,
             summary: difference.summary,
             diff: difference.diff,
             at,
@@ -327,9 +327,9 @@ impl Page {
         Watch {
             id: entry.id.clone(),
             kind: entry.kind,
-            means: self.means,
+            effective_kind: self.means,
             note: self.note.as_deref().map(str::to_owned),
-            seen: self.told.is_some(),
+            has_baseline: self.told.is_some(),
             server: entry.server.clone(),
             target: entry.target.clone(),
             interval: entry.interval,

@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::content::Content;
-use super::queue::{Condition, Entry, Watches};
+use super::snapshot::Content;
+use super::table::{Condition, Entry, Watches};
 use super::{WatchKind, WatchTarget};
 use crate::call::{CallError, Consent};
-use crate::host::{AskError, Host};
+use crate::host::{Host, QueryError};
 use crate::id::{ServerName, ToolName};
 use crate::limits::LARGE;
 use crate::server::ServerHandle;
@@ -34,7 +34,7 @@ const LOST_IN_A_ROW: u32 = 3;
 /// A server that is over but still there is looked for again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-type Began = oneshot::Sender<Result<(), AskError>>;
+type Began = oneshot::Sender<Result<(), QueryError>>;
 
 pub(super) struct Watcher {
     host: Host,
@@ -148,7 +148,7 @@ impl Watcher {
             return;
         }
         if self.began.is_some() {
-            let error = AskError::Unavailable {
+            let error = QueryError::Unavailable {
                 server: self.entry.server.clone(),
                 status: state.status(),
                 reason: state.error(),
@@ -282,7 +282,7 @@ impl Watcher {
     }
 
     /// Tells whoever waits for it how the watch began.
-    async fn begin(&mut self, outcome: Result<(), AskError>) {
+    async fn begin(&mut self, outcome: Result<(), QueryError>) {
         let is_failure = outcome.is_err();
         if let Some(began) = self.began.take() {
             // Nobody may wait any more: then the watch is being removed.
@@ -294,7 +294,7 @@ impl Watcher {
     }
 
     async fn read(&self, uri: &str) -> Result<Content, LookError> {
-        let result = self.host.read_resource(self.entry.server.as_str(), uri);
+        let result = self.host.read_resource_raw(self.entry.server.as_str(), uri);
         let result = result.await.map_err(LookError::Ask)?;
         let most = self.host.shared().limits().watch_text_bytes;
         let parts = result.contents.iter();
@@ -310,12 +310,12 @@ impl Watcher {
             return Ok(Content::of_resource(&result, most));
         }
         let looked = run_blocking(move || Content::of_resource(&result, most)).await;
-        looked.map_err(|_| LookError::Ask(AskError::ShuttingDown))
+        looked.map_err(|_| LookError::Ask(QueryError::ShuttingDown))
     }
 
     async fn call(&self, tool: &ToolName) -> Result<Content, LookError> {
         let WatchTarget::Tool { arguments, .. } = &self.entry.target else {
-            return Err(LookError::Ask(AskError::ShuttingDown));
+            return Err(LookError::Ask(QueryError::ShuttingDown));
         };
         let wire_name = crate::catalog::naming::wire_name(&self.entry.server, tool);
         let arguments = arguments.clone();
@@ -330,22 +330,22 @@ impl Watcher {
 }
 
 enum LookError {
-    Ask(AskError),
+    Ask(QueryError),
     Call(CallError),
 }
 
 impl From<LookError> for Trouble {
     fn from(error: LookError) -> Self {
         match error {
-            LookError::Ask(AskError::ShuttingDown) | LookError::Call(CallError::ShuttingDown) => {
+            LookError::Ask(QueryError::ShuttingDown) | LookError::Call(CallError::ShuttingDown) => {
                 Self::Over
             }
             LookError::Ask(
-                error @ (AskError::Unavailable { .. }
-                | AskError::Lost { .. }
-                | AskError::UnknownServer(_)),
+                error @ (QueryError::Unavailable { .. }
+                | QueryError::ConnectionLost { .. }
+                | QueryError::UnknownServer(_)),
             ) => Self::Lost(error.to_string()),
-            LookError::Ask(error @ AskError::Denied { .. }) => {
+            LookError::Ask(error @ QueryError::Denied { .. }) => {
                 Self::NotPermitted(error.to_string())
             }
             LookError::Ask(error) => Self::Failed(format!("it cannot be read: {error}")),

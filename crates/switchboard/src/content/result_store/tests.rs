@@ -9,11 +9,11 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn a_handle_is_read_back_from_its_text_and_from_nothing_else() {
-    let handle = SpillHandle::draw();
+    let handle = ResultHandle::draw();
     assert_eq!(handle.to_string().parse(), Ok(handle));
     assert_eq!(handle.to_string().len(), PREFIX.len() + DIGITS);
-    let low: SpillHandle = "result-00000000000000000000000000000001".parse().unwrap();
-    assert_eq!(low, SpillHandle(1));
+    let low: ResultHandle = "result-00000000000000000000000000000001".parse().unwrap();
+    assert_eq!(low, ResultHandle(1));
     for text in [
         "",
         "result-",
@@ -26,7 +26,11 @@ fn a_handle_is_read_back_from_its_text_and_from_nothing_else() {
         "result-../../../../../../etc/passwd0000",
         "result-00000000000000000000000000000001\n",
     ] {
-        assert_eq!(text.parse::<SpillHandle>(), Err(InvalidHandle), "{text}");
+        assert_eq!(
+            text.parse::<ResultHandle>(),
+            Err(InvalidResultHandle),
+            "{text}"
+        );
     }
 }
 
@@ -34,9 +38,9 @@ fn a_handle_is_read_back_from_its_text_and_from_nothing_else() {
 fn a_directory_gives_back_what_it_keeps_and_lets_nobody_else_see() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path().join("deep/spill");
-    let spill = DirectorySpill::new(directory.clone());
+    let spill = DirectoryResultStore::new(directory.clone());
     assert!(!directory.exists(), "nothing was kept yet");
-    let (one, two) = (spill.keep("one").unwrap(), spill.keep("zwölf\n").unwrap());
+    let (one, two) = (spill.store("one").unwrap(), spill.store("zwölf\n").unwrap());
     assert_ne!(one, two);
     assert_eq!(spill.read(&one).unwrap(), "one");
     assert_eq!(spill.read(&two).unwrap(), "zwölf\n");
@@ -49,8 +53,8 @@ fn a_directory_gives_back_what_it_keeps_and_lets_nobody_else_see() {
 fn a_directory_that_others_may_write_to_is_refused() {
     let temporary = tempfile::tempdir().unwrap();
     fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let error = DirectorySpill::new(temporary.path().to_owned())
-        .keep("secret")
+    let error = DirectoryResultStore::new(temporary.path().to_owned())
+        .store("secret")
         .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
 }
@@ -60,9 +64,9 @@ fn a_link_in_the_place_of_a_file_is_neither_read_nor_written() {
     let temporary = tempfile::tempdir().unwrap();
     let secret = temporary.path().join("secret");
     fs::write(&secret, "secret").unwrap();
-    let spill = DirectorySpill::new(temporary.path().join("spill"));
-    spill.keep("").unwrap();
-    let handle = SpillHandle(7);
+    let spill = DirectoryResultStore::new(temporary.path().join("spill"));
+    spill.store("").unwrap();
+    let handle = ResultHandle(7);
     symlink(&secret, spill.path(&handle)).unwrap();
     assert_eq!(
         spill.read(&handle).unwrap_err().kind(),
@@ -77,31 +81,31 @@ fn a_link_in_the_place_of_a_file_is_neither_read_nor_written() {
 #[test]
 fn what_was_never_kept_is_not_found() {
     let temporary = tempfile::tempdir().unwrap();
-    let spills: [&dyn Spill; 2] = [
-        &DirectorySpill::new(temporary.path().join("spill")),
-        &MemorySpill::new(10),
+    let spills: [&dyn ResultStore; 2] = [
+        &DirectoryResultStore::new(temporary.path().join("spill")),
+        &MemoryResultStore::new(10),
     ];
     for spill in spills {
-        let error = spill.read(&SpillHandle(1)).unwrap_err();
+        let error = spill.read(&ResultHandle(1)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }
 
 #[test]
 fn memory_drops_the_oldest_for_the_newest() {
-    let spill = MemorySpill::new(10);
-    let four = spill.keep("four").unwrap();
-    let six = spill.keep("sixsix").unwrap();
+    let spill = MemoryResultStore::new(10);
+    let four = spill.store("four").unwrap();
+    let six = spill.store("sixsix").unwrap();
     assert_eq!(spill.read(&four).unwrap(), "four");
-    let one = spill.keep("1").unwrap();
+    let one = spill.store("1").unwrap();
     assert!(spill.read(&four).is_err());
     assert_eq!(spill.read(&six).unwrap(), "sixsix");
     assert_eq!(spill.read(&one).unwrap(), "1");
-    let ten = spill.keep("tententent").unwrap();
+    let ten = spill.store("tententent").unwrap();
     assert!(spill.read(&six).is_err());
     assert!(spill.read(&one).is_err());
     assert_eq!(spill.read(&ten).unwrap(), "tententent");
-    let error = spill.keep("eleveneleve").unwrap_err();
+    let error = spill.store("eleveneleve").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     assert_eq!(spill.read(&ten).unwrap(), "tententent");
 }
@@ -110,15 +114,15 @@ fn memory_drops_the_oldest_for_the_newest() {
 fn r3_a_blob_is_named_by_us_and_seen_by_its_owner_alone() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path().join("spill");
-    let spill = DirectorySpill::new(directory.clone());
-    let path = spill.keep_blob(b"\x89PNG", FileType::Png).unwrap();
+    let spill = DirectoryResultStore::new(directory.clone());
+    let path = spill.store_file(b"\x89PNG", FileType::Png).unwrap();
     assert_eq!(path.parent(), Some(directory.as_path()));
     let name = path.file_name().unwrap().to_str().unwrap();
     let handle = name.strip_suffix(".png").unwrap();
-    assert!(handle.parse::<SpillHandle>().is_ok(), "{name}");
+    assert!(handle.parse::<ResultHandle>().is_ok(), "{name}");
     assert_eq!(fs::read(&path).unwrap(), b"\x89PNG");
     assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
-    let other = spill.keep_blob(b"", FileType::Unknown).unwrap();
+    let other = spill.store_file(b"", FileType::Unknown).unwrap();
     assert_eq!(other.extension().unwrap(), "bin");
 }
 
@@ -132,34 +136,34 @@ fn age(path: &Path, days: u32) {
 #[test]
 fn tidying_removes_what_is_old_and_then_the_oldest_of_what_is_too_much() {
     let temporary = tempfile::tempdir().unwrap();
-    let spill = DirectorySpill::new(temporary.path().join("spill"));
-    assert_eq!(spill.tidy(DAY, 0).unwrap(), 0, "nothing was kept yet");
+    let spill = DirectoryResultStore::new(temporary.path().join("spill"));
+    assert_eq!(spill.prune(DAY, 0).unwrap(), 0, "nothing was kept yet");
     assert!(!temporary.path().join("spill").exists());
     let files = [9, 8, 3, 2, 1].map(|days| {
         let path = match days {
-            8 => spill.keep_blob(b"1234", FileType::Json).unwrap(),
-            _ => spill.path(&spill.keep("1234").unwrap()),
+            8 => spill.store_file(b"1234", FileType::Json).unwrap(),
+            _ => spill.path(&spill.store("1234").unwrap()),
         };
         age(&path, days);
         path
     });
     let left = || files.each_ref().map(|path| path.exists());
-    assert_eq!(spill.tidy(7 * DAY, 12).unwrap(), 2);
+    assert_eq!(spill.prune(7 * DAY, 12).unwrap(), 2);
     assert_eq!(left(), [false, false, true, true, true]);
-    assert_eq!(spill.tidy(7 * DAY, 11).unwrap(), 1);
+    assert_eq!(spill.prune(7 * DAY, 11).unwrap(), 1);
     assert_eq!(left(), [false, false, false, true, true]);
-    assert_eq!(spill.tidy(7 * DAY, 8).unwrap(), 0);
-    assert_eq!(spill.tidy(7 * DAY, 0).unwrap(), 2);
+    assert_eq!(spill.prune(7 * DAY, 8).unwrap(), 0);
+    assert_eq!(spill.prune(7 * DAY, 0).unwrap(), 2);
 }
 
 #[test]
 fn r2_tidying_leaves_alone_what_is_not_ours_and_follows_no_link() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path().join("spill");
-    let spill = DirectorySpill::new(directory.clone());
-    let ours = spill.path(&spill.keep("x").unwrap());
+    let spill = DirectoryResultStore::new(directory.clone());
+    let ours = spill.path(&spill.store("x").unwrap());
     age(&ours, 9);
-    let handle = SpillHandle::draw().to_string();
+    let handle = ResultHandle::draw().to_string();
     let others = [
         "notes".to_owned(),
         "result-1".to_owned(),
@@ -173,13 +177,13 @@ fn r2_tidying_leaves_alone_what_is_not_ours_and_follows_no_link() {
         fs::write(&path, "theirs").unwrap();
         age(&path, 9);
     }
-    let elsewhere = temporary.path().join(SpillHandle::draw().to_string());
+    let elsewhere = temporary.path().join(ResultHandle::draw().to_string());
     fs::write(&elsewhere, "theirs").unwrap();
     age(&elsewhere, 9);
     symlink(&elsewhere, directory.join(&handle)).unwrap();
     fs::create_dir(directory.join(format!("{handle}.bin"))).unwrap();
 
-    assert_eq!(spill.tidy(7 * DAY, 0).unwrap(), 1);
+    assert_eq!(spill.prune(7 * DAY, 0).unwrap(), 1);
     assert!(!ours.exists());
     let left = fs::read_dir(&directory).unwrap().count();
     assert_eq!(left, others.len() + 2);
@@ -188,7 +192,9 @@ fn r2_tidying_leaves_alone_what_is_not_ours_and_follows_no_link() {
     // Nor is a link in the place of the folder.
     let link = temporary.path().join("link");
     symlink(temporary.path(), &link).unwrap();
-    let denied = DirectorySpill::new(link).tidy(7 * DAY, 0).unwrap_err();
+    let denied = DirectoryResultStore::new(link)
+        .prune(7 * DAY, 0)
+        .unwrap_err();
     assert_eq!(denied.kind(), io::ErrorKind::PermissionDenied);
     assert!(elsewhere.exists());
 }
@@ -200,11 +206,11 @@ fn r2_a_link_in_the_place_of_the_folder_is_not_followed() {
     fs::create_dir(&elsewhere).unwrap();
     let link = temporary.path().join("spill");
     symlink(&elsewhere, &link).unwrap();
-    let spill = DirectorySpill::new(link);
+    let spill = DirectoryResultStore::new(link);
     let denied = io::ErrorKind::PermissionDenied;
-    let blob = spill.keep_blob(b"x", FileType::Png);
+    let blob = spill.store_file(b"x", FileType::Png);
     assert_eq!(blob.unwrap_err().kind(), denied);
-    assert_eq!(spill.keep("x").unwrap_err().kind(), denied);
+    assert_eq!(spill.store("x").unwrap_err().kind(), denied);
     assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
 }
 
@@ -224,6 +230,6 @@ fn r2_a_link_in_the_place_of_a_blob_is_not_followed() {
 
 #[test]
 fn memory_has_no_place_for_files() {
-    let error = MemorySpill::new(10).keep_blob(b"x", FileType::Png);
+    let error = MemoryResultStore::new(10).store_file(b"x", FileType::Png);
     assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Unsupported);
 }

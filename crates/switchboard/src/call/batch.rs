@@ -28,6 +28,6 @@ pub(crate) async fn run(calls: Vec<Call<'_>>) -> Vec<Result<Output, CallError>> 
 
 fn is_read_only(call: &Call<'_>) -> bool {
     let catalog = call.host.catalog();
-    let tool = catalog.find(&call.name);
+    let tool = catalog.get(&call.name);
     tool.is_some_and(|tool| tool.definition.annotations.declares(Hint::ReadOnly))
 }

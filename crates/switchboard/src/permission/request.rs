@@ -1,0 +1,91 @@
+//! The question whether a call may be made, its answers, and the reasons for a denial.
+//!
+//! Data only. The call pipeline creates a [`PermissionRequest`] when the policy says `ask`, and an
+//! [`Interaction`](crate::Interaction) answers it.
+
+use serde_json::{Map, Value};
+
+use super::{Decision, PolicyInput};
+use crate::call_context::CallContext;
+use crate::id::{ToolId, WireName};
+use crate::mcp::ToolAnnotations;
+
+/// A call that needs permission, with everything a user needs to decide on it.
+///
+/// The values are owned, so that a front end can move the request to another task.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PermissionRequest {
+    /// The server, and the name of the tool as the server sent it.
+    pub tool: ToolId,
+    /// The name by which the model calls the tool.
+    pub wire_name: WireName,
+    /// The arguments exactly as they would be sent.
+    pub arguments: Map<String, Value>,
+    /// The server's hints about the tool. Hints are not verified.
+    pub annotations: ToolAnnotations,
+    /// The rule that requires permission, or that no rule matched.
+    pub decision: Decision,
+    /// Who makes the call.
+    pub context: CallContext,
+}
+
+impl PermissionRequest {
+    /// A request for a call that another program executes. `arguments` is what would be sent.
+    pub fn new(
+        input: &PolicyInput<'_>,
+        arguments: &Map<String, Value>,
+        decision: &Decision,
+        context: &CallContext,
+    ) -> Self {
+        Self {
+            tool: input.tool.clone(),
+            wire_name: input.wire_name.clone(),
+            arguments: arguments.clone(),
+            annotations: input.annotations.clone(),
+            decision: decision.clone(),
+            context: context.clone(),
+        }
+    }
+}
+
+/// The answer to a [`PermissionRequest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PermissionResponse {
+    /// Make this one call.
+    Allow,
+    /// Do not make the call.
+    Deny,
+    /// No user or front end is available to decide.
+    NoInteraction,
+}
+
+impl PermissionResponse {
+    /// `Ok` for [`Allow`](Self::Allow), otherwise the reason for the denial.
+    pub(crate) fn into_result(self) -> Result<(), Denial> {
+        match self {
+            Self::Allow => Ok(()),
+            Self::Deny => Err(Denial::User),
+            Self::NoInteraction => Err(Denial::NoInteraction),
+        }
+    }
+}
+
+/// Why a call was denied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Denial {
+    /// A rule denies the call.
+    #[error("{0}")]
+    Rule(Decision),
+    /// The user denied the call.
+    #[error("permission was not given")]
+    User,
+    /// A watch polls this tool, and the tool changed too often since the user allowed it.
+    #[error("the tool has changed too often since it was permitted")]
+    ToolChanged,
+    /// The call needs permission, and no user or front end is available to decide.
+    #[error("it needs permission, and there is nobody to ask")]
+    NoInteraction,
+}
