@@ -46,6 +46,8 @@
 //!
 //! [`Registry::register_management_tools`]: registry::Registry::register_management_tools
 
+#![forbid(unsafe_code)]
+
 pub mod auth;
 mod budget {
     //! Moved to `switchboard_wire::memory_budget`.
