@@ -1,11 +1,11 @@
-//! The resources of a server that somebody wants to hear of, and what the server agreed to tell.
+//! Resource subscriptions of one session.
 //!
-//! One task of the session asks the server for what is wanted: [`legacy`] by a request for each
-//! address, [`modern`] by one `subscriptions/listen` for all of them. Whoever wants to hear of a
-//! resource has a [`Subscription`]; dropping it takes the wish back.
+//! A caller holds a [`Subscription`] per resource and drops it to unsubscribe. One task per session
+//! keeps the server's subscriptions in line with the callers': [`legacy`] with one request per URI,
+//! [`modern`] with one `subscriptions/listen` for all URIs.
 //!
-//! Invariants: however many want to hear of a resource, the server is asked once; however often it
-//! says that something was updated, nothing grows with that.
+//! Invariants: several subscriptions to one URI cause one request; update notifications do not
+//! accumulate.
 
 mod legacy;
 mod modern;
@@ -27,136 +27,139 @@ use crate::mcp::Era;
 use crate::sync::lock;
 use crate::wire::decode::{self, SubscriptionNotice};
 
-/// How long a server may take to agree to tell.
-const AGREEING: Duration = Duration::from_secs(30);
-/// A notice may be about a part of what is watched: so many levels up it is looked for.
-const LEVELS: usize = 32;
+/// How long a server may take to accept a subscription.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A notification may name a part of a subscribed resource. This many ancestors of its URI are looked up.
+const MAX_ANCESTORS: usize = 32;
 
-/// Addresses of resources.
 type Uris = BTreeSet<Arc<str>>;
 
-/// What is wanted of one session.
 pub(super) struct Subscriptions {
     tasks: TaskTracker,
-    wanted: Mutex<Wanted>,
-    /// What is wanted has changed.
+    state: Mutex<SubscriptionState>,
+    /// Wakes the subscription task after a URI was added or removed.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Wanted {
-    topics: HashMap<Arc<str>, Topic>,
-    /// Whether the server tells of every resource without being asked.
-    is_told: bool,
-    /// Whether there is a task that asks for it.
-    is_served: bool,
-    /// Why nothing that the server tells can be heard, if that is so.
-    deaf: Option<Arc<str>>,
-    /// The open `subscriptions/listen`: one, or two while the second takes over from the first.
-    listens: Vec<Arc<Listen>>,
+struct SubscriptionState {
+    uris: HashMap<Arc<str>, SubscribedUri>,
+    /// The server sends updates of every resource without a request.
+    needs_no_request: bool,
+    /// The subscription task was spawned.
+    task_running: bool,
+    /// Why notifications cannot arrive, if they cannot.
+    unavailable: Option<Arc<str>>,
+    /// The open `subscriptions/listen` requests: one, or two while the second replaces the first.
+    listens: Vec<Arc<ListenRequest>>,
 }
 
-/// A resource that somebody wants to hear of.
-struct Topic {
-    /// How many want to.
+/// A URI with at least one subscription.
+struct SubscribedUri {
+    /// Number of subscriptions.
     count: usize,
-    stand: watch::Sender<Stand>,
+    state: watch::Sender<UriState>,
 }
 
 #[derive(Clone, Default)]
-struct Stand {
-    /// How many notices there were.
+struct UriState {
+    /// Number of update notifications.
     updates: u64,
-    agreement: Acceptance,
+    acceptance: Acceptance,
 }
 
 #[derive(Clone, Default)]
 enum Acceptance {
-    /// The server has been asked, or will be.
+    /// The request is in flight, or will be sent.
     #[default]
-    Open,
+    Pending,
     Active,
-    /// The server does not tell, or no longer; and why.
+    /// The server does not send updates, or no longer does, for this reason.
     Rejected(Arc<str>),
 }
 
-/// One `subscriptions/listen`.
-struct Listen {
-    /// That of its request; none as long as it was not sent.
+/// One `subscriptions/listen` request.
+struct ListenRequest {
+    /// Request id; zero until it is sent.
     id: AtomicU64,
     uris: Uris,
     is_acknowledged: CancellationToken,
-    /// Cancelled when the server took it back.
-    is_revoked: CancellationToken,
+    /// Cancelled when the server cancelled the request.
+    is_cancelled: CancellationToken,
 }
 
-/// Why a server does not tell when a resource changes.
+/// Why a server sends no updates of a resource.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Untold(pub(crate) Arc<str>);
+pub(crate) struct NotSubscribed(pub(crate) Arc<str>);
 
-/// What a subscriber receives.
 #[derive(Debug)]
-pub(crate) enum Notice {
-    /// The resource may have changed, once or many times.
+pub(crate) enum SubscriptionEvent {
+    /// The resource changed, at least once.
     Updated,
-    /// Nothing more will be said.
-    Over(Untold),
+    /// No more updates will arrive.
+    Ended(NotSubscribed),
 }
 
-/// The wish to hear of one resource, for as long as it is kept.
+/// A subscription to one resource. Dropping it unsubscribes.
 pub(crate) struct Subscription {
     session: Session,
     uri: Arc<str>,
-    stand: watch::Receiver<Stand>,
-    heard: u64,
+    state: watch::Receiver<UriState>,
+    /// Number of updates that were reported to the caller.
+    seen_updates: u64,
 }
 
 impl Session {
-    /// Asks to be told when a resource changes. What changes from then on is told.
-    pub(crate) async fn subscribe(&self, uri: &str) -> Result<Subscription, Untold> {
+    /// Subscribes to updates of a resource.
+    pub(crate) async fn subscribe(&self, uri: &str) -> Result<Subscription, NotSubscribed> {
         if !self.capabilities().resources_subscribe {
-            return Err(Untold("the server has no subscriptions".into()));
+            return Err(NotSubscribed(
+                "the server does not support subscriptions".into(),
+            ));
         }
-        let mut subscription = self.subscriptions().join(self, uri);
-        match timeout(AGREEING, subscription.agreed()).await {
+        let mut subscription = self.subscriptions().add(self, uri);
+        match timeout(SUBSCRIBE_TIMEOUT, subscription.accepted()).await {
             Ok(outcome) => outcome.map(|()| subscription),
-            Err(_) => Err(Untold("the server did not answer in time".into())),
+            Err(_) => Err(NotSubscribed("the server did not respond in time".into())),
         }
     }
 }
 
 impl Subscription {
-    async fn agreed(&mut self) -> Result<(), Untold> {
-        let settled = |stand: &Stand| !matches!(stand.agreement, Acceptance::Open);
-        match self.stand.wait_for(settled).await {
-            Ok(stand) => match &stand.agreement {
-                Acceptance::Rejected(why) => Err(Untold(Arc::clone(why))),
+    async fn accepted(&mut self) -> Result<(), NotSubscribed> {
+        let is_decided = |state: &UriState| !matches!(state.acceptance, Acceptance::Pending);
+        match self.state.wait_for(is_decided).await {
+            Ok(state) => match &state.acceptance {
+                Acceptance::Rejected(why) => Err(NotSubscribed(Arc::clone(why))),
                 _ => Ok(()),
             },
-            Err(_) => Err(Untold("the session is over".into())),
+            Err(_) => Err(NotSubscribed("the session ended".into())),
         }
     }
 
-    /// Takes notices that have come meanwhile, and says whether there were any.
-    pub(crate) fn has_more(&mut self) -> bool {
-        let updates = self.stand.borrow_and_update().updates;
-        std::mem::replace(&mut self.heard, updates) != updates
+    /// Whether there were updates since the last call.
+    pub(crate) fn take_pending(&mut self) -> bool {
+        let updates = self.state.borrow_and_update().updates;
+        std::mem::replace(&mut self.seen_updates, updates) != updates
     }
 
-    /// What the server says next; many notices count as one. May be dropped and asked again.
-    pub(crate) async fn next(&mut self) -> Notice {
+    /// Waits for the next event. Several updates count as one. Cancel safe.
+    pub(crate) async fn next(&mut self) -> SubscriptionEvent {
         loop {
-            let Stand { updates, agreement } = self.stand.borrow_and_update().clone();
-            if let Acceptance::Rejected(why) = agreement {
-                return Notice::Over(Untold(why));
+            let UriState {
+                updates,
+                acceptance,
+            } = self.state.borrow_and_update().clone();
+            if let Acceptance::Rejected(why) = acceptance {
+                return SubscriptionEvent::Ended(NotSubscribed(why));
             }
-            if updates != self.heard {
-                self.heard = updates;
-                return Notice::Updated;
+            if updates != self.seen_updates {
+                self.seen_updates = updates;
+                return SubscriptionEvent::Updated;
             }
-            if self.stand.changed().await.is_err() {
-                return Notice::Over(Untold("the session is over".into()));
+            if self.state.changed().await.is_err() {
+                return SubscriptionEvent::Ended(NotSubscribed("the session ended".into()));
             }
         }
     }
@@ -164,7 +167,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.session.subscriptions().leave(&self.uri);
+        self.session.subscriptions().remove(&self.uri);
     }
 }
 
@@ -172,259 +175,265 @@ impl Subscriptions {
     pub(super) fn new(tasks: &TaskTracker) -> Self {
         Self {
             tasks: tasks.clone(),
-            wanted: Mutex::default(),
+            state: Mutex::default(),
             changed: Notify::new(),
         }
     }
 
-    /// Those of a server that tells of every resource without being asked.
+    /// Subscriptions to a server that sends all updates without a request.
     pub(super) fn without_requests(tasks: &TaskTracker) -> Self {
         let subscriptions = Self::new(tasks);
-        lock(&subscriptions.wanted).is_told = true;
+        lock(&subscriptions.state).needs_no_request = true;
         subscriptions
     }
 
-    fn join(&self, session: &Session, uri: &str) -> Subscription {
-        let mut wanted = lock(&self.wanted);
+    fn add(&self, session: &Session, uri: &str) -> Subscription {
+        let mut state = lock(&self.state);
         let uri: Arc<str> = uri.into();
-        let agreement = match &wanted.deaf {
+        let acceptance = match &state.unavailable {
             Some(why) => Acceptance::Rejected(Arc::clone(why)),
-            None if wanted.is_told => Acceptance::Active,
-            None => Acceptance::Open,
+            None if state.needs_no_request => Acceptance::Active,
+            None => Acceptance::Pending,
         };
-        let topic = wanted.topics.entry(Arc::clone(&uri)).or_insert_with(|| {
+        let subscribed = state.uris.entry(Arc::clone(&uri)).or_insert_with(|| {
             self.changed.notify_one();
-            let stand = Stand {
-                updates: 0,
-                agreement,
-            };
-            Topic {
+            SubscribedUri {
                 count: 0,
-                stand: watch::Sender::new(stand),
+                state: watch::Sender::new(UriState {
+                    updates: 0,
+                    acceptance,
+                }),
             }
         });
-        topic.count += 1;
-        let stand = topic.stand.subscribe();
-        let heard = stand.borrow().updates;
-        if !wanted.is_told && !std::mem::replace(&mut wanted.is_served, true) {
-            self.tasks.spawn(serve(session.clone()));
+        subscribed.count += 1;
+        let receiver = subscribed.state.subscribe();
+        let seen_updates = receiver.borrow().updates;
+        if !state.needs_no_request && !std::mem::replace(&mut state.task_running, true) {
+            self.tasks.spawn(run(session.clone()));
         }
-        drop(wanted);
+        drop(state);
         Subscription {
             session: session.clone(),
             uri,
-            stand,
-            heard,
+            state: receiver,
+            seen_updates,
         }
     }
 
-    fn leave(&self, uri: &str) {
-        let mut wanted = lock(&self.wanted);
-        let Some(topic) = wanted.topics.get_mut(uri) else {
+    fn remove(&self, uri: &str) {
+        let mut state = lock(&self.state);
+        let Some(subscribed) = state.uris.get_mut(uri) else {
             return;
         };
-        topic.count -= 1;
-        if topic.count == 0 {
-            wanted.topics.remove(uri);
+        subscribed.count -= 1;
+        if subscribed.count == 0 {
+            state.uris.remove(uri);
             self.changed.notify_one();
         }
     }
 
-    /// What the server is to tell of. What it refused once is not asked for again.
-    fn uris(&self) -> Uris {
-        let wanted = lock(&self.wanted);
-        let open = wanted.topics.iter().filter(|(_, topic)| topic.is_wanted());
-        open.map(|(uri, _)| Arc::clone(uri)).collect()
+    /// The URIs to subscribe to. Rejected ones are not requested again.
+    fn wanted_uris(&self) -> Uris {
+        let state = lock(&self.state);
+        let wanted = state.uris.iter().filter(|(_, uri)| uri.is_wanted());
+        wanted.map(|(uri, _)| Arc::clone(uri)).collect()
     }
 
-    /// Whether the server is to tell of this one.
+    /// Whether to subscribe to this URI.
     fn wants(&self, uri: &str) -> bool {
-        let wanted = lock(&self.wanted);
-        wanted.topics.get(uri).is_some_and(Topic::is_wanted)
+        let state = lock(&self.state);
+        state.uris.get(uri).is_some_and(SubscribedUri::is_wanted)
     }
 
-    /// Whether somebody still waits to hear whether the server tells of one of these.
-    fn is_open(&self, uris: &Uris) -> bool {
-        let wanted = lock(&self.wanted);
-        let mut topics = uris.iter().filter_map(|uri| wanted.topics.get(uri));
-        topics.any(|topic| matches!(topic.stand.borrow().agreement, Acceptance::Open))
+    /// Whether a subscription to one of these URIs waits for acceptance.
+    fn any_pending(&self, uris: &Uris) -> bool {
+        let state = lock(&self.state);
+        let mut subscribed = uris.iter().filter_map(|uri| state.uris.get(uri));
+        subscribed.any(|uri| matches!(uri.state.borrow().acceptance, Acceptance::Pending))
     }
 
-    /// Answers whoever still waits to hear whether the server tells of this resource.
-    fn settle_open(&self, uri: &str, agreement: Acceptance) {
-        if let Some(topic) = lock(&self.wanted).topics.get(uri) {
-            topic.stand.send_if_modified(|stand| {
-                let is_open = matches!(stand.agreement, Acceptance::Open);
-                if is_open {
-                    stand.agreement = agreement;
+    /// Sets the acceptance of a URI that is still pending.
+    fn resolve_pending(&self, uri: &str, acceptance: Acceptance) {
+        if let Some(subscribed) = lock(&self.state).uris.get(uri) {
+            subscribed.state.send_if_modified(|state| {
+                let is_pending = matches!(state.acceptance, Acceptance::Pending);
+                if is_pending {
+                    state.acceptance = acceptance;
                 }
-                is_open
+                is_pending
             });
         }
     }
 
-    /// The server tells of this resource from now on, or does not.
-    fn settle(&self, uri: &str, agreement: Acceptance) {
-        if let Some(topic) = lock(&self.wanted).topics.get(uri) {
-            topic.stand.send_modify(|stand| stand.agreement = agreement);
+    fn set_acceptance(&self, uri: &str, acceptance: Acceptance) {
+        if let Some(subscribed) = lock(&self.state).uris.get(uri) {
+            subscribed
+                .state
+                .send_modify(|state| state.acceptance = acceptance);
         }
     }
 
-    /// The server no longer tells of these.
-    fn give_up<'a>(&self, uris: impl IntoIterator<Item = &'a Arc<str>>, why: &Arc<str>) {
+    fn reject<'a>(&self, uris: impl IntoIterator<Item = &'a Arc<str>>, why: &Arc<str>) {
         for uri in uris {
-            self.settle(uri, Acceptance::Rejected(Arc::clone(why)));
+            self.set_acceptance(uri, Acceptance::Rejected(Arc::clone(why)));
         }
     }
 
-    /// Nothing that the server tells can be heard: from now on it is not even asked.
+    /// Rejects all subscriptions, present and future ones: notifications cannot arrive.
     pub(super) fn mark_unavailable(&self, why: Arc<str>) {
-        let mut wanted = lock(&self.wanted);
-        for topic in wanted.topics.values() {
-            let agreement = Acceptance::Rejected(Arc::clone(&why));
-            topic.stand.send_modify(|stand| stand.agreement = agreement);
+        let mut state = lock(&self.state);
+        for subscribed in state.uris.values() {
+            let acceptance = Acceptance::Rejected(Arc::clone(&why));
+            subscribed
+                .state
+                .send_modify(|state| state.acceptance = acceptance);
         }
-        wanted.deaf = Some(why);
+        state.unavailable = Some(why);
         self.changed.notify_one();
     }
 
-    /// What the server tells can be heard again. Who was told otherwise looks by itself by now.
+    /// Allows subscriptions again. Those rejected before stay rejected: their callers poll by now.
     pub(super) fn mark_available(&self) {
-        lock(&self.wanted).deaf = None;
+        lock(&self.state).unavailable = None;
     }
 
-    /// Nobody knows what changed while nothing was told.
+    /// Reports an update of every URI, because notifications may have been missed.
     pub(super) fn record_all(&self) {
-        for topic in lock(&self.wanted).topics.values() {
-            topic.stand.send_modify(|stand| stand.updates += 1);
+        for subscribed in lock(&self.state).uris.values() {
+            subscribed.record_update();
         }
     }
 
-    /// Nobody knows what of these changed while nothing was told.
-    fn note_some(&self, uris: &Uris) {
-        let wanted = lock(&self.wanted);
-        for topic in uris.iter().filter_map(|uri| wanted.topics.get(uri)) {
-            topic.stand.send_modify(|stand| stand.updates += 1);
+    /// Reports an update of these URIs, because notifications may have been missed.
+    fn record_some(&self, uris: &Uris) {
+        let state = lock(&self.state);
+        for subscribed in uris.iter().filter_map(|uri| state.uris.get(uri)) {
+            subscribed.record_update();
         }
     }
 
-    /// The server says that a resource was updated, or a part of one.
+    /// Handles `notifications/resources/updated`.
     pub(super) fn on_updated(&self, params: &[u8]) {
-        if lock(&self.wanted).topics.is_empty() {
+        if lock(&self.state).uris.is_empty() {
             return;
         }
         let Some(SubscriptionNotice { uri, listen, .. }) = decode::subscription_notice(params)
         else {
             return;
         };
-        let wanted = lock(&self.wanted);
-        let is_ours =
-            |id: u64| wanted.listens.is_empty() || wanted.listens.iter().any(|one| one.is(id));
+        let state = lock(&self.state);
+        let is_ours = |id: u64| {
+            state.listens.is_empty() || state.listens.iter().any(|listen| listen.has_id(id))
+        };
         if !listen.is_none_or(is_ours) {
             return;
         }
-        wanted.updated(&uri.unwrap_or_default());
+        state.record_update(&uri.unwrap_or_default());
     }
 
-    /// The resource at this address was updated, or a part of one.
+    /// Reports an update of the resource with this URI, or of a part of it.
     pub(super) fn record_update(&self, uri: &str) {
-        lock(&self.wanted).updated(uri);
+        lock(&self.state).record_update(uri);
     }
 
-    /// The server says what of a `subscriptions/listen` it agreed to.
+    /// Handles `notifications/subscriptions/acknowledged`: the URIs that the server accepted.
     pub(super) fn on_acknowledged(&self, params: &[u8]) {
-        if lock(&self.wanted).listens.is_empty() {
+        if lock(&self.state).listens.is_empty() {
             return;
         }
-        let Some(notice) = decode::subscription_notice(params) else {
+        let Some(notification) = decode::subscription_notice(params) else {
             return;
         };
         let listen = {
-            let wanted = lock(&self.wanted);
-            let mut listens = wanted.listens.iter();
-            let named = match notice.listen {
-                Some(id) => listens.find(|listen| listen.is(id)),
-                // Without an id it can only be meant for the one that waits for it.
-                None if notice.agreed.is_some() => {
+            let state = lock(&self.state);
+            let mut listens = state.listens.iter();
+            let acknowledged = match notification.listen {
+                Some(id) => listens.find(|listen| listen.has_id(id)),
+                // Without an id it can only belong to the request that waits for it.
+                None if notification.agreed.is_some() => {
                     listens.find(|listen| !listen.is_acknowledged.is_cancelled())
                 }
                 None => None,
             };
-            named.cloned()
+            acknowledged.cloned()
         };
         let Some(listen) = listen else { return };
-        let agreed = notice.agreed.unwrap_or_default();
-        let agreed: BTreeSet<&str> = agreed.iter().map(String::as_str).collect();
-        let why: Arc<str> = "the server does not tell of this resource".into();
+        let accepted = notification.agreed.unwrap_or_default();
+        let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
+        let why: Arc<str> = "the server did not accept the subscription".into();
         for uri in &listen.uris {
-            let agreement = if agreed.contains(&**uri) {
+            let acceptance = if accepted.contains(&**uri) {
                 Acceptance::Active
             } else {
                 Acceptance::Rejected(Arc::clone(&why))
             };
-            self.settle(uri, agreement);
+            self.set_acceptance(uri, acceptance);
         }
         listen.is_acknowledged.cancel();
     }
 
-    /// The server no longer answers a request of ours, if it was one of these.
+    /// Handles `notifications/cancelled`: the server may have cancelled a listen request.
     pub(super) fn on_cancelled(&self, params: &[u8]) {
-        let wanted = lock(&self.wanted);
-        if wanted.listens.is_empty() {
+        let state = lock(&self.state);
+        if state.listens.is_empty() {
             return;
         }
         let Some(id) = decode::cancelled_number(params) else {
             return;
         };
-        if let Some(listen) = wanted.listens.iter().find(|listen| listen.is(id)) {
-            listen.is_revoked.cancel();
+        if let Some(listen) = state.listens.iter().find(|listen| listen.has_id(id)) {
+            listen.is_cancelled.cancel();
         }
     }
 }
 
-impl Wanted {
-    fn updated(&self, uri: &str) {
-        for uri in itself_and_above(uri) {
-            if let Some(topic) = self.topics.get(uri) {
-                topic.stand.send_modify(|stand| stand.updates += 1);
+impl SubscriptionState {
+    fn record_update(&self, uri: &str) {
+        for uri in uri_and_ancestors(uri) {
+            if let Some(subscribed) = self.uris.get(uri) {
+                subscribed.record_update();
             }
         }
     }
 }
 
-impl Topic {
+impl SubscribedUri {
     fn is_wanted(&self) -> bool {
-        !matches!(self.stand.borrow().agreement, Acceptance::Rejected(_))
+        !matches!(self.state.borrow().acceptance, Acceptance::Rejected(_))
+    }
+
+    fn record_update(&self) {
+        self.state.send_modify(|state| state.updates += 1);
     }
 }
 
-impl Listen {
-    fn is(&self, id: u64) -> bool {
+impl ListenRequest {
+    fn has_id(&self, id: u64) -> bool {
         self.id.load(Ordering::Relaxed) == id
     }
 }
 
-/// Asks for what is wanted, until the session is over.
-async fn serve(session: Session) {
+/// The subscription task of a session.
+async fn run(session: Session) {
     let Some(peer) = session.peer() else { return };
     let stop = peer.stop.clone();
     let is_modern = peer
         .version()
         .is_some_and(|version| version.era() == Era::Modern);
-    let serving = async {
+    let run = async {
         if is_modern {
-            modern::serve(&session, peer).await;
+            modern::run(&session, peer).await;
         } else {
-            legacy::serve(&session, &peer.subscriptions).await;
+            legacy::run(&session, &peer.subscriptions).await;
         }
     };
-    stop.run_until_cancelled(serving).await;
+    stop.run_until_cancelled(run).await;
 }
 
-/// An address, and those of what it may be a part of, from the nearest on.
-fn itself_and_above(uri: &str) -> impl Iterator<Item = &str> {
+/// A URI and its ancestors, the nearest first.
+fn uri_and_ancestors(uri: &str) -> impl Iterator<Item = &str> {
     let is_edge = |(_, c): &(usize, char)| matches!(c, '/' | '?' | '#');
-    let edges = uri.char_indices().rev().filter(is_edge).take(LEVELS);
+    let edges = uri.char_indices().rev().filter(is_edge).take(MAX_ANCESTORS);
     let above = edges.flat_map(|(at, _)| [uri.get(..=at), uri.get(..at)]);
     let above = above.flatten().filter(move |above| above.len() < uri.len());
     std::iter::once(uri).chain(above)
@@ -432,11 +441,11 @@ fn itself_and_above(uri: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::itself_and_above;
+    use super::uri_and_ancestors;
 
     #[test]
-    fn a_notice_of_a_part_is_one_of_the_whole() {
-        let found: Vec<_> = itself_and_above("x://a/b?c").collect();
+    fn ancestors_are_prefixes_at_separators() {
+        let found: Vec<_> = uri_and_ancestors("x://a/b?c").collect();
         let above = [
             "x://a/b?c",
             "x://a/b?",
@@ -449,6 +458,6 @@ mod tests {
             "x:",
         ];
         assert_eq!(found, above);
-        assert_eq!(itself_and_above(&"/".repeat(100_000)).count(), 64);
+        assert_eq!(uri_and_ancestors(&"/".repeat(100_000)).count(), 64);
     }
 }

@@ -1,13 +1,13 @@
-//! Calls that a server carries out as tasks: in its own time, and asked for again and again.
+//! Calls that a server runs as tasks, and that the client polls until they end.
 //!
 //! A modern server decides by itself to answer a call with a task (extension
-//! `io.modelcontextprotocol/tasks`), and says all there is to know of it in answer to `tasks/get`.
-//! One of 2025-11-25 is asked for a task, hands the result over by `tasks/result`, and asks for
-//! input by requests of its own while that is open. Either way the task belongs to the server and
-//! not to the session: if the session is lost, the next one is asked for it.
+//! `io.modelcontextprotocol/tasks`); `tasks/get` returns everything about it. A server of 2025-11-25 is
+//! asked for a task, returns the result to `tasks/result`, and asks for input by requests of its own
+//! while that request is open. In both eras the task belongs to the server and not to the session: after
+//! a reconnect the next session polls it.
 //!
-//! Invariant: a call that became a task is never *not sent*, so it is never sent again; and a task
-//! that nobody waits for any more is cancelled, if the server can still be told.
+//! Invariant: a call that became a task never fails as *not sent*, so it is never sent again. A task
+//! without a waiting caller is cancelled, if the server can still be reached.
 
 mod cancel;
 mod poll;
@@ -22,35 +22,35 @@ use crate::wire::decode::{self, Task};
 use crate::wire::{Answer, Problem};
 use poll::TaskPoller;
 
-/// What is known of a call beyond a session: what it is for, and to whom it goes.
+/// The tool that a call goes to. It outlives a session, so that a task can be polled on the next one.
 pub(crate) trait CallTarget: std::fmt::Debug + Sync {
     /// The raw name of the tool.
     fn tool(&self) -> &str;
 
-    /// Whether it has to be a task, with servers that are to be asked for one.
+    /// Whether the tool can only be called as a task (2025-11-25).
     fn requires_task(&self) -> bool;
 
-    /// The session that follows one that was lost, if it comes about before `until`.
+    /// Waits for the session that follows `lost`, until the deadline.
     fn next_session<'a>(
         &'a self,
-        of: &'a Session,
+        lost: &'a Session,
         until: Instant,
     ) -> BoxFuture<'a, Option<Session>>;
 }
 
-/// The task that a server of 2025-11-25 made of a call that had to be one, if it did.
+/// The task that a server of 2025-11-25 created for a call, if the call had to be a task.
 pub(super) fn created_task(
     session: &Session,
     request: &ToolRequest<'_>,
-    answer: &Answer,
+    result: &Answer,
 ) -> Option<Result<Box<Task>, Problem>> {
     session.peer()?.task_ttl(request)?;
-    decode::created_task(answer)
+    decode::created_task(result)
         .map(|task| task.map(Box::new))
         .transpose()
 }
 
-/// Follows a task to its end.
+/// Polls a task until it ends.
 pub(super) fn poll_to_end<'a>(
     session: &'a Session,
     request: &'a ToolRequest<'a>,
@@ -59,7 +59,7 @@ pub(super) fn poll_to_end<'a>(
     Box::pin(async move {
         if !is_modern(session) && !request.target.requires_task() {
             return Err(invalid_response(
-                "it is a task, which its version knows nothing of",
+                "it is a task, which its protocol version does not have",
             ));
         }
         TaskPoller::new(session, request, *task).run().await

@@ -20,7 +20,7 @@ use crate::id::{ServerName, ToolName};
 use crate::limits::LARGE;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
-use crate::session::subscriptions::{Notice, Subscription};
+use crate::session::subscriptions::{Subscription, SubscriptionEvent};
 use crate::session::{Session, run_blocking};
 
 /// What a server says in a burst is looked at once: when it has been quiet for so long, and no later
@@ -63,7 +63,7 @@ enum Trouble {
 /// What a subscriber wakes up for.
 enum Wake {
     Gone,
-    Heard(Notice),
+    Heard(SubscriptionEvent),
     Look,
 }
 
@@ -203,8 +203,8 @@ impl Watcher {
             };
             match wake {
                 Wake::Gone => return None,
-                Wake::Heard(Notice::Over(untold)) => return Some(untold.0),
-                Wake::Heard(Notice::Updated) => {
+                Wake::Heard(SubscriptionEvent::Ended(reason)) => return Some(reason.0),
+                Wake::Heard(SubscriptionEvent::Updated) => {
                     let_settle(subscription).await;
                     self.look().await;
                 }
@@ -367,7 +367,7 @@ async fn let_settle(subscription: &mut Subscription) {
     let end = Instant::now() + BURST;
     loop {
         sleep_until(end.min(Instant::now() + QUIET)).await;
-        if !subscription.has_more() || Instant::now() >= end {
+        if !subscription.take_pending() || Instant::now() >= end {
             return;
         }
     }

@@ -1,7 +1,7 @@
-//! Subscriptions of the legacy era: a request for each resource, and one to take it back.
+//! Subscriptions of the legacy era: `resources/subscribe` and `resources/unsubscribe` per URI.
 //!
-//! Invariants: of one resource never two requests are under way, so that the server is left with what
-//! was wanted last; a request that is not answered holds up no other.
+//! Invariants: at most one request per URI is in flight, so that the last wish wins; a request without a
+//! response does not block the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,129 +12,135 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-use super::{AGREEING, Acceptance, Subscriptions, Uris};
+use super::{Acceptance, SUBSCRIBE_TIMEOUT, Subscriptions, Uris};
 use crate::session::query::Query;
 use crate::session::{Deadline, Session};
 
-/// How many requests are made at a time.
-const AT_ONCE: usize = 16;
-/// Whether a server heard that nobody wants to know any more is its own affair.
-const LEAVING: Duration = Duration::from_secs(5);
+/// Maximum number of requests in flight.
+const MAX_IN_FLIGHT: usize = 16;
+/// Short: the result of unsubscribing does not matter.
+const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a request came to its end.
-struct Done {
+struct FinishedRequest {
     uri: Arc<str>,
-    /// Whether the server tells of the resource now.
-    is_held: bool,
+    /// Whether the server sends updates of the resource now.
+    is_subscribed: bool,
 }
 
-/// What the task does next.
 enum Wake {
     Changed,
-    Done(Done),
+    Finished(FinishedRequest),
 }
 
-struct Server<'a> {
+struct SubscriptionTask<'a> {
     session: &'a Session,
     subscriptions: &'a Subscriptions,
-    /// What the server tells of.
-    held: Uris,
-    /// What a request is under way for.
-    busy: Uris,
-    under_way: FuturesUnordered<BoxFuture<'a, Done>>,
-    /// What was not as it is wanted when that was looked at last, and waits for its turn.
-    waiting: VecDeque<Arc<str>>,
+    /// URIs that the server sends updates of.
+    subscribed: Uris,
+    /// URIs with a request in flight.
+    in_flight_uris: Uris,
+    in_flight: FuturesUnordered<BoxFuture<'a, FinishedRequest>>,
+    /// URIs whose state differs from the wanted one, in the order of their requests.
+    out_of_sync: VecDeque<Arc<str>>,
 }
 
-pub(super) async fn serve(session: &Session, subscriptions: &Subscriptions) {
-    let mut server = Server {
+pub(super) async fn run(session: &Session, subscriptions: &Subscriptions) {
+    let mut task = SubscriptionTask {
         session,
         subscriptions,
-        held: Uris::new(),
-        busy: Uris::new(),
-        under_way: FuturesUnordered::new(),
-        waiting: VecDeque::new(),
+        subscribed: Uris::new(),
+        in_flight_uris: Uris::new(),
+        in_flight: FuturesUnordered::new(),
+        out_of_sync: VecDeque::new(),
     };
     loop {
         let wake = tokio::select! {
             biased;
-            Some(done) = server.under_way.next() => Wake::Done(done),
+            Some(finished) = task.in_flight.next() => Wake::Finished(finished),
             () = subscriptions.changed.notified() => Wake::Changed,
         };
         match wake {
-            Wake::Changed => server.look(),
-            Wake::Done(done) => server.take(done),
+            Wake::Changed => task.compare(),
+            Wake::Finished(finished) => task.finish(finished),
         }
-        server.go_on();
+        task.start_requests();
     }
 }
 
-impl Server<'_> {
-    /// Finds out what is not as it is wanted.
-    fn look(&mut self) {
-        let wanted = self.subscriptions.uris();
-        for uri in self.held.intersection(&wanted) {
-            // Whoever left and came back before the server was told that anybody had left.
-            if !self.busy.contains(uri) {
-                self.subscriptions.settle_open(uri, Acceptance::Active);
+impl SubscriptionTask<'_> {
+    /// Compares the subscriptions of the server with the wanted ones.
+    fn compare(&mut self) {
+        let wanted = self.subscriptions.wanted_uris();
+        for uri in self.subscribed.intersection(&wanted) {
+            // The URI was removed and added again before the unsubscribe request was sent.
+            if !self.in_flight_uris.contains(uri) {
+                self.subscriptions.resolve_pending(uri, Acceptance::Active);
             }
         }
-        let unlike = self.held.symmetric_difference(&wanted);
-        // What a request is under way for is looked at again when that is done.
-        let unlike = unlike.filter(|uri| !self.busy.contains(*uri));
-        self.waiting = unlike.cloned().collect();
+        let out_of_sync = self.subscribed.symmetric_difference(&wanted);
+        // A URI with a request in flight is compared again in `finish`.
+        let out_of_sync = out_of_sync.filter(|uri| !self.in_flight_uris.contains(*uri));
+        self.out_of_sync = out_of_sync.cloned().collect();
     }
 
-    fn take(&mut self, done: Done) {
-        let Done { uri, is_held } = done;
-        self.busy.remove(&uri);
-        if is_held {
-            self.held.insert(Arc::clone(&uri));
+    fn finish(&mut self, FinishedRequest { uri, is_subscribed }: FinishedRequest) {
+        self.in_flight_uris.remove(&uri);
+        if is_subscribed {
+            self.subscribed.insert(Arc::clone(&uri));
         } else {
-            self.held.remove(&uri);
+            self.subscribed.remove(&uri);
         }
-        // Something else may be wanted by now.
-        self.waiting.push_back(uri);
+        // The wanted state may have changed during the request.
+        self.out_of_sync.push_back(uri);
     }
 
-    /// Makes as many requests as may be made at a time.
-    fn go_on(&mut self) {
-        while self.under_way.len() < AT_ONCE
-            && let Some(uri) = self.waiting.pop_front()
+    /// Sends requests up to the limit.
+    fn start_requests(&mut self) {
+        while self.in_flight.len() < MAX_IN_FLIGHT
+            && let Some(uri) = self.out_of_sync.pop_front()
         {
-            if self.busy.contains(&uri) {
+            if self.in_flight_uris.contains(&uri) {
                 continue;
             }
-            let request = match (self.held.contains(&uri), self.subscriptions.wants(&uri)) {
-                (false, true) => join(self.session, self.subscriptions, Arc::clone(&uri)).boxed(),
-                (true, false) => leave(self.session, Arc::clone(&uri)).boxed(),
+            let is_subscribed = self.subscribed.contains(&uri);
+            let request = match (is_subscribed, self.subscriptions.wants(&uri)) {
+                (false, true) => {
+                    subscribe(self.session, self.subscriptions, Arc::clone(&uri)).boxed()
+                }
+                (true, false) => unsubscribe(self.session, Arc::clone(&uri)).boxed(),
                 _ => continue,
             };
-            self.busy.insert(uri);
-            self.under_way.push(request);
+            self.in_flight_uris.insert(uri);
+            self.in_flight.push(request);
         }
     }
 }
 
-async fn join(session: &Session, subscriptions: &Subscriptions, uri: Arc<str>) -> Done {
-    let deadline = Deadline::after(AGREEING);
+async fn subscribe(
+    session: &Session,
+    subscriptions: &Subscriptions,
+    uri: Arc<str>,
+) -> FinishedRequest {
+    let deadline = Deadline::after(SUBSCRIBE_TIMEOUT);
     let query = Query::new("resources/subscribe", deadline).with_subject("uri", &uri);
-    let answer = session.query(&query).await;
-    let is_held = answer.is_ok();
-    let agreement = match answer {
+    let result = session.query(&query).await;
+    let is_subscribed = result.is_ok();
+    let acceptance = match result {
         Ok(_) => Acceptance::Active,
         Err(error) => Acceptance::Rejected(error.to_string().into()),
     };
-    subscriptions.settle_open(&uri, agreement);
-    Done { uri, is_held }
+    subscriptions.resolve_pending(&uri, acceptance);
+    FinishedRequest { uri, is_subscribed }
 }
 
-async fn leave(session: &Session, uri: Arc<str>) -> Done {
-    let deadline = Deadline::after(LEAVING);
+async fn unsubscribe(session: &Session, uri: Arc<str>) -> FinishedRequest {
+    let deadline = Deadline::after(UNSUBSCRIBE_TIMEOUT);
     let query = Query::new("resources/unsubscribe", deadline).with_subject("uri", &uri);
     if let Err(error) = session.query(&query).await {
-        tracing::debug!(%uri, %error, "not unsubscribed");
+        tracing::debug!(%uri, %error, "unsubscribe failed");
     }
-    let is_held = false;
-    Done { uri, is_held }
+    FinishedRequest {
+        uri,
+        is_subscribed: false,
+    }
 }

@@ -1,4 +1,4 @@
-//! What becomes of a task when nobody waits for it any more: its server is told.
+//! Cancels a task whose caller no longer waits.
 
 use std::time::Duration;
 
@@ -10,12 +10,11 @@ use crate::session::Session;
 use crate::session::deadline::Deadline;
 use crate::session::query::Query;
 
-/// How long the server may take to hear that.
-const TIME_TO_CANCEL: Duration = Duration::from_secs(10);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A task that is waited for. Dropped while it may be running, it is cancelled.
+/// Sends `tasks/cancel` when it is dropped while the task may be running.
 pub(super) struct CancelTaskOnDrop {
-    /// The session that it is asked for on.
+    /// The session that polls the task.
     pub(super) session: Session,
     pub(super) id: String,
     pub(super) maybe_running: bool,
@@ -23,24 +22,24 @@ pub(super) struct CancelTaskOnDrop {
 
 impl Drop for CancelTaskOnDrop {
     fn drop(&mut self) {
-        let can_be_told = can_cancel(&self.session) && Handle::try_current().is_ok();
-        if !self.maybe_running || !can_be_told {
+        let can_cancel = can_cancel(&self.session) && Handle::try_current().is_ok();
+        if !self.maybe_running || !can_cancel {
             return;
         }
         let Some(peer) = self.session.peer() else {
             return;
         };
         let (session, id) = (self.session.clone(), std::mem::take(&mut self.id));
-        let mut cancelling = Box::pin(async move {
-            let deadline = Deadline::after(TIME_TO_CANCEL);
+        let mut cancel = Box::pin(async move {
+            let deadline = Deadline::after(CANCEL_TIMEOUT);
             let query = Query::new("tasks/cancel", deadline).with_subject("taskId", &id);
             if let Err(error) = session.query(&query).await {
                 tracing::debug!(id, %error, "the task was not cancelled");
             }
         });
-        // It leaves at once if it can: what follows may be the end of the session.
-        if cancelling.as_mut().now_or_never().is_none() {
-            peer.spawn_notification(cancelling);
+        // Poll once now: the session may be closed right after this drop.
+        if cancel.as_mut().now_or_never().is_none() {
+            peer.spawn_notification(cancel);
         }
     }
 }
