@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::super::error::{HttpErrorKind, TlsProblem};
 use super::*;
-use crate::session::Delivery;
+use crate::delivery::Delivery;
 
 /// An authority, and a folder with its files.
 pub(super) struct Authority {

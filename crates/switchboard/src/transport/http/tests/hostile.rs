@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 
 use super::super::{BodyError, HttpErrorKind};
 use super::*;
-use crate::session::Delivery;
+use crate::delivery::Delivery;
 
 async fn failure_of(answer: impl Into<Vec<u8>>) -> HttpError {
     let server = Server::answering(answer).await;

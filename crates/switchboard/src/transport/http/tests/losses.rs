@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::HttpErrorKind;
 use super::*;
-use crate::session::Delivery;
+use crate::delivery::Delivery;
 
 /// Runs a request against a server with this script, on a connection of its own.
 async fn lost<F, S>(script: F) -> HttpError

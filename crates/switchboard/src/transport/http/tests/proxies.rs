@@ -2,7 +2,7 @@
 
 use super::encryption::{Authority, greet};
 use super::*;
-use crate::session::Delivery;
+use crate::delivery::Delivery;
 
 fn network(proxy: &Server) -> Network {
     let address = format!("http://me:proxy-secret@{}", proxy.address);

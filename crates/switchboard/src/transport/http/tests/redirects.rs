@@ -3,7 +3,7 @@
 use super::super::HttpErrorKind;
 use super::super::redirect::place;
 use super::*;
-use crate::session::Delivery;
+use crate::delivery::Delivery;
 
 /// A server that sends everything but `/end` to where `location` says.
 async fn sending_to(status: u16, location: &str) -> Server {
