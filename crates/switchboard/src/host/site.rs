@@ -285,7 +285,7 @@ impl Plot {
             health: Health {
                 idle: host.deadlines.silence,
                 deadline: host.deadlines.sign_of_life,
-                slept: sites.slept.clone(),
+                resumed: sites.slept.clone(),
             },
             spacing: Arc::clone(&sites.spacing),
         };

@@ -378,7 +378,7 @@ impl Owner {
 
     async fn wait_until(&mut self, mut at: Instant) -> Step {
         let stop = self.site.stop.clone();
-        let mut slept = self.site.health.slept.clone();
+        let mut slept = self.site.health.resumed.clone();
         slept.mark_unchanged();
         loop {
             tokio::select! {

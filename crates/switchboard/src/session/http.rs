@@ -1,17 +1,19 @@
 //! Sessions with servers behind a URL.
 //!
-//! Two transports: [`StreamableHttpSession`], in both eras, where every request is an exchange of its own, and
-//! [`Sse2024Session`], the oldest one, where all answers come on one stream. What they share is how a
-//! request is authorized and sent ([`client`]) and what an answer of HTTP means ([`status`]).
+//! Two transports: [`StreamableHttpSession`], in both eras, with one HTTP exchange per request, and
+//! [`Sse2024Session`], the transport of 2024-11-05, with all responses on one event stream. They share
+//! how a request is authorized and sent ([`authorized`]), how messages are dispatched ([`dispatch`]) and
+//! what an HTTP status means ([`status`]).
 //!
-//! Invariant: nothing is sent again unless the server cannot have carried it out: not a byte of it
-//! left, or the server itself said that it did not take it.
+//! Invariant: a request is sent again only if the server cannot have executed it: no byte of it was
+//! sent, or the server said that it did not accept it.
 
 mod authorized;
 mod dispatch;
 mod exchange;
 mod health;
 mod listen;
+mod notifications;
 mod sse_2024;
 mod status;
 mod streamable;
@@ -33,7 +35,7 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// What sort of body an answer has.
+/// Content type of a response.
 #[derive(Debug, PartialEq, Eq)]
 enum ContentType {
     Json,

@@ -1,7 +1,7 @@
-//! Carries requests to a remote server, with what authorizes them.
+//! Sends HTTP requests with a credential.
 //!
-//! Invariant: a request that was refused for its credential is sent again only with another one,
-//! and only a few times; the server said itself that it did not take it.
+//! Invariant: a request that the server rejected for its credential is sent again only with another
+//! credential, and only a few times. Such a request was not executed.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::id::ServerName;
 use crate::telemetry::Redactor;
 use crate::transport::http::{HttpClient, HttpError, Incoming, Outgoing};
 
-/// How often one request may be refused for its credential.
-const REFUSALS: u32 = 3;
+/// How often one request may be rejected for its credential.
+const MAX_AUTH_ATTEMPTS: u32 = 3;
 
 pub(crate) struct AuthorizedClient {
     server: ServerName,
@@ -27,26 +27,26 @@ pub(crate) struct AuthorizedClient {
     auth: Arc<dyn AuthProvider>,
 }
 
-/// An answer, and the credential that it was asked for with.
+/// A response, and the credential of its request.
 pub(super) struct AuthorizedResponse {
     pub(super) incoming: Incoming,
     credential: Credential,
 }
 
 impl AuthorizedResponse {
-    /// Masks the credential wherever the server repeats it.
+    /// Masks the credential in texts of the server.
     pub(super) fn redactor(&self) -> Redactor {
         Redactor::new(self.credential.secrets())
     }
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug)]
 pub(super) enum SendFailure {
     Http(HttpError),
-    /// There is no credential to be had.
+    /// The provider has no credential.
     NoCredential(AuthError),
-    /// Somebody has to log in.
+    /// The user has to log in.
     NeedsLogin(Box<LoginRequired>),
 }
 
@@ -79,8 +79,7 @@ impl AuthorizedClient {
         &self.url
     }
 
-    /// Sends a request to `url`, or to the server's own address, and comes back with the head of
-    /// the answer.
+    /// Sends a request to `url`, or to the URL of the server. Returns when the response headers arrived.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -88,7 +87,7 @@ impl AuthorizedClient {
         headers: impl Fn() -> HeaderMap,
         body: Bytes,
     ) -> Result<AuthorizedResponse, SendFailure> {
-        let mut before = 0;
+        let mut rejections = 0;
         loop {
             let credential = self
                 .auth
@@ -107,10 +106,10 @@ impl AuthorizedClient {
                 .send(outgoing)
                 .await
                 .map_err(SendFailure::Http)?;
-            if is_about_credentials(incoming.status) && before < REFUSALS {
-                match self.refused(&incoming, &credential, before).await {
+            if is_auth_status(incoming.status) && rejections < MAX_AUTH_ATTEMPTS {
+                match self.refused(&incoming, &credential, rejections).await {
                     AuthVerdict::TryAgain => {
-                        before += 1;
+                        rejections += 1;
                         continue;
                     }
                     AuthVerdict::NeedsLogin => {
@@ -138,15 +137,15 @@ impl AuthorizedClient {
         &self,
         incoming: &Incoming,
         credential: &Credential,
-        before: u32,
+        previous_rejections: u32,
     ) -> AuthVerdict {
         let challenge = Challenge::from_headers(&incoming.headers);
         let status = incoming.status.as_u16();
         let status = AuthRefusal::new(&self.server, status, &challenge, credential);
-        self.auth.refused(status.after(before)).await
+        self.auth.refused(status.after(previous_rejections)).await
     }
 }
 
-fn is_about_credentials(status: StatusCode) -> bool {
+fn is_auth_status(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }

@@ -1,8 +1,7 @@
-//! One request over streamable HTTP, from its making to its end.
+//! One request over streamable HTTP: POST, response as JSON or as an event stream, outcome.
 //!
-//! The answer comes as JSON or at the end of a stream of events. In the legacy era a stream that
-//! broke off is taken up again where it stopped; in the modern one the request is lost with it.
-//! Invariant: the request itself is sent once.
+//! In the legacy era a broken event stream is resumed at the last event; in the modern era the request is
+//! lost with its stream. Invariant: the request itself is sent once.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::authorized::AuthorizedResponse;
 use super::dispatch::{Dispatched, dispatch};
-use super::streamable::{StreamableHttpSession, Topic};
+use super::streamable::{RequestHeaders, StreamableHttpSession};
 use super::{ACCEPT_EVENTS, ContentType, LAST_EVENT_ID, status};
 use crate::budget::Held;
 use crate::limits::LARGE;
@@ -32,21 +31,21 @@ use crate::transport::http::Body;
 use crate::wire::sse::{Events, Item};
 use crate::wire::{Answer, AnswerId, Problem};
 
-/// How long is waited before a stream is taken up again, if the server does not say.
+/// Delay before a stream is resumed, unless the server sets one.
 const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
-/// How often in a row a stream is taken up again without anything new on it.
+/// Maximum number of consecutive resumptions without a new event.
 const MAX_RESUMPTIONS: u32 = 5;
-/// How long a stream may go on after the answer before it is closed.
+/// How long the rest of a stream is read after the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where the progress of a request goes, and how much of it was dropped because nobody took it.
-pub(super) struct Listener {
+pub(super) struct ProgressListener {
     sender: mpsc::Sender<Progress>,
+    /// Progress dropped since the last one that was delivered.
     skipped: u64,
 }
 
-/// A request that is under way. Dropped while open, the server is told that nobody waits.
-struct Open<'a> {
+/// A request in flight. Notifies the server when it is dropped before the response.
+struct InFlightExchange<'a> {
     session: &'a Arc<StreamableHttpSession>,
     id: u64,
     method: &'static str,
@@ -54,37 +53,37 @@ struct Open<'a> {
     is_listening: bool,
 }
 
-impl<'a> Open<'a> {
+impl<'a> InFlightExchange<'a> {
     fn new(
         session: &'a Arc<StreamableHttpSession>,
         id: u64,
-        topic: Topic<'_>,
+        method: &'static str,
         progress: Option<mpsc::Sender<Progress>>,
     ) -> Self {
-        if counts_as_work(topic.method) {
+        if counts_as_work(method) {
             session.health.begin();
         }
         let is_listening = progress.is_some();
         if let Some(sender) = progress {
-            let listener = Listener { sender, skipped: 0 };
+            let listener = ProgressListener { sender, skipped: 0 };
             lock(&session.listeners).insert(id, listener);
         }
         Self {
             session,
             id,
             is_waiting: true,
-            method: topic.method,
+            method,
             is_listening,
         }
     }
 }
 
-/// Whether a request is more than the question whether the server is there.
+/// Whether a request is more than a health check.
 fn counts_as_work(method: &str) -> bool {
     !matches!(method, "ping" | "server/discover")
 }
 
-impl Drop for Open<'_> {
+impl Drop for InFlightExchange<'_> {
     fn drop(&mut self) {
         if counts_as_work(self.method) {
             self.session.health.end();
@@ -116,10 +115,10 @@ enum Wake {
 }
 
 impl StreamableHttpSession {
-    /// Makes a request, and waits for its answer as long as there is deadline.
+    /// Sends a request and waits for its response until the deadline.
     pub(super) async fn request(
         self: &Arc<Self>,
-        topic: Topic<'_>,
+        headers: RequestHeaders<'_>,
         deadline: Deadline,
         progress: Option<mpsc::Sender<Progress>>,
         encode: impl FnOnce(u64) -> Vec<u8>,
@@ -128,23 +127,23 @@ impl StreamableHttpSession {
         let id = self.next_id();
         let mut line = encode(id);
         line.pop();
-        let _held = peer.reserve(&line)?;
+        let _permit = peer.reserve(&line)?;
         if peer.stop.is_cancelled() {
             let delivery = Delivery::NotSent;
             let end = peer.ended().await;
             return Err(RequestError::Lost { delivery, end });
         }
         peer.tap(Direction::Sent, &line);
-        let wait = deadline.start(&peer.clock);
-        let mut open = Open::new(self, id, topic, progress);
+        let running = deadline.start(&peer.clock);
+        let mut in_flight = InFlightExchange::new(self, id, headers.method, progress);
         let wake = {
-            // It is large, so it stays where it is made.
-            let exchange = pin!(self.exchange(id, topic, Bytes::from(line)));
+            // Pinned in place: the future is large and would be copied otherwise.
+            let exchange = pin!(self.exchange(id, headers, Bytes::from(line)));
             tokio::select! {
                 biased;
                 outcome = exchange => Wake::Done(outcome),
                 () = peer.stop.cancelled() => Wake::Stopped,
-                expired = wait.expired(&peer.clock) => Wake::Expired(expired),
+                expired = running.expired(&peer.clock) => Wake::Expired(expired),
             }
         };
         let outcome = match wake {
@@ -155,22 +154,17 @@ impl StreamableHttpSession {
             }),
             Wake::Expired(expired) => {
                 self.send_cancelled(id, "timed out");
-                Err(RequestError::TimedOut {
-                    after: expired.after,
-                    idle: expired.idle,
-                    delivery: Delivery::Unknown,
-                    saw_unknown_ids: false,
-                })
+                Err(RequestError::timed_out(expired))
             }
         };
-        open.is_waiting = false;
-        self.learn(topic, outcome)
+        in_flight.is_waiting = false;
+        self.update_health(headers.method, outcome)
     }
 
-    /// What the fate of a request says of the session.
-    fn learn(
+    /// Records what the outcome of a request says about the server. May end the session.
+    fn update_health(
         &self,
-        topic: Topic<'_>,
+        method: &str,
         outcome: Result<Answer, RequestError>,
     ) -> Result<Answer, RequestError> {
         let error = match outcome {
@@ -209,7 +203,7 @@ impl StreamableHttpSession {
             RequestError::ErrorResponse(_) | RequestError::InvalidResponse(_) => {
                 self.health.record_success()
             }
-            RequestError::TimedOut { .. } if topic.method != "ping" => self.health.check_now(),
+            RequestError::TimedOut { .. } if method != "ping" => self.health.check_now(),
             _ => {}
         }
         Err(error)
@@ -218,52 +212,47 @@ impl StreamableHttpSession {
     async fn exchange(
         self: &Arc<Self>,
         id: u64,
-        topic: Topic<'_>,
+        headers: RequestHeaders<'_>,
         body: Bytes,
     ) -> Result<Answer, RequestError> {
-        // With others under way: first all answers that are there are read, then the next requests
-        // leave together. Else the server would be woken for each.
-        if self.health.has_concurrent_requests() {
-            tokio::task::yield_now().await;
-        }
-        let headers = || self.headers(&topic);
-        let sent = self.client.send(Method::POST, None, headers, body);
+        let build_headers = || self.headers(&headers);
+        let sent = self.client.send(Method::POST, None, build_headers, body);
         let mut reply = sent.await.map_err(status::send_error)?;
         let status = reply.incoming.status;
         if !status.is_success() {
-            return Err(self.refused(Some(id), reply).await);
+            return Err(self.on_error_status(Some(id), reply).await);
         }
-        if topic.method == "initialize" {
-            self.take_session_id(&reply.incoming.headers)?;
+        if headers.method == "initialize" {
+            self.store_session_id(&reply.incoming.headers)?;
         }
         match ContentType::of(&reply.incoming.headers) {
             ContentType::Json => self.read_json(id, &mut reply).await,
             ContentType::Events => Box::pin(self.read_events(id, reply.incoming.body)).await,
             other => {
-                let what = match other {
+                let message = match other {
                     ContentType::Other(kind) => format!(
-                        "the server answered with {} where JSON or events are due: is the URL that \
-                         of an MCP server?",
+                        "unexpected content type {}: expected JSON or an event stream; is this the \
+                         URL of an MCP server?",
                         self.peer.excerpt(kind.as_bytes())
                     ),
                     _ => format!(
-                        "the server took the request (HTTP {status}) and gave no answer to it"
+                        "the server accepted the request (HTTP {status}) but sent no response"
                     ),
                 };
                 Err(RequestError::Transport(TransportFailure {
                     status: Some(status.as_u16()),
-                    ..TransportFailure::unknown(what)
+                    ..TransportFailure::unknown(message)
                 }))
             }
         }
     }
 
-    /// What a status that is no success means, for the request and for the session it belongs to.
-    async fn refused(&self, id: Option<u64>, reply: AuthorizedResponse) -> RequestError {
+    /// Maps an error status to a request error. May end the session.
+    async fn on_error_status(&self, id: Option<u64>, reply: AuthorizedResponse) -> RequestError {
         let status = reply.incoming.status;
         let has_session = self.session_id.get().is_some();
         if has_session && status == StatusCode::NOT_FOUND {
-            return self.expire();
+            return self.end_expired();
         }
         match status::read(&self.peer, self.client.url(), id, reply).await {
             // Not what the protocol prescribes, and what many servers say of a session they forgot.
@@ -272,7 +261,7 @@ impl StreamableHttpSession {
                     && status == StatusCode::BAD_REQUEST
                     && error.message.to_ascii_lowercase().contains("session") =>
             {
-                self.expire()
+                self.end_expired()
             }
             error => error,
         }
@@ -306,7 +295,7 @@ impl StreamableHttpSession {
         let limits = &self.peer.context.limits;
         let mut events = Events::new(limits.message_bytes, &self.peer.context.budget);
         let mut rate_limit = RateLimiter::unsolicited();
-        let mut pause = DEFAULT_RESUME_DELAY;
+        let mut resume_delay = DEFAULT_RESUME_DELAY;
         let mut resumes = 0;
         loop {
             let broken = loop {
@@ -330,7 +319,7 @@ impl StreamableHttpSession {
                             }
                         }
                     }
-                    Ok(Some(Item::Retry(wait))) => pause = wait,
+                    Ok(Some(Item::Retry(delay))) => resume_delay = delay,
                     Ok(Some(Item::LetGo { id: named, why })) => {
                         if named == Some(id) {
                             return Err(RequestError::InvalidResponse(
@@ -340,13 +329,13 @@ impl StreamableHttpSession {
                     }
                     Ok(None) => match body.chunk().await {
                         Ok(Some(piece)) => events.push(piece),
-                        Ok(None) => break "the stream ended before the answer came".to_owned(),
+                        Ok(None) => break "the stream ended before the response".to_owned(),
                         Err(error) => {
                             break self.peer.context.redactor.redact(&error.to_string());
                         }
                     },
                     Err(_) => {
-                        let what = "the server wrote without ever ending an event";
+                        let what = "the server sent an event without an end";
                         return Err(RequestError::Transport(TransportFailure::unknown(what)));
                     }
                 }
@@ -357,24 +346,24 @@ impl StreamableHttpSession {
                 return Err(RequestError::Transport(TransportFailure::unknown(broken)));
             };
             let last = last.to_owned();
-            tokio::time::sleep(pause).await;
-            match self.stream(Some(&last)).await {
-                Ok(taken_up) => {
-                    body = taken_up;
+            tokio::time::sleep(resume_delay).await;
+            match self.open_stream(Some(&last)).await {
+                Ok(resumed) => {
+                    body = resumed;
                     events.begin_anew();
                 }
                 Err(RequestError::Transport(TransportFailure { status: None, .. })) => {}
-                // Whatever it says: the answer is not to be had any more.
+                // The server rejected the resumption: the response is lost.
                 Err(error) => {
-                    let what = format!("{broken}, and it could not be taken up again: {error}");
-                    return Err(RequestError::Transport(TransportFailure::unknown(what)));
+                    let message = format!("{broken}, and it could not be resumed: {error}");
+                    return Err(RequestError::Transport(TransportFailure::unknown(message)));
                 }
             }
         }
     }
 
-    /// Opens a stream of what the server has to say, from where the last one stopped.
-    pub(super) async fn stream(&self, last: Option<&str>) -> Result<Body, RequestError> {
+    /// Opens the server-to-client stream, after the event `last` of the previous one.
+    pub(super) async fn open_stream(&self, last: Option<&str>) -> Result<Body, RequestError> {
         let headers = || {
             let mut headers = HeaderMap::with_capacity(8);
             headers.insert(ACCEPT, ACCEPT_EVENTS);
@@ -387,18 +376,18 @@ impl StreamableHttpSession {
         let sent = self.client.send(Method::GET, None, headers, Bytes::new());
         let reply = sent.await.map_err(status::send_error)?;
         if reply.incoming.status != StatusCode::OK {
-            return Err(self.refused(None, reply).await);
+            return Err(self.on_error_status(None, reply).await);
         }
         match ContentType::of(&reply.incoming.headers) {
             ContentType::Events => Ok(reply.incoming.body),
             _ => Err(RequestError::Transport(TransportFailure {
                 status: Some(StatusCode::OK.as_u16()),
-                ..TransportFailure::unknown("the server answered with something else than events")
+                ..TransportFailure::unknown("the response is not an event stream")
             })),
         }
     }
 
-    /// Reads a stream to its end after the answer came, so that its connection can be used again.
+    /// Reads the rest of a stream after the response, so that its connection can be reused.
     fn drain_body(&self, mut body: Body) {
         match body.chunk().now_or_never() {
             Some(Ok(None) | Err(_)) => {}

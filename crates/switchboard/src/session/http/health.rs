@@ -1,10 +1,9 @@
-//! Whether a remote server is still there, found out before a call has to.
+//! Health checks of a remote server.
 //!
-//! A server that has said nothing for a while is asked something that costs it nothing; so is one
-//! whose connection broke, and every one after the machine slept. Too many failures in a row end the
-//! session, so that its owner leaves the server alone for a while.
+//! The monitor pings a server that was idle, one whose connection failed, and every server after the
+//! machine was suspended. Too many consecutive failures end the session; the owner then backs off.
 //!
-//! Invariant: a server that answers anything at all, be it a status, is alive.
+//! Invariant: a server that responds at all, even with an error status, is healthy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,97 +19,92 @@ use crate::session::deadline::Deadline;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
 use crate::wire::Answer;
 
-/// So many failures in a row are one too many.
-const FAILURES: u32 = 5;
+/// The session ends after this many consecutive failures.
+const MAX_CONSECUTIVE_FAILURES: u32 = 5;
 
-/// How a host looks after its remote servers.
+/// Settings of the health checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
-    /// A server that was silent for so long is asked whether it is there.
+    /// A server that was idle for this long is pinged.
     pub(crate) idle: Duration,
-    /// How long it may take to answer that.
+    /// How long a ping may take.
     pub(crate) deadline: Duration,
-    /// ListChanges whenever the machine has slept.
-    pub(crate) slept: watch::Receiver<u64>,
+    /// Changes when the machine resumed from suspend.
+    pub(crate) resumed: watch::Receiver<u64>,
 }
 
-/// The signs of life of one session.
+/// Records successes and failures of one session.
 pub(super) struct HealthMonitor {
     health: Health,
-    began: Instant,
-    /// Milliseconds from `began` to the last answer.
-    last: AtomicU64,
-    /// Failures since then.
+    started_at: Instant,
+    /// Milliseconds from `started_at` to the last success.
+    last_success: AtomicU64,
+    /// Failures since the last success.
     failures: AtomicU32,
-    /// Requests under way, other than ours whether it is there.
-    under_way: AtomicU32,
-    /// Somebody doubts that the server is there.
-    doubt: Notify,
+    /// Requests in flight, pings excluded.
+    in_flight: AtomicU32,
+    check_requested: Notify,
 }
 
 impl HealthMonitor {
     pub(super) fn new(health: &Health) -> Self {
         Self {
             health: health.clone(),
-            began: Instant::now(),
-            last: AtomicU64::new(0),
+            started_at: Instant::now(),
+            last_success: AtomicU64::new(0),
             failures: AtomicU32::new(0),
-            under_way: AtomicU32::new(0),
-            doubt: Notify::new(),
+            in_flight: AtomicU32::new(0),
+            check_requested: Notify::new(),
         }
     }
 
-    /// The server answered.
     pub(super) fn record_success(&self) {
-        self.put_off();
+        self.postpone_check();
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// The next look is as far away as if it had answered.
-    fn put_off(&self) {
-        let elapsed = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.fetch_max(elapsed, Ordering::Relaxed);
+    /// Schedules the next check as after a success, without resetting the failures.
+    fn postpone_check(&self) {
+        let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_success.fetch_max(elapsed, Ordering::Relaxed);
     }
 
-    /// A request begins; a server that works on one may have no time for another.
+    /// Counts a request as in flight. A server that works on a request may be too busy for a ping.
     pub(super) fn begin(&self) {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn end(&self) {
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether more than one request is under way.
-    pub(super) fn has_concurrent_requests(&self) -> bool {
-        self.under_way.load(Ordering::Relaxed) > 1
+    fn has_requests(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    fn is_at_work(&self) -> bool {
-        self.under_way.load(Ordering::Relaxed) > 0
-    }
-
-    /// A request failed; whether that was one too many.
+    /// Records a failed request. Returns whether the session must end.
     pub(super) fn record_failure(&self) -> bool {
-        self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES
+        self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_CONSECUTIVE_FAILURES
     }
 
-    /// Asks the server soon whether it is there.
+    /// Requests a check now.
     pub(super) fn check_now(&self) {
-        self.doubt.notify_one();
+        self.check_requested.notify_one();
     }
 
     fn next_check(&self) -> Instant {
-        self.began + Duration::from_millis(self.last.load(Ordering::Relaxed)) + self.health.idle
+        self.started_at
+            + Duration::from_millis(self.last_success.load(Ordering::Relaxed))
+            + self.health.idle
     }
 
-    /// Comes back when it is time to ask.
-    pub(super) async fn is_in_doubt(&self, slept: &mut watch::Receiver<u64>) {
+    /// Waits until a check is due.
+    pub(super) async fn check_due(&self, resumed: &mut watch::Receiver<u64>) {
         loop {
             let next = self.next_check();
             tokio::select! {
-                () = self.doubt.notified() => return,
-                Ok(()) = slept.changed() => return,
+                () = self.check_requested.notified() => return,
+                Ok(()) = resumed.changed() => return,
                 () = tokio::time::sleep_until(next) => {
                     if self.next_check() <= Instant::now() {
                         return;
@@ -121,20 +115,20 @@ impl HealthMonitor {
     }
 }
 
-/// A session whose server can be asked whether it is there.
+/// A session whose server can be pinged.
 pub(super) trait Pingable: Send + Sync + 'static {
     fn health(&self) -> &HealthMonitor;
 
     fn stop(&self) -> CancellationToken;
 
-    /// Asks for something that costs the server nothing.
-    fn ask_for_life(
+    /// Sends a request that is cheap for the server.
+    fn ping(
         self: &Arc<Self>,
         deadline: Deadline,
     ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
 
-    /// The server is not there.
-    fn give_up(&self, end: SessionEnd);
+    /// Ends the session.
+    fn end_unreachable(&self, end: SessionEnd);
 }
 
 impl Pingable for StreamableHttpSession {
@@ -146,11 +140,11 @@ impl Pingable for StreamableHttpSession {
         self.peer.stop.clone()
     }
 
-    async fn ask_for_life(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
-        StreamableHttpSession::ask_for_life(self, deadline).await
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+        StreamableHttpSession::ping(self, deadline).await
     }
 
-    fn give_up(&self, end: SessionEnd) {
+    fn end_unreachable(&self, end: SessionEnd) {
         self.peer.end(end);
     }
 }
@@ -164,43 +158,44 @@ impl Pingable for Sse2024Session {
         self.peer.stop.clone()
     }
 
-    async fn ask_for_life(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
-        self.ping(deadline).await
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+        Sse2024Session::ping(self, deadline).await
     }
 
-    fn give_up(&self, end: SessionEnd) {
+    fn end_unreachable(&self, end: SessionEnd) {
         self.end(end);
     }
 }
 
-/// Asks a server whether it is there whenever there is doubt, until the session is over.
-pub(super) async fn watch<S: Pingable>(session: Arc<S>) {
-    let health = session.health();
-    let mut slept = health.health.slept.clone();
+/// Runs the health checks of a session until it ends.
+pub(super) async fn run_checks<S: Pingable>(session: Arc<S>) {
+    let monitor = session.health();
+    let mut resumed = monitor.health.resumed.clone();
     let stop = session.stop();
     loop {
-        let doubt = health.is_in_doubt(&mut slept);
-        if stop.run_until_cancelled(doubt).await.is_none() {
+        let check_due = monitor.check_due(&mut resumed);
+        if stop.run_until_cancelled(check_due).await.is_none() {
             return;
         }
-        let deadline = Deadline::after(health.health.deadline);
-        let Err(error) = session.ask_for_life(deadline).await else {
-            health.record_success();
+        let deadline = Deadline::after(monitor.health.deadline);
+        let Err(error) = session.ping(deadline).await else {
+            monitor.record_success();
             continue;
         };
         match error {
-            // Said by the server itself, or by what stands in front of it and knows better.
+            // The server or its reverse proxy responded, so the server is reachable.
             RequestError::ErrorResponse(_)
             | RequestError::InvalidResponse(_)
             | RequestError::Transport(TransportFailure {
                 delivery: Delivery::Answered,
                 ..
-            }) => health.record_success(),
-            // Those who wait for it have deadlines of their own.
-            RequestError::TimedOut { .. } if health.is_at_work() => health.put_off(),
+            }) => monitor.record_success(),
+            // A busy server. The requests in flight have their own deadlines.
+            RequestError::TimedOut { .. } if monitor.has_requests() => monitor.postpone_check(),
             error => {
-                let end = SessionEnd::Unreachable(format!("it no longer answers: {error}"));
-                session.give_up(end);
+                let end =
+                    SessionEnd::Unreachable(format!("the server no longer responds: {error}"));
+                session.end_unreachable(end);
                 return;
             }
         }

@@ -1,9 +1,9 @@
-//! What a server says unasked over streamable HTTP: the stream that stands as long as the session.
+//! The server-to-client stream of streamable HTTP.
 //!
-//! In the legacy era it is asked for by GET and taken up again where it broke off; in the modern era
-//! it is the answer to `subscriptions/listen`, asked anew. A server that has no such stream is none
-//! the worse, but tells of no changes. Invariants: however often it breaks, it is asked for at a bounded
-//! rate; whatever may have changed while there was none counts as changed when there is one again.
+//! In the legacy era it is a GET that is resumed at the last event; in the modern era it is the response
+//! to `subscriptions/listen`. The stream is optional: without it the server cannot send change
+//! notifications. Invariants: the stream is opened again with backoff; after a gap everything counts as
+//! changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::authorized::AuthorizedResponse;
 use super::exchange::StreamMessage;
-use super::streamable::{ATTENDING, StreamableHttpSession, Topic};
+use super::streamable::{LISTEN_STREAM_GRACE, RequestHeaders, StreamableHttpSession};
 use super::{ContentType, status};
 use crate::rate_limit::RateLimiter;
 use crate::session::subscriptions::ListenEnd;
@@ -24,69 +24,69 @@ use crate::transport::http::Body;
 use crate::wire::encode::{self, Interests, Updates};
 use crate::wire::sse::{Events, Item};
 
-/// How long is waited before a stream that ended is asked for again: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// However short a wait the server asks for.
-const MIN_PAUSE: Duration = Duration::from_millis(100);
-/// A stream that lasted so long was a good one: the next wait is short again.
-const LASTING: Duration = Duration::from_secs(10);
-/// After so many failures in a row nobody waits any longer to be told something on a stream.
-const REFUSALS: u32 = 3;
+/// Delay before an ended stream is opened again. Doubles up to the maximum.
+const MIN_REOPEN_DELAY: Duration = Duration::from_secs(1);
+const MAX_REOPEN_DELAY: Duration = Duration::from_secs(60);
+/// Lower bound of a delay that the server asks for.
+const MIN_RETRY_HINT: Duration = Duration::from_millis(100);
+/// A stream that lasted this long resets the delay.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// Subscriptions are rejected after this many consecutive failures to open the stream.
+const MAX_OPEN_FAILURES: u32 = 3;
 
-/// Ids begin at one.
-const NO_REQUEST: u64 = 0;
+/// Matches no request: ids begin at one.
+const NO_REQUEST_ID: u64 = 0;
 
-/// Where a stream stopped, and when to ask for it again.
+/// State that survives the end of a stream.
 struct ListenStream {
-    last_id: Option<String>,
-    pause: Duration,
-    /// What the server said about that.
-    asked_pause: Option<Duration>,
+    /// Id of the last event, to resume after it.
+    last_event_id: Option<String>,
+    reopen_delay: Duration,
+    /// The delay that the server asked for.
+    retry_hint: Option<Duration>,
     rate_limit: RateLimiter,
 }
 
-/// How a stream came to its end.
 enum StreamEnd {
-    /// The server closed it in good order, or it broke.
+    /// The server closed it, or the connection failed.
     Reconnect,
-    /// There is none to be had.
+    /// The server does not offer the stream.
     Unsupported,
 }
 
 impl StreamableHttpSession {
-    /// Listens to the stream of the legacy era.
-    pub(super) async fn attend(self: Arc<Self>) {
+    /// Keeps the GET stream of the legacy era open.
+    pub(super) async fn run_get_stream(self: Arc<Self>) {
         let stop = self.peer.stop.clone();
-        let mut standing = ListenStream::new();
+        let mut listen = ListenStream::new();
         let mut is_first = true;
-        // In a row.
-        let mut refusals = 0;
-        let attending = async {
+        let mut open_failures = 0;
+        let run = async {
             loop {
-                let began = Instant::now();
-                let stream = self.stream(standing.last_id.as_deref()).await;
-                let is_late = !std::mem::take(&mut is_first) || began.elapsed() >= ATTENDING;
-                self.attended.cancel();
+                let opened_at = Instant::now();
+                let stream = self.open_stream(listen.last_event_id.as_deref()).await;
+                let is_late =
+                    !std::mem::take(&mut is_first) || opened_at.elapsed() >= LISTEN_STREAM_GRACE;
+                self.listen_stream_decided.cancel();
                 let ended = match stream {
                     Ok(body) => {
                         if is_late {
-                            // Few servers say again what they said while nobody listened, and none
-                            // says whether it has said all of it.
+                            // Notifications may have been lost while no stream was open.
                             self.peer.list_changes.record_all();
                             self.peer.subscriptions.record_all();
                         }
-                        refusals = 0;
+                        open_failures = 0;
                         self.peer.list_changes.set_all_receivable();
                         self.peer.subscriptions.mark_available();
-                        self.follow(body, &mut standing, NO_REQUEST).await
+                        self.read_stream(body, &mut listen, NO_REQUEST_ID).await
                     }
                     Err(error) => {
-                        refusals += 1;
-                        let why =
-                            format!("the server has no stream to tell of changes on: {error}");
+                        open_failures += 1;
+                        let why = format!("the server offers no stream for notifications: {error}");
                         let ended = self.on_open_error(error);
-                        if matches!(ended, StreamEnd::Unsupported) || refusals >= REFUSALS {
+                        if matches!(ended, StreamEnd::Unsupported)
+                            || open_failures >= MAX_OPEN_FAILURES
+                        {
                             self.peer.subscriptions.mark_unavailable(why.into());
                         }
                         ended
@@ -96,32 +96,33 @@ impl StreamableHttpSession {
                 if matches!(ended, StreamEnd::Unsupported) {
                     return;
                 }
-                standing.wait(began).await;
+                listen.wait_to_reopen(opened_at).await;
             }
         };
-        stop.run_until_cancelled(attending).await;
+        stop.run_until_cancelled(run).await;
     }
 
-    /// Listens to a subscription of the modern era.
-    pub(super) async fn subscribe(self: Arc<Self>, interests: Interests) {
+    /// Keeps a `subscriptions/listen` request for list changes open (modern era).
+    pub(super) async fn run_listen_request(self: Arc<Self>, list_changes: Interests) {
         let stop = self.peer.stop.clone();
-        let mut standing = ListenStream::new();
+        let mut listen = ListenStream::new();
         let mut is_first = true;
-        let attending = async {
+        let run = async {
             loop {
-                let began = Instant::now();
+                let opened_at = Instant::now();
                 let id = self.next_id();
                 self.peer.list_changes.set_listen_request(id);
-                let stream = self.listen(id, interests).await;
-                let is_late = !std::mem::take(&mut is_first) || began.elapsed() >= ATTENDING;
-                self.attended.cancel();
+                let stream = self.send_listen(id, list_changes).await;
+                let is_late =
+                    !std::mem::take(&mut is_first) || opened_at.elapsed() >= LISTEN_STREAM_GRACE;
+                self.listen_stream_decided.cancel();
                 let ended = match stream {
                     Ok(reply) => {
                         if is_late {
-                            // What changed in between was not told.
+                            // Notifications may have been lost while no stream was open.
                             self.peer.list_changes.record_all();
                         }
-                        self.follow(reply.incoming.body, &mut standing, id).await
+                        self.read_stream(reply.incoming.body, &mut listen, id).await
                     }
                     Err(error) => self.on_open_error(error),
                 };
@@ -129,14 +130,14 @@ impl StreamableHttpSession {
                 if matches!(ended, StreamEnd::Unsupported) {
                     return;
                 }
-                standing.wait(began).await;
+                listen.wait_to_reopen(opened_at).await;
             }
         };
-        stop.run_until_cancelled(attending).await;
+        stop.run_until_cancelled(run).await;
     }
 
-    /// Listens to a subscription to resources, and comes back when it ends. `sent` is told the id of
-    /// the request.
+    /// Subscribes to updates of resources and waits until the subscription ends. `sent` receives the id
+    /// of the request.
     pub(in crate::session) async fn listen_for_updates(
         self: &Arc<Self>,
         uris: &[&str],
@@ -147,11 +148,14 @@ impl StreamableHttpSession {
         };
         let id = self.next_id();
         sent(id);
-        let why = "the server no longer tells".to_owned();
-        let (ended, why) = match self.listen(id, updates).await {
+        let why = "the server ended the subscription".to_owned();
+        let (ended, why) = match self.send_listen(id, updates).await {
             Ok(reply) => {
                 let body = reply.incoming.body;
-                (self.follow(body, &mut ListenStream::new(), id).await, why)
+                (
+                    self.read_stream(body, &mut ListenStream::new(), id).await,
+                    why,
+                )
             }
             Err(error) => {
                 let why = error.to_string();
@@ -164,21 +168,23 @@ impl StreamableHttpSession {
         }
     }
 
-    async fn listen(
+    async fn send_listen(
         &self,
         id: u64,
-        interests: impl Serialize,
+        filter: impl Serialize,
     ) -> Result<AuthorizedResponse, RequestError> {
         let params = encode::Listen {
-            notifications: interests,
+            notifications: filter,
             meta: self.peer.meta(None, None),
         };
-        let topic = Topic::of("subscriptions/listen");
-        let mut line = encode::request(id, topic.method, &params);
+        let headers = RequestHeaders::of("subscriptions/listen");
+        let mut line = encode::request(id, headers.method, &params);
         line.pop();
         self.peer.tap(Direction::Sent, &line);
-        let headers = || self.headers(&topic);
-        let sent = self.client.send(Method::POST, None, headers, line.into());
+        let build_headers = || self.headers(&headers);
+        let sent = self
+            .client
+            .send(Method::POST, None, build_headers, line.into());
         let reply = sent.await.map_err(status::send_error)?;
         let status = reply.incoming.status;
         if !status.is_success() {
@@ -188,15 +194,15 @@ impl StreamableHttpSession {
             ContentType::Events => Ok(reply),
             _ => Err(RequestError::Transport(TransportFailure {
                 status: Some(status.as_u16()),
-                ..TransportFailure::unknown("the server answered with something else than events")
+                ..TransportFailure::unknown("the response is not an event stream")
             })),
         }
     }
 
-    /// There is no stream; whether to ask again, and what it means for the session.
+    /// Decides whether to try again after the stream could not be opened. May end the session.
     fn on_open_error(&self, error: RequestError) -> StreamEnd {
         let server = &self.peer.context.server;
-        tracing::debug!(%server, %error, "no stream of what it says unasked");
+        tracing::debug!(%server, %error, "no server-to-client stream");
         match error {
             RequestError::Transport(TransportFailure {
                 status: Some(429 | 500..=599),
@@ -223,12 +229,11 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Takes what comes on a stream until it ends. One that was asked for by request `id` ends for
-    /// good with the answer to it.
-    async fn follow(
+    /// Handles the messages of a stream until it ends. A response to request `id` ends the subscription.
+    async fn read_stream(
         self: &Arc<Self>,
         mut body: Body,
-        standing: &mut ListenStream,
+        listen: &mut ListenStream,
         id: u64,
     ) -> StreamEnd {
         let context = &self.peer.context;
@@ -244,16 +249,16 @@ impl StreamableHttpSession {
                     {
                         return StreamEnd::Unsupported;
                     }
-                    if let Some(pause) = standing.rate_limit.consume(size) {
+                    if let Some(pause) = listen.rate_limit.consume(size) {
                         tokio::time::sleep(pause).await;
                     }
                 }
-                Ok(Some(Item::Retry(pause))) => standing.asked_pause = Some(pause),
+                Ok(Some(Item::Retry(delay))) => listen.retry_hint = Some(delay),
                 Ok(Some(Item::LetGo { .. })) => {}
                 Ok(None) => match body.chunk().await {
                     Ok(Some(piece)) => events.push(piece),
                     outcome => {
-                        standing.keep(&events);
+                        listen.store_event_id(&events);
                         if outcome.is_err() {
                             self.health.check_now();
                         }
@@ -261,7 +266,7 @@ impl StreamableHttpSession {
                     }
                 },
                 Err(_) => {
-                    standing.keep(&events);
+                    listen.store_event_id(&events);
                     return StreamEnd::Reconnect;
                 }
             }
@@ -272,27 +277,29 @@ impl StreamableHttpSession {
 impl ListenStream {
     fn new() -> Self {
         Self {
-            last_id: None,
-            pause: FIRST_PAUSE,
-            asked_pause: None,
+            last_event_id: None,
+            reopen_delay: MIN_REOPEN_DELAY,
+            retry_hint: None,
             rate_limit: RateLimiter::unsolicited(),
         }
     }
 
-    fn keep(&mut self, events: &Events) {
+    fn store_event_id(&mut self, events: &Events) {
         if let Some(id) = events.last_event_id() {
-            self.last_id = Some(id.to_owned());
+            self.last_event_id = Some(id.to_owned());
         }
     }
 
-    /// Waits before the stream is asked for again.
-    async fn wait(&mut self, began: Instant) {
-        if began.elapsed() >= LASTING {
-            self.pause = FIRST_PAUSE;
+    /// Waits before the stream is opened again.
+    async fn wait_to_reopen(&mut self, opened_at: Instant) {
+        if opened_at.elapsed() >= STABLE_AFTER {
+            self.reopen_delay = MIN_REOPEN_DELAY;
         }
-        // Never sooner than the server asks for.
-        let pause = self.asked_pause.unwrap_or(self.pause).max(MIN_PAUSE);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * fastrand::f64())).await;
+        let delay = self
+            .retry_hint
+            .unwrap_or(self.reopen_delay)
+            .max(MIN_RETRY_HINT);
+        self.reopen_delay = (self.reopen_delay * 2).min(MAX_REOPEN_DELAY);
+        tokio::time::sleep(delay.mul_f64(1.0 + 0.2 * fastrand::f64())).await;
     }
 }

@@ -1,22 +1,22 @@
-//! HTTP with server-sent events, as it was in 2024-11-05: one stream from the server, and a place to
-//! post to, which the server names first.
+//! HTTP+SSE session of 2024-11-05: one event stream from the server, and POSTs to an endpoint that the
+//! server names in its first event.
 //!
-//! All answers come on the stream, so requests wait in a [`Table`] as they do on a pipe; when the
-//! stream is over, so is the session. Invariant: nothing is posted to another origin.
+//! All responses arrive on the stream, so requests wait in a [`RequestTable`] as they do on a byte
+//! stream. The end of the stream ends the session. Invariant: nothing is posted to another origin.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::dispatch::{Dispatched, dispatch};
 use super::health::{self, Health, HealthMonitor};
+use super::notifications::{NOTIFICATION_TIMEOUT, NotificationSlots};
 use super::{ACCEPT_BOTH, ACCEPT_EVENTS, AuthorizedClient, ContentType, JSON, status};
 use crate::budget::Held;
 use crate::limits::{LARGE, Limits};
@@ -36,20 +36,17 @@ use crate::wire::encode::Round;
 use crate::wire::sse::{Events, Item};
 use crate::wire::{Answer, AnswerId, Problem, encode};
 
-/// How many things may be said at a time that no answer is expected to.
-const WORDS: usize = 32;
-const WORD_TIME: Duration = Duration::from_secs(10);
-/// The longest address that a server may name, in bytes.
-const LONGEST_ENDPOINT: usize = 8 * 1024;
+/// Maximum length of an endpoint URL, in bytes.
+const MAX_ENDPOINT_BYTES: usize = 8 * 1024;
 
 pub(crate) struct Sse2024Session {
     pub(super) peer: Peer,
     client: AuthorizedClient,
-    /// Where to post.
+    /// URL of the POSTs.
     endpoint: Url,
     tasks: TaskTracker,
     table: Mutex<RequestTable>,
-    words: Arc<Semaphore>,
+    notifications: NotificationSlots,
     pub(super) health: HealthMonitor,
 }
 
@@ -62,7 +59,7 @@ impl std::fmt::Debug for Sse2024Session {
 }
 
 impl Sse2024Session {
-    /// Opens the stream, and comes back when the server has named the place to post to.
+    /// Opens the stream and waits for the endpoint event.
     pub(crate) async fn open(
         client: AuthorizedClient,
         context: SessionContext,
@@ -78,22 +75,21 @@ impl Sse2024Session {
             return Err(status::read(&peer, client.url(), None, reply).await);
         }
         if ContentType::of(&reply.incoming.headers) != ContentType::Events {
-            let what = "the server answered with something else than a stream of events: is the \
-                        URL that of an MCP server?";
-            return Err(RequestError::Transport(TransportFailure::unknown(what)));
+            let message = "the response is not an event stream: is this the URL of an MCP server?";
+            return Err(RequestError::Transport(TransportFailure::unknown(message)));
         }
         let mut body = reply.incoming.body;
         let limits = &peer.context.limits;
         let mut events = Events::new(limits.message_bytes, &peer.context.budget);
-        let named = named_endpoint(&mut body, &mut events).await?;
-        let endpoint = same_origin(client.url(), &named)?;
+        let endpoint = read_endpoint_event(&mut body, &mut events).await?;
+        let endpoint = same_origin(client.url(), &endpoint)?;
         let session = Arc::new(Self {
             peer,
             client,
             endpoint,
             tasks: tasks.clone(),
             table: Mutex::default(),
-            words: Arc::new(Semaphore::new(WORDS)),
+            notifications: NotificationSlots::new(),
             health: HealthMonitor::new(health),
         });
         tasks.spawn(Arc::clone(&session).read_all(body, events));
@@ -107,10 +103,9 @@ impl Sse2024Session {
     pub(crate) fn set_handshake(self: &Arc<Self>, handshake: ServerHello) {
         self.peer.list_changes.set_all_receivable();
         self.peer.set_handshake(handshake);
-        self.tasks.spawn(health::watch(Arc::clone(self)));
+        self.tasks.spawn(health::run_checks(Arc::clone(self)));
     }
 
-    /// Asks the server whether it is there.
     pub(super) async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
         self.request(RequestKind::Brief, deadline, None, |id| {
             encode::request(id, "ping", serde_json::json!({}))
@@ -149,18 +144,18 @@ impl Sse2024Session {
         deadline: Deadline,
     ) -> Result<Answer, RequestError> {
         let context = &self.peer.context;
-        let offers = context.client_capabilities();
+        let capabilities = context.client_capabilities();
         self.request(RequestKind::Handshake, deadline, None, |id| {
-            let params = encode::initialize(version, offers, &context.client);
+            let params = encode::initialize(version, capabilities, &context.client);
             encode::request(id, "initialize", params)
         })
         .await
     }
 
-    /// Tells the server that the handshake is over.
+    /// Sends `initialized`.
     pub(crate) async fn send_initialized(&self) {
         let line = encode::notification("notifications/initialized", None::<()>);
-        self.say_now(line).await;
+        self.post_notification(line).await;
     }
 
     async fn request(
@@ -171,9 +166,9 @@ impl Sse2024Session {
         encode: impl FnOnce(u64) -> Vec<u8>,
     ) -> Result<Answer, RequestError> {
         let peer = &self.peer;
-        let (reply, answer) = oneshot::channel();
-        let pending = PendingRequest::new(reply, progress, kind, deadline.start(&peer.clock));
-        let inserted = lock(&self.table).insert(pending);
+        let (reply, response) = oneshot::channel();
+        let request = PendingRequest::new(reply, progress, kind, deadline.start(&peer.clock));
+        let inserted = lock(&self.table).insert(request);
         let id = inserted.map_err(|end| RequestError::Lost {
             delivery: Delivery::NotSent,
             end,
@@ -181,50 +176,45 @@ impl Sse2024Session {
         if kind == RequestKind::Ordinary {
             self.health.begin();
         }
-        let mut open = Open {
+        let mut in_flight = InFlightPost {
             session: self,
             id,
             kind,
             is_waiting: false,
         };
         let line = encode(id);
-        let _held = peer.reserve(&line)?;
-        open.is_waiting = true;
-        let wait = deadline.start(&peer.clock);
+        let _permit = peer.reserve(&line)?;
+        in_flight.is_waiting = true;
+        let running = deadline.start(&peer.clock);
         let outcome = tokio::select! {
             biased;
-            outcome = self.post_and_wait(line, answer) => outcome,
-            expired = wait.expired(&peer.clock) => {
+            outcome = self.post_and_wait(line, response) => outcome,
+            expired = running.expired(&peer.clock) => {
                 self.send_cancelled(id, kind, "timed out");
-                Err(RequestError::TimedOut {
-                    after: expired.after,
-                    idle: expired.idle,
-                    delivery: Delivery::Unknown,
-                    saw_unknown_ids: false,
-                })
+                Err(RequestError::timed_out(expired))
             }
         };
-        open.is_waiting = false;
+        in_flight.is_waiting = false;
         outcome
     }
 
-    /// Posts a request, and waits for the answer on the stream, which may come first.
+    /// Posts a request and waits for its response on the stream, which may arrive before the POST returns.
     async fn post_and_wait(
         &self,
         line: Vec<u8>,
-        mut answer: oneshot::Receiver<Reply>,
+        mut response: oneshot::Receiver<Reply>,
     ) -> Result<Answer, RequestError> {
         let posted = tokio::select! {
             biased;
-            reply = &mut answer => return of_reply(reply),
+            reply = &mut response => return into_result(reply),
             posted = self.post(line) => posted,
         };
         match posted {
-            Ok(()) => of_reply(answer.await),
+            Ok(()) => into_result(response.await),
             Err(RequestError::Transport(failed)) if failed.delivery == Delivery::Unknown => {
-                // The way there broke, the way back may not have: the answer may be on it.
-                match tokio::time::timeout(WORD_TIME, answer).await {
-                    Ok(reply) => of_reply(reply),
+                // The POST failed, but the event stream may still deliver the response.
+                match tokio::time::timeout(NOTIFICATION_TIMEOUT, response).await {
+                    Ok(reply) => into_result(reply),
                     Err(_) => Err(RequestError::Transport(failed)),
                 }
             }
@@ -242,25 +232,25 @@ impl Sse2024Session {
             headers
         };
         let body = Bytes::from(line);
-        let place = Some(&self.endpoint);
-        let sent = self.client.send(Method::POST, place, headers, body);
+        let url = Some(&self.endpoint);
+        let sent = self.client.send(Method::POST, url, headers, body);
         let mut reply = sent.await.map_err(status::send_error)?;
         if !reply.incoming.status.is_success() {
             return Err(status::read(&self.peer, &self.endpoint, None, reply).await);
         }
-        // `Accepted`, in a word or two: read so that the connection can be used again.
+        // Read the short body, so that the connection can be reused.
         let rest = reply
             .incoming
             .body
             .collect(LARGE, &self.peer.context.budget);
-        let _ = tokio::time::timeout(WORD_TIME, rest).await;
+        let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, rest).await;
         Ok(())
     }
 
-    async fn say_now(&self, line: Vec<u8>) {
-        let said = tokio::time::timeout(WORD_TIME, self.post(line)).await;
-        if let Ok(Err(error)) = said {
-            tracing::debug!(server = %self.peer.context.server, %error, "not said");
+    async fn post_notification(&self, line: Vec<u8>) {
+        let sent = tokio::time::timeout(NOTIFICATION_TIMEOUT, self.post(line)).await;
+        if let Ok(Err(error)) = sent {
+            tracing::debug!(server = %self.peer.context.server, %error, "notification not sent");
         }
     }
 
@@ -273,7 +263,7 @@ impl Sse2024Session {
 
     async fn read_all(self: Arc<Self>, mut body: Body, mut events: Events) {
         let mut rate_limit = RateLimiter::unsolicited();
-        let reading = async {
+        let read = async {
             loop {
                 match events.next() {
                     Ok(Some(Item::Event(event))) => {
@@ -298,8 +288,8 @@ impl Sse2024Session {
                         Ok(Some(piece)) => events.push(piece),
                         Ok(None) => return SessionEnd::Eof { partial_line: None },
                         Err(error) => {
-                            let what = self.peer.context.redactor.redact(&error.to_string());
-                            return SessionEnd::Unreachable(what);
+                            let error = self.peer.context.redactor.redact(&error.to_string());
+                            return SessionEnd::Unreachable(error);
                         }
                     },
                     Err(_) => return SessionEnd::Unterminated,
@@ -307,7 +297,7 @@ impl Sse2024Session {
             }
         };
         let stop = self.peer.stop.clone();
-        let end = stop.run_until_cancelled(reading).await;
+        let end = stop.run_until_cancelled(read).await;
         self.end(end.unwrap_or(SessionEnd::Closed));
     }
 
@@ -345,11 +335,11 @@ impl Sse2024Session {
         request.map(|request| request.reply.send(reply)).is_some()
     }
 
-    /// Ends the session: whatever still waits is lost.
+    /// Ends the session. Requests in flight are lost.
     pub(super) fn end(&self, end: SessionEnd) {
-        let waiting = lock(&self.table).end(end.clone());
-        for (_, pending) in waiting {
-            let _ = pending.reply.send(Reply::Lost {
+        let in_flight = lock(&self.table).end(end.clone());
+        for (_, request) in in_flight {
+            let _ = request.reply.send(Reply::Lost {
                 delivery: Delivery::Unknown,
                 end: end.clone(),
             });
@@ -368,29 +358,21 @@ impl Outgoing for Sse2024Session {
     }
 
     fn send_notification(self: &Arc<Self>, line: Vec<u8>) {
-        // Whoever asks more than can be answered gets no answer.
-        let Ok(turn) = Arc::clone(&self.words).try_acquire_owned() else {
-            tracing::debug!(server = %self.peer.context.server, "too much to say at a time");
-            return;
-        };
         let this = Arc::clone(self);
-        self.peer.spawn_notification(async move {
-            let stop = this.peer.stop.clone();
-            stop.run_until_cancelled(this.say_now(line)).await;
-            drop(turn);
-        });
+        let send = async move { this.post_notification(line).await };
+        self.notifications.spawn(&self.peer, send);
     }
 }
 
-/// A request that is under way. Dropped while open, it is cancelled.
-struct Open<'a> {
+/// A request in flight. Cancels it when it is dropped before the response.
+struct InFlightPost<'a> {
     session: &'a Arc<Sse2024Session>,
     id: u64,
     kind: RequestKind,
     is_waiting: bool,
 }
 
-impl Drop for Open<'_> {
+impl Drop for InFlightPost<'_> {
     fn drop(&mut self) {
         if self.kind == RequestKind::Ordinary {
             self.session.health.end();
@@ -399,65 +381,59 @@ impl Drop for Open<'_> {
             self.session
                 .send_cancelled(self.id, self.kind, "cancelled by the caller");
         } else {
-            // Answered, or never sent: in either case nothing waits for it any more.
+            // Answered or never sent: the table must not keep it.
             lock(&self.session.table).take(self.id);
         }
     }
 }
 
-fn of_reply(reply: Result<Reply, oneshot::error::RecvError>) -> Result<Answer, RequestError> {
-    match reply {
-        Ok(Reply::Result(answer)) => Ok(answer),
-        Ok(Reply::Error(error)) => Err(RequestError::ErrorResponse(error)),
-        Ok(Reply::Invalid(problem)) => Err(RequestError::InvalidResponse(problem)),
-        Ok(Reply::Lost { delivery, end }) => Err(RequestError::Lost { delivery, end }),
-        // Time is kept by whoever waits.
-        Ok(Reply::TimedOut { .. }) | Err(_) => Err(RequestError::Lost {
-            delivery: Delivery::Unknown,
-            end: SessionEnd::Closed,
-        }),
-    }
+fn into_result(reply: Result<Reply, oneshot::error::RecvError>) -> Result<Answer, RequestError> {
+    let reply = reply.unwrap_or(Reply::Lost {
+        delivery: Delivery::Unknown,
+        end: SessionEnd::Closed,
+    });
+    reply.into_result()
 }
 
-/// The first event of the stream says where to post.
-async fn named_endpoint(body: &mut Body, events: &mut Events) -> Result<String, RequestError> {
+/// Reads the first event of the stream, which names the URL of the POSTs.
+async fn read_endpoint_event(body: &mut Body, events: &mut Events) -> Result<String, RequestError> {
     loop {
         let next = events.next();
-        let wrong = |what: &str| RequestError::Transport(TransportFailure::unknown(what));
+        let failure = |message: &str| RequestError::Transport(TransportFailure::unknown(message));
         match next {
             Ok(Some(Item::Event(event))) if event.kind.as_deref() == Some("endpoint") => {
-                if event.data.len() > LONGEST_ENDPOINT {
-                    return Err(wrong("the server names an endpoint of more than 8 KiB"));
+                if event.data.len() > MAX_ENDPOINT_BYTES {
+                    return Err(failure("the endpoint URL is longer than 8 KiB"));
                 }
                 return Ok(String::from_utf8_lossy(&event.data).trim().to_owned());
             }
             Ok(Some(Item::Event(_))) => {
-                return Err(wrong("the server did not begin with the event `endpoint`"));
+                return Err(failure("the first event is not `endpoint`"));
             }
             Ok(Some(_)) => {}
             Ok(None) => match body.chunk().await {
                 Ok(Some(piece)) => events.push(piece),
-                Ok(None) => return Err(wrong("the stream ended before it named its endpoint")),
-                Err(error) => return Err(wrong(&error.to_string())),
+                Ok(None) => return Err(failure("the stream ended before the `endpoint` event")),
+                Err(error) => return Err(failure(&error.to_string())),
             },
-            Err(_) => return Err(wrong("the server wrote without ever ending an event")),
+            Err(_) => return Err(failure("the server sent an event without an end")),
         }
     }
 }
 
-/// The place to post to, if it belongs to the server that named it.
+/// Resolves the endpoint URL, which must have the origin of the stream.
 fn same_origin(base: &Url, named: &str) -> Result<Url, RequestError> {
-    let refuse = |why: String| {
-        let why = format!("the place that the server wants requests to be posted to {why}");
-        Err(RequestError::InvalidResponse(Problem::Malformed(why)))
+    let invalid = |reason: String| {
+        let reason = format!("the endpoint URL {reason}");
+        Err(RequestError::InvalidResponse(Problem::Malformed(reason)))
     };
     match base.join(named) {
-        Ok(place) if place.origin() == base.origin() => Ok(place),
-        Ok(place) => refuse(format!(
-            "is on another origin ({})",
-            place.origin().ascii_serialization()
+        Ok(url) if url.origin() == base.origin() => Ok(url),
+        Ok(url) => invalid(format!(
+            "has another origin ({})",
+            url.origin().ascii_serialization()
         )),
-        Err(_) => refuse("is no address".to_owned()),
+        Err(_) => invalid("is not valid".to_owned()),
     }
 }
 
@@ -466,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_posted_to_the_origin_of_the_stream_only() {
+    fn endpoint_must_have_the_origin_of_the_stream() {
         let base = Url::parse("https://host.example/sse").unwrap();
         let place = |named: &str| same_origin(&base, named).map(|url| url.to_string());
         assert_eq!(

@@ -1,8 +1,8 @@
-//! What it means for a request when HTTP says no.
+//! Maps an HTTP error status to a request error.
 //!
-//! A server that answers in JSON-RPC has answered, whatever the status. Otherwise the status decides
-//! what is known: below 500 the request was turned down, from 500 on it may have been carried out
-//! before something broke. Invariant: nothing of a credential is repeated in an error.
+//! A JSON-RPC error in the body is the server's response, whatever the status. Otherwise the status
+//! decides the delivery: a 4xx was rejected, a 5xx may have been executed. Invariant: an error never
+//! contains a credential.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,14 +19,14 @@ use crate::status::ConnectStage;
 use crate::transport::http::{BodyError, HttpError};
 use crate::wire::{self, AnswerId, Message, Outcome, Problem, Received};
 
-/// So much of the body of an error is read, in bytes.
-const ERROR_BYTES: usize = 64 * 1024;
-/// And it is waited for no longer than this.
-const ERROR_TIME: Duration = Duration::from_secs(5);
-/// No server is left alone for longer because it says so.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum size of an error body, in bytes.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// How long reading an error body may take.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Upper bound of `Retry-After`.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Reads what a server says with a status that is no success.
+/// Reads the body of an error response and builds the request error.
 pub(super) async fn read(
     peer: &Peer,
     url: &Url,
@@ -36,27 +36,27 @@ pub(super) async fn read(
     let redactor = reply.redactor();
     let incoming = &mut reply.incoming;
     let status = incoming.status;
-    let body = incoming.body.collect(ERROR_BYTES, &peer.context.budget);
-    let body = match tokio::time::timeout(ERROR_TIME, body).await {
+    let body = incoming.body.collect(MAX_ERROR_BYTES, &peer.context.budget);
+    let body = match tokio::time::timeout(ERROR_BODY_TIMEOUT, body).await {
         Ok(Ok((body, _held))) => body,
-        // Whatever is wrong with its body: the status has been said.
+        // The status alone is enough.
         _ => bytes::Bytes::new(),
     };
-    if let Some(mut error) = error_in(&body, id, &peer.context.limits) {
+    if let Some(mut error) = rpc_error(&body, id, &peer.context.limits) {
         peer.context.redactor.redact_error(&mut error);
         redactor.redact_error(&mut error);
         return RequestError::ErrorResponse(error);
     }
-    // Masked before it is cut, so that no half of a secret is left at the end.
+    // Mask before cutting, or half of a secret could remain at the end.
     let mask = |text: &str| redactor.redact(&peer.context.redactor.redact(text));
-    let what = incoming.moved_to(url, mask).unwrap_or_else(|| {
-        let words = words_in(&body).map(|words| {
-            let words = redactor.redact(&peer.excerpt(words.as_bytes()));
-            format!(": {}", words.trim())
+    let message = incoming.moved_to(url, mask).unwrap_or_else(|| {
+        let text = readable_text(&body).map(|text| {
+            let text = redactor.redact(&peer.excerpt(text.as_bytes()));
+            format!(": {}", text.trim())
         });
         format!(
-            "the server answered HTTP {status}{}",
-            words.unwrap_or_default()
+            "the server returned HTTP {status}{}",
+            text.unwrap_or_default()
         )
     });
     RequestError::Transport(TransportFailure {
@@ -71,13 +71,13 @@ pub(super) async fn read(
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ConnectStage::Login,
             _ => ConnectStage::Alive,
         },
-        ..TransportFailure::unknown(what)
+        ..TransportFailure::unknown(message)
     })
 }
 
-/// The JSON-RPC error in a body, if it is one and is about this request.
-fn error_in(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject> {
-    /// Some servers leave out the id that they did not get to read.
+/// The JSON-RPC error in a body, if it belongs to this request.
+fn rpc_error(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject> {
+    /// Some servers omit the id if they did not parse the request.
     #[derive(serde::Deserialize)]
     struct WithoutId {
         error: ErrorObject,
@@ -88,7 +88,7 @@ fn error_in(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject
             outcome: Outcome::Error(error),
         }) => match named {
             AnswerId::Ours(named) if Some(named) != id => None,
-            // Others write null, or an id of their own making.
+            // Other servers send null or an invented id.
             _ => Some(error),
         },
         Received::Message(_) | Received::Batch(_) | Received::Broken { id: Some(_), .. } => None,
@@ -99,13 +99,13 @@ fn error_in(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject
     }
 }
 
-/// What a person can read of an error's body: no pages.
-fn words_in(body: &[u8]) -> Option<String> {
+/// The text of an error body, unless it is HTML.
+fn readable_text(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();
     (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned())
 }
 
-/// How long the server asks to be left alone: in seconds, or until a date.
+/// Parses `Retry-After`: seconds or a date.
 fn retry_after(headers: &HeaderMap, status: StatusCode, now: SystemTime) -> Option<Duration> {
     if !matches!(
         status,
@@ -121,7 +121,7 @@ fn retry_after(headers: &HeaderMap, status: StatusCode, now: SystemTime) -> Opti
             .duration_since(now)
             .unwrap_or_default(),
     };
-    Some(wait.min(LONGEST_WAIT))
+    Some(wait.min(MAX_RETRY_AFTER))
 }
 
 impl From<&HttpError> for TransportFailure {
@@ -134,7 +134,7 @@ impl From<&HttpError> for TransportFailure {
     }
 }
 
-/// Why there was no answer of HTTP at all.
+/// The error for a request without an HTTP response.
 pub(super) fn send_error(error: SendFailure) -> RequestError {
     match error {
         SendFailure::Http(error) => RequestError::Transport(TransportFailure::from(&error)),
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(read("0", busy), Some(Duration::ZERO));
         assert_eq!(read("-5", busy), None);
         assert_eq!(read("soon", busy), None);
-        assert_eq!(read("315360000", busy), Some(LONGEST_WAIT));
+        assert_eq!(read("315360000", busy), Some(MAX_RETRY_AFTER));
         let in_a_minute = "Sun, 06 Nov 1994 08:50:37 GMT";
         assert_eq!(read(in_a_minute, busy), Some(Duration::from_secs(60)));
         let past = "Fri, 06 Nov 1992 08:49:37 GMT";

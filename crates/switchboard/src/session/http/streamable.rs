@@ -1,7 +1,7 @@
-//! StreamableHttpSession HTTP, both eras: what is asked, and with which headers.
+//! Streamable-HTTP session, both eras: headers, session id, handshake, notifications, DELETE.
 //!
-//! Every request is a POST of its own, driven by whoever makes it; see [`super::exchange`] for how it
-//! is answered. Invariant: header and body of a request say the same.
+//! Every request is one POST, driven by its caller's task; [`super::exchange`] reads the response.
+//! Invariant: headers and body of a request agree.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::exchange::Listener;
+use super::exchange::ProgressListener;
 use super::health::{self, Health, HealthMonitor};
+use super::notifications::{NOTIFICATION_TIMEOUT, NotificationSlots};
 use super::{
     ACCEPT_BOTH, AuthorizedClient, JSON, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, status,
 };
@@ -34,16 +34,12 @@ use crate::wire::decode::{LeftOut, Page};
 use crate::wire::encode::{self, Interests, Round};
 use crate::wire::mirror::{Mirrors, header_value};
 
-/// How many things may be said at a time that no answer is expected to.
-const WORDS: usize = 32;
-/// And how long each of them may take.
-const WORD_TIME: Duration = Duration::from_secs(10);
-/// A server that does not begin its stream within this time is asked for something meanwhile.
-pub(super) const ATTENDING: Duration = Duration::from_secs(1);
-/// Longer session ids than this are refused, in bytes.
-const LONGEST_SESSION_ID: usize = 256;
-/// How long a call waits for the tools to be listed anew when its headers did not fit.
-const RELISTING: Duration = Duration::from_secs(10);
+/// How long the handshake waits for the server-to-client stream to open.
+pub(super) const LISTEN_STREAM_GRACE: Duration = Duration::from_secs(1);
+/// Maximum length of a session id, in bytes.
+const MAX_SESSION_ID_BYTES: usize = 256;
+/// How long a call waits for a new tool list after the server rejected its headers.
+const RELIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) struct StreamableHttpSession {
     pub(super) peer: Peer,
@@ -51,18 +47,18 @@ pub(crate) struct StreamableHttpSession {
     pub(super) tasks: TaskTracker,
     next_id: AtomicU64,
     pub(super) session_id: OnceLock<HeaderValue>,
-    /// The tools whose arguments are mirrored in headers, and how.
-    mirrors: Mutex<HashMap<String, Arc<Mirrors>>>,
-    /// Bumped when the tools were listed anew.
-    listed: tokio::sync::watch::Sender<u64>,
-    /// Who wants to know of the progress of which request.
-    pub(super) listeners: Mutex<HashMap<u64, Listener>>,
-    words: Arc<Semaphore>,
+    /// Per tool, the arguments that its calls repeat in headers.
+    header_params: Mutex<HashMap<String, Arc<Mirrors>>>,
+    /// Incremented after each complete tool list.
+    tool_list_revision: tokio::sync::watch::Sender<u64>,
+    /// Progress listeners by request id.
+    pub(super) listeners: Mutex<HashMap<u64, ProgressListener>>,
+    notifications: NotificationSlots,
     pub(super) health: HealthMonitor,
-    /// Cancelled when it is known whether the server has a stream of what it says unasked.
-    pub(super) attended: CancellationToken,
-    /// Whether the server was asked to forget the session.
-    result_only: AtomicBool,
+    /// Cancelled when the server-to-client stream was opened or rejected.
+    pub(super) listen_stream_decided: CancellationToken,
+    /// The session was deleted, or the server forgot it.
+    session_deleted: AtomicBool,
 }
 
 impl std::fmt::Debug for StreamableHttpSession {
@@ -73,23 +69,23 @@ impl std::fmt::Debug for StreamableHttpSession {
     }
 }
 
-/// What a request is about, as far as headers repeat it.
+/// The parts of a request that headers repeat.
 #[derive(Clone, Copy)]
-pub(super) struct Topic<'a> {
+pub(super) struct RequestHeaders<'a> {
     pub(super) method: &'static str,
-    /// The tool, the resource, the prompt.
+    /// The tool, resource or prompt.
     pub(super) name: Option<&'a str>,
-    pub(super) mirrored: Option<(&'a Mirrors, &'a ToolRequest<'a>)>,
-    /// The version to name, where none is agreed on yet.
+    pub(super) header_params: Option<(&'a Mirrors, &'a ToolRequest<'a>)>,
+    /// The protocol version, if none is negotiated yet.
     pub(super) version: Option<ProtocolVersion>,
 }
 
-impl Topic<'_> {
+impl RequestHeaders<'_> {
     pub(super) fn of(method: &'static str) -> Self {
         Self {
             method,
             name: None,
-            mirrored: None,
+            header_params: None,
             version: None,
         }
     }
@@ -109,13 +105,13 @@ impl StreamableHttpSession {
             tasks: tasks.clone(),
             next_id: AtomicU64::new(1),
             session_id: OnceLock::new(),
-            mirrors: Mutex::default(),
-            listed: tokio::sync::watch::Sender::new(0),
+            header_params: Mutex::default(),
+            tool_list_revision: tokio::sync::watch::Sender::new(0),
             listeners: Mutex::default(),
-            words: Arc::new(Semaphore::new(WORDS)),
+            notifications: NotificationSlots::new(),
             health: HealthMonitor::new(health),
-            attended: CancellationToken::new(),
-            result_only: AtomicBool::new(false),
+            listen_stream_decided: CancellationToken::new(),
+            session_deleted: AtomicBool::new(false),
         })
     }
 
@@ -133,52 +129,52 @@ impl StreamableHttpSession {
             .is_some_and(|version| version.era() == Era::Modern)
     }
 
-    /// Ends the handshake, and begins to listen to what the server says unasked, before anything is
-    /// asked of it.
+    /// Completes the handshake and opens the server-to-client stream before the first request.
     pub(crate) async fn set_handshake(self: &Arc<Self>, handshake: ServerHello) {
         let is_modern = handshake.version.era() == Era::Modern;
-        let interests = Interests::in_what(&handshake.capabilities);
+        let list_changes = Interests::in_what(&handshake.capabilities);
         self.peer.set_handshake(handshake);
         if is_modern {
-            if interests.is_none() {
-                self.attended.cancel();
+            if list_changes.is_none() {
+                self.listen_stream_decided.cancel();
             } else {
-                self.tasks.spawn(Arc::clone(self).subscribe(interests));
+                self.tasks
+                    .spawn(Arc::clone(self).run_listen_request(list_changes));
             }
         } else {
-            self.tasks.spawn(Arc::clone(self).attend());
+            self.tasks.spawn(Arc::clone(self).run_get_stream());
         }
-        self.tasks.spawn(health::watch(Arc::clone(self)));
-        let _ = tokio::time::timeout(ATTENDING, self.attended.cancelled()).await;
+        self.tasks.spawn(health::run_checks(Arc::clone(self)));
+        let _ =
+            tokio::time::timeout(LISTEN_STREAM_GRACE, self.listen_stream_decided.cancelled()).await;
     }
 
-    /// The headers of a request.
-    pub(super) fn headers(&self, topic: &Topic<'_>) -> HeaderMap {
+    pub(super) fn headers(&self, request: &RequestHeaders<'_>) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(ACCEPT, ACCEPT_BOTH);
         headers.insert(CONTENT_TYPE, JSON);
-        self.insert_version_headers(&mut headers, topic.version);
-        let version = topic.version.or_else(|| self.peer.version());
+        self.insert_version_headers(&mut headers, request.version);
+        let version = request.version.or_else(|| self.peer.version());
         if version.is_some_and(|version| version.era() == Era::Modern) {
-            headers.insert(METHOD, HeaderValue::from_static(topic.method));
-            if let Some(name) = topic.name {
+            headers.insert(METHOD, HeaderValue::from_static(request.method));
+            if let Some(name) = request.name {
                 headers.insert(NAME, header_value(name));
             }
-            if let Some((mirrors, request)) = topic.mirrored {
-                headers.extend(mirrors.headers(request.arguments));
+            if let Some((params, call)) = request.header_params {
+                headers.extend(params.headers(call.arguments));
             }
         }
         headers
     }
 
-    /// The version, and the session where there is one.
+    /// Inserts the protocol version and the session id.
     pub(super) fn insert_version_headers(
         &self,
         headers: &mut HeaderMap,
-        asked: Option<ProtocolVersion>,
+        version: Option<ProtocolVersion>,
     ) {
-        let version = asked.or_else(|| self.peer.version());
-        // Older ones know no such header.
+        let version = version.or_else(|| self.peer.version());
+        // Older versions do not have the header.
         if let Some(version) = version.filter(|version| *version > ProtocolVersion::V2025_03_26) {
             let version = HeaderValue::from_static(version.as_str());
             headers.insert(PROTOCOL_VERSION, version);
@@ -188,22 +184,22 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Keeps the session's id, if the server gave it one.
-    pub(super) fn take_session_id(&self, headers: &HeaderMap) -> Result<(), RequestError> {
+    /// Stores the session id that the server assigned, if any.
+    pub(super) fn store_session_id(&self, headers: &HeaderMap) -> Result<(), RequestError> {
         let Some(id) = headers.get(SESSION_ID) else {
             return Ok(());
         };
         let is_plain = id.as_bytes().iter().all(u8::is_ascii_graphic);
-        if !is_plain || id.is_empty() || id.len() > LONGEST_SESSION_ID {
+        if !is_plain || id.is_empty() || id.len() > MAX_SESSION_ID_BYTES {
             let why = format!(
-                "its session id is not made of at most {LONGEST_SESSION_ID} visible characters"
+                "its session id is not 1 to {MAX_SESSION_ID_BYTES} visible ASCII characters"
             );
             return Err(RequestError::InvalidResponse(
                 crate::wire::Problem::Malformed(why),
             ));
         }
         let mut id = id.clone();
-        // Whoever has it can speak in our name.
+        // A bearer secret: keep it out of debug output.
         id.set_sensitive(true);
         let _ = self.session_id.set(id);
         Ok(())
@@ -215,36 +211,36 @@ impl StreamableHttpSession {
         input_responses: Option<&Round>,
         deadline: Deadline,
     ) -> Result<Answer, RequestError> {
-        let topic = Topic {
+        let headers = RequestHeaders {
             name: query.name,
-            ..Topic::of(query.method)
+            ..RequestHeaders::of(query.method)
         };
-        self.request(topic, deadline, None, |id| {
+        self.request(headers, deadline, None, |id| {
             self.peer.encode_query(id, query, input_responses)
         })
         .await
     }
 
-    /// Leaves out the tools of a page that cannot be called over HTTP, and notes what is to be
-    /// mirrored of the arguments of the others.
+    /// Removes tools that cannot be called over HTTP from a page, and records the header parameters of
+    /// the others.
     pub(in crate::session) fn filter_tools_for_http(&self, page: &mut Page<Tool>) {
         if !self.is_modern() {
             return;
         }
-        let mut mirrors = lock(&self.mirrors);
+        let mut header_params = lock(&self.header_params);
         let left_out = &mut page.left_out;
         page.items
             .retain(|tool| match Mirrors::of(&tool.input_schema) {
-                Ok(found) => {
-                    if found.is_empty() {
-                        mirrors.remove(&tool.name);
+                Ok(params) => {
+                    if params.is_empty() {
+                        header_params.remove(&tool.name);
                     } else {
-                        mirrors.insert(tool.name.clone(), Arc::new(found));
+                        header_params.insert(tool.name.clone(), Arc::new(params));
                     }
                     true
                 }
                 Err(why) => {
-                    mirrors.remove(&tool.name);
+                    header_params.remove(&tool.name);
                     left_out.push(LeftOut {
                         what: tool.name.clone(),
                         why,
@@ -252,9 +248,9 @@ impl StreamableHttpSession {
                     false
                 }
             });
-        drop(mirrors);
+        drop(header_params);
         if page.next_cursor.is_none() {
-            self.listed.send_modify(|count| *count += 1);
+            self.tool_list_revision.send_modify(|count| *count += 1);
         }
     }
 
@@ -262,17 +258,17 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         call: &ToolRequest<'_>,
     ) -> Result<Answer, RequestError> {
-        let listed = *self.listed.borrow();
+        let revision = *self.tool_list_revision.borrow();
         let outcome = self.call_once(call).await;
         match outcome {
-            // It was not carried out: what is to be mirrored has changed since the tools were listed.
+            // The server did not execute the call: the header parameters changed since the tool list.
             Err(RequestError::ErrorResponse(error))
                 if error.code == ErrorObject::HEADER_MISMATCH && self.is_modern() =>
             {
                 self.peer.list_changes.record(ListChangeKind::Tools);
-                let mut listing = self.listed.subscribe();
-                let anew = listing.wait_for(|count| *count != listed);
-                match tokio::time::timeout(RELISTING, anew)
+                let mut revisions = self.tool_list_revision.subscribe();
+                let relisted = revisions.wait_for(|current| *current != revision);
+                match tokio::time::timeout(RELIST_TIMEOUT, relisted)
                     .await
                     .map(|done| done.is_ok())
                 {
@@ -285,13 +281,13 @@ impl StreamableHttpSession {
     }
 
     async fn call_once(self: &Arc<Self>, call: &ToolRequest<'_>) -> Result<Answer, RequestError> {
-        let mirrors = lock(&self.mirrors).get(call.target.tool()).cloned();
-        let topic = Topic {
+        let params = lock(&self.header_params).get(call.target.tool()).cloned();
+        let headers = RequestHeaders {
             name: Some(call.target.tool()),
-            mirrored: mirrors.as_deref().map(|mirrors| (mirrors, call)),
-            ..Topic::of("tools/call")
+            header_params: params.as_deref().map(|params| (params, call)),
+            ..RequestHeaders::of("tools/call")
         };
-        self.request(topic, call.deadline, call.progress.clone(), |id| {
+        self.request(headers, call.deadline, call.progress.clone(), |id| {
             self.peer.encode_call(id, call)
         })
         .await
@@ -305,12 +301,12 @@ impl StreamableHttpSession {
         let params = encode::OnlyMeta {
             meta: self.peer.request_meta(Some(version), None, None),
         };
-        let topic = Topic {
+        let headers = RequestHeaders {
             version: Some(version),
-            ..Topic::of("server/discover")
+            ..RequestHeaders::of("server/discover")
         };
-        self.request(topic, deadline, None, |id| {
-            encode::request(id, topic.method, &params)
+        self.request(headers, deadline, None, |id| {
+            encode::request(id, headers.method, &params)
         })
         .await
     }
@@ -321,69 +317,65 @@ impl StreamableHttpSession {
         deadline: Deadline,
     ) -> Result<Answer, RequestError> {
         let context = &self.peer.context;
-        let offers = context.client_capabilities();
-        let topic = Topic::of("initialize");
-        self.request(topic, deadline, None, |id| {
-            let params = encode::initialize(version, offers, &context.client);
-            encode::request(id, topic.method, params)
+        let capabilities = context.client_capabilities();
+        let headers = RequestHeaders::of("initialize");
+        self.request(headers, deadline, None, |id| {
+            let params = encode::initialize(version, capabilities, &context.client);
+            encode::request(id, headers.method, params)
         })
         .await
     }
 
-    /// Tells the server that the handshake is over. What follows must not overtake it.
+    /// Sends `initialized`. Later requests must not overtake it, so this waits for the response.
     pub(crate) async fn send_initialized(self: &Arc<Self>, version: ProtocolVersion) {
         let line = encode::notification("notifications/initialized", None::<()>);
         self.post(line, Some(version)).await;
     }
 
-    /// `ping`, or in the era without it a question that every server answers.
-    pub(super) async fn ask_for_life(
-        self: &Arc<Self>,
-        deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    /// Sends `ping`, or `server/discover` in the modern era, which has no ping.
+    pub(super) async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
         match self.peer.version() {
             Some(version) if version.era() == Era::Modern => self.discover(version, deadline).await,
             _ => {
-                let topic = Topic::of("ping");
-                self.request(topic, deadline, None, |id| {
-                    encode::request(id, topic.method, serde_json::json!({}))
+                let headers = RequestHeaders::of("ping");
+                self.request(headers, deadline, None, |id| {
+                    encode::request(id, headers.method, serde_json::json!({}))
                 })
                 .await
             }
         }
     }
 
-    /// Sends a message that no answer is expected to. Nobody can do anything about its failing.
+    /// Sends a notification or a response. Failures are only logged.
     async fn post(&self, mut line: Vec<u8>, version: Option<ProtocolVersion>) {
         line.pop();
         self.peer.tap(Direction::Sent, &line);
-        let topic = Topic {
+        let repeated = RequestHeaders {
             version,
-            ..Topic::of("notifications/initialized")
+            ..RequestHeaders::of("notifications/initialized")
         };
         let headers = || {
-            let mut headers = self.headers(&topic);
+            let mut headers = self.headers(&repeated);
             headers.remove(METHOD);
             headers
         };
         let body = Bytes::from(line);
         let sent = self.client.send(Method::POST, None, headers, body);
         let server = &self.peer.context.server;
-        match tokio::time::timeout(WORD_TIME, sent).await {
+        match tokio::time::timeout(NOTIFICATION_TIMEOUT, sent).await {
             Ok(Ok(reply)) if reply.incoming.status.is_success() => {}
             Ok(Ok(reply)) => {
-                tracing::debug!(%server, status = %reply.incoming.status, "not taken");
+                tracing::debug!(%server, status = %reply.incoming.status, "notification rejected");
             }
             Ok(Err(error)) => {
                 let error = status::send_error(error);
-                tracing::debug!(%server, %error, "not said");
+                tracing::debug!(%server, %error, "notification not sent");
             }
-            Err(_) => tracing::debug!(%server, "not said in time"),
+            Err(_) => tracing::debug!(%server, "notification timed out"),
         }
     }
 
-    /// Tells the server that nobody waits for an answer any more. In the modern era the end of the
-    /// exchange says so by itself.
+    /// Sends `cancelled`. In the modern era closing the exchange cancels the request.
     pub(super) fn send_cancelled(self: &Arc<Self>, id: u64, reason: &str) {
         if !self.is_modern() && self.peer.version().is_some() && !self.peer.stop.is_cancelled() {
             self.send_notification(encode::cancelled(id, reason));
@@ -394,9 +386,9 @@ impl StreamableHttpSession {
         self.peer.end(SessionEnd::Closed);
     }
 
-    /// Tells the server that its session is over, once. Whether it cares is its own affair.
+    /// Sends DELETE for the session, once. The result is ignored.
     pub(crate) async fn delete_session(&self, within: Duration) {
-        if self.session_id.get().is_none() || self.result_only.swap(true, Ordering::Relaxed) {
+        if self.session_id.get().is_none() || self.session_deleted.swap(true, Ordering::Relaxed) {
             return;
         }
         let headers = || {
@@ -405,16 +397,16 @@ impl StreamableHttpSession {
             self.insert_version_headers(&mut headers, None);
             headers
         };
-        let goodbye = self
+        let delete = self
             .client
             .send(Method::DELETE, None, headers, Bytes::new());
-        let _ = tokio::time::timeout(within, goodbye).await;
+        let _ = tokio::time::timeout(within, delete).await;
     }
 
-    /// The server no longer knows the session, and did not take what was asked of it: who has a new
-    /// one may ask again. Nothing is left to say goodbye to.
-    pub(super) fn expire(&self) -> RequestError {
-        self.result_only.store(true, Ordering::Relaxed);
+    /// Ends the session because the server no longer knows it. The request was not executed and may be
+    /// sent on the next session.
+    pub(super) fn end_expired(&self) -> RequestError {
+        self.session_deleted.store(true, Ordering::Relaxed);
         self.peer.end(SessionEnd::Expired);
         RequestError::Lost {
             delivery: Delivery::NotSent,
@@ -429,16 +421,8 @@ impl Outgoing for StreamableHttpSession {
     }
 
     fn send_notification(self: &Arc<Self>, line: Vec<u8>) {
-        // Whoever asks more than can be answered gets no answer.
-        let Ok(turn) = Arc::clone(&self.words).try_acquire_owned() else {
-            tracing::debug!(server = %self.peer.context.server, "too much to say at a time");
-            return;
-        };
         let this = Arc::clone(self);
-        self.peer.spawn_notification(async move {
-            let stop = this.peer.stop.clone();
-            stop.run_until_cancelled(this.post(line, None)).await;
-            drop(turn);
-        });
+        let send = async move { this.post(line, None).await };
+        self.notifications.spawn(&self.peer, send);
     }
 }
