@@ -55,7 +55,7 @@ use crate::servers::InProcessServers;
 /// The option that sets [`ControlSettings::request_timeout`], for error messages.
 const REQUEST_TIMEOUT: &str = "request_timeout";
 
-/// The streams of a CLI, and what must live as long as its process.
+/// The streams of a CLI, and the resources tied to its process.
 pub(crate) struct CliStreams {
     pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
     pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,

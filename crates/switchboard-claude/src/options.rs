@@ -391,7 +391,7 @@ impl Options {
         self
     }
 
-    /// Adds a directory that tools may access besides the working directory.
+    /// Adds a directory that tools may access in addition to the working directory.
     pub fn add_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.add_dirs.push(directory.into());
         self

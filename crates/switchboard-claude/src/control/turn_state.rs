@@ -61,7 +61,7 @@ impl TurnState {
     }
 
     /// Whether there is a result and background tasks continue. The caller limits how long it waits for
-    /// them. False while the CLI waits for a response, which may take as long as a person needs.
+    /// them. False while the CLI waits for a response, which a person may give at any time.
     pub(super) fn has_background_tasks(&self) -> bool {
         let requires_action = self.session == Some(SessionState::RequiresAction);
         self.result.is_some() && !self.is_over() && !requires_action

@@ -12,7 +12,7 @@ use switchboard::inprocess::Instance;
 use switchboard_config::Secret;
 
 /// How much longer than `call_timeout` the CLI waits for a tool of an in-process server, so that it
-/// receives our timeout error instead of its own.
+/// receives our timeout error before its own fires.
 const CLI_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 /// The shortest call timeout that the CLI accepts.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);

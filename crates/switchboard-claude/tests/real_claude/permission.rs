@@ -1,4 +1,4 @@
-//! Who may use what: the CLI's own rules, ours, and those who are asked.
+//! Permission by the CLI's lists, our rules, callbacks and interactions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,25 +10,25 @@ use switchboard::{InProcessServer, Interaction};
 use switchboard_claude::{Options, PermissionResult, ResultMessage};
 use switchboard_testkit::fake_model::{ToolOutcome, Turn};
 
-use crate::scene::{Pair, Scene, add, ask, calculator, result_of};
+use crate::harness::{Harness, Pair, add, calculator, result_of, run_query};
 
 const ADD: &str = "mcp__my_calc__add";
 
-/// What came of the wish to add 15 and 27.
+/// The outcome of an attempt of the model to add 15 and 27.
 struct Outcome {
-    heard: ToolOutcome,
+    tool_result: ToolOutcome,
     result: ResultMessage,
-    /// How often the function was called.
+    /// How often the tool ran.
     calls: usize,
 }
 
-/// Lets the model add, with a server whose name has a space in it.
+/// Lets the model call `add` of a server with a space in its name.
 async fn try_to_add(configure: impl Fn(Options) -> Options) -> Option<Outcome> {
     let turns = [
         Turn::tool(ADD, json!({"a": 15, "b": 27})),
         Turn::text("So."),
     ];
-    let scene = Scene::saying(turns).await?;
+    let harness = Harness::with_turns(turns).await?;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let add = move |pair: Pair| {
@@ -36,14 +36,14 @@ async fn try_to_add(configure: impl Fn(Options) -> Options) -> Option<Outcome> {
         add(pair)
     };
     let server = InProcessServer::new("calculator", "1.0").tool("add", "Adds", add);
-    let options = configure(scene.options().sdk_server("my calc", server));
-    let messages = ask("What is 15 + 27?", options).await;
+    let options = configure(harness.options().sdk_server("my calc", server));
+    let messages = run_query("What is 15 + 27?", options).await;
     let outcome = Outcome {
-        heard: scene.model.last_request().last_tool_result(),
+        tool_result: harness.model.last_request().last_tool_result(),
         result: result_of(&messages).clone(),
         calls: calls.load(Ordering::Relaxed),
     };
-    scene.close().await;
+    harness.close().await;
     Some(outcome)
 }
 
@@ -52,26 +52,31 @@ fn rule(action: Action, pattern: &str) -> [Rule; 1] {
 }
 
 fn assert_added(outcome: &Outcome) {
-    let Outcome { heard, calls, .. } = outcome;
-    assert_eq!((heard.text().as_str(), heard.is_error), ("42", false));
+    let Outcome {
+        tool_result, calls, ..
+    } = outcome;
+    assert_eq!(
+        (tool_result.text().as_str(), tool_result.is_error),
+        ("42", false)
+    );
     assert_eq!(*calls, 1);
 }
 
 fn assert_denied(outcome: &Outcome) {
     let Outcome {
-        heard,
+        tool_result,
         result,
         calls,
     } = outcome;
-    assert!(heard.is_error, "{heard:?}");
-    assert_eq!(*calls, 0, "what was denied was called");
+    assert!(tool_result.is_error, "{tool_result:?}");
+    assert_eq!(*calls, 0, "a denied tool ran");
     let denied = result.permission_denials.iter();
     let denied: Vec<_> = denied.map(|denial| denial.tool_name.as_str()).collect();
     assert_eq!(denied, [ADD]);
 }
 
 #[tokio::test]
-async fn one_tool_a_server_or_all_servers_are_allowed() {
+async fn tool_server_or_all_servers_are_allowed() {
     for allowed in [ADD, "mcp__my_calc", "mcp__*"] {
         let outcome = try_to_add(|options| options.allowed_tools([allowed])).await;
         outcome.iter().for_each(assert_added);
@@ -79,20 +84,20 @@ async fn one_tool_a_server_or_all_servers_are_allowed() {
 }
 
 #[tokio::test]
-async fn without_anybody_to_ask_nothing_is_allowed() {
+async fn without_handler_tools_are_denied() {
     let outcome = try_to_add(|options| options).await;
     outcome.iter().for_each(assert_denied);
 }
 
 #[tokio::test]
-async fn a_rule_allows_by_the_name_that_the_server_was_given() {
+async fn rule_matches_the_configured_server_name() {
     let rules = || rule(Action::Allow, "mcp__my calc__add");
     let outcome = try_to_add(|options| options.rules(rules())).await;
     outcome.iter().for_each(assert_added);
 }
 
 #[tokio::test]
-async fn a_rule_denies_whatever_else_would_allow() {
+async fn deny_rule_overrides_callback() {
     let rules = || rule(Action::Deny, "mcp__my calc__add");
     let allow = |_| async { PermissionResult::allow() };
     let configure = |options: Options| options.rules(rules()).can_use_tool(allow);
@@ -101,47 +106,50 @@ async fn a_rule_denies_whatever_else_would_allow() {
 }
 
 #[tokio::test]
-async fn a_callback_allows_with_other_arguments() {
+async fn callback_replaces_arguments() {
     let outcome = try_to_add(|options| {
-        options.can_use_tool(|asked| async move {
-            assert_eq!(asked.server.as_deref(), Some("my calc"));
-            let mut input = asked.input;
+        options.can_use_tool(|request| async move {
+            assert_eq!(request.server.as_deref(), Some("my calc"));
+            let mut input = request.input;
             input.insert("a".to_owned(), 20.into());
             PermissionResult::allow_with(input)
         })
     })
     .await;
     if let Some(outcome) = outcome {
-        assert_eq!((outcome.heard.text().as_str(), outcome.calls), ("47", 1));
+        assert_eq!(
+            (outcome.tool_result.text().as_str(), outcome.calls),
+            ("47", 1)
+        );
     }
 }
 
 #[tokio::test]
-async fn a_callback_denies_in_its_own_words() {
+async fn callback_message_reaches_the_model() {
     let deny = |_| async { PermissionResult::deny("no thanks") };
     let outcome = try_to_add(|options| options.can_use_tool(deny)).await;
     if let Some(outcome) = outcome {
         assert_denied(&outcome);
-        assert_eq!(outcome.heard.text(), "no thanks");
+        assert_eq!(outcome.tool_result.text(), "no thanks");
     }
 }
 
-struct Agreeable;
+struct AllowAll;
 
-impl Interaction for Agreeable {
+impl Interaction for AllowAll {
     fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 }
 
 #[tokio::test]
-async fn a_person_is_asked_where_no_rule_decides() {
-    let outcome = try_to_add(|options| options.interaction(Agreeable)).await;
+async fn undecided_tool_goes_to_interaction() {
+    let outcome = try_to_add(|options| options.interaction(AllowAll)).await;
     outcome.iter().for_each(assert_added);
 }
 
 #[tokio::test]
-async fn built_in_tools_go_by_their_own_names() {
+async fn rules_match_built_in_tools() {
     let turns = [
         Turn::tool(
             "Bash",
@@ -149,38 +157,38 @@ async fn built_in_tools_go_by_their_own_names() {
         ),
         Turn::text("So."),
     ];
-    let Some(scene) = Scene::saying(turns).await else {
+    let Some(harness) = Harness::with_turns(turns).await else {
         return;
     };
-    let options = scene.options().rules(rule(Action::Deny, "Bash"));
-    let messages = ask("Make it", options).await;
+    let options = harness.options().rules(rule(Action::Deny, "Bash"));
+    let messages = run_query("Make it", options).await;
     assert_eq!(result_of(&messages).permission_denials[0].tool_name, "Bash");
-    assert!(scene.model.last_request().last_tool_result().is_error);
-    scene.close().await;
+    assert!(harness.model.last_request().last_tool_result().is_error);
+    harness.close().await;
 }
 
 #[tokio::test]
-async fn a_tool_that_is_disallowed_is_not_offered() {
-    let Some(scene) = Scene::saying([Turn::text("So.")]).await else {
+async fn disallowed_tool_is_not_offered() {
+    let Some(harness) = Harness::with_turns([Turn::text("So.")]).await else {
         return;
     };
-    let options = scene
+    let options = harness
         .with_calculator()
         .disallowed_tools(["mcp__calculator__divide", "Bash"]);
-    ask("What is there?", options).await;
-    let request = scene.model.last_request();
+    run_query("What is there?", options).await;
+    let request = harness.model.last_request();
     assert!(request.tool("mcp__calculator__add").is_some());
     assert!(request.tool("mcp__calculator__divide").is_none());
     assert!(request.tool("Bash").is_none());
-    scene.close().await;
+    harness.close().await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_denied_has_no_resources_either() {
+async fn denied_server_denies_its_resources() {
     for (denied, expected) in [("mcp__my calc", true), ("mcp__other", false)] {
         let read = json!({"server": "my calc", "uri": "memo://1"});
         let turns = [Turn::tool("ReadMcpResourceTool", read), Turn::text("So.")];
-        let Some(scene) = Scene::saying(turns).await else {
+        let Some(harness) = Harness::with_turns(turns).await else {
             return;
         };
         let reads = Arc::new(AtomicUsize::new(0));
@@ -190,30 +198,34 @@ async fn a_server_that_is_denied_has_no_resources_either() {
             async { Ok("the memo") }
         };
         let server = InProcessServer::new("memos", "1.0").resource("memo://1", "memo", read);
-        let options = scene
+        let options = harness
             .options()
             .sdk_server("my calc", server)
             .rules(rule(Action::Deny, denied));
-        ask("What does it say?", options).await;
-        let heard = scene.model.last_request().last_tool_result();
-        assert_eq!(heard.is_error, expected, "{heard:?}");
-        assert_eq!(heard.text().contains("the memo"), !expected, "{heard:?}");
+        run_query("What does it say?", options).await;
+        let tool_result = harness.model.last_request().last_tool_result();
+        assert_eq!(tool_result.is_error, expected, "{tool_result:?}");
+        assert_eq!(
+            tool_result.text().contains("the memo"),
+            !expected,
+            "{tool_result:?}"
+        );
         assert_eq!(reads.load(Ordering::Relaxed) == 0, expected);
-        scene.close().await;
+        harness.close().await;
     }
 }
 
 #[tokio::test]
-async fn a_whole_server_or_all_of_them_are_disallowed() {
+async fn server_or_all_servers_are_disallowed() {
     for disallowed in ["mcp__calculator", "mcp__*"] {
-        let Some(scene) = Scene::saying([Turn::text("So.")]).await else {
+        let Some(harness) = Harness::with_turns([Turn::text("So.")]).await else {
             return;
         };
-        let options = scene.options().sdk_server("calculator", calculator());
-        ask("What is there?", options.disallowed_tools([disallowed])).await;
-        let request = scene.model.last_request();
+        let options = harness.options().sdk_server("calculator", calculator());
+        run_query("What is there?", options.disallowed_tools([disallowed])).await;
+        let request = harness.model.last_request();
         assert!(request.tool("mcp__calculator__add").is_none());
         assert!(request.tool("mcp__calculator__divide").is_none());
-        scene.close().await;
+        harness.close().await;
     }
 }

@@ -1,4 +1,4 @@
-//! External servers beside ours, and the switches for all of them.
+//! External and in-process servers, and the requests that manage them.
 
 use serde_json::{Map, Value, json};
 use switchboard::elicit::{ElicitAnswer, Elicitation};
@@ -10,22 +10,22 @@ use switchboard_testkit::fake_model::{Block, ToolOutcome, Turn};
 use switchboard_testkit::http::{HttpServer, Mode};
 use switchboard_testkit::{Script, Step, scripted_server};
 
-use crate::scene::{Scene, ask, calculator, connect, result_of, turn};
+use crate::harness::{Harness, calculator, connect, result_of, run_query, turn};
 
-/// A server whose one tool says this.
-fn saying(text: &str) -> Script {
+/// A server with one tool that returns this text.
+fn echo_server(text: &str) -> Script {
     Script::legacy()
         .tool("echo")
         .on("tools/call echo", [Step::text(text)])
 }
 
-/// A script as a child of the CLI's.
+/// A scripted server that the CLI starts.
 fn stdio(script: &Script) -> McpServerConfig {
     let program = scripted_server();
     McpServerConfig::stdio(program.to_str().unwrap(), [script.to_json()]).always_load()
 }
 
-/// What the CLI says of each server.
+/// The status of each server, sorted by name.
 async fn statuses(client: &Client) -> Vec<(String, McpConnectionStatus)> {
     let servers = client.mcp_status().await.unwrap();
     let mut statuses: Vec<_> = servers
@@ -36,7 +36,7 @@ async fn statuses(client: &Client) -> Vec<(String, McpConnectionStatus)> {
     statuses
 }
 
-/// Asks until the CLI says this of its servers: it connects them when it comes to it.
+/// Polls until the CLI reports these statuses. It connects servers in the background.
 async fn wait_for(client: &Client, expected: &[(&str, McpConnectionStatus)]) {
     let expected: Vec<_> = expected
         .iter()
@@ -54,7 +54,7 @@ async fn wait_for(client: &Client, expected: &[(&str, McpConnectionStatus)]) {
 }
 
 #[tokio::test]
-async fn external_servers_stand_beside_ours() {
+async fn external_and_in_process_servers_work_together() {
     let turns = [
         Turn::blocks([
             Block::tool("mcp__child__echo", json!({})),
@@ -64,45 +64,48 @@ async fn external_servers_stand_beside_ours() {
         ]),
         Turn::text("All four."),
     ];
-    let Some(scene) = Scene::saying(turns).await else {
+    let Some(harness) = Harness::with_turns(turns).await else {
         return;
     };
-    let http = HttpServer::start(saying("from afar"), Mode::JSON).await;
+    let http = HttpServer::start(echo_server("from afar"), Mode::JSON).await;
     let remote = McpServerConfig::http(http.url())
         .header("X-Test", "hidden")
         .always_load();
-    let sse = HttpServer::start(saying("from a stream"), Mode::LegacySse).await;
+    let sse = HttpServer::start(echo_server("from a stream"), Mode::LegacySse).await;
     let older = McpServerConfig::sse(sse.url()).always_load();
-    let options = scene
+    let options = harness
         .with_calculator()
-        .mcp_server("child", stdio(&saying("from a child")))
+        .mcp_server("child", stdio(&echo_server("from a child")))
         .mcp_server("remote", remote)
         .mcp_server("older", older)
         .allowed_tools(["mcp__*"]);
-    let messages = ask("Ask them all", options).await;
+    let messages = run_query("Ask them all", options).await;
     assert!(result_of(&messages).is_success());
-    let heard = scene.model.last_request().tool_results();
-    let heard: Vec<_> = heard.iter().map(ToolOutcome::text).collect();
-    assert_eq!(heard, ["from a child", "from afar", "from a stream", "42"]);
+    let tool_results = harness.model.last_request().tool_results();
+    let tool_results: Vec<_> = tool_results.iter().map(ToolOutcome::text).collect();
+    assert_eq!(
+        tool_results,
+        ["from a child", "from afar", "from a stream", "42"]
+    );
     let seen = http.requests_with("tools/call");
     assert_eq!(seen[0].header("x-test"), Some("hidden"));
-    scene.close().await;
+    harness.close().await;
 }
 
 #[tokio::test]
-async fn servers_are_looked_at_switched_and_exchanged() {
+async fn servers_are_listed_toggled_and_replaced() {
     use McpConnectionStatus::{Connected, Disabled, Failed};
     let turns = [
         Turn::tool("mcp__second__add", json!({"a": 15, "b": 27})),
         Turn::text("42"),
     ];
-    let Some(scene) = Scene::saying(turns).await else {
+    let Some(harness) = Harness::with_turns(turns).await else {
         return;
     };
-    let options = scene
+    let options = harness
         .with_calculator()
         .allowed_tools(["mcp__second"])
-        .mcp_server("child", stdio(&saying("from a child")))
+        .mcp_server("child", stdio(&echo_server("from a child")))
         .mcp_server("bad", McpServerConfig::stdio("/nowhere/server", [""; 0]));
     let client = connect(options).await;
     let bad = ("bad", Failed);
@@ -119,28 +122,31 @@ async fn servers_are_looked_at_switched_and_exchanged() {
     wait_for(&client, &all(Connected, Connected)).await;
 
     client.mcp_reconnect("child").await.unwrap();
-    let unknown = client.mcp_reconnect("nobody").await.unwrap_err();
+    let unknown = client.mcp_reconnect("no-such-server").await.unwrap_err();
     assert!(matches!(unknown, Error::Refused { .. }), "{unknown}");
-    assert!(unknown.to_string().contains("nobody"), "{unknown}");
+    assert!(unknown.to_string().contains("no-such-server"), "{unknown}");
 
-    let said = client
+    let result = client
         .mcp_call("mcp__child__echo", Map::new())
         .await
         .unwrap();
-    assert!(said.to_string().contains("from a child"), "{said:?}");
+    assert!(result.to_string().contains("from a child"), "{result:?}");
 
     let second = ("second".to_owned(), McpServerConfig::sdk(calculator()));
     let changed = client.mcp_set_servers([second]).await.unwrap();
     assert_eq!(changed.added, ["second"]);
     let messages = turn(&client, "What is 15 + 27?").await;
     assert!(result_of(&messages).is_success());
-    let heard = scene.model.last_request().last_tool_result();
-    assert_eq!((heard.text().as_str(), heard.is_error), ("42", false));
+    let tool_result = harness.model.last_request().last_tool_result();
+    assert_eq!(
+        (tool_result.text().as_str(), tool_result.is_error),
+        ("42", false)
+    );
     client.close().await;
-    scene.close().await;
+    harness.close().await;
 }
 
-/// Fills in a form.
+/// Answers a form with the name Ada.
 struct Ada;
 
 impl Interaction for Ada {
@@ -154,15 +160,15 @@ impl Interaction for Ada {
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         assert_eq!(question.server.as_str(), "asks");
-        let Value::Object(filled_in) = json!({"name": "Ada"}) else {
+        let Value::Object(content) = json!({"name": "Ada"}) else {
             return Box::pin(std::future::ready(ElicitAnswer::Cancel));
         };
-        Box::pin(std::future::ready(ElicitAnswer::Accept(filled_in)))
+        Box::pin(std::future::ready(ElicitAnswer::Accept(content)))
     }
 }
 
 #[tokio::test]
-async fn a_question_of_an_external_server_is_answered_by_a_person() {
+async fn elicitation_goes_to_interaction() {
     let turns = || [Turn::tool("mcp__asks__who", json!({})), Turn::text("So.")];
     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     let question = json!({"message": "Who are you?", "requestedSchema": schema});
@@ -173,38 +179,38 @@ async fn a_question_of_an_external_server_is_answered_by_a_person() {
             Step::ReplyWithResponse,
         ],
     );
-    for is_there in [true, false] {
-        let Some(scene) = Scene::saying(turns()).await else {
+    for has_handler in [true, false] {
+        let Some(harness) = Harness::with_turns(turns()).await else {
             return;
         };
-        let options = scene
+        let options = harness
             .options()
             .mcp_server("asks", stdio(&script))
             .allowed_tools(["mcp__asks"]);
-        let options = if is_there {
+        let options = if has_handler {
             options.interaction(Ada)
         } else {
             options
         };
-        let messages = ask("Who am I?", options).await;
+        let messages = run_query("Who am I?", options).await;
         assert!(result_of(&messages).is_success());
-        let heard = scene.model.last_request().last_tool_result().text();
-        let expected = if is_there { "Ada" } else { "\"action\"" };
-        assert!(heard.contains(expected), "{heard}");
-        assert_eq!(heard.contains("accept"), is_there, "{heard}");
-        scene.close().await;
+        let tool_result = harness.model.last_request().last_tool_result().text();
+        let expected = if has_handler { "Ada" } else { "\"action\"" };
+        assert!(tool_result.contains(expected), "{tool_result}");
+        assert_eq!(tool_result.contains("accept"), has_handler, "{tool_result}");
+        harness.close().await;
     }
 }
 
-/// A server of this program whose one tool bears this name and says it.
-fn naming(name: &'static str) -> McpServerConfig {
+/// An in-process server with one tool that returns its own name.
+fn one_tool_server(name: &'static str) -> McpServerConfig {
     let server =
         InProcessServer::new("it", "1.0").tool(name, name, move || async move { Ok(name) });
     McpServerConfig::sdk(server).always_load()
 }
 
 #[tokio::test]
-async fn a_server_takes_the_place_of_its_namesake() {
+async fn server_replaces_same_name() {
     let turns = [
         Turn::tool("mcp__it__old", json!({})),
         Turn::text("Old."),
@@ -213,34 +219,34 @@ async fn a_server_takes_the_place_of_its_namesake() {
         Turn::tool("mcp__it__new", json!({})),
         Turn::text("Still new."),
     ];
-    let Some(scene) = Scene::saying(turns).await else {
+    let Some(harness) = Harness::with_turns(turns).await else {
         return;
     };
-    let options = scene
+    let options = harness
         .options()
-        .mcp_server("it", naming("old"))
+        .mcp_server("it", one_tool_server("old"))
         .allowed_tools(["mcp__it"]);
     let client = connect(options).await;
     turn(&client, "Call it").await;
-    let new = ("it".to_owned(), naming("new"));
+    let new = ("it".to_owned(), one_tool_server("new"));
     client.mcp_set_servers([new]).await.unwrap();
     turn(&client, "Call it").await;
     client.mcp_reconnect("it").await.unwrap();
     turn(&client, "Call it").await;
     client.close().await;
-    let heard = scene.model.last_request().tool_results();
-    let heard: Vec<_> = heard.iter().map(ToolOutcome::text).collect();
-    assert_eq!(heard, ["old", "new", "new"]);
-    scene.close().await;
+    let tool_results = harness.model.last_request().tool_results();
+    let tool_results: Vec<_> = tool_results.iter().map(ToolOutcome::text).collect();
+    assert_eq!(tool_results, ["old", "new", "new"]);
+    harness.close().await;
 }
 
 #[tokio::test]
-async fn servers_that_come_at_the_same_time_do_not_drive_each_other_out() {
-    let Some(scene) = Scene::saying([]).await else {
+async fn concurrent_replacements_are_serialized() {
+    let Some(harness) = Harness::with_turns([]).await else {
         return;
     };
-    let client = connect(scene.options()).await;
-    let set = |name: &str| client.mcp_set_servers([(name.to_owned(), naming("a"))]);
+    let client = connect(harness.options()).await;
+    let set = |name: &str| client.mcp_set_servers([(name.to_owned(), one_tool_server("a"))]);
     let (one, two) = tokio::join!(set("one"), set("two"));
     assert_eq!(
         (one.unwrap().added, two.as_ref().unwrap().added.clone()),
@@ -248,53 +254,59 @@ async fn servers_that_come_at_the_same_time_do_not_drive_each_other_out() {
     );
     assert_eq!(two.unwrap().removed, ["one"]);
     client.close().await;
-    scene.close().await;
+    harness.close().await;
 }
 
 #[tokio::test]
-async fn tools_are_seen_from_the_beginning_where_that_is_wanted() {
+async fn always_loaded_tools_are_not_deferred() {
     for manifests in [false, true] {
-        let Some(scene) = Scene::saying([Turn::text("So.")]).await else {
+        let Some(harness) = Harness::with_turns([Turn::text("So.")]).await else {
             return;
         };
-        let lazy = InProcessServer::new("it", "1.0").tool("a", "a", || async { Ok("a") });
-        let options = scene
+        let deferred = InProcessServer::new("it", "1.0").tool("a", "a", || async { Ok("a") });
+        let options = harness
             .options()
             .env("ENABLE_TOOL_SEARCH", "true")
             .manifests(manifests)
-            .mcp_server("eager", naming("a"))
-            .sdk_server("lazy", lazy);
-        ask("What is there?", options).await;
-        let request = scene.model.last_request();
-        let is_seen = |tool: &str| {
+            .mcp_server("loaded", one_tool_server("a"))
+            .sdk_server("deferred", deferred);
+        run_query("What is there?", options).await;
+        let request = harness.model.last_request();
+        let is_loaded = |tool: &str| {
             let tool = request.tool(tool);
             tool.is_some_and(|tool| tool["defer_loading"] != json!(true))
         };
-        assert!(is_seen("mcp__eager__a"), "manifests: {manifests}");
-        assert!(!is_seen("mcp__lazy__a"), "manifests: {manifests}");
-        scene.close().await;
+        assert!(is_loaded("mcp__loaded__a"), "manifests: {manifests}");
+        assert!(!is_loaded("mcp__deferred__a"), "manifests: {manifests}");
+        harness.close().await;
     }
 }
 
 #[tokio::test]
-async fn times_without_end_are_taken_for_long_ones() {
+async fn infinite_timeouts_are_clamped() {
     let turns = [
         Turn::tool("mcp__calculator__add", json!({"a": 15, "b": 27})),
         Turn::text("42"),
     ];
-    let Some(scene) = Scene::saying(turns).await else {
+    let Some(harness) = Harness::with_turns(turns).await else {
         return;
     };
     let endless = std::time::Duration::MAX;
-    let options = scene.with_calculator();
+    let options = harness.with_calculator();
     let options = options.call_timeout(endless).request_timeout(endless);
-    let options = options.mcp_server("child", stdio(&saying("from a child")).timeout(endless));
+    let options = options.mcp_server(
+        "child",
+        stdio(&echo_server("from a child")).timeout(endless),
+    );
     let client = connect(options).await;
     turn(&client, "What is 15 + 27?").await;
-    let heard = scene.model.last_request().last_tool_result();
-    assert_eq!((heard.text().as_str(), heard.is_error), ("42", false));
-    let said = client.mcp_call("mcp__child__echo", Map::new()).await;
-    assert!(said.unwrap().to_string().contains("from a child"));
+    let tool_result = harness.model.last_request().last_tool_result();
+    assert_eq!(
+        (tool_result.text().as_str(), tool_result.is_error),
+        ("42", false)
+    );
+    let result = client.mcp_call("mcp__child__echo", Map::new()).await;
+    assert!(result.unwrap().to_string().contains("from a child"));
     client.close().await;
-    scene.close().await;
+    harness.close().await;
 }

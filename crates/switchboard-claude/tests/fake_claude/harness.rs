@@ -1,4 +1,4 @@
-//! What every test with the stand-in needs.
+//! Starts the fake CLI for a test and checks that no process survives.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use switchboard_claude::{Client, Error, Message, Options, query};
 use switchboard_testkit::fake_claude::{FAKE_CLAUDE_VARIABLE, FakeClaude, program};
 use switchboard_testkit::{Sandbox, TAG_VARIABLE, assert_no_process_left, read_record};
 
-/// Longer than anything here takes, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any step takes, even on a busy machine.
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A stand-in, and where it leaves what it was told.
-pub(crate) struct Scene {
+/// A fake CLI in a sandbox, where it records what it reads.
+pub(crate) struct Harness {
     sandbox: Sandbox,
     script: FakeClaude,
 }
 
-impl Scene {
+impl Harness {
     pub(crate) fn new(script: FakeClaude) -> Self {
         let sandbox = Sandbox::new();
         let record = sandbox.root().join("record");
@@ -39,7 +39,7 @@ impl Scene {
             .env(TAG_VARIABLE, self.sandbox.tag())
     }
 
-    /// How the stand-in was started, and every line that it has read.
+    /// The record of the fake CLI: how it was started, and every line that it read.
     pub(crate) fn record(&self) -> Vec<Value> {
         read_record(self.sandbox.root().join("record"))
     }
@@ -50,8 +50,8 @@ impl Scene {
     }
 }
 
-/// Everything that comes of one prompt, the error that it ends with included.
-pub(crate) async fn ask(options: Options) -> (Vec<Message>, Option<Error>) {
+/// Runs a query to its end. Returns its messages and the error, if there is one.
+pub(crate) async fn run_query(options: Options) -> (Vec<Message>, Option<Error>) {
     let mut query = query("hello", options);
     let mut messages = Vec::new();
     let mut error = None;
@@ -63,57 +63,57 @@ pub(crate) async fn ask(options: Options) -> (Vec<Message>, Option<Error>) {
             }
         }
     };
-    let outcome = tokio::time::timeout(PATIENCE, all).await;
-    outcome.expect("an end in time");
+    let outcome = tokio::time::timeout(TEST_TIMEOUT, all).await;
+    outcome.expect("timed out");
     (messages, error)
 }
 
-/// The text of the result, which is there and without an error.
+/// Runs a query that must succeed and returns the text of its result.
 pub(crate) async fn result_text(options: Options) -> String {
-    let (messages, error) = ask(options).await;
+    let (messages, error) = run_query(options).await;
     assert!(error.is_none(), "{error:?}");
     let result = messages.iter().find_map(Message::as_result);
     let text = result.and_then(|result| result.result.clone());
     text.unwrap_or_else(|| panic!("no result in {messages:#?}"))
 }
 
-/// The same as JSON, where the stand-in has reported.
+/// Like [`result_text`], parsed as JSON: the report of the fake CLI.
 pub(crate) async fn report(options: Options) -> Value {
     let text = result_text(options).await;
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 pub(crate) async fn connect(options: Options) -> Result<Client, Error> {
-    let connected = tokio::time::timeout(PATIENCE, Client::connect(options)).await;
-    connected.expect("a connection in time")
+    let connected = tokio::time::timeout(TEST_TIMEOUT, Client::connect(options)).await;
+    connected.expect("timed out")
 }
 
-/// The text of the next result.
+/// Reads messages up to the next result and returns its text.
 pub(crate) async fn receive_result(client: &Client) -> String {
     loop {
-        let message = soon(client.receive()).await.expect("the CLI lives");
-        let message = message.expect("the CLI goes on");
+        let message = in_time(client.receive()).await.expect("the CLI has exited");
+        let message = message.expect("the CLI was lost");
         if let Some(result) = message.as_result() {
             return result.result.clone().unwrap_or_default();
         }
     }
 }
 
-/// Waits, but not for ever.
+/// Fails the test if the future takes longer than [`TEST_TIMEOUT`].
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    let outcome = tokio::time::timeout(PATIENCE, future).await;
-    outcome.expect("an end in time")
+    let outcome = tokio::time::timeout(TEST_TIMEOUT, future).await;
+    outcome.expect("timed out")
 }
 
-/// A message of the CLI's to a server of ours.
+/// A request of the CLI with a message to an in-process server.
 pub(crate) fn to_server(server: &str, message: &Value) -> Value {
     json!({"subtype": "mcp_message", "server_name": server, "message": message})
 }
 
-/// The id of [`call`], which none of a crowd has.
+/// The id of [`call`]. The ids of concurrent calls are smaller.
 pub(crate) const CALL_ID: u64 = 1_000_000;
 
-/// A call of a tool of ours.
+/// A request of the CLI that calls a tool of the server `it`.
 pub(crate) fn call(tool: &str) -> Value {
     let params = json!({"name": tool, "arguments": {}});
     to_server(

@@ -1,4 +1,4 @@
-//! What every test with the real CLI needs.
+//! Starts the real CLI with a scripted model and checks that no process survives.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use switchboard_claude::{Client, Message, Options, ResultMessage, query};
 use switchboard_testkit::fake_model::{FakeModel, ModelRequest, Turn};
 use switchboard_testkit::{RealClaude, assert_no_process_left};
 
-/// A CLI that starts on a busy machine takes its time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+/// Long enough for the start of the CLI on a busy machine.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The CLI, and the model that it asks.
-pub(crate) struct Scene {
+/// The CLI and the scripted model.
+pub(crate) struct Harness {
     claude: RealClaude,
     pub(crate) model: FakeModel,
 }
 
-impl Scene {
-    /// With a model that says this. None if there is no CLI.
-    pub(crate) async fn saying(turns: impl IntoIterator<Item = Turn>) -> Option<Self> {
+impl Harness {
+    /// Starts a model with these responses. `None` if there is no CLI.
+    pub(crate) async fn with_turns(turns: impl IntoIterator<Item = Turn>) -> Option<Self> {
         let claude = RealClaude::find()?;
         let model = FakeModel::start(turns).await;
         Some(Self { claude, model })
     }
 
-    /// With a model that decides by what it is asked.
-    pub(crate) async fn answering(
+    /// Starts a model that chooses its response by the request. `None` if there is no CLI.
+    pub(crate) async fn with_model(
         choose: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static,
     ) -> Option<Self> {
         let claude = RealClaude::find()?;
@@ -36,7 +36,7 @@ impl Scene {
         Some(Self { claude, model })
     }
 
-    /// Options with which nothing leaves the machine.
+    /// Options for the CLI that send all its requests to the scripted model.
     pub(crate) fn options(&self) -> Options {
         let options = Options::new()
             .cli_path(self.claude.program())
@@ -46,14 +46,14 @@ impl Scene {
         variables.into_iter().fold(options, add)
     }
 
-    /// The same, with a calculator whose tools may be used.
+    /// Like [`Harness::options`], with a calculator whose tools are allowed.
     pub(crate) fn with_calculator(&self) -> Options {
         self.options()
             .sdk_server("calculator", calculator())
             .allowed_tools(["mcp__calculator"])
     }
 
-    /// The tag of the CLI's processes.
+    /// The tag in the environment of the CLI's processes.
     pub(crate) fn tag(&self) -> &str {
         self.claude.sandbox().tag()
     }
@@ -76,7 +76,7 @@ pub(crate) async fn add(pair: Pair) -> ToolResult<String> {
 
 async fn divide(pair: Pair) -> ToolResult<String> {
     if pair.b == 0.0 {
-        return Err("nothing can be divided by zero".into());
+        return Err("division by zero".into());
     }
     Ok((pair.a / pair.b).to_string())
 }
@@ -87,32 +87,32 @@ pub(crate) fn calculator() -> InProcessServer {
         .tool("divide", "Divides two numbers", divide)
 }
 
-/// Everything that comes of one prompt.
-pub(crate) async fn ask(prompt: &str, options: Options) -> Vec<Message> {
+/// Runs a query that must succeed and returns its messages.
+pub(crate) async fn run_query(prompt: &str, options: Options) -> Vec<Message> {
     let mut query = query(prompt, options);
     let mut messages = Vec::new();
     let all = async {
         while let Some(message) = query.next().await {
-            messages.push(message.expect("the CLI goes on"));
+            messages.push(message.expect("the CLI was lost"));
         }
     };
-    let outcome = tokio::time::timeout(PATIENCE, all).await;
-    outcome.expect("an end in time");
+    let outcome = tokio::time::timeout(TEST_TIMEOUT, all).await;
+    outcome.expect("timed out");
     messages
 }
 
 pub(crate) async fn connect(options: Options) -> Client {
-    let connected = tokio::time::timeout(PATIENCE, Client::connect(options)).await;
-    connected.expect("a connection in time").unwrap()
+    let connected = tokio::time::timeout(TEST_TIMEOUT, Client::connect(options)).await;
+    connected.expect("timed out").unwrap()
 }
 
-/// Everything up to the next result.
+/// Reads messages up to and including the next result.
 pub(crate) async fn receive_turn(client: &Client) -> Vec<Message> {
     let mut messages = Vec::new();
     let turn = async {
         loop {
-            let message = client.receive().await.expect("the CLI lives");
-            let message = message.expect("the CLI goes on");
+            let message = client.receive().await.expect("the CLI has exited");
+            let message = message.expect("the CLI was lost");
             let is_last = message.as_result().is_some();
             messages.push(message);
             if is_last {
@@ -120,12 +120,12 @@ pub(crate) async fn receive_turn(client: &Client) -> Vec<Message> {
             }
         }
     };
-    let outcome = tokio::time::timeout(PATIENCE, turn).await;
-    outcome.expect("a result in time");
+    let outcome = tokio::time::timeout(TEST_TIMEOUT, turn).await;
+    outcome.expect("timed out");
     messages
 }
 
-/// One turn of a client.
+/// Sends a prompt and reads the messages of the turn.
 pub(crate) async fn turn(client: &Client, prompt: &str) -> Vec<Message> {
     client.send(prompt).await.unwrap();
     receive_turn(client).await

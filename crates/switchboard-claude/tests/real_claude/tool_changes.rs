@@ -1,4 +1,4 @@
-//! What a server of this program offers changes while the CLI runs.
+//! In-process servers that change their tools while the CLI runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,30 +11,30 @@ use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
 use switchboard_claude::Client;
 use switchboard_testkit::fake_model::Turn;
 
-use crate::scene::{PATIENCE, Scene, ask, calculator, connect, result_of, turn};
+use crate::harness::{Harness, TEST_TIMEOUT, calculator, connect, result_of, run_query, turn};
 
-/// How often the model looks whether the tool is there yet.
-const LOOKS: usize = 50;
+/// How often the model checks whether the tool exists yet.
+const MAX_CHECKS: usize = 50;
 
 #[tokio::test]
-async fn a_tool_that_comes_later_is_used_in_the_same_session() {
-    let looks = AtomicUsize::new(0);
-    let scene = Scene::answering(move |request| {
-        let heard = request.tool_results();
-        if heard.is_empty() {
+async fn added_tool_is_usable_in_the_session() {
+    let checks = AtomicUsize::new(0);
+    let harness = Harness::with_model(move |request| {
+        let tool_results = request.tool_results();
+        if tool_results.is_empty() {
             return Turn::tool("mcp__it__grow", json!({}));
         }
-        if heard.iter().any(|outcome| outcome.text() == "late") {
+        if tool_results.iter().any(|outcome| outcome.text() == "late") {
             return Turn::text("It is there.");
         }
         let is_there = request.tool("mcp__it__late").is_some()
             || request.body.to_string().contains("mcp__it__late");
-        assert!(looks.fetch_add(1, Ordering::Relaxed) < LOOKS);
+        assert!(checks.fetch_add(1, Ordering::Relaxed) < MAX_CHECKS);
         let next = if is_there { "late" } else { "look" };
         Turn::tool(&format!("mcp__it__{next}"), json!({}))
     })
     .await;
-    let Some(scene) = scene else {
+    let Some(harness) = harness else {
         return;
     };
     let server =
@@ -46,15 +46,15 @@ async fn a_tool_that_comes_later_is_used_in_the_same_session() {
         async { Ok("grown") }
     };
     server.add_tool(InProcessTool::new("grow", "Adds a tool", grow));
-    let options = scene.options().sdk_server("it", server);
-    let messages = ask("Grow", options.allowed_tools(["mcp__it"])).await;
+    let options = harness.options().sdk_server("it", server);
+    let messages = run_query("Grow", options.allowed_tools(["mcp__it"])).await;
     assert_eq!(result_of(&messages).result.as_deref(), Some("It is there."));
-    scene.close().await;
+    harness.close().await;
 }
 
-/// Waits until the CLI knows of this tool no more: it lists anew when it comes to it.
-async fn wait_until_gone(client: &Client, tool: &str) {
-    let looks = async {
+/// Waits until the CLI has updated its list and no longer has this tool.
+async fn wait_until_removed(client: &Client, tool: &str) {
+    let polling = async {
         loop {
             let servers = client.mcp_status().await.unwrap();
             let tools = servers.into_iter().filter_map(|server| server.tools);
@@ -63,55 +63,55 @@ async fn wait_until_gone(client: &Client, tool: &str) {
             }
         }
     };
-    let outcome = tokio::time::timeout(PATIENCE, looks).await;
-    outcome.expect("it is gone in time");
+    let outcome = tokio::time::timeout(TEST_TIMEOUT, polling).await;
+    outcome.expect("timed out");
 }
 
 #[tokio::test]
-async fn a_tool_that_is_removed_cannot_be_used_any_more() {
+async fn removed_tool_is_not_callable() {
     let divide = || Turn::tool("mcp__calculator__divide", json!({"a": 1, "b": 2}));
     let turns = [divide(), Turn::text("One."), divide(), Turn::text("Two.")];
-    let Some(scene) = Scene::saying(turns).await else {
+    let Some(harness) = Harness::with_turns(turns).await else {
         return;
     };
     let server = calculator();
-    let options = scene.options().sdk_server("calculator", server.clone());
+    let options = harness.options().sdk_server("calculator", server.clone());
     let client = connect(options.allowed_tools(["mcp__calculator"])).await;
     turn(&client, "What is 1 / 2?").await;
     assert!(server.remove_tool("divide"));
-    wait_until_gone(&client, "divide").await;
+    wait_until_removed(&client, "divide").await;
     turn(&client, "And now?").await;
     client.close().await;
-    // The list in the request stays as it was: only what is called counts.
-    let heard = scene.model.last_request().tool_results();
+    // The CLI keeps the tool list of the conversation unchanged, so only the call shows the removal.
+    let tool_results = harness.model.last_request().tool_results();
     assert_eq!(
-        (heard[0].text().as_str(), heard[0].is_error),
+        (tool_results[0].text().as_str(), tool_results[0].is_error),
         ("0.5", false)
     );
-    assert!(heard[1].is_error, "{heard:#?}");
+    assert!(tool_results[1].is_error, "{tool_results:#?}");
     assert!(
-        heard[1].text().contains("No such tool available"),
-        "{heard:#?}"
+        tool_results[1].text().contains("No such tool available"),
+        "{tool_results:#?}"
     );
-    scene.close().await;
+    harness.close().await;
 }
 
-/// A calculator that counts what it is asked.
-struct Counted {
+/// A calculator that counts its requests.
+struct CountingServer {
     calculator: InProcessServer,
     counts: Arc<Counts>,
 }
 
 #[derive(Default)]
 struct Counts {
-    hellos: AtomicUsize,
-    /// Lists of tools; each call of one looks it up there as well.
+    handshakes: AtomicUsize,
+    /// Tool listings. Each call also looks up its tool in a listing.
     lists: AtomicUsize,
 }
 
-impl LocalServer for Counted {
+impl LocalServer for CountingServer {
     fn implementation(&self) -> Implementation {
-        self.counts.hellos.fetch_add(1, Ordering::Relaxed);
+        self.counts.handshakes.fetch_add(1, Ordering::Relaxed);
         LocalServer::implementation(&self.calculator)
     }
 
@@ -129,7 +129,7 @@ impl LocalServer for Counted {
 }
 
 #[tokio::test]
-async fn manifests_are_taken_and_save_the_questions() {
+async fn manifests_replace_the_first_requests() {
     let turns = || {
         [
             Turn::tool("mcp__calculator__add", json!({"a": 15, "b": 27})),
@@ -137,28 +137,28 @@ async fn manifests_are_taken_and_save_the_questions() {
         ]
     };
     for manifests in [true, false] {
-        let Some(scene) = Scene::saying(turns()).await else {
+        let Some(harness) = Harness::with_turns(turns()).await else {
             return;
         };
         let counts = Arc::new(Counts::default());
-        let counted = Counted {
+        let counted = CountingServer {
             calculator: calculator(),
             counts: Arc::clone(&counts),
         };
-        let options = scene
+        let options = harness
             .options()
             .sdk_server("calculator", counted)
             .allowed_tools(["mcp__calculator"])
             .manifests(manifests);
         let client = connect(options).await;
-        let asked = || {
-            let Counts { hellos, lists } = &*counts;
+        let request_counts = || {
+            let Counts { handshakes, lists } = &*counts;
             (
-                hellos.load(Ordering::Relaxed),
+                handshakes.load(Ordering::Relaxed),
                 lists.load(Ordering::Relaxed),
             )
         };
-        let before = asked();
+        let before = request_counts();
         let parked = client.server_info()["sdk_mcp_manifests_parked"].clone();
         let expected = if manifests {
             json!({"calculator": "parked"})
@@ -168,13 +168,13 @@ async fn manifests_are_taken_and_save_the_questions() {
         assert_eq!(parked, expected);
         turn(&client, "What is 15 + 27?").await;
         client.close().await;
-        let heard = scene.model.last_request().last_tool_result();
-        assert_eq!(heard.text(), "42", "manifests: {manifests}");
-        // One call, and with a manifest all that was asked was asked for it, before the CLI came.
-        assert_eq!(asked(), (1, 2), "manifests: {manifests}");
+        let tool_result = harness.model.last_request().last_tool_result();
+        assert_eq!(tool_result.text(), "42", "manifests: {manifests}");
+        // One handshake, one listing and one call in total. With a manifest, the first two happen before the CLI starts.
+        assert_eq!(request_counts(), (1, 2), "manifests: {manifests}");
         if manifests {
             assert_eq!(before, (1, 1));
         }
-        scene.close().await;
+        harness.close().await;
     }
 }

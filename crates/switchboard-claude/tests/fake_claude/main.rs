@@ -1,0 +1,16 @@
+//! Tests with a fake CLI, for behaviour that the real one cannot be made to show.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic fails the test"
+)]
+#![allow(clippy::unused_async, reason = "handlers must be async")]
+
+mod cli_exit;
+mod cli_requests;
+mod harness;
+mod launch;
+mod load;
+mod output_lines;
