@@ -1,4 +1,4 @@
-//! Typed Rust functions as tools, without a child process: on our own host, and inside the Claude CLI.
+//! Typed Rust functions as tools: called by a host in this process, or by the Claude CLI.
 //!
 //! ```sh
 //! cargo run -p switchboard-claude --example calculator
@@ -31,16 +31,18 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
-        None => on_our_host().await,
+        None => call_on_host().await,
         Some("claude") => {
-            let question = arguments.next();
-            inside_the_cli(question.as_deref().unwrap_or("What is 15 + 27?")).await
+            let prompt = arguments.next();
+            query_claude(prompt.as_deref().unwrap_or("What is 15 + 27?")).await
         }
-        Some(other) => Err(format!("`{other}`? It is nothing, or `claude` and a question").into()),
+        Some(other) => {
+            Err(format!("unknown argument `{other}`; use no arguments, or `claude PROMPT`").into())
+        },
     }
 }
 
-async fn on_our_host() -> Result<(), Box<dyn Error>> {
+async fn call_on_host() -> Result<(), Box<dyn Error>> {
     let host = Host::builder()
         .in_process_server("calc", calculator())
         .rule(Rule::new(Action::Allow, "mcp__calc")?)
@@ -55,7 +57,7 @@ async fn on_our_host() -> Result<(), Box<dyn Error>> {
     ];
     for (tool, arguments) in calls {
         let outcome = match host.call(format!("mcp__calc__{tool}"), &arguments).await {
-            Ok(output) if output.is_error => format!("the tool failed: {}", output.to_text()),
+            Ok(output) if output.is_error => format!("tool error: {}", output.to_text()),
             Ok(output) => output.to_text(),
             Err(error) => format!("not called: {error}"),
         };
@@ -65,20 +67,20 @@ async fn on_our_host() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn inside_the_cli(question: &str) -> Result<(), Box<dyn Error>> {
+async fn query_claude(prompt: &str) -> Result<(), Box<dyn Error>> {
     let options = Options::new()
         .sdk_server("calc", calculator())
         .allowed_tools(["mcp__calc"])
         .max_turns(5);
-    let mut messages = query(question, options);
+    let mut messages = query(prompt, options);
     while let Some(message) = messages.next().await {
         match message? {
-            Message::Assistant(said) => {
-                for block in &said.content {
+            Message::Assistant(assistant) => {
+                for block in &assistant.content {
                     match block {
                         ContentBlock::Text(text) => println!("Claude: {}", text.text),
-                        ContentBlock::ToolUse(used) => {
-                            println!("[{} {}]", used.name, used.input);
+                        ContentBlock::ToolUse(tool_use) => {
+                            println!("[{} {}]", tool_use.name, tool_use.input);
                         }
                         _ => {}
                     }

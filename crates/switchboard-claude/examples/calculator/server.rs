@@ -1,4 +1,4 @@
-//! The calculator: four typed functions.
+//! A calculator server with four typed tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ struct Pair {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Outcome {
+struct CalculatorResult {
     result: f64,
 }
 
@@ -29,21 +29,21 @@ pub(crate) fn calculator() -> InProcessServer {
         .tool("divide", "Divide the first number by the second", divide)
 }
 
-async fn add(Pair { a, b }: Pair) -> ToolResult<Outcome> {
-    Ok(Outcome { result: a + b })
+async fn add(Pair { a, b }: Pair) -> ToolResult<CalculatorResult> {
+    Ok(CalculatorResult { result: a + b })
 }
 
-async fn subtract(Pair { a, b }: Pair) -> ToolResult<Outcome> {
-    Ok(Outcome { result: a - b })
+async fn subtract(Pair { a, b }: Pair) -> ToolResult<CalculatorResult> {
+    Ok(CalculatorResult { result: a - b })
 }
 
-async fn multiply(Pair { a, b }: Pair) -> ToolResult<Outcome> {
-    Ok(Outcome { result: a * b })
+async fn multiply(Pair { a, b }: Pair) -> ToolResult<CalculatorResult> {
+    Ok(CalculatorResult { result: a * b })
 }
 
-async fn divide(Pair { a, b }: Pair) -> ToolResult<Outcome> {
+async fn divide(Pair { a, b }: Pair) -> ToolResult<CalculatorResult> {
     if b == 0.0 {
         return Err("division by zero".into());
     }
-    Ok(Outcome { result: a / b })
+    Ok(CalculatorResult { result: a / b })
 }
