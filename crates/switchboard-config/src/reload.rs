@@ -1,7 +1,7 @@
 //! Config files that are looked at again and again, and what of them is believed.
 //!
 //! [`Watched`] decides and is told the time; [`Watcher`] is a thread that asks it. Files are looked at and
-//! not subscribed to (`docs/adr/0008-config-is-polled.md`). Invariants: what is read is a state that each
+//! not subscribed to (`docs/adr/0008-poll-config-files.md`). Invariants: what is read is a state that each
 //! file was in for a while, never a half of one; a file that was fine and is broken now counts as it was.
 
 mod thread;
