@@ -100,7 +100,7 @@ pub(crate) async fn receive_result(client: &Client) -> String {
 }
 
 /// Fails the test if the future takes longer than [`TEST_TIMEOUT`].
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     let outcome = tokio::time::timeout(TEST_TIMEOUT, future).await;
     outcome.expect("timed out")
 }
