@@ -28,7 +28,7 @@ pub struct Limits {
     pub tree_nodes: usize,
     /// How many bytes may wait for a server that does not read its input. A call that does not fit
     /// waits, within its time; one that never can is refused.
-    pub outbox_bytes: usize,
+    pub write_queue_bytes: usize,
     /// How many pages one listing may have.
     pub list_pages: usize,
     /// How many tools one server may list.
@@ -103,7 +103,7 @@ impl Default for Limits {
             json_nodes: 1_000_000,
             json_depth: DEEPEST_JSON,
             tree_nodes: 100_000,
-            outbox_bytes: 32 * MIB,
+            write_queue_bytes: 32 * MIB,
             list_pages: 1_000,
             tools_per_server: 20_000,
             resources_per_server: 100_000,

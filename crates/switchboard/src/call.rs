@@ -212,8 +212,8 @@ pub(crate) fn list(violations: &[Violation]) -> String {
 
 fn time_up(after: Duration, kind: TimeoutKind) -> String {
     let what = match kind {
-        TimeoutKind::Idle => "no sign of life for",
-        TimeoutKind::Total => "no answer within",
+        TimeoutKind::Idle => "no activity for",
+        TimeoutKind::Total => "no response within",
     };
     format!("{what} {:?}", rounded_to_millis(after))
 }

@@ -242,7 +242,7 @@ async fn an_error_without_an_id_ends_the_one_call_there_is_and_none_of_several()
     assert_eq!(slow.unwrap().to_text(), "done");
     assert_eq!(
         odd.unwrap_err().to_string(),
-        "odd of server s: no answer within 5s (the server answered under ids that are not those of \
-         our requests); it may or may not have been carried out"
+        "odd of server s: no response within 5s (the server sent responses with unknown request \
+         ids); it may or may not have been carried out"
     );
 }

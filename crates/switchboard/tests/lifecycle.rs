@@ -486,7 +486,7 @@ async fn the_start_deadline_covers_the_listing() {
         );
         let error = host.server_status("s").unwrap().error.unwrap();
         assert!(
-            error.starts_with("its tools could not be listed: no answer within"),
+            error.starts_with("its tools could not be listed: no response within"),
             "{error}"
         );
     }

@@ -35,7 +35,7 @@ async fn a_tool_that_never_answers() {
     assert_eq!(ran.code, 8);
     assert!(
         ran.stderr
-            .starts_with("error: t of server ant: no answer within "),
+            .starts_with("error: t of server ant: no response within "),
         "{ran}"
     );
     assert!(

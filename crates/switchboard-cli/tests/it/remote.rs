@@ -82,7 +82,7 @@ async fn a_server_that_fails_is_listed_with_what_http_said() {
         "{page}"
     );
     assert!(
-        page.contains("✗  respond  the server answered HTTP 503"),
+        page.contains("✗  respond  the server returned HTTP 503"),
         "{page}"
     );
 }

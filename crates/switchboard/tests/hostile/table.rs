@@ -95,7 +95,7 @@ pub(crate) fn unusable(words: &'static str) -> Sees {
 }
 
 pub(crate) fn timed_out() -> Sees {
-    Sees::Error(Kind::TimedOut, "no answer within")
+    Sees::Error(Kind::TimedOut, "no response within")
 }
 
 pub(crate) fn unknown(words: &'static str) -> Sees {

@@ -136,11 +136,11 @@ pub(crate) fn unusable(words: &'static str) -> Sees {
 }
 
 pub(crate) fn timed_out() -> Sees {
-    Sees::Error(Kind::TimedOut, "no answer within")
+    Sees::Error(Kind::TimedOut, "no response within")
 }
 
 pub(crate) fn silent() -> Sees {
-    Sees::Error(Kind::TimedOut, "no sign of life")
+    Sees::Error(Kind::TimedOut, "no activity")
 }
 
 pub(crate) fn unknown(words: &'static str) -> Sees {

@@ -51,7 +51,7 @@ rows! {
         Row::modern()
             .begins(Fault::hang().on("tools/list"))
             .startup_timeout(1_000)
-            .does_not_start(Start::Unlisted("no answer within"));
+            .does_not_start(Start::Unlisted("no response within"));
     h19_no_stream: "never begins the stream of what it says unasked" =>
         Row::legacy()
             .begins(Fault::hang().on("GET").always())

@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn an_error_counts_unless_it_names_another_request() {
         let message = |body: &str| {
-            let error = error_in(body.as_bytes(), Some(7), &Limits::default());
+            let error = rpc_error(body.as_bytes(), Some(7), &Limits::default());
             error.map(|error| error.message)
         };
         let error = r#""error":{"code":-32000,"message":"no such session"}"#;
