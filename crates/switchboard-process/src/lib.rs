@@ -33,6 +33,9 @@
 //!
 //! All `unsafe` code of the workspace is in this crate. The crate knows nothing of MCP, of
 //! configuration, or of the other crates.
+//!
+//! `switchboard::process` re-exports [`Program`] and the three options. The supervisor itself,
+//! [`Launch`] and their errors are internal to the switchboard crates and have no stability promise.
 
 mod child;
 mod child_process;

@@ -311,7 +311,10 @@ async fn a_server_that_fails_one_call_after_the_other_is_left_alone_for_a_while(
     }
     until(&host, ConnectionStatus::Pending).await;
     let error = host.status()[0].error.clone().unwrap();
-    assert!(error.contains("too many requests failed in a row"), "{error}");
+    assert!(
+        error.contains("too many requests failed in a row"),
+        "{error}"
+    );
     host.shutdown().await;
 }
 

@@ -38,7 +38,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         }
         Some(other) => {
             Err(format!("unknown argument `{other}`; use no arguments, or `claude PROMPT`").into())
-        },
+        }
     }
 }
 

@@ -1,13 +1,13 @@
-//! No survivors: whatever a server starts and however it ends, nothing of it is left.
+//! No process of a server survives, whatever it starts and however it ends.
 //!
-//! Here with what a host does by itself. What a program adds to it (a guardian, the adoption of
-//! orphans, the clean-up at the next start) is tested with the command line.
+//! Tests what a host does by default. The options of the embedding program (guardian, subreaper,
+//! clean-up at the next start) are tested with the command line.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a test fails by panicking"
 )]
 
 mod common;
@@ -25,17 +25,17 @@ use switchboard_testkit::{
     wait_for_processes, zombies_among,
 };
 
-/// What a server is like that nobody would like to have.
-struct Kind {
+/// A server that is hard to end.
+struct StubbornServer {
     name: &'static str,
     script: Script,
-    /// How many processes it comes to.
+    /// Number of processes, its own included.
     processes: usize,
     is_ready: bool,
 }
 
-fn kind(name: &'static str, processes: usize, script: Script) -> Kind {
-    Kind {
+fn stubborn(name: &'static str, processes: usize, script: Script) -> StubbornServer {
+    StubbornServer {
         name,
         script: script.tool("echo"),
         processes,
@@ -50,7 +50,7 @@ fn double_forked() -> Step {
     })
 }
 
-fn kinds() -> Vec<Kind> {
+fn stubborn_servers() -> Vec<StubbornServer> {
     let legacy = Script::legacy;
     let holding_stdout = Step::SpawnChild(Grandchild {
         setsid: true,
@@ -64,22 +64,22 @@ fn kinds() -> Vec<Kind> {
         double_forked(),
     ];
     let flood = Step::background([Step::StderrFlood { bytes: None }]);
-    let mut kinds = vec![
-        kind("alone", 1, legacy()),
-        kind("parent", 2, legacy().on_start([Step::spawn_in_group()])),
-        kind(
+    let mut servers = vec![
+        stubborn("alone", 1, legacy()),
+        stubborn("parent", 2, legacy().on_start([Step::spawn_in_group()])),
+        stubborn(
             "daemon",
             2,
             legacy().on_start([Step::spawn_in_own_session()]),
         ),
-        kind("double fork", 2, legacy().on_start([double_forked()])),
-        kind("holds stdout", 2, legacy().on_start([holding_stdout])),
-        kind(
+        stubborn("double fork", 2, legacy().on_start([double_forked()])),
+        stubborn("holds stdout", 2, legacy().on_start([holding_stdout])),
+        stubborn(
             "stubborn tree",
             4,
             legacy().on_start(tree).on_eof([Step::Hang]),
         ),
-        kind(
+        stubborn(
             "full pipe",
             2,
             legacy().on_start([Step::spawn_in_own_session(), flood]),
@@ -92,12 +92,12 @@ fn kinds() -> Vec<Kind> {
     let stopped = legacy().on_start([Step::spawn_in_own_session(), Step::StopSelf]);
     for (name, script) in [("still connecting", connecting), ("stopped", stopped)] {
         let is_ready = false;
-        kinds.push(Kind {
+        servers.push(StubbornServer {
             is_ready,
-            ..kind(name, 2, script)
+            ..stubborn(name, 2, script)
         });
     }
-    kinds
+    servers
 }
 
 fn builder() -> HostBuilder {
@@ -107,10 +107,10 @@ fn builder() -> HostBuilder {
     permissive().deadlines(deadlines)
 }
 
-async fn host_of(kind: &Kind, tag: &str) -> Host {
-    let server = launch("s", child(&kind.script, tag));
-    let host = builder().server(server).start().unwrap();
-    if kind.is_ready {
+async fn host_of(server: &StubbornServer, tag: &str) -> Host {
+    let spec = launch("s", child(&server.script, tag));
+    let host = builder().launch(spec).start().unwrap();
+    if server.is_ready {
         host.wait_for(Readiness::All).await;
     }
     host
@@ -123,74 +123,80 @@ async fn assert_no_zombie(pids: &[i32]) {
         let parent = stat.rsplit(')').next().unwrap().split(' ').nth(2);
         parent == Some(&std::process::id().to_string())
     };
-    let began = Instant::now();
+    let started_at = Instant::now();
     while zombies_among(pids).iter().any(is_ours) {
-        assert!(began.elapsed() < Duration::from_secs(5), "zombies are left");
+        assert!(
+            started_at.elapsed() < Duration::from_secs(5),
+            "zombies remain"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
-async fn nothing_is_left_after_a_shutdown() {
-    for kind in kinds() {
+async fn shutdown_leaves_no_process() {
+    for server in stubborn_servers() {
         let tag = unique_tag();
-        let host = host_of(&kind, &tag).await;
-        let pids = wait_for_processes(&tag, kind.processes).await;
+        let host = host_of(&server, &tag).await;
+        let pids = wait_for_processes(&tag, server.processes).await;
         host.shutdown().await;
-        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", kind.name);
+        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", server.name);
         assert_no_zombie(&pids).await;
     }
 }
 
 #[tokio::test]
-async fn nothing_is_left_when_the_host_is_dropped() {
-    for kind in kinds() {
+async fn dropped_host_leaves_no_process() {
+    for server in stubborn_servers() {
         let tag = unique_tag();
-        let host = host_of(&kind, &tag).await;
-        let pids = wait_for_processes(&tag, kind.processes).await;
+        let host = host_of(&server, &tag).await;
+        let pids = wait_for_processes(&tag, server.processes).await;
         drop(host);
-        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", kind.name);
+        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", server.name);
         assert_no_zombie(&pids).await;
     }
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_server_that_is_disconnected() {
-    for kind in kinds() {
+async fn disconnect_leaves_no_process() {
+    for server in stubborn_servers() {
         let tag = unique_tag();
-        let host = host_of(&kind, &tag).await;
-        let pids = wait_for_processes(&tag, kind.processes).await;
+        let host = host_of(&server, &tag).await;
+        let pids = wait_for_processes(&tag, server.processes).await;
         host.disconnect("s").await.unwrap();
-        // One that was still connecting was not seen off but dropped.
-        if !kind.is_ready {
+        // A server that was still connecting is dropped, not shut down.
+        if !server.is_ready {
             assert_no_process_left(&tag).await;
         }
-        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", kind.name);
+        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", server.name);
         assert_no_zombie(&pids).await;
         host.shutdown().await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_is_alone() {
-    for kind in kinds().into_iter().filter(|kind| kind.is_ready) {
+async fn reconnect_ends_all_previous_processes() {
+    for server in stubborn_servers()
+        .into_iter()
+        .filter(|server| server.is_ready)
+    {
         let tag = unique_tag();
-        let host = host_of(&kind, &tag).await;
-        let before = wait_for_processes(&tag, kind.processes).await;
+        let host = host_of(&server, &tag).await;
+        let before = wait_for_processes(&tag, server.processes).await;
         host.reconnect("s").await.unwrap();
-        let after = wait_for_processes(&tag, kind.processes).await;
+        let after = wait_for_processes(&tag, server.processes).await;
         assert!(
             after.iter().all(|pid| !before.contains(pid)),
             "{}",
-            kind.name
+            server.name
         );
         host.shutdown().await;
-        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", kind.name);
+        assert_eq!(processes_with_tag(&tag), [0; 0], "{}", server.name);
     }
 }
 
 #[tokio::test]
-async fn what_a_crashed_server_left_goes_before_the_next_one_starts() {
+async fn crashed_servers_leftovers_end_before_restart() {
     let tag = unique_tag();
     let tree = [
         Step::spawn_in_group(),
@@ -223,11 +229,11 @@ async fn what_a_crashed_server_left_goes_before_the_next_one_starts() {
 }
 
 #[test]
-fn a_panic_leaves_nothing() {
+fn panic_leaves_no_process() {
     let tag = unique_tag();
-    let tree = kinds()
+    let tree = stubborn_servers()
         .into_iter()
-        .find(|kind| kind.name == "stubborn tree")
+        .find(|server| server.name == "stubborn tree")
         .unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -241,9 +247,9 @@ fn a_panic_leaves_nothing() {
     assert_eq!(processes_with_tag(&tag), [0; 0]);
 }
 
-/// Five servers a host, each a tree of at least three processes, ended in turns.
+/// Five servers per host, each a tree of at least three processes; hosts end in three ways.
 #[tokio::test(flavor = "multi_thread")]
-async fn whole_trees_leave_nothing() {
+async fn whole_trees_leave_no_process() {
     const SERVERS: u32 = 5;
     let trees = repetitions(50);
     for host_number in 0..trees.div_ceil(SERVERS) {
@@ -281,7 +287,7 @@ async fn whole_trees_leave_nothing() {
 }
 
 #[tokio::test]
-async fn daemons_stay_where_the_entry_keeps_them() {
+async fn keep_daemons_spares_only_its_own_daemons() {
     let tag = unique_tag();
     let tree = [Step::spawn_in_group(), Step::spawn_in_own_session()];
     let script = Script::legacy().tool("echo").on_start(tree);
@@ -292,7 +298,7 @@ async fn daemons_stay_where_the_entry_keeps_them() {
         }
         config
     };
-    for end_at_once in [false, true] {
+    for drop_host in [false, true] {
         let host = builder()
             .launch(launch("keeper", keeper(&tag)))
             .launch(launch("other", child(&script, &tag)))
@@ -300,13 +306,13 @@ async fn daemons_stay_where_the_entry_keeps_them() {
             .unwrap();
         host.wait_for(Readiness::All).await;
         wait_for_processes(&tag, 6).await;
-        if end_at_once {
+        if drop_host {
             drop(host);
         } else {
             host.shutdown().await;
         }
-        let began = Instant::now();
-        while processes_with_tag(&tag).len() > 1 && began.elapsed() < Duration::from_secs(5) {
+        let started_at = Instant::now();
+        while processes_with_tag(&tag).len() > 1 && started_at.elapsed() < Duration::from_secs(5) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let kept = processes_with_tag(&tag);
@@ -318,7 +324,7 @@ async fn daemons_stay_where_the_entry_keeps_them() {
 }
 
 #[tokio::test]
-async fn hosts_know_nothing_of_each_others_children() {
+async fn hosts_do_not_end_each_others_children() {
     let (ours, others) = (unique_tag(), unique_tag());
     let daemon = Script::legacy()
         .tool("echo")
@@ -335,7 +341,7 @@ async fn hosts_know_nothing_of_each_others_children() {
     assert_eq!(processes_with_tag(&others), [0; 0]);
 }
 
-/// The value of a variable that a process began with.
+/// The value of an environment variable that a process was started with.
 fn variable(pid: i32, name: &str) -> Option<String> {
     let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let mut variables = environment.split('\0');
@@ -343,7 +349,7 @@ fn variable(pid: i32, name: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_child_carries_its_hosts_mark_behind_that_of_an_outer_host() {
+async fn child_marker_is_nested_in_outer_marker() {
     let tag = unique_tag();
     let (outer, inner) = (HostId::new(), HostId::new());
     let forged = child(&Script::legacy(), &tag).env("SWITCHBOARD_CHILD", "mine");
@@ -354,7 +360,7 @@ async fn a_child_carries_its_hosts_mark_behind_that_of_an_outer_host() {
         .start()
         .unwrap();
     let pids = wait_for_processes(&tag, 1).await;
-    let mark = variable(pids[0], "SWITCHBOARD_CHILD").unwrap();
-    assert_eq!(mark, format!("{outer}.7/{inner}.1"));
+    let marker = variable(pids[0], "SWITCHBOARD_CHILD").unwrap();
+    assert_eq!(marker, format!("{outer}.7/{inner}.1"));
     host.shutdown().await;
 }
