@@ -1,8 +1,8 @@
-//! The poller of one task, from its making to its end.
+//! Polls one task until it ends, across reconnects, and answers its input requests.
 //!
-//! Asking for a task changes nothing, so what fails on its way is asked again, as long as there is
-//! deadline: all of it for the task as a whole, and some without a sign of life, which every answer
-//! of the server is. Invariant: nobody is asked the same question twice, whatever the server repeats.
+//! Polling is idempotent, so a failed poll is retried until the deadline of the call. Every response of
+//! the server resets the idle limit. Invariant: the user is never asked the same question twice, even if
+//! the server repeats it.
 
 mod responses;
 
@@ -23,53 +23,53 @@ use crate::session::deadline::{Deadline, Expired};
 use crate::session::input_required::{self, invalid_response, never_not_sent};
 use crate::session::peer::Peer;
 use crate::session::query::Query;
-use crate::session::{Delivery, RequestError, Session, SessionEnd, ToolRequest, TransportFailure};
+use crate::session::{RequestError, Session, SessionEnd, ToolRequest, TransportFailure};
 use crate::wire::Answer;
 use crate::wire::decode::{InputRequest, Task, TaskStatus};
 
-/// How often a server is asked that does not say how often.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// More often than this no server is asked, and less often than that neither.
+/// Poll interval, unless the server sets one.
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Bounds of the poll interval.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(30);
-/// How much later than its time a question may come, so that those of many tasks do not come at once.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
+/// Random share by which a poll is delayed, so that many tasks do not poll at once.
 const POLL_JITTER: f64 = 0.1;
-/// How often in a row a server may answer that something went wrong inside of it.
+/// Maximum number of consecutive internal errors of the server.
 const MAX_INTERNAL_ERRORS: u32 = 3;
-/// Longer names of questions than this are not remembered, in bytes, and so not answered.
-const KEY_BYTES: usize = 1024;
+/// Maximum length of the key of an input request, in bytes. Keys are kept to detect repetitions.
+const MAX_KEY_BYTES: usize = 1024;
 
-type Fetch = BoxFuture<'static, Result<Answer, RequestError>>;
+type ResultRequest = BoxFuture<'static, Result<Answer, RequestError>>;
 
 pub(super) struct TaskPoller<'a> {
     request: &'a ToolRequest<'a>,
     task: CancelTaskOnDrop,
-    /// How often the server wants to be asked, and how long it keeps the task.
+    /// Poll interval and lifetime of the task, as the server set them.
     interval: Option<Duration>,
     ttl: Option<Duration>,
-    /// There is reason to ask without waiting for the time to do so.
+    /// Poll without waiting for the interval.
     poll_now: bool,
-    /// The names of the questions that were asked, and how often some were.
-    asked: HashSet<String>,
+    /// Keys of the input requests that were answered.
+    answered: HashSet<String>,
+    /// Number of rounds of input requests.
     rounds: usize,
-    /// Answers that are still to be given.
+    /// Answers to input requests, to be sent with `tasks/update`.
     responses: Option<Map<String, Value>>,
-    /// The result on its way, where it has to be asked for, and whether there is nothing else to
-    /// wait for.
-    fetch: Option<Fetch>,
+    /// The open `tasks/result` request (2025-11-25).
+    result_request: Option<ResultRequest>,
+    /// The task has ended: only the result is missing.
     result_only: bool,
-    was_refused: bool,
+    /// `tasks/result` returned an error once.
+    result_failed: bool,
     status_progress: StatusProgress,
-    /// Why the server could not be asked the last time, and how often in a row that was.
+    /// The last failed poll, and the number of consecutive failures.
     last_error: Option<String>,
     failures: u32,
 }
 
-/// What the server, or the way to it, has brought.
 enum Wake {
     StillWorking,
-    /// It wants to know something.
-    Asked(Vec<InputRequest>),
+    InputRequired(Vec<InputRequest>),
     Done(CallToolResult),
 }
 
@@ -85,50 +85,50 @@ impl<'a> TaskPoller<'a> {
             interval: task.interval,
             ttl: task.kept_for,
             poll_now: task.status != TaskStatus::Working,
-            asked: HashSet::new(),
+            answered: HashSet::new(),
             rounds: 0,
             responses: None,
-            fetch: None,
+            result_request: None,
             result_only: false,
-            was_refused: false,
+            result_failed: false,
             status_progress: StatusProgress::default(),
             last_error: None,
             failures: 0,
         };
-        poller.tell(task.message);
+        poller.report_status(task.message);
         poller
     }
 
     pub(super) async fn run(mut self) -> Result<CallToolResult, RequestError> {
         let mut deadline = self.request.deadline;
         if let Some(peer) = self.task.session.peer() {
-            // The answer that made the task was a sign of life.
+            // The response that created the task was activity of the server.
             deadline = deadline.start(&peer.clock).after_activity(&peer.clock);
         }
         loop {
             let session = self.task.session.clone();
             let peer = peer_of(&session)?;
-            let wait = deadline.start(&peer.clock);
+            let running = deadline.start(&peer.clock);
             let wake = tokio::select! {
                 biased;
                 wake = self.next(&session) => wake?,
-                expired = wait.expired(&peer.clock) => return Err(self.timeout_error(expired)),
+                expired = running.expired(&peer.clock) => return Err(self.timeout_error(expired)),
             };
-            deadline = wait.after_activity(&peer.clock);
+            deadline = running.after_activity(&peer.clock);
             match wake {
                 Wake::StillWorking => {}
                 Wake::Done(result) => return Ok(result),
-                Wake::Asked(requests) => {
-                    let began = Instant::now();
+                Wake::InputRequired(requests) => {
+                    let asked_at = Instant::now();
                     self.answer(&session, peer, requests).await?;
-                    deadline = deadline.extended_by(began.elapsed());
+                    deadline = deadline.extended_by(asked_at.elapsed());
                 }
             }
         }
     }
 
-    /// Has questions answered. If the session ends meanwhile they are taken back: the next one will
-    /// bring them again, if they still matter.
+    /// Answers input requests. If the session ends first, the answers are dropped: the next session
+    /// receives the requests again if they are still open.
     async fn answer(
         &mut self,
         session: &Session,
@@ -141,39 +141,42 @@ impl<'a> TaskPoller<'a> {
             _ = session.ended() => {}
             answers = input_required::answers(peer, requests) => {
                 self.responses = Some(answers?);
-                self.asked.extend(keys);
+                self.answered.extend(keys);
             }
         }
         Ok(())
     }
 
-    /// Waits for what comes next: of the result, of the state of the task, or of the session.
+    /// Waits for the result, for a poll, or for the next session.
     async fn next(&mut self, session: &Session) -> Result<Wake, RequestError> {
-        let mut fetch = self.fetch.take();
+        let mut result_request = self.result_request.take();
         let is_update = self.responses.is_some();
-        let (fetched, looked) = tokio::select! {
+        let (result, polled) = tokio::select! {
             biased;
-            answer = fetched(&mut fetch) => (Some(answer), None),
-            answer = self.look(session) => (None, Some(answer)),
+            result = result_of(&mut result_request) => (Some(result), None),
+            polled = self.poll(session) => (None, Some(polled)),
         };
-        if let Some(answer) = fetched {
-            return self.take_result(session, answer).await;
+        if let Some(result) = result {
+            return self.on_result(session, result).await;
         }
-        self.fetch = fetch;
-        match looked {
+        self.result_request = result_request;
+        match polled {
             Some(Ok(_)) if is_update => {
                 self.responses = None;
                 Ok(Wake::StillWorking)
             }
-            Some(Ok(answer)) => self.take_state(session, answer).await,
-            // Whether it still knows the task is seen when it is asked for it.
+            Some(Ok(state)) => self.on_state(session, state).await,
+            // The next poll shows whether the server still knows the task.
             Some(Err(RequestError::ErrorResponse(_))) if is_update => {
                 self.responses = None;
                 self.poll_now = true;
                 Ok(Wake::StillWorking)
             }
             Some(Err(RequestError::ErrorResponse(error))) => {
-                let why = format!("the server no longer knows its task {}: {error}", self.id());
+                let why = format!(
+                    "the server no longer knows its task {}: {error}",
+                    self.shown_id()
+                );
                 Err(self.unknown_outcome(why))
             }
             Some(Err(error)) => self.continue_on_next_session(session, error).await,
@@ -181,19 +184,18 @@ impl<'a> TaskPoller<'a> {
         }
     }
 
-    /// Gives the answers that are due, or else asks for the task when it is time; again and again
-    /// if the way to the server fails.
-    async fn look(&mut self, session: &Session) -> Result<Answer, RequestError> {
+    /// Sends pending answers, or polls the task after the interval. Retries transient failures.
+    async fn poll(&mut self, session: &Session) -> Result<Answer, RequestError> {
         if self.result_only {
             return pending().await;
         }
         loop {
             let id = self.task.id.clone();
             let query = if let Some(responses) = &self.responses {
-                about("tasks/update", &id).with("inputResponses", responses.clone())
+                task_query("tasks/update", &id).with("inputResponses", responses.clone())
             } else {
-                tokio::time::sleep(self.pause()).await;
-                about("tasks/get", &id)
+                tokio::time::sleep(self.poll_delay()).await;
+                task_query("tasks/get", &id)
             };
             self.poll_now = false;
             match session.query(&query).await {
@@ -208,33 +210,41 @@ impl<'a> TaskPoller<'a> {
         }
     }
 
-    /// Waits a little after a failure that says nothing of the task.
+    /// Waits after a transient failure.
     async fn wait_after_error(&mut self, error: RequestError) {
-        let asked = match &error {
+        let retry_after = match &error {
             RequestError::Transport(failed) => failed.retry_after,
             _ => None,
         };
         self.last_error = Some(error.to_string());
         self.failures = self.failures.saturating_add(1);
-        tokio::time::sleep(asked.unwrap_or(INTERVAL).clamp(MIN_POLL_INTERVAL, LONGEST)).await;
+        tokio::time::sleep(
+            retry_after
+                .unwrap_or(DEFAULT_POLL_INTERVAL)
+                .clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL),
+        )
+        .await;
     }
 
-    /// How long to wait before the server is asked: as long as it says, within reason, and not so
-    /// long that the task is forgotten or given up meanwhile.
-    fn pause(&self) -> Duration {
+    /// Delay before the next poll: the interval of the server within bounds, but at most half of the idle
+    /// limit and of the task's lifetime.
+    fn poll_delay(&self) -> Duration {
         if self.poll_now {
             return Duration::ZERO;
         }
-        let mut pause = self.interval.unwrap_or(INTERVAL).min(LONGEST);
+        let mut delay = self
+            .interval
+            .unwrap_or(DEFAULT_POLL_INTERVAL)
+            .min(MAX_POLL_INTERVAL);
         for bound in [self.request.deadline.idle(), self.ttl] {
-            pause = pause.min(bound.map_or(LONGEST, |bound| bound / 2));
+            delay = delay.min(bound.map_or(MAX_POLL_INTERVAL, |bound| bound / 2));
         }
-        pause
+        delay
             .max(MIN_POLL_INTERVAL)
             .mul_f64(1.0 + POLL_JITTER * fastrand::f64())
     }
 
-    /// Goes on with the session that follows one that was lost.
+    /// Continues on the session that follows a lost one.
     async fn continue_on_next_session(
         &mut self,
         lost: &Session,
@@ -249,18 +259,18 @@ impl<'a> TaskPoller<'a> {
         let next = self.request.target.next_session(lost, until).await;
         let next = next.filter(|next| is_modern(next) == self.is_modern());
         let Some(next) = next else {
-            let id = self.id();
-            let why = format!("{end}, and its task {id} could not be asked for again");
+            let id = self.shown_id();
+            let why = format!("{end}, and its task {id} could not be polled again");
             return Err(self.unknown_outcome(why));
         };
         self.task.session = next;
-        self.fetch = None;
+        self.result_request = None;
         (self.result_only, self.poll_now) = (false, true);
         Ok(Wake::StillWorking)
     }
 
-    /// Tells whoever wants to know what the server says of the task.
-    fn tell(&mut self, message: Option<String>) {
+    /// Forwards a status message as progress.
+    fn report_status(&mut self, message: Option<String>) {
         if let (Some(listener), Some(message)) = (&self.request.progress, message) {
             let message = self.redacted(&message);
             self.status_progress.report(listener, message);
@@ -278,12 +288,12 @@ impl<'a> TaskPoller<'a> {
         }
     }
 
-    /// The id as it can be shown.
-    fn id(&self) -> String {
+    /// The task id, sanitized for messages.
+    fn shown_id(&self) -> String {
         crate::content::field(&self.redacted(&self.task.id), 100).into_owned()
     }
 
-    /// The server says that it came to nothing.
+    /// The server reports that the task failed.
     fn failed(&mut self, mut error: ErrorObject) -> RequestError {
         self.task.maybe_running = false;
         if let Some(peer) = self.task.session.peer() {
@@ -292,35 +302,29 @@ impl<'a> TaskPoller<'a> {
         RequestError::ErrorResponse(error)
     }
 
-    /// Nobody knows any more what became of it, and nobody can be told to stop.
+    /// The outcome of the task is unknown, and the task cannot be cancelled.
     fn unknown_outcome(&mut self, why: String) -> RequestError {
         self.task.maybe_running = false;
         RequestError::Transport(TransportFailure::unknown(why))
     }
 
-    fn timeout_error(&self, Expired { after, idle }: Expired) -> RequestError {
+    fn timeout_error(&self, expired: Expired) -> RequestError {
         match &self.last_error {
             Some(last_error) => RequestError::Transport(TransportFailure::unknown(format!(
-                "its task {} could not be asked for: {last_error}",
-                self.id()
+                "its task {} could not be polled: {last_error}",
+                self.shown_id()
             ))),
-            None => RequestError::TimedOut {
-                after,
-                idle,
-                delivery: Delivery::Unknown,
-                saw_unknown_ids: false,
-            },
+            None => RequestError::timed_out(expired),
         }
     }
 }
 
-fn about<'a>(method: &'static str, id: &'a str) -> Query<'a> {
-    // The time of the task as a whole is kept elsewhere.
+fn task_query<'a>(method: &'static str, id: &'a str) -> Query<'a> {
+    // The deadline of the whole task is checked in `run`.
     Query::new(method, Deadline::after(Deadlines::LONGEST)).with_subject("taskId", id)
 }
 
-/// The failure of a request that may succeed the next time, on the same session, after so many
-/// that did not.
+/// Whether a poll may succeed on the same session after this error and `failures` earlier ones.
 fn is_retryable(error: &RequestError, failures: u32) -> bool {
     match error {
         RequestError::ErrorResponse(error) => {
@@ -333,17 +337,17 @@ fn is_retryable(error: &RequestError, failures: u32) -> bool {
     }
 }
 
-/// The result, if it was asked for.
-async fn fetched(fetch: &mut Option<Fetch>) -> Result<Answer, RequestError> {
-    match fetch {
-        Some(fetch) => fetch.await,
+/// Waits for the open `tasks/result` request, or forever without one.
+async fn result_of(request: &mut Option<ResultRequest>) -> Result<Answer, RequestError> {
+    match request {
+        Some(request) => request.await,
         None => pending().await,
     }
 }
 
 fn peer_of(session: &Session) -> Result<&Peer, RequestError> {
     let peer = session.peer();
-    peer.ok_or_else(|| invalid_response("a server in this process has no tasks"))
+    peer.ok_or_else(|| invalid_response("an in-process server has no tasks"))
 }
 
 /// The status messages of a task that were forwarded as progress.

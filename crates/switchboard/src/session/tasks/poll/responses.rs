@@ -1,6 +1,6 @@
-//! What the answers of a server say of a task, and what follows from them.
+//! Interprets the responses to `tasks/get` and `tasks/result`.
 
-use super::{KEY_BYTES, TaskPoller, Wake, about, is_retryable, peer_of};
+use super::{MAX_KEY_BYTES, TaskPoller, Wake, is_retryable, peer_of, task_query};
 use crate::limits::LARGE;
 use crate::mcp::ErrorObject;
 use crate::session::input_required::invalid_response;
@@ -9,45 +9,45 @@ use crate::wire::decode::{self, InputRequest, NoResult, TaskStatus};
 use crate::wire::{Answer, Problem};
 
 impl TaskPoller<'_> {
-    /// Takes what the server says of the task.
-    pub(super) async fn take_state(
+    /// Handles a response to `tasks/get`.
+    pub(super) async fn on_state(
         &mut self,
         session: &Session,
-        answer: Answer,
+        response: Answer,
     ) -> Result<Wake, RequestError> {
         let limits = &peer_of(session)?.context.limits;
-        let most = limits.content_blocks;
-        let read = if answer.text.len() > LARGE {
-            Box::pin(run_blocking(move || decode::task(&answer, most))).await?
+        let max_blocks = limits.content_blocks;
+        let decoded = if response.text.len() > LARGE {
+            Box::pin(run_blocking(move || decode::task(&response, max_blocks))).await?
         } else {
-            decode::task(&answer, most)
+            decode::task(&response, max_blocks)
         };
-        let task = read.map_err(RequestError::InvalidResponse)?;
+        let task = decoded.map_err(RequestError::InvalidResponse)?;
         if task.id != self.task.id {
-            return Err(invalid_response("it is about another task"));
+            return Err(invalid_response("it belongs to another task"));
         }
         self.interval = task.interval;
         self.ttl = task.kept_for.or(self.ttl);
         match task.status {
             TaskStatus::Working => {
-                self.tell(task.message);
+                self.report_status(task.message);
                 Ok(Wake::StillWorking)
             }
             TaskStatus::InputRequired(requests) if self.is_modern() => {
-                self.tell(task.message);
-                self.take_questions(requests, limits.input_rounds)
+                self.report_status(task.message);
+                self.on_input_required(requests, limits.input_rounds)
             }
             TaskStatus::InputRequired(_) => {
-                self.tell(task.message);
-                self.fetch(session);
+                self.report_status(task.message);
+                self.request_result(session);
                 Ok(Wake::StillWorking)
             }
             TaskStatus::Cancelled => {
-                let said = task
+                let reason = task
                     .message
-                    .map(|said| format!(": {}", self.redacted(&said)));
-                let said = said.unwrap_or_default();
-                let text = format!("the server cancelled the task{said}");
+                    .map(|message| format!(": {}", self.redacted(&message)));
+                let reason = reason.unwrap_or_default();
+                let text = format!("the server cancelled the task{reason}");
                 Err(self.failed(ErrorObject::new(ErrorObject::INTERNAL, text)))
             }
             TaskStatus::Completed(Some(result)) if self.is_modern() => {
@@ -56,7 +56,7 @@ impl TaskPoller<'_> {
             }
             TaskStatus::Completed(None) if self.is_modern() => {
                 self.task.maybe_running = false;
-                Err(invalid_response("its task is completed, and has no result"))
+                Err(invalid_response("its task is completed but has no result"))
             }
             TaskStatus::Failed(error) if self.is_modern() => {
                 let text = task.message.unwrap_or_else(|| "the task failed".to_owned());
@@ -66,24 +66,27 @@ impl TaskPoller<'_> {
             TaskStatus::Completed(_) | TaskStatus::Failed(_) => {
                 self.task.maybe_running = false;
                 self.result_only = true;
-                self.fetch(session);
+                self.request_result(session);
                 Ok(Wake::StillWorking)
             }
         }
     }
 
-    /// Those questions that were not asked before.
-    fn take_questions(
+    /// Selects the input requests that were not answered before.
+    fn on_input_required(
         &mut self,
         mut requests: Vec<InputRequest>,
         limit: usize,
     ) -> Result<Wake, RequestError> {
-        requests.retain(|request| !self.asked.contains(&request.key));
+        requests.retain(|request| !self.answered.contains(&request.key));
         if requests.is_empty() {
             return Ok(Wake::StillWorking);
         }
-        if requests.iter().any(|request| request.key.len() > KEY_BYTES) {
-            let why = format!("a name in `inputRequests` is longer than {KEY_BYTES} bytes");
+        if requests
+            .iter()
+            .any(|request| request.key.len() > MAX_KEY_BYTES)
+        {
+            let why = format!("a key of `inputRequests` is longer than {MAX_KEY_BYTES} bytes");
             return Err(invalid_response(why));
         }
         self.rounds += 1;
@@ -92,47 +95,45 @@ impl TaskPoller<'_> {
                 limit,
             }));
         }
-        Ok(Wake::Asked(requests))
+        Ok(Wake::InputRequired(requests))
     }
 
-    /// Asks for the result, which comes when the task is over, unless that was done before.
-    fn fetch(&mut self, session: &Session) {
+    /// Sends `tasks/result` unless it is open. The server responds when the task has ended.
+    fn request_result(&mut self, session: &Session) {
         let (session, id) = (session.clone(), self.task.id.clone());
-        self.fetch.get_or_insert_with(|| {
-            Box::pin(async move { session.query(&about("tasks/result", &id)).await })
+        self.result_request.get_or_insert_with(|| {
+            Box::pin(async move { session.query(&task_query("tasks/result", &id)).await })
         });
     }
 
-    /// Takes the result, or what came instead.
-    pub(super) async fn take_result(
+    /// Handles the response to `tasks/result`.
+    pub(super) async fn on_result(
         &mut self,
         session: &Session,
-        answer: Result<Answer, RequestError>,
+        result: Result<Answer, RequestError>,
     ) -> Result<Wake, RequestError> {
-        match answer {
-            Ok(answer) => {
+        match result {
+            Ok(result) => {
                 self.task.maybe_running = false;
-                let most = peer_of(session)?.context.limits.content_blocks;
-                let read = if answer.text.len() > LARGE {
-                    Box::pin(run_blocking(move || {
-                        decode::call_tool_result(&answer, most)
-                    }))
-                    .await?
+                let max_blocks = peer_of(session)?.context.limits.content_blocks;
+                let decoded = if result.text.len() > LARGE {
+                    let decode = move || decode::call_tool_result(&result, max_blocks);
+                    Box::pin(run_blocking(decode)).await?
                 } else {
-                    decode::call_tool_result(&answer, most)
+                    decode::call_tool_result(&result, max_blocks)
                 };
-                match read {
+                match decoded {
                     Ok(result) => Ok(Wake::Done(result)),
                     Err(NoResult::Unusable(problem)) => Err(RequestError::InvalidResponse(problem)),
-                    Err(_) => Err(invalid_response("the result of its task is not complete")),
+                    Err(_) => Err(invalid_response("the result of its task is incomplete")),
                 }
             }
-            Err(RequestError::ErrorResponse(error)) if self.result_only || self.was_refused => {
+            Err(RequestError::ErrorResponse(error)) if self.result_only || self.result_failed => {
                 Err(self.failed(error))
             }
-            // The error of the tool, or that of asking? The state of the task tells.
+            // An error of the tool or of the request itself: the next poll decides.
             Err(RequestError::ErrorResponse(_)) => {
-                (self.was_refused, self.poll_now) = (true, true);
+                (self.result_failed, self.poll_now) = (true, true);
                 Ok(Wake::StillWorking)
             }
             Err(error) if is_retryable(&error, self.failures) => {
