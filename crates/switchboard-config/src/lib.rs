@@ -43,13 +43,22 @@ mod project_root;
 mod raw;
 mod reload;
 mod scope;
-mod secret;
+mod secret {
+    //! Moved to `switchboard-wire`.
+    pub use switchboard_wire::Secret;
+}
 mod secret_detection;
 mod server;
-mod server_name;
+mod server_name {
+    //! Moved to `switchboard-wire`.
+    pub use switchboard_wire::id::{InvalidServerName, ServerName};
+}
 mod server_policy;
 mod settings;
-mod text;
+mod text {
+    //! Moved to `switchboard-wire`.
+    pub(crate) use switchboard_wire::text::{replace_control_chars, sanitize_name};
+}
 mod trust;
 mod validate;
 

@@ -15,6 +15,7 @@ pub mod encode;
 mod future;
 #[doc(hidden)]
 pub mod header_params;
+pub mod id;
 #[doc(hidden)]
 pub mod jsonrpc;
 #[doc(hidden)]
@@ -24,18 +25,27 @@ pub mod lines;
 pub mod mcp;
 #[doc(hidden)]
 pub mod memory_budget;
+pub mod naming;
 mod oversized;
 mod panic;
 #[doc(hidden)]
+pub mod redact;
+#[doc(hidden)]
 pub mod scan;
+#[cfg(feature = "schema")]
+pub mod schema;
+#[doc(hidden)]
+pub mod secret;
 #[doc(hidden)]
 pub mod sse;
 #[doc(hidden)]
 pub mod sync;
 pub mod text;
+pub mod uri_template;
 
 pub use future::BoxFuture;
 pub use jsonrpc::Problem;
 pub use limits::Limits;
 #[doc(hidden)]
 pub use panic::panic_message;
+pub use secret::Secret;

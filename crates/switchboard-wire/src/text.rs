@@ -1,10 +1,12 @@
 //! Text from servers: removing what hides or controls, and truncation.
 
+mod printable;
 mod sanitize;
 mod truncate;
 
 use std::borrow::Cow;
 
+pub use printable::{replace_control_chars, sanitize_name};
 pub use sanitize::{for_terminal, sanitize};
 pub use truncate::fit;
 

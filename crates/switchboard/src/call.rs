@@ -2,11 +2,12 @@
 //!
 //! The way it takes is in `call/pipeline.rs`.
 
-pub(crate) mod arguments;
+pub(crate) mod arguments {
+    //! Moved to `switchboard_wire::schema`.
+    pub(crate) use switchboard_wire::schema::{Checked, CompiledSchema, is_checkable};
+}
 pub(crate) mod batch;
-mod cost;
 pub(crate) mod pipeline;
-mod plain;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,8 +20,8 @@ use switchboard_wire::BoxFuture;
 
 pub use crate::call_context::{CallContext, CallOrigin};
 pub use crate::delivery::Delivery;
-pub use arguments::Violation;
 pub use switchboard_wire::Problem;
+pub use switchboard_wire::schema::Violation;
 
 use crate::content::Output;
 use crate::host::Host;

@@ -5,7 +5,7 @@
 //! so that a model's list does not flicker and prompt caches survive.
 
 pub(crate) mod diff;
-pub(crate) mod naming;
+pub(crate) use switchboard_wire::naming;
 pub(crate) mod paging;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,7 +1,6 @@
 //! Names and numbers that cross function boundaries, each a type of its own.
 //!
-//! Invariant: a [`ToolId`] is the pair (server, raw tool name) and is what decisions are made on;
-//! a [`WireName`] is only how that pair is spelled for a model.
+//! Ids of servers and tools come from `switchboard-wire`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-pub use switchboard_config::ServerName;
+pub use switchboard_wire::id::{ServerName, ToolId, ToolName, WireName};
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident($text:ty)) => {
@@ -62,16 +61,6 @@ macro_rules! text_id {
             }
         }
     };
-}
-
-text_id! {
-    /// A tool's name exactly as its server wrote it.
-    ToolName(Arc<str>)
-}
-
-text_id! {
-    /// How a model spells a tool: `mcp__server__tool`, at most 64 characters of `[A-Za-z0-9_-]`.
-    WireName(Arc<str>)
 }
 
 text_id! {
@@ -154,32 +143,6 @@ impl fmt::Debug for Text {
 impl Serialize for Text {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)
-    }
-}
-
-/// The identity of a tool: which server offers it, and under which raw name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[non_exhaustive]
-pub struct ToolId {
-    /// The configured server, by the name the user gave it.
-    pub server: ServerName,
-    /// The tool's raw name.
-    pub tool: ToolName,
-}
-
-impl ToolId {
-    /// Pairs a server with one of its tools.
-    pub fn new(server: ServerName, tool: impl Into<ToolName>) -> Self {
-        Self {
-            server,
-            tool: tool.into(),
-        }
-    }
-}
-
-impl fmt::Display for ToolId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of server {}", self.tool, self.server)
     }
 }
 

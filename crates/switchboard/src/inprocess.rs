@@ -55,7 +55,6 @@ mod context;
 mod error;
 mod handler;
 mod output;
-mod pattern;
 mod prompt;
 mod resource;
 #[cfg(feature = "rmcp")]

@@ -83,7 +83,6 @@ mod sync {
     pub(crate) use switchboard_wire::sync::{CachePadded as Apart, lock};
 }
 mod telemetry;
-mod template;
 mod transport;
 pub mod watch;
 mod writer;
@@ -100,11 +99,7 @@ mod wire {
 pub use switchboard_config as config;
 pub use switchboard_wire::mcp;
 
-pub mod naming {
-    //! Wire names: `mcp__server__tool` from a server and a tool, and back.
-
-    pub use crate::catalog::naming::{server_part, split_wire_name, tool_part, wire_name};
-}
+pub use switchboard_wire::naming;
 
 pub mod interaction {
     //! Who answers permission requests and the requests of servers.
@@ -139,11 +134,7 @@ pub mod trace {
     pub use crate::telemetry::{Direction, WireTap};
 }
 
-pub mod uri_template {
-    //! URI templates (RFC 6570).
-
-    pub use crate::template::{TemplateError, UriTemplate};
-}
+pub use switchboard_wire::uri_template;
 
 pub use call::{Call, CallContext, CallError};
 pub use content::Output;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::error::ToolResult;
 use super::misuse;
-use super::pattern::Pattern;
 use crate::interact::BoxFuture;
 use crate::mcp::{ReadResourceResult, Resource, ResourceBody, ResourceTemplate};
+use switchboard_wire::uri_template::UriMatcher as Pattern;
 
 /// What reading a resource can bring: text, bytes, or a whole result.
 #[diagnostic::on_unimplemented(

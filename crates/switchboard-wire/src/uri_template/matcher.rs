@@ -13,7 +13,7 @@ const MOST_VARIABLES: usize = 16;
 
 /// A template, ready for addresses to be compared with it.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub struct UriMatcher {
     parts: Vec<Part>,
 }
 
@@ -28,9 +28,9 @@ enum Part {
     },
 }
 
-impl Pattern {
+impl UriMatcher {
     /// Reads a template, or says what is wrong with it.
-    pub(super) fn parse(template: &str) -> Result<Self, String> {
+    pub fn parse(template: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = template;
         while let Some((literal, after)) = rest.split_once('{') {
@@ -65,7 +65,7 @@ impl Pattern {
     }
 
     /// The values of the variables, if the address fits. A variable takes as much as it can.
-    pub(super) fn values(&self, address: &str) -> Option<BTreeMap<String, String>> {
+    pub fn values(&self, address: &str) -> Option<BTreeMap<String, String>> {
         if address.len() > LONGEST {
             return None;
         }
@@ -189,10 +189,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::template::UriTemplate;
+    use crate::uri_template::UriTemplate;
 
     fn values(template: &str, address: &str) -> Option<Vec<(String, String)>> {
-        let values = Pattern::parse(template).unwrap().values(address)?;
+        let values = UriMatcher::parse(template).unwrap().values(address)?;
         Some(values.into_iter().collect())
     }
 
@@ -238,7 +238,7 @@ mod tests {
             "x://{a:3}",
             "x://{a}{b}",
         ] {
-            assert!(Pattern::parse(template).is_err(), "{template}");
+            assert!(UriMatcher::parse(template).is_err(), "{template}");
         }
     }
 
@@ -247,7 +247,7 @@ mod tests {
         let variables: Vec<_> = (0..MOST_VARIABLES)
             .map(|at| format!("a{{+v{at}}}"))
             .collect();
-        let pattern = Pattern::parse(&(variables.concat() + "b")).unwrap();
+        let pattern = UriMatcher::parse(&(variables.concat() + "b")).unwrap();
         assert_eq!(pattern.values(&"a".repeat(LONGEST)), None);
         assert_eq!(pattern.values(&"a".repeat(LONGEST + 1)), None);
     }

@@ -4,7 +4,12 @@
 //! ever. Pure. Invariant: one pass over the template and over each value, and what comes out is no
 //! longer than an address may be.
 
+mod matcher;
+
 use std::collections::BTreeMap;
+
+#[doc(hidden)]
+pub use matcher::UriMatcher;
 
 /// Longer templates and addresses than this are refused, in bytes.
 const MOST_BYTES: usize = 64 * 1024;

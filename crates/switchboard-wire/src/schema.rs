@@ -4,17 +4,20 @@
 //! plain or do not fit, to say why. A schema that cannot be compiled
 //! switches its check off and says so; it never takes the tool or the server with it.
 
+mod cost;
+mod simple;
+
 use std::fmt;
 use std::sync::OnceLock;
 
 use jsonschema::Validator;
 use serde_json::Value;
 
-use super::cost::Cost;
-use super::plain::Plain;
-use crate::content::field;
+use self::cost::Cost;
+use self::simple::Plain;
 use crate::mcp::Json;
-use crate::wire::scan;
+use crate::scan;
+use crate::text::one_line;
 
 /// How many violations are told at once.
 const TOLD: usize = 5;
@@ -24,7 +27,7 @@ const TOLD_BYTES: usize = 500;
 const SCHEMA_NODES: usize = 50_000;
 
 /// A schema and, once it was needed, its compiled form.
-pub(crate) struct CompiledSchema {
+pub struct CompiledSchema {
     schema: Json,
     plain: OnceLock<Option<Box<Plain>>>,
     compiled: OnceLock<Result<Box<Compiled>, String>>,
@@ -57,7 +60,7 @@ impl fmt::Display for Violation {
 
 /// What came of a check.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Checked {
+pub enum Checked {
     Fits,
     Violates(Vec<Violation>),
     /// The schema itself is of no use.
@@ -65,7 +68,7 @@ pub(crate) enum Checked {
 }
 
 impl CompiledSchema {
-    pub(crate) fn new(schema: Json) -> Self {
+    pub fn new(schema: Json) -> Self {
         Self {
             schema,
             plain: OnceLock::new(),
@@ -73,7 +76,7 @@ impl CompiledSchema {
         }
     }
 
-    pub(crate) fn check(&self, value: &Value) -> Checked {
+    pub fn check(&self, value: &Value) -> Checked {
         if self.plain().is_some_and(|plain| plain.accepts(value)) {
             return Checked::Fits;
         }
@@ -92,14 +95,14 @@ impl CompiledSchema {
             .iter_errors(value)
             .take(TOLD)
             .map(|error| Violation {
-                path: field(&error.instance_path().to_string(), TOLD_BYTES).into_owned(),
-                message: field(&error.to_string(), TOLD_BYTES).into_owned(),
+                path: one_line(&error.instance_path().to_string(), TOLD_BYTES).into_owned(),
+                message: one_line(&error.to_string(), TOLD_BYTES).into_owned(),
             });
         Checked::Violates(violations.collect())
     }
 
     /// Why the schema cannot be used, if that is so.
-    pub(crate) fn defect(&self) -> Option<&str> {
+    pub fn defect(&self) -> Option<&str> {
         if self.plain().is_some() {
             return None;
         }
@@ -145,12 +148,12 @@ fn compile(schema: &Json) -> Result<Compiled, String> {
     let validator = jsonschema::options()
         .with_pattern_options(jsonschema::PatternOptions::regex())
         .build(&schema)
-        .map_err(|error| field(&error.to_string(), TOLD_BYTES).into_owned())?;
+        .map_err(|error| one_line(&error.to_string(), TOLD_BYTES).into_owned())?;
     Ok(Compiled { validator, cost })
 }
 
 /// Whether a value is small enough to be built as a tree and checked.
-pub(crate) fn is_checkable(text: &Json, tree_nodes: usize) -> bool {
+pub fn is_checkable(text: &Json, tree_nodes: usize) -> bool {
     scan::count_nodes(text.as_str().as_bytes(), tree_nodes) <= tree_nodes
 }
 

@@ -16,8 +16,8 @@ use crate::id::{ServerName, ToolId, ToolName, WireName};
 #[cfg(test)]
 mod tests;
 
-pub(crate) const PREFIX: &str = "mcp__";
-pub(crate) const SEPARATOR: &str = "__";
+pub const PREFIX: &str = "mcp__";
+pub const SEPARATOR: &str = "__";
 
 /// The longest wire name that model providers accept.
 const WIRE_CHARS: usize = 64;
@@ -32,7 +32,7 @@ const SUFFIX_CHARS: usize = 9;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the name `{wire}` already belongs to {holder}")]
 #[non_exhaustive]
-pub(crate) struct NameClash {
+pub struct NameClash {
     /// The name that was wanted.
     pub wire: WireName,
     /// The tool that has it.
@@ -69,7 +69,7 @@ pub fn split_wire_name(wire: &str) -> Option<(&str, &str)> {
 ///
 /// Where two want one, the pair that is spelled as it is wins over the pair that had to be changed;
 /// among equals the first. A pair listed twice is named once.
-pub(crate) fn holders(names: &[(&WireName, bool)]) -> HashMap<WireName, usize> {
+pub fn holders(names: &[(&WireName, bool)]) -> HashMap<WireName, usize> {
     let mut holders = HashMap::with_capacity(names.len());
     let is_exact = |place: usize| names.get(place).is_some_and(|(_, is_exact)| *is_exact);
     for (place, (wire, _)) in names.iter().enumerate() {
@@ -82,13 +82,13 @@ pub(crate) fn holders(names: &[(&WireName, bool)]) -> HashMap<WireName, usize> {
 }
 
 /// A wire name, and whether it shows both raw names unchanged.
-pub(crate) struct Spelled {
-    pub(crate) wire: WireName,
-    pub(crate) is_exact: bool,
+pub struct Spelled {
+    pub wire: WireName,
+    pub is_exact: bool,
 }
 
 impl Spelled {
-    pub(crate) fn new(server: &ServerName, tool: &ToolName) -> Self {
+    pub fn new(server: &ServerName, tool: &ToolName) -> Self {
         let server_part = spell_server(server);
         let tool_part = spell_tool(server, &server_part, tool);
         Self {

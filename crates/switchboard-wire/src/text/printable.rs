@@ -5,7 +5,7 @@
 
 /// Replaces every control character and every invisible formatting character (bidirectional controls, joiners,
 /// byte order mark) with a space. The result has as many characters as `text`, so columns stay valid.
-pub(crate) fn replace_control_chars(text: &str) -> String {
+pub fn replace_control_chars(text: &str) -> String {
     text.chars()
         .map(|c| if is_printable(c) { c } else { ' ' })
         .collect()
@@ -14,7 +14,7 @@ pub(crate) fn replace_control_chars(text: &str) -> String {
 /// Replaces every character that cannot be seen or that looks like a space with a space, and trims both ends.
 ///
 /// A name is acceptable if this function returns it unchanged.
-pub(crate) fn sanitize_name(text: &str) -> String {
+pub fn sanitize_name(text: &str) -> String {
     let replaced: String = text
         .chars()
         .map(|c| if is_visible(c) { c } else { ' ' })
