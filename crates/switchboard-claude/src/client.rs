@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use serde_json::{Map, Value, json};
-use switchboard::inprocess::Instance;
+use switchboard::inprocess::ServerInstance;
 use switchboard::mcp::Json;
 
 use crate::connect::{CloseInput, connect};
@@ -59,7 +59,7 @@ pub struct Client {
     /// The in-process servers of the options. [`Client::mcp_set_servers`] does not remove them.
     initial_servers: Vec<(String, McpServerConfig)>,
     /// All in-process servers that the CLI has now.
-    current_servers: Mutex<Vec<(String, Instance)>>,
+    current_servers: Mutex<Vec<(String, ServerInstance)>>,
     /// Held during [`Client::mcp_set_servers`].
     replace_lock: tokio::sync::Mutex<()>,
 }
@@ -260,10 +260,10 @@ impl Client {
     /// initializes it only after it was disabled and enabled.
     async fn replace_same_name(
         &self,
-        before: &[(String, Instance)],
-        after: Vec<(String, Instance)>,
+        before: &[(String, ServerInstance)],
+        after: Vec<(String, ServerInstance)>,
     ) -> Result<(), Error> {
-        let is_replaced = |(name, new): &&(String, Instance)| {
+        let is_replaced = |(name, new): &&(String, ServerInstance)| {
             let previous = before.iter().find(|(known, _)| known == name);
             previous.is_some_and(|(_, old)| !old.is_same(new))
         };
@@ -280,13 +280,13 @@ impl Client {
         result
     }
 
-    fn set_current_servers(&self, servers: Vec<(String, Instance)>) {
+    fn set_current_servers(&self, servers: Vec<(String, ServerInstance)>) {
         self.control.servers().replace(servers.clone());
         let current = self.current_servers.lock();
         *current.unwrap_or_else(PoisonError::into_inner) = servers;
     }
 
-    fn current_servers(&self) -> Vec<(String, Instance)> {
+    fn current_servers(&self) -> Vec<(String, ServerInstance)> {
         let current = self.current_servers.lock();
         current.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -325,7 +325,10 @@ impl fmt::Debug for Messages<'_> {
 }
 
 /// Returns `new`, preceded by the servers of `old` that have another name.
-fn merged(old: &[(String, Instance)], new: &[(String, Instance)]) -> Vec<(String, Instance)> {
+fn merged(
+    old: &[(String, ServerInstance)],
+    new: &[(String, ServerInstance)],
+) -> Vec<(String, ServerInstance)> {
     let is_replaced = |name: &str| new.iter().any(|(known, _)| known == name);
     let kept = old.iter().filter(|(name, _)| !is_replaced(name));
     kept.chain(new).cloned().collect()

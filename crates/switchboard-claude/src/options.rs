@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use switchboard::Interaction;
-use switchboard::inprocess::Instance;
+use switchboard::inprocess::ServerInstance;
 use switchboard::permission::Rule;
 
 pub(crate) use command_line::{CommandLine, NOT_INHERITED};
@@ -172,7 +172,7 @@ impl Options {
     }
 
     /// Adds an in-process server. The CLI calls its tools over the control protocol.
-    pub fn sdk_server(self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
+    pub fn sdk_server(self, name: impl Into<String>, server: impl Into<ServerInstance>) -> Self {
         self.mcp_server(name, McpServerConfig::sdk(server))
     }
 

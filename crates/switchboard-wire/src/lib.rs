@@ -8,6 +8,7 @@
 //! stability promise.
 #![forbid(unsafe_code)]
 
+mod byte_streams;
 #[doc(hidden)]
 pub mod decode;
 #[doc(hidden)]
@@ -22,6 +23,7 @@ pub mod jsonrpc;
 pub mod limits;
 #[doc(hidden)]
 pub mod lines;
+mod local_server;
 pub mod mcp;
 #[doc(hidden)]
 pub mod memory_budget;
@@ -43,9 +45,15 @@ pub mod sync;
 pub mod text;
 pub mod uri_template;
 
+pub use byte_streams::{ByteStreams, Connector};
 pub use future::BoxFuture;
 pub use jsonrpc::Problem;
 pub use limits::Limits;
+#[doc(hidden)]
+pub use local_server::InstanceKind;
+pub use local_server::{
+    LocalCall, LocalServer, ProgressReporter, ProgressSink, ServerInstance, ServerNotification,
+};
 #[doc(hidden)]
 pub use panic::panic_message;
 pub use secret::Secret;

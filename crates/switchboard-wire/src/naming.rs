@@ -16,7 +16,9 @@ use crate::id::{ServerName, ToolId, ToolName, WireName};
 #[cfg(test)]
 mod tests;
 
+/// The prefix of every wire name.
 pub const PREFIX: &str = "mcp__";
+/// Separates the server part of a wire name from the tool part.
 pub const SEPARATOR: &str = "__";
 
 /// The longest wire name that model providers accept.
@@ -31,7 +33,6 @@ const SUFFIX_CHARS: usize = 9;
 /// Why a tool has no wire name: somebody else holds it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the name `{wire}` already belongs to {holder}")]
-#[non_exhaustive]
 pub struct NameClash {
     /// The name that was wanted.
     pub wire: WireName,
@@ -82,12 +83,16 @@ pub fn holders(names: &[(&WireName, bool)]) -> HashMap<WireName, usize> {
 }
 
 /// A wire name, and whether it shows both raw names unchanged.
+#[derive(Debug)]
 pub struct Spelled {
+    /// The wire name.
     pub wire: WireName,
+    /// Whether both raw names appear in it unchanged.
     pub is_exact: bool,
 }
 
 impl Spelled {
+    /// Encodes a pair.
     pub fn new(server: &ServerName, tool: &ToolName) -> Self {
         let server_part = spell_server(server);
         let tool_part = spell_tool(server, &server_part, tool);

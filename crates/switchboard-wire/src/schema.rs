@@ -40,7 +40,6 @@ struct Compiled {
 
 /// One way in which a value does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[non_exhaustive]
 pub struct Violation {
     /// Where, as a JSON pointer; empty for the whole.
     pub path: String,
@@ -61,13 +60,16 @@ impl fmt::Display for Violation {
 /// What came of a check.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Checked {
+    /// The value matches the schema.
     Fits,
+    /// The value does not match the schema.
     Violates(Vec<Violation>),
     /// The schema itself is of no use.
     Unchecked(String),
 }
 
 impl CompiledSchema {
+    /// Wraps a schema; it is compiled when it is first needed.
     pub fn new(schema: Json) -> Self {
         Self {
             schema,
@@ -76,6 +78,7 @@ impl CompiledSchema {
         }
     }
 
+    /// Validates a value.
     pub fn check(&self, value: &Value) -> Checked {
         if self.plain().is_some_and(|plain| plain.accepts(value)) {
             return Checked::Fits;

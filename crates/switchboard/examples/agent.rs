@@ -27,7 +27,10 @@ impl LocalServer for Builds {
         vec![Tool::new("status", Json::from(&nothing)).description("How the builds are doing")]
     }
 
-    fn call<'a>(&'a self, _: LocalCall<'a>) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+    fn call_tool<'a>(
+        &'a self,
+        _: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
         let done = self.0.fetch_add(1, Ordering::Relaxed);
         let text = format!("builds done: {done}\nbuilds broken: 0");
         Box::pin(std::future::ready(Ok(CallToolResult::text(text))))

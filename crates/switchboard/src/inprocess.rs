@@ -64,8 +64,10 @@ mod server;
 mod shelf;
 mod tool;
 
-pub use crate::transport::memory::{Instance, LocalCall, LocalNotice, LocalServer, Reporter};
-pub use crate::transport::{ByteStreams, Dial};
+pub use crate::transport::memory::{
+    LocalCall, LocalServer, ProgressReporter, ServerInstance, ServerNotification,
+};
+pub use crate::transport::{ByteStreams, Connector};
 pub use adapter::Adapter;
 pub use context::ToolContext;
 pub use error::{ToolError, ToolResult};

@@ -43,7 +43,7 @@ use crate::telemetry::{Redactor, WireTap};
 use crate::wire::decode::{self, NoResult, Page};
 use crate::wire::encode::{self, Round};
 
-pub(crate) use deadline::{ActivityClock, Deadline};
+pub(crate) use deadline::Deadline;
 pub(crate) use error::{RequestError, SessionEnd, TransportFailure, unknown_ids_note};
 use http::{Sse2024Session, StreamableHttpSession};
 pub(crate) use line::{LineSession, Streams};

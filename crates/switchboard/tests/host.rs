@@ -15,7 +15,7 @@ use common::{Calculator, InMemory, child, host_with, launch, name, permissive, t
 use serde_json::json;
 use switchboard::cache::ServerCache;
 use switchboard::content::spill::MemoryResultStore;
-use switchboard::inprocess::{ByteStreams, Dial};
+use switchboard::inprocess::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::Limits;
 use switchboard::mcp::{Era, Hint, Json, Tool as Description};
@@ -78,8 +78,8 @@ async fn a_panic_in_a_server_in_this_process_fails_the_one_call() {
 #[tokio::test]
 async fn a_panic_in_a_servers_task_fails_that_server_and_no_other() {
     struct Panicking;
-    impl Dial for Panicking {
-        fn dial(&self) -> BoxFuture<'_, std::io::Result<ByteStreams>> {
+    impl Connector for Panicking {
+        fn connect(&self) -> BoxFuture<'_, std::io::Result<ByteStreams>> {
             panic!("no number")
         }
     }

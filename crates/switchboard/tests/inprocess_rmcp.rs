@@ -29,7 +29,7 @@ use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, tool, tool_handler, tool_
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::inprocess::{Instance, rmcp_server};
+use switchboard::inprocess::{ServerInstance, rmcp_server};
 use switchboard::{CallContext, CallError, Event, Host, Readiness};
 use switchboard_config::ServerConfig as Entry;
 use tokio::time::{Instant, sleep, timeout};
@@ -164,7 +164,7 @@ impl ServerHandler for Sums {
     }
 }
 
-fn sums() -> (Instance, Arc<Seen>) {
+fn sums() -> (ServerInstance, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let server = Sums {
         seen: Arc::clone(&seen),
@@ -173,7 +173,7 @@ fn sums() -> (Instance, Arc<Seen>) {
     (rmcp_server(server), seen)
 }
 
-async fn hosting(instance: &Instance) -> Host {
+async fn hosting(instance: &ServerInstance) -> Host {
     let host = permissive()
         .in_process_server("sums", instance.clone())
         .start()

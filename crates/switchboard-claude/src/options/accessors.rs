@@ -1,6 +1,6 @@
 //! Derives the parts of a connection from the options: in-process servers, permissions and hooks.
 
-use switchboard::inprocess::Instance;
+use switchboard::inprocess::ServerInstance;
 
 use super::Options;
 use crate::hooks::Hooks;
@@ -8,7 +8,7 @@ use crate::permission::Permissions;
 
 impl Options {
     /// The in-process servers with their names.
-    pub(crate) fn in_process_servers(&self) -> Vec<(String, Instance)> {
+    pub(crate) fn in_process_servers(&self) -> Vec<(String, ServerInstance)> {
         let servers = self.servers.iter();
         servers
             .filter_map(|(name, config)| Some((name.clone(), config.instance()?.clone())))

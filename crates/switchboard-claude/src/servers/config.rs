@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use switchboard::inprocess::Instance;
+use switchboard::inprocess::ServerInstance;
 use switchboard_config::Secret;
 
 /// How much longer than `call_timeout` the CLI waits for a tool of an in-process server, so that it
@@ -45,7 +45,7 @@ enum ServerKind {
     },
     Sse(RemoteServer),
     Http(RemoteServer),
-    Sdk(Instance),
+    Sdk(ServerInstance),
 }
 
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl McpServerConfig {
     }
 
     /// An in-process server. It outlives the CLI.
-    pub fn sdk(server: impl Into<Instance>) -> Self {
+    pub fn sdk(server: impl Into<ServerInstance>) -> Self {
         Self::new(ServerKind::Sdk(server.into()))
     }
 
@@ -125,7 +125,7 @@ impl McpServerConfig {
     }
 
     /// The server itself, if it is in-process.
-    pub(crate) fn instance(&self) -> Option<&Instance> {
+    pub(crate) fn instance(&self) -> Option<&ServerInstance> {
         match &self.kind {
             ServerKind::Sdk(instance) => Some(instance),
             _ => None,
@@ -179,8 +179,8 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).map_or(MAX, |millis| millis.min(MAX))
 }
 
-impl From<Instance> for McpServerConfig {
-    fn from(instance: Instance) -> Self {
+impl From<ServerInstance> for McpServerConfig {
+    fn from(instance: ServerInstance) -> Self {
         Self::sdk(instance)
     }
 }

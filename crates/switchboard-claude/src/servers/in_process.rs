@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use switchboard::inprocess::{Adapter, Instance};
+use switchboard::inprocess::{Adapter, ServerInstance};
 use switchboard::mcp::{ErrorObject, Json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -38,7 +38,7 @@ struct ConnectedServer {
     /// calls.
     _cancel_replaced: DropGuard,
     replaced: CancellationToken,
-    instance: Instance,
+    instance: ServerInstance,
     adapter: Adapter,
     /// Forwards notifications of the server.
     _forwarder: JoinSet<()>,
@@ -47,7 +47,7 @@ struct ConnectedServer {
 impl InProcessServers {
     /// Connects servers. The receiver yields their notifications with the name of the server.
     pub(crate) fn new(
-        servers: Vec<(String, Instance)>,
+        servers: Vec<(String, ServerInstance)>,
         call_timeout: Duration,
     ) -> (Self, mpsc::Receiver<(String, Json)>) {
         let (notifications, receiver) = mpsc::channel(NOTIFICATION_QUEUE);
@@ -130,7 +130,7 @@ impl InProcessServers {
 
     /// Replaces all servers. A server whose name and instance stay the same keeps its connection. Calls of
     /// the others end.
-    pub(crate) fn replace(&self, servers: Vec<(String, Instance)>) {
+    pub(crate) fn replace(&self, servers: Vec<(String, ServerInstance)>) {
         let mut current = self.lock();
         let mut previous: HashMap<_, _> = std::mem::take(&mut *current).into_iter().collect();
         for (name, instance) in servers {
@@ -142,7 +142,7 @@ impl InProcessServers {
         }
     }
 
-    fn connect(&self, name: &str, instance: Instance) -> ConnectedServer {
+    fn connect(&self, name: &str, instance: ServerInstance) -> ConnectedServer {
         let (adapter, received) = Adapter::connect(&instance, self.call_timeout);
         let mut forwarder = JoinSet::new();
         let notifications = self.notifications.clone();

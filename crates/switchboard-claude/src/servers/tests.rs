@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use switchboard::inprocess::{ByteStreams, Dial, Instance, LocalCall, LocalNotice, LocalServer};
+use switchboard::inprocess::{
+    ByteStreams, Connector, LocalCall, LocalServer, ServerInstance, ServerNotification,
+};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
 use tokio::sync::{broadcast, mpsc};
@@ -17,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 struct Echo {
     name: &'static str,
-    notices: broadcast::Sender<LocalNotice>,
+    notices: broadcast::Sender<ServerNotification>,
 }
 
 impl Echo {
@@ -37,7 +39,7 @@ impl LocalServer for Echo {
         vec![Tool::new("who", any.clone()), Tool::new("hang", any)]
     }
 
-    fn call<'a>(
+    fn call_tool<'a>(
         &'a self,
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
@@ -47,7 +49,7 @@ impl LocalServer for Echo {
         }
     }
 
-    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+    fn notifications(&self) -> Option<broadcast::Receiver<ServerNotification>> {
         Some(self.notices.subscribe())
     }
 }
@@ -55,16 +57,19 @@ impl LocalServer for Echo {
 /// Never finishes connecting.
 struct Silent;
 
-impl Dial for Silent {
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+impl Connector for Silent {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         Box::pin(pending())
     }
 }
 
 fn two() -> (InProcessServers, mpsc::Receiver<(String, Json)>) {
     let servers = vec![
-        ("my srv.v1.0".to_owned(), Instance::from(Echo::new("one"))),
-        ("two".to_owned(), Instance::from(Echo::new("two"))),
+        (
+            "my srv.v1.0".to_owned(),
+            ServerInstance::from(Echo::new("one")),
+        ),
+        ("two".to_owned(), ServerInstance::from(Echo::new("two"))),
     ];
     InProcessServers::new(servers, LIMIT)
 }
@@ -141,8 +146,8 @@ async fn cancelled_call_ends_in_order() {
 #[tokio::test(start_paused = true)]
 async fn manifests_omit_slow_servers() {
     let servers = vec![
-        ("echo".to_owned(), Instance::from(Echo::new("echo"))),
-        ("silent".to_owned(), Instance::stream(Silent)),
+        ("echo".to_owned(), ServerInstance::from(Echo::new("echo"))),
+        ("silent".to_owned(), ServerInstance::stream(Silent)),
     ];
     let (servers, _notifications) = InProcessServers::new(servers, LIMIT);
     let any = json!({"type": "object"});
@@ -170,7 +175,7 @@ async fn notifications_carry_the_server_name() {
     let notices = echo.notices.clone();
     let (_servers, mut notifications) =
         InProcessServers::new(vec![("e".to_owned(), echo.into())], LIMIT);
-    let _ = notices.send(LocalNotice::ToolsChanged);
+    let _ = notices.send(ServerNotification::ToolsChanged);
     let (name, message) = notifications.recv().await.unwrap();
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     assert_eq!((name.as_str(), message.to_value().unwrap()), ("e", changed));
@@ -178,8 +183,8 @@ async fn notifications_carry_the_server_name() {
 
 #[tokio::test]
 async fn replacing_servers_ends_only_their_calls() {
-    let unchanged = Instance::from(Echo::new("stays"));
-    let removed = Instance::from(Echo::new("goes"));
+    let unchanged = ServerInstance::from(Echo::new("stays"));
+    let removed = ServerInstance::from(Echo::new("goes"));
     let configured = vec![
         ("a".to_owned(), unchanged.clone()),
         ("b".to_owned(), removed),
@@ -187,7 +192,7 @@ async fn replacing_servers_ends_only_their_calls() {
     let (servers, _notifications) = InProcessServers::new(configured, LIMIT);
     let mut kept = Box::pin(servers.message("a", &call("hang")));
     let dropped = servers.message("b", &call("hang"));
-    let new = Instance::from(Echo::new("new"));
+    let new = ServerInstance::from(Echo::new("new"));
     servers.replace(vec![("a".to_owned(), unchanged), ("c".to_owned(), new)]);
     assert_eq!(servers.names(), ["a", "c"]);
     let dropped = dropped.await.to_value().unwrap();

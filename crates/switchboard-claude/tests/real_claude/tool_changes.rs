@@ -120,11 +120,11 @@ impl LocalServer for CountingServer {
         self.calculator.tools()
     }
 
-    fn call<'a>(
+    fn call_tool<'a>(
         &'a self,
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
-        LocalServer::call(&self.calculator, call)
+        LocalServer::call_tool(&self.calculator, call)
     }
 }
 

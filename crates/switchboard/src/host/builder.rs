@@ -35,9 +35,9 @@ use crate::server::connect::Endpoint;
 use crate::server::spacing::Spacing;
 use crate::sync::{Apart, lock};
 use crate::telemetry::WireTap;
-use crate::transport::Dial;
+use crate::transport::Connector;
 use crate::transport::environment::Variables;
-use crate::transport::memory::{Instance, Instances};
+use crate::transport::memory::{Instances, ServerInstance};
 use crate::transport::proxy::AllowedOrigins;
 use crate::watch::Watches;
 
@@ -48,7 +48,7 @@ use crate::watch::Watches;
 pub struct HostBuilder {
     client: Implementation,
     servers: Vec<Wanted>,
-    instances: BTreeMap<String, Instance>,
+    instances: BTreeMap<String, ServerInstance>,
     rules: Vec<Rule>,
     interaction: Arc<dyn Interaction>,
     folders: Vec<PathBuf>,
@@ -76,7 +76,7 @@ enum Wanted {
     Entry(Box<ServerEntry>, Trust),
     Launch(Box<LaunchSpec>),
     Provided(String, Endpoint),
-    InProcess(String, Instance),
+    InProcess(String, ServerInstance),
 }
 
 /// Why a host was not started.
@@ -147,7 +147,7 @@ impl HostBuilder {
     pub fn in_process_server(
         mut self,
         name: impl Into<String>,
-        server: impl Into<Instance>,
+        server: impl Into<ServerInstance>,
     ) -> Self {
         self.servers
             .push(Wanted::InProcess(name.into(), server.into()));
@@ -157,13 +157,17 @@ impl HostBuilder {
     /// Provides a server of this process for entries of the type `sdk` that name it, those of
     /// [config files](Self::config) as well as [`ServerConfig::sdk`](switchboard_config::ServerConfig::sdk).
     /// Nothing is connected to it before there is such an entry; see also [`Host::register_sdk_server`].
-    pub fn sdk_server(mut self, name: impl Into<String>, server: impl Into<Instance>) -> Self {
+    pub fn sdk_server(
+        mut self,
+        name: impl Into<String>,
+        server: impl Into<ServerInstance>,
+    ) -> Self {
         self.instances.insert(name.into(), server.into());
         self
     }
 
     /// A server at the other end of a stream of bytes.
-    pub fn connector(mut self, name: impl Into<String>, dial: impl Dial) -> Self {
+    pub fn connector(mut self, name: impl Into<String>, dial: impl Connector) -> Self {
         let endpoint = Endpoint::Stream(Arc::new(dial));
         self.servers.push(Wanted::Provided(name.into(), endpoint));
         self

@@ -4,7 +4,7 @@ use super::{Host, ServerError};
 use crate::id::ServerName;
 use crate::status::ServerStatus;
 use crate::sync::lock;
-use crate::transport::memory::Instance;
+use crate::transport::memory::ServerInstance;
 
 impl Host {
     /// Adds a server of this process and waits until it is connected. [`Host::disconnect`] lets go of
@@ -12,7 +12,7 @@ impl Host {
     pub async fn add_in_process_server(
         &self,
         name: &str,
-        server: impl Into<Instance>,
+        server: impl Into<ServerInstance>,
     ) -> Result<ServerStatus, ServerError> {
         let name = ServerName::new(name)?;
         let instance = server.into();
@@ -33,13 +33,13 @@ impl Host {
     pub fn register_sdk_server(
         &self,
         name: impl Into<String>,
-        server: impl Into<Instance>,
-    ) -> Option<Instance> {
+        server: impl Into<ServerInstance>,
+    ) -> Option<ServerInstance> {
         self.shared.sites.instances.put(name.into(), server.into())
     }
 
     /// Provides the server of this name no more. Whoever is connected to it stays so.
-    pub fn unregister_sdk_server(&self, name: &str) -> Option<Instance> {
+    pub fn unregister_sdk_server(&self, name: &str) -> Option<ServerInstance> {
         self.shared.sites.instances.take(name)
     }
 }

@@ -32,7 +32,7 @@ use crate::session::SessionContext;
 use crate::session::http::Health;
 use crate::telemetry::{Redactor, WireTap};
 use crate::transport::environment::{Variables, is_inherited};
-use crate::transport::memory::{Instance, Instances};
+use crate::transport::memory::{Instances, ServerInstance};
 use crate::transport::proxy::AllowedOrigins;
 
 /// What all servers of a host have in common.
@@ -178,7 +178,7 @@ impl Sites {
     pub(super) fn spec_for_in_process(
         &self,
         name: &ServerName,
-        instance: Instance,
+        instance: ServerInstance,
         place: u64,
     ) -> Plot {
         let profile = profile(name, place, "sdk", Scope::Dynamic);

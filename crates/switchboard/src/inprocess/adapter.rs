@@ -30,7 +30,7 @@ use self::stream::Stream;
 use crate::interact::BoxFuture;
 use crate::mcp::{ErrorObject, Json};
 use crate::sync::lock;
-use crate::transport::memory::{Instance, Kind};
+use crate::transport::memory::{Kind, ServerInstance};
 
 /// How many messages of the server's own may wait. Whoever takes them later than that misses progress;
 /// that something changed is said all the same.
@@ -42,8 +42,8 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use switchboard::inprocess::{Adapter, Instance};
-/// # async fn example(server: Instance) {
+/// # use switchboard::inprocess::{Adapter, ServerInstance};
+/// # async fn example(server: ServerInstance) {
 /// let (adapter, _said_by_itself) = Adapter::connect(&server, Duration::from_secs(60));
 /// let answer = adapter.handle(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#).await;
 /// assert_eq!(answer.unwrap().as_str(), r#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
@@ -96,16 +96,19 @@ impl Adapter {
     /// need not be read, or kept.
     ///
     /// Has to be called within a runtime of tokio.
-    pub fn connect(instance: &Instance, call_timeout: Duration) -> (Self, mpsc::Receiver<Json>) {
+    pub fn connect(
+        instance: &ServerInstance,
+        call_timeout: Duration,
+    ) -> (Self, mpsc::Receiver<Json>) {
         let (unasked, receiver) = mpsc::channel(UNASKED);
         let call_timeout = call_timeout.min(LONGEST);
         let closed = CancellationToken::new();
-        let side = match &instance.0 {
+        let side = match instance.kind() {
             Kind::Local(server) => {
                 let local = Arc::new(Local::new(server, unasked.clone(), call_timeout));
                 let mut tasks = JoinSet::new();
                 // Whoever panics when it is asked for them has none.
-                let heard = catch_unwind(AssertUnwindSafe(|| server.notices()));
+                let heard = catch_unwind(AssertUnwindSafe(|| server.notifications()));
                 if let Some(heard) = heard.ok().flatten() {
                     let wanted = Arc::clone(local.subscriptions());
                     let passing_on = notices::pass_on(heard, wanted, unasked);

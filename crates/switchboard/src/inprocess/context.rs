@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::{ToolError, ToolResult};
 use super::server::{InProcessServer, Shared};
 use crate::mcp::Progress;
-use crate::transport::memory::Reporter;
+use crate::transport::memory::ProgressReporter;
 
 /// The call that a handler works for: whether it is still wanted, how far it has come, what came with
 /// it, and what all handlers of the server share.
@@ -24,7 +24,7 @@ pub struct ToolContext {
 struct Known {
     tool: Arc<str>,
     meta: Map<String, Value>,
-    reporter: Reporter,
+    reporter: ProgressReporter,
     cancellation: CancellationToken,
     server: Arc<Shared>,
 }
@@ -33,7 +33,7 @@ impl ToolContext {
     pub(super) fn new(
         tool: Arc<str>,
         meta: Map<String, Value>,
-        reporter: Reporter,
+        reporter: ProgressReporter,
         server: Arc<Shared>,
     ) -> Self {
         let cancellation = CancellationToken::new();

@@ -26,8 +26,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::interact::BoxFuture;
-use crate::transport::memory::Instance;
-use crate::transport::{ByteStreams, Dial};
+use crate::transport::memory::ServerInstance;
+use crate::transport::{ByteStreams, Connector};
 
 /// How much may be on its way in one direction, in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -40,8 +40,8 @@ const TIDYING: Duration = Duration::from_secs(1);
 /// A handler that panics fails its one request. What a handler does for a connection that is over is
 /// dropped; so is, a second later, what it does for a request that was cancelled or whose time was up.
 /// It may tidy up within that second: the `ct` of its request tells it.
-pub fn rmcp_server(handler: impl ServerHandler) -> Instance {
-    Instance::stream(Served {
+pub fn rmcp_server(handler: impl ServerHandler) -> ServerInstance {
+    ServerInstance::stream(Served {
         handler: Arc::new(handler),
         tasks: TaskTracker::new(),
     })
@@ -52,8 +52,8 @@ struct Served<H> {
     tasks: TaskTracker,
 }
 
-impl<H: ServerHandler> Dial for Served<H> {
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+impl<H: ServerHandler> Connector for Served<H> {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         let stop = CancellationToken::new();
         // One for each direction, so that the end of either is seen.
         let (reader, their_writer) = duplex(BUFFER_BYTES);

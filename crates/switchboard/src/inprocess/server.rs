@@ -27,7 +27,7 @@ use crate::mcp::{
     Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
 use crate::sync::lock;
-use crate::transport::memory::{LocalCall, LocalNotice, LocalServer};
+use crate::transport::memory::{LocalCall, LocalServer, ServerNotification};
 
 /// Notices that a listener may be behind. It is told that it missed some, and lists anew.
 const NOTICES: usize = 64;
@@ -52,7 +52,7 @@ pub(super) struct Shared {
     expects_prompts: AtomicBool,
     /// What handlers share, by its type.
     states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    notices: broadcast::Sender<LocalNotice>,
+    notices: broadcast::Sender<ServerNotification>,
 }
 
 impl Shared {
@@ -62,7 +62,7 @@ impl Shared {
     }
 
     /// Nobody has to be listening.
-    fn tell(&self, notice: LocalNotice) {
+    fn tell(&self, notice: ServerNotification) {
         let _ = self.notices.send(notice);
     }
 }
@@ -238,14 +238,14 @@ impl InProcessServer {
     pub fn add_tool(&self, tool: InProcessTool) {
         let name = Arc::clone(tool.name());
         lock(&self.shared.tools).put(name, tool);
-        self.shared.tell(LocalNotice::ToolsChanged);
+        self.shared.tell(ServerNotification::ToolsChanged);
     }
 
     /// Removes a tool while the server runs; calls under way go on. Says whether there was one.
     pub fn remove_tool(&self, name: &str) -> bool {
         let was_there = lock(&self.shared.tools).remove(name);
         if was_there {
-            self.shared.tell(LocalNotice::ToolsChanged);
+            self.shared.tell(ServerNotification::ToolsChanged);
         }
         was_there
     }
@@ -255,7 +255,7 @@ impl InProcessServer {
     pub fn add_resource(&self, resource: InProcessResource) {
         let uri = resource.listed().uri.as_str().into();
         lock(&self.shared.resources).put(uri, resource);
-        self.shared.tell(LocalNotice::ResourcesChanged);
+        self.shared.tell(ServerNotification::ResourcesChanged);
     }
 
     /// Adds a template of resources while the server runs, in the place of the same one. Where it is
@@ -263,7 +263,7 @@ impl InProcessServer {
     pub fn add_template(&self, template: InProcessTemplate) {
         let text = template.listed().uri_template.as_str().into();
         lock(&self.shared.templates).put(text, template);
-        self.shared.tell(LocalNotice::ResourcesChanged);
+        self.shared.tell(ServerNotification::ResourcesChanged);
     }
 
     /// Removes the resource at an address, or a template, while the server runs. Says whether there
@@ -273,14 +273,15 @@ impl InProcessServer {
         let was_template = lock(&self.shared.templates).remove(uri);
         let was_there = was_resource || was_template;
         if was_there {
-            self.shared.tell(LocalNotice::ResourcesChanged);
+            self.shared.tell(ServerNotification::ResourcesChanged);
         }
         was_there
     }
 
     /// Tells whoever watches it that the resource at this address has changed.
     pub fn resource_updated(&self, uri: &str) {
-        self.shared.tell(LocalNotice::ResourceUpdated(uri.into()));
+        self.shared
+            .tell(ServerNotification::ResourceUpdated(uri.into()));
     }
 
     /// Adds a prompt while the server runs, in the place of one of the same name. Where it is the
@@ -288,14 +289,14 @@ impl InProcessServer {
     pub fn add_prompt(&self, prompt: InProcessPrompt) {
         let name = prompt.listed().name.as_str().into();
         lock(&self.shared.prompts).put(name, prompt);
-        self.shared.tell(LocalNotice::PromptsChanged);
+        self.shared.tell(ServerNotification::PromptsChanged);
     }
 
     /// Removes a prompt while the server runs. Says whether there was one.
     pub fn remove_prompt(&self, name: &str) -> bool {
         let was_there = lock(&self.shared.prompts).remove(name);
         if was_there {
-            self.shared.tell(LocalNotice::PromptsChanged);
+            self.shared.tell(ServerNotification::PromptsChanged);
         }
         was_there
     }
@@ -354,7 +355,7 @@ impl LocalServer for InProcessServer {
         tools.iter().map(|tool| tool.definition().clone()).collect()
     }
 
-    fn call<'a>(
+    fn call_tool<'a>(
         &'a self,
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
@@ -378,7 +379,10 @@ impl LocalServer for InProcessServer {
         templates.iter().map(|one| one.listed().clone()).collect()
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
+    fn read_resource<'a>(
+        &'a self,
+        uri: &'a str,
+    ) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
         Box::pin(async move {
             let resource = lock(&self.shared.resources).find(uri);
             let templates = || lock(&self.shared.templates).all();
@@ -401,7 +405,7 @@ impl LocalServer for InProcessServer {
         prompts.iter().map(|one| one.listed().clone()).collect()
     }
 
-    fn prompt<'a>(
+    fn get_prompt<'a>(
         &'a self,
         name: &'a str,
         arguments: &'a BTreeMap<String, String>,
@@ -418,11 +422,11 @@ impl LocalServer for InProcessServer {
         })
     }
 
-    fn identity(&self) -> usize {
+    fn instance_id(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+    fn notifications(&self) -> Option<broadcast::Receiver<ServerNotification>> {
         Some(self.shared.notices.subscribe())
     }
 }

@@ -34,10 +34,10 @@ use crate::session::{
 use crate::status::Attempt;
 use crate::transport::environment::{self, Variables};
 use crate::transport::http::{HttpClient, Target};
-use crate::transport::memory::{Instance, Instances, Kind, LocalServer};
+use crate::transport::memory::{Instances, Kind, LocalServer, ServerInstance};
 use crate::transport::remote::RemoteEndpoint;
 use crate::transport::stderr::StderrTail;
-use crate::transport::{Dial, stdio};
+use crate::transport::{Connector, stdio};
 use crate::wire::encode::Interests;
 
 /// How long is waited for a child's exit code and last words once its output has ended.
@@ -48,7 +48,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(crate) enum Endpoint {
     Stdio(StdioConfig),
     Local(Arc<dyn LocalServer>),
-    Stream(Arc<dyn Dial>),
+    Stream(Arc<dyn Connector>),
     Remote(RemoteEndpoint),
     /// One that the embedding program provides under this name, or does not.
     Named {
@@ -59,9 +59,9 @@ pub(crate) enum Endpoint {
     Withheld,
 }
 
-impl From<Instance> for Endpoint {
-    fn from(instance: Instance) -> Self {
-        match instance.0 {
+impl From<ServerInstance> for Endpoint {
+    fn from(instance: ServerInstance) -> Self {
+        match instance.into_kind() {
             Kind::Local(server) => Self::Local(server),
             Kind::Stream(dial) => Self::Stream(dial),
         }
@@ -481,7 +481,7 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
             let session = open_local(Arc::clone(server), site, stop.child_token())?;
             return Ok(Live::without_child(session, deadlines, stop));
         }
-        Endpoint::Named { name, instances } => match named(name, instances)?.0 {
+        Endpoint::Named { name, instances } => match named(name, instances)?.into_kind() {
             Kind::Stream(dial) => {
                 let streams = dialled(dial.as_ref(), site.deadlines.startup).await?;
                 (streams, None, None)
@@ -510,7 +510,7 @@ async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
     })
 }
 
-fn named(name: &str, instances: &Instances) -> Result<Instance, ConnectError> {
+fn named(name: &str, instances: &Instances) -> Result<ServerInstance, ConnectError> {
     instances
         .named(name)
         .map_err(|provided| ConnectError::NotProvided {
@@ -558,9 +558,9 @@ async fn open_remote(
     }
 }
 
-async fn dialled(dial: &dyn Dial, within: Duration) -> Result<Streams, ConnectError> {
-    match timeout(within, dial.dial()).await {
-        Ok(Ok(streams)) => Ok(streams.0),
+async fn dialled(dial: &dyn Connector, within: Duration) -> Result<Streams, ConnectError> {
+    match timeout(within, dial.connect()).await {
+        Ok(Ok(streams)) => Ok(streams),
         Ok(Err(error)) => Err(ConnectError::Dial(error.to_string())),
         Err(_) => Err(ConnectError::Dial(format!(
             "no connection within {within:?}"

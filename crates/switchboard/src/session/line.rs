@@ -25,17 +25,14 @@ use crate::sync::{Apart, lock};
 use crate::telemetry::Direction;
 use crate::wire::Answer;
 use crate::wire::encode::{self, Interests, Round, Updates};
-use crate::writer::{EnqueueError, WriteQueue, Writer};
+use crate::writer::{EnqueueError, WriteQueue};
 
 /// How long responses are still read after a write failed.
 const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(500);
 
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
-pub(crate) struct Streams {
-    pub(crate) reader: Reader,
-    pub(crate) writer: Writer,
-}
+pub(crate) use switchboard_wire::ByteStreams as Streams;
 
 #[repr(align(64))]
 pub(crate) struct LineSession {

@@ -8,8 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tokio::sync::broadcast;
+use serde_json::Map;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, mpsc};
 use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,10 +23,10 @@ use super::{Delivery, RequestError, SessionEnd, SessionKey, ToolRequest};
 use crate::inprocess::panicked as panic_error;
 use crate::limits::Limits;
 use crate::mcp::{
-    CallToolResult, ErrorObject, GetPromptResult, ProtocolVersion, ReadResourceResult,
+    CallToolResult, ErrorObject, GetPromptResult, Progress, ProtocolVersion, ReadResourceResult,
     ServerCapabilities, ServerHello,
 };
-use crate::transport::memory::{LocalCall, LocalNotice, LocalServer};
+use crate::transport::memory::{LocalCall, LocalServer, ProgressSink, ServerNotification};
 use crate::wire::decode::{LeftOut, Page};
 
 pub(crate) struct LocalSession {
@@ -57,7 +58,7 @@ impl LocalSession {
         stop: CancellationToken,
     ) -> Result<Arc<Self>, String> {
         // Subscribe before anything is listed, or a change in between is lost.
-        let describe = || (server.notices(), handshake_of(&*server));
+        let describe = || (server.notifications(), handshake_of(&*server));
         let described = catch_unwind(AssertUnwindSafe(describe));
         let (notifications, handshake) = described.map_err(|payload| {
             let what = "the server's description (notifications, capabilities, implementation)";
@@ -110,7 +111,7 @@ impl LocalSession {
     /// Handles notifications until the session ends.
     async fn watch_notifications(
         self: Arc<Self>,
-        mut notifications: broadcast::Receiver<LocalNotice>,
+        mut notifications: broadcast::Receiver<ServerNotification>,
     ) {
         let watch = async {
             loop {
@@ -129,13 +130,15 @@ impl LocalSession {
         self.stop.run_until_cancelled(watch).await;
     }
 
-    fn on_notification(&self, notification: &LocalNotice) {
+    fn on_notification(&self, notification: &ServerNotification) {
         self.clock.touch();
         match notification {
-            LocalNotice::ToolsChanged => self.list_changes.record(ListChangeKind::Tools),
-            LocalNotice::ResourcesChanged => self.list_changes.record(ListChangeKind::Resources),
-            LocalNotice::PromptsChanged => self.list_changes.record(ListChangeKind::Prompts),
-            LocalNotice::ResourceUpdated(uri) => self.subscriptions.record_update(uri),
+            ServerNotification::ToolsChanged => self.list_changes.record(ListChangeKind::Tools),
+            ServerNotification::ResourcesChanged => {
+                self.list_changes.record(ListChangeKind::Resources)
+            }
+            ServerNotification::PromptsChanged => self.list_changes.record(ListChangeKind::Prompts),
+            ServerNotification::ResourceUpdated(uri) => self.subscriptions.record_update(uri),
         }
     }
 
@@ -165,9 +168,17 @@ impl LocalSession {
         &self,
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
-        let call = LocalCall::new(request, &self.clock);
+        let mut meta = Map::new();
+        if let Some(trace) = request.trace {
+            meta.insert("traceparent".to_owned(), trace.into());
+        }
+        let progress = CallProgress {
+            clock: Arc::clone(&self.clock),
+            sender: request.progress.clone(),
+        };
         let tool = request.target.tool();
-        let work = async { self.server.call(call).await };
+        let call = LocalCall::new(tool, request.arguments, meta, Some(&progress));
+        let work = async { self.server.call_tool(call).await };
         let mut result = self
             .run_until_deadline(request.deadline, work, || format!("the tool {tool}"))
             .await?;
@@ -181,7 +192,7 @@ impl LocalSession {
         uri: &str,
         deadline: Deadline,
     ) -> Result<ReadResourceResult, RequestError> {
-        let work = async { self.server.read(uri).await };
+        let work = async { self.server.read_resource(uri).await };
         let mut result = self
             .run_until_deadline(deadline, work, || format!("reading {uri}"))
             .await?;
@@ -195,7 +206,7 @@ impl LocalSession {
         arguments: &BTreeMap<String, String>,
         deadline: Deadline,
     ) -> Result<GetPromptResult, RequestError> {
-        let work = async { self.server.prompt(name, arguments).await };
+        let work = async { self.server.get_prompt(name, arguments).await };
         let mut result = self
             .run_until_deadline(deadline, work, || format!("the prompt {name}"))
             .await?;
@@ -252,4 +263,24 @@ fn truncate_counting<T>(items: &mut Vec<T>, most: usize) -> usize {
     let left_out = items.len().saturating_sub(most);
     items.truncate(most);
     left_out
+}
+
+/// Restarts the idle timeout of a call with every progress note, and forwards the note.
+#[derive(Clone)]
+struct CallProgress {
+    clock: Arc<ActivityClock>,
+    sender: Option<mpsc::Sender<Progress>>,
+}
+
+impl ProgressSink for CallProgress {
+    fn report(&self, progress: Progress) {
+        self.clock.touch();
+        if let Some(sender) = &self.sender {
+            let _ = sender.try_send(progress);
+        }
+    }
+
+    fn to_shared(&self) -> Arc<dyn ProgressSink> {
+        Arc::new(self.clone())
+    }
 }

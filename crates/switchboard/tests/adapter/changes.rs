@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::inprocess::{Adapter, LocalNotice};
+use switchboard::inprocess::{Adapter, ServerNotification};
 
 use crate::server::Workshop;
 use crate::{LIMIT, ask, heard};
@@ -23,10 +23,10 @@ async fn changes_are_told_and_updates_only_to_those_who_subscribed() {
     );
     let _ = server
         .notices
-        .send(LocalNotice::ResourceUpdated("shop://b".into()));
+        .send(ServerNotification::ResourceUpdated("shop://b".into()));
     let _ = server
         .notices
-        .send(LocalNotice::ResourceUpdated("shop://a".into()));
+        .send(ServerNotification::ResourceUpdated("shop://a".into()));
     assert_eq!(
         heard(&mut said).await,
         json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": uri})
@@ -37,8 +37,8 @@ async fn changes_are_told_and_updates_only_to_those_who_subscribed() {
     );
     let _ = server
         .notices
-        .send(LocalNotice::ResourceUpdated("shop://a".into()));
-    let _ = server.notices.send(LocalNotice::PromptsChanged);
+        .send(ServerNotification::ResourceUpdated("shop://a".into()));
+    let _ = server.notices.send(ServerNotification::PromptsChanged);
     assert_eq!(heard(&mut said).await, changed("prompts"));
 }
 
@@ -62,8 +62,8 @@ async fn subscriptions_end_with_another_hello() {
     .await;
     let _ = server
         .notices
-        .send(LocalNotice::ResourceUpdated("shop://a".into()));
-    let _ = server.notices.send(LocalNotice::ToolsChanged);
+        .send(ServerNotification::ResourceUpdated("shop://a".into()));
+    let _ = server.notices.send(ServerNotification::ToolsChanged);
     assert_eq!(heard(&mut said).await, changed("tools"));
 }
 
@@ -106,7 +106,7 @@ async fn a_flood_of_changes_is_one_and_blocks_no_call() {
         ask(&adapter, id, "tools/call", counted).await;
     }
     for _ in 0..1000 {
-        let _ = server.notices.send(LocalNotice::ToolsChanged);
+        let _ = server.notices.send(ServerNotification::ToolsChanged);
         tokio::task::yield_now().await;
     }
     assert_eq!(ask(&adapter, 1, "ping", json!({})).await, json!({}));

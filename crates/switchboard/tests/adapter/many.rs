@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::json;
-use switchboard::inprocess::{Adapter, Instance};
+use switchboard::inprocess::{Adapter, ServerInstance};
 
 use crate::server::Workshop;
 use crate::stream::Lines;
@@ -17,7 +17,7 @@ fn delay(id: u64) -> u64 {
     1 + id * 7919 % MANY
 }
 
-async fn each_is_answered_to_its_own_id(instance: &Instance) {
+async fn each_is_answered_to_its_own_id(instance: &ServerInstance) {
     let (adapter, _said) = Adapter::connect(instance, LIMIT);
     let requests = (0..MANY).map(|id| {
         let message = call(id, "wait", json!({"millis": delay(id)}));
@@ -42,7 +42,7 @@ async fn ten_thousand_calls_of_a_server_that_is_called_directly() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_calls_of_a_server_behind_a_stream() {
-    each_is_answered_to_its_own_id(&Instance::stream(Lines::default())).await;
+    each_is_answered_to_its_own_id(&ServerInstance::stream(Lines::default())).await;
 }
 
 /// The same from many tasks on several threads, which begin and end as they come.
@@ -50,7 +50,7 @@ async fn ten_thousand_calls_of_a_server_behind_a_stream() {
 async fn ten_thousand_calls_from_as_many_tasks() {
     for instance in [
         Workshop::new().instance(),
-        Instance::stream(Lines::default()),
+        ServerInstance::stream(Lines::default()),
     ] {
         let (adapter, _said) = Adapter::connect(&instance, Duration::from_secs(300));
         let mut tasks = tokio::task::JoinSet::new();

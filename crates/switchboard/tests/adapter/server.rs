@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::{Instance, LocalCall, LocalNotice, LocalServer};
+use switchboard::inprocess::{LocalCall, LocalServer, ServerInstance, ServerNotification};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, Implementation, Json, Progress,
@@ -20,7 +20,7 @@ const NOTICES: usize = 16;
 pub struct Workshop {
     /// How many calls run in this moment.
     pub running: Arc<AtomicUsize>,
-    pub notices: broadcast::Sender<LocalNotice>,
+    pub notices: broadcast::Sender<ServerNotification>,
 }
 
 impl Workshop {
@@ -31,8 +31,8 @@ impl Workshop {
         })
     }
 
-    pub fn instance(self: &Arc<Self>) -> Instance {
-        Instance::from(Arc::clone(self))
+    pub fn instance(self: &Arc<Self>) -> ServerInstance {
+        ServerInstance::from(Arc::clone(self))
     }
 
     pub fn running(&self) -> usize {
@@ -84,7 +84,7 @@ impl LocalServer for Workshop {
         std::iter::once(double).chain(others).collect()
     }
 
-    fn call<'a>(
+    fn call_tool<'a>(
         &'a self,
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
@@ -133,7 +133,10 @@ impl LocalServer for Workshop {
         })
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
+    fn read_resource<'a>(
+        &'a self,
+        uri: &'a str,
+    ) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
         Box::pin(async move {
             match uri {
                 "shop://empty" => Ok(ReadResourceResult::default()),
@@ -146,7 +149,7 @@ impl LocalServer for Workshop {
         })
     }
 
-    fn prompt<'a>(
+    fn get_prompt<'a>(
         &'a self,
         name: &'a str,
         arguments: &'a BTreeMap<String, String>,
@@ -156,7 +159,7 @@ impl LocalServer for Workshop {
         Box::pin(std::future::ready(Ok(result)))
     }
 
-    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+    fn notifications(&self) -> Option<broadcast::Receiver<ServerNotification>> {
         Some(self.notices.subscribe())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::inprocess::{Adapter, ByteStreams, Dial, Instance};
+use switchboard::inprocess::{Adapter, ByteStreams, Connector, ServerInstance};
 use switchboard::interaction::BoxFuture;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::task::JoinSet;
@@ -99,8 +99,8 @@ enum Reply {
     Leave,
 }
 
-impl Dial for Lines {
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+impl Connector for Lines {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         let (theirs, ours) = tokio::io::duplex(PIPE);
         let connection = self.opened.fetch_add(1, Ordering::SeqCst) + 1;
         tokio::spawn(self.clone().serve(ours, connection));
@@ -112,14 +112,14 @@ impl Dial for Lines {
 /// Cannot be reached.
 struct Nowhere;
 
-impl Dial for Nowhere {
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+impl Connector for Nowhere {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         Box::pin(std::future::ready(Err(io::Error::other("no route"))))
     }
 }
 
 fn connect(server: &Lines) -> (Adapter, tokio::sync::mpsc::Receiver<switchboard::mcp::Json>) {
-    Adapter::connect(&Instance::stream(server.clone()), LIMIT)
+    Adapter::connect(&ServerInstance::stream(server.clone()), LIMIT)
 }
 
 fn say(id: u64, lines: &[Value]) -> Value {
@@ -268,8 +268,8 @@ async fn a_server_is_told_that_nobody_waits_any_more() {
 /// Waits to be read from, until the test does.
 struct Deaf(Mutex<Option<DuplexStream>>);
 
-impl Dial for Deaf {
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+impl Connector for Deaf {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         let theirs = self.0.lock().unwrap().take().unwrap();
         let (reader, writer) = tokio::io::split(theirs);
         Box::pin(std::future::ready(Ok(ByteStreams::new(reader, writer))))
@@ -279,7 +279,7 @@ impl Dial for Deaf {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_slow_to_read_hears_of_every_cancellation_but_the_hellos() {
     let (theirs, ours) = tokio::io::duplex(PIPE);
-    let instance = Instance::stream(Deaf(Mutex::new(Some(theirs))));
+    let instance = ServerInstance::stream(Deaf(Mutex::new(Some(theirs))));
     let (adapter, _said) = Adapter::connect(&instance, LIMIT);
     let hello = request(0, "initialize", json!({}));
     let mut asked = vec![adapter.handle(&hello.to_string())];
@@ -344,7 +344,7 @@ async fn when_the_stream_ends_all_is_failed_until_another_hello() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_says_why() {
-    let (adapter, _said) = Adapter::connect(&Instance::stream(Nowhere), LIMIT);
+    let (adapter, _said) = Adapter::connect(&ServerInstance::stream(Nowhere), LIMIT);
     let error = ask(&adapter, 0, "initialize", json!({})).await;
     assert!(
         error["message"]

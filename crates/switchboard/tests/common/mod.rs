@@ -14,7 +14,7 @@ use std::io;
 
 use serde_json::json;
 
-use switchboard::inprocess::{ByteStreams, Dial, LocalCall, LocalServer};
+use switchboard::inprocess::{ByteStreams, Connector, LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ErrorObject, Implementation, Json, Tool as Description, ToolAnnotations,
@@ -43,7 +43,7 @@ impl LocalServer for Calculator {
         vec![add.annotations(ToolAnnotations::read_only()), panics]
     }
 
-    fn call<'a>(
+    fn call_tool<'a>(
         &'a self,
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
@@ -60,8 +60,8 @@ impl LocalServer for Calculator {
 /// Connects to a scripted server in memory.
 pub struct InMemory(pub MemoryServer);
 
-impl Dial for InMemory {
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+impl Connector for InMemory {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         let (reader, writer) = self.0.open();
         Box::pin(std::future::ready(Ok(ByteStreams::new(reader, writer))))
     }

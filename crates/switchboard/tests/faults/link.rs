@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use switchboard::inprocess::{ByteStreams, Dial};
+use switchboard::inprocess::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard_testkit::MemoryServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -79,8 +79,8 @@ impl FaultyDial {
     }
 }
 
-impl Dial for FaultyDial {
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+impl Connector for FaultyDial {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         Box::pin(std::future::ready(self.open()))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::{ByteStreams, Dial};
+use switchboard::inprocess::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::Deadlines;
 use switchboard::{Host, HostBuilder, Readiness};
@@ -54,8 +54,8 @@ fn thickest(times: &[Instant]) -> usize {
 /// A server that cannot be reached.
 struct Unreachable(Attempts);
 
-impl Dial for Unreachable {
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+impl Connector for Unreachable {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         self.0.note();
         let refused = io::ErrorKind::ConnectionRefused.into();
         Box::pin(std::future::ready(Err(refused)))

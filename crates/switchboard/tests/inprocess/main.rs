@@ -21,7 +21,7 @@ use common::permissive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
-use switchboard::inprocess::{InProcessTool, LocalNotice, LocalServer};
+use switchboard::inprocess::{InProcessTool, LocalServer, ServerNotification};
 use switchboard::mcp::{CallToolResult, ContentBlock, Json, ToolAnnotations};
 use switchboard::{CallError, Host, InProcessServer, Output, Readiness, ToolError, ToolResult};
 
@@ -338,12 +338,12 @@ async fn tools_come_and_go_while_the_server_runs() {
     };
     assert_eq!(names(&server), ["one", "two"]);
 
-    let mut notices = server.notices().unwrap();
+    let mut notices = server.notifications().unwrap();
     let other = server.clone();
     other.add_tool(InProcessTool::new("three", "", add));
-    assert_eq!(notices.try_recv(), Ok(LocalNotice::ToolsChanged));
+    assert_eq!(notices.try_recv(), Ok(ServerNotification::ToolsChanged));
     assert!(other.remove_tool("two"));
-    assert_eq!(notices.try_recv(), Ok(LocalNotice::ToolsChanged));
+    assert_eq!(notices.try_recv(), Ok(ServerNotification::ToolsChanged));
     assert!(!other.remove_tool("two"));
     assert!(notices.try_recv().is_err());
     assert_eq!(names(&server), ["one", "three"]);

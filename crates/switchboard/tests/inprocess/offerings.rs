@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use switchboard::inprocess::{
-    InProcessPrompt, InProcessResource, InProcessTemplate, LocalNotice, LocalServer,
+    InProcessPrompt, InProcessResource, InProcessTemplate, LocalServer, ServerNotification,
 };
 use switchboard::mcp::{
     ErrorObject, GetPromptResult, PromptMessage, ReadResourceResult, ResourceBody,
@@ -50,7 +50,7 @@ fn library() -> InProcessServer {
 }
 
 async fn read(server: &InProcessServer, uri: &str) -> Result<Value, ErrorObject> {
-    let read = server.read(uri).await?;
+    let read = server.read_resource(uri).await?;
     Ok(serde_json::to_value(read.contents).unwrap())
 }
 
@@ -162,7 +162,7 @@ async fn fill_in(
     arguments: Value,
 ) -> Result<Value, ErrorObject> {
     let arguments: BTreeMap<String, String> = serde_json::from_value(arguments).unwrap();
-    let filled = server.prompt(name, &arguments).await;
+    let filled = server.get_prompt(name, &arguments).await;
     Ok(serde_json::to_value(filled?.messages).unwrap())
 }
 
@@ -258,23 +258,23 @@ fn what_there_is_or_will_be_is_announced() {
 #[test]
 fn every_change_is_told() {
     let server = empty();
-    let mut notices = server.notices().unwrap();
+    let mut notices = server.notifications().unwrap();
     server.add_resource(InProcessResource::new("a://", "a", || async { Ok("a") }));
-    assert_eq!(notices.try_recv(), Ok(LocalNotice::ResourcesChanged));
+    assert_eq!(notices.try_recv(), Ok(ServerNotification::ResourcesChanged));
     server.add_template(InProcessTemplate::new("a://{b}", "b", |_| async { Ok("") }));
-    assert_eq!(notices.try_recv(), Ok(LocalNotice::ResourcesChanged));
+    assert_eq!(notices.try_recv(), Ok(ServerNotification::ResourcesChanged));
     server.resource_updated("a://");
     assert_eq!(
         notices.try_recv(),
-        Ok(LocalNotice::ResourceUpdated("a://".into()))
+        Ok(ServerNotification::ResourceUpdated("a://".into()))
     );
     assert!(server.remove_resource("a://") && server.remove_resource("a://{b}"));
-    assert_eq!(notices.try_recv(), Ok(LocalNotice::ResourcesChanged));
-    assert_eq!(notices.try_recv(), Ok(LocalNotice::ResourcesChanged));
+    assert_eq!(notices.try_recv(), Ok(ServerNotification::ResourcesChanged));
+    assert_eq!(notices.try_recv(), Ok(ServerNotification::ResourcesChanged));
     server.add_prompt(InProcessPrompt::new("p", "", || async { Ok("p") }));
-    assert_eq!(notices.try_recv(), Ok(LocalNotice::PromptsChanged));
+    assert_eq!(notices.try_recv(), Ok(ServerNotification::PromptsChanged));
     assert!(server.remove_prompt("p"));
-    assert_eq!(notices.try_recv(), Ok(LocalNotice::PromptsChanged));
+    assert_eq!(notices.try_recv(), Ok(ServerNotification::PromptsChanged));
     assert!(!server.remove_prompt("p") && !server.remove_resource("a://"));
     assert!(notices.try_recv().is_err());
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::{LocalCall, LocalNotice, LocalServer};
+use switchboard::inprocess::{LocalCall, LocalServer, ServerNotification};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ContentBlock, ErrorObject, GetPromptResult, Implementation, Json, Progress,
@@ -24,7 +24,7 @@ const BACKLOG: usize = 8;
 pub(crate) struct Board {
     text: Mutex<String>,
     tools: Mutex<Vec<String>>,
-    notices: broadcast::Sender<LocalNotice>,
+    notices: broadcast::Sender<ServerNotification>,
     /// How many calls run at this moment, and how many did at most.
     running: AtomicUsize,
     pub(crate) most_running: AtomicUsize,
@@ -48,7 +48,7 @@ impl Board {
         })
     }
 
-    pub(crate) fn tell(&self, notice: LocalNotice) {
+    pub(crate) fn tell(&self, notice: ServerNotification) {
         let _ = self.notices.send(notice);
     }
 
@@ -58,12 +58,12 @@ impl Board {
 
     pub(crate) fn write(&self, text: &str) {
         text.clone_into(&mut self.text.lock().unwrap());
-        self.tell(LocalNotice::ResourceUpdated(URI.into()));
+        self.tell(ServerNotification::ResourceUpdated(URI.into()));
     }
 
     pub(crate) fn set_tools(&self, tools: &[&str]) {
         *self.tools.lock().unwrap() = tools.iter().map(|&tool| tool.to_owned()).collect();
-        self.tell(LocalNotice::ToolsChanged);
+        self.tell(ServerNotification::ToolsChanged);
     }
 
     fn text(&self) -> String {
@@ -132,7 +132,7 @@ impl LocalServer for Board {
         tools.collect()
     }
 
-    fn call<'a>(
+    fn call_tool<'a>(
         &'a self,
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
@@ -175,7 +175,10 @@ impl LocalServer for Board {
         vec![ResourceTemplate::new("board://line/{number}", "line")]
     }
 
-    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
+    fn read_resource<'a>(
+        &'a self,
+        uri: &'a str,
+    ) -> BoxFuture<'a, Result<ReadResourceResult, ErrorObject>> {
         Box::pin(async move {
             self.reads.fetch_add(1, Ordering::Relaxed);
             let text = match uri {
@@ -199,7 +202,7 @@ impl LocalServer for Board {
         vec![Prompt::new("greet").argument(PromptArgument::new("who"))]
     }
 
-    fn prompt<'a>(
+    fn get_prompt<'a>(
         &'a self,
         name: &'a str,
         arguments: &'a BTreeMap<String, String>,
@@ -214,7 +217,7 @@ impl LocalServer for Board {
         })
     }
 
-    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+    fn notifications(&self) -> Option<broadcast::Receiver<ServerNotification>> {
         Some(self.notices.subscribe())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use switchboard::inprocess::LocalNotice;
+use switchboard::inprocess::ServerNotification;
 use switchboard::interaction::BoxFuture;
 use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
 use switchboard::query::QueryError;
@@ -117,15 +117,15 @@ async fn changes_of_resources_and_prompts_are_told_also_to_who_fell_behind() {
     let board = Board::new();
     let host = hosting(&board).await;
     let mut events = host.events();
-    board.tell(LocalNotice::ResourcesChanged);
+    board.tell(ServerNotification::ResourcesChanged);
     next(&mut events, |event| {
         matches!(event, Event::ResourcesChanged { .. })
     })
     .await;
     // More than are kept for anybody: what was in the first of them is not known.
-    board.tell(LocalNotice::PromptsChanged);
+    board.tell(ServerNotification::PromptsChanged);
     for _ in 0..100 {
-        board.tell(LocalNotice::ResourceUpdated("board://other".into()));
+        board.tell(ServerNotification::ResourceUpdated("board://other".into()));
     }
     next(&mut events, |event| {
         matches!(event, Event::PromptsChanged { .. })

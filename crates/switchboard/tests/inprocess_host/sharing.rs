@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::{Adapter, Instance, LocalCall, LocalNotice, LocalServer};
+use switchboard::inprocess::{Adapter, LocalCall, LocalServer, ServerInstance, ServerNotification};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
 use switchboard::{Host, InProcessServer, ServerError};
@@ -22,7 +22,7 @@ async fn looks(host: &Host) -> String {
 #[tokio::test(start_paused = true)]
 async fn one_server_serves_several_hosts_and_outlives_each() {
     let board = Board::new();
-    let instance = Instance::from(Arc::clone(&board));
+    let instance = ServerInstance::from(Arc::clone(&board));
     let one = permissive().in_process_server("b", instance.clone());
     let two = permissive().in_process_server("b", instance);
     let (one, two) = (one.start().unwrap(), two.start().unwrap());
@@ -67,14 +67,17 @@ async fn disconnecting_lets_go_of_the_server_and_no_more() {
 #[test]
 fn what_is_made_of_clones_of_one_server_is_the_same() {
     let typed = InProcessServer::new("typed", "1.0");
-    let (one, two) = (Instance::from(typed.clone()), Instance::from(typed));
+    let (one, two) = (
+        ServerInstance::from(typed.clone()),
+        ServerInstance::from(typed),
+    );
     assert!(one.is_same(&two) && one.is_same(&one.clone()));
-    let other = Instance::from(InProcessServer::new("typed", "1.0"));
+    let other = ServerInstance::from(InProcessServer::new("typed", "1.0"));
     assert!(!one.is_same(&other));
     let board = Board::new();
-    let by_hand = Instance::from(Arc::clone(&board));
-    assert!(by_hand.is_same(&Instance::from(board)));
-    assert!(!by_hand.is_same(&Instance::from(Board::new())) && !by_hand.is_same(&one));
+    let by_hand = ServerInstance::from(Arc::clone(&board));
+    assert!(by_hand.is_same(&ServerInstance::from(board)));
+    assert!(!by_hand.is_same(&ServerInstance::from(Board::new())) && !by_hand.is_same(&one));
 }
 
 /// Panics when it is asked about itself.
@@ -89,11 +92,14 @@ impl LocalServer for Shy {
         Vec::new()
     }
 
-    fn call<'a>(&'a self, _: LocalCall<'a>) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+    fn call_tool<'a>(
+        &'a self,
+        _: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
         Box::pin(std::future::ready(Ok(CallToolResult::default())))
     }
 
-    fn notices(&self) -> Option<broadcast::Receiver<LocalNotice>> {
+    fn notifications(&self) -> Option<broadcast::Receiver<ServerNotification>> {
         panic!("nothing to say")
     }
 }

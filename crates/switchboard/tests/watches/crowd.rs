@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::inprocess::{ByteStreams, Dial};
+use switchboard::inprocess::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::watch::{WatchChange, WatchRequest};
 use switchboard::{Host, Readiness};
@@ -157,9 +157,9 @@ impl Place {
     }
 }
 
-impl Dial for Place {
+impl Connector for Place {
     #[expect(clippy::disallowed_methods, reason = "its handle is kept")]
-    fn dial(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         let (client_reads, server_writes) = tokio::io::duplex(64 * 1024);
         let (server_reads, client_writes) = tokio::io::duplex(64 * 1024);
         let task = tokio::spawn(self.clone().serve(server_reads, server_writes));

@@ -80,7 +80,10 @@ impl LocalServer for Board {
         vec![Tool::new("look", Json::from(&json!({"type": "object"})))]
     }
 
-    fn call<'a>(&'a self, _: LocalCall<'a>) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+    fn call_tool<'a>(
+        &'a self,
+        _: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let text = self.text.lock().unwrap().clone();
         let answer = match text.strip_prefix("error: ") {

@@ -110,7 +110,7 @@ impl Local {
             }
             "resources/read" if offers.resources => {
                 let Uri { uri } = read(params)?;
-                raw(&self.server.read(&uri).await?)
+                raw(&self.server.read_resource(&uri).await?)
             }
             "resources/subscribe" if offers.resources_subscribe => {
                 let Uri { uri } = read(params)?;
@@ -129,7 +129,7 @@ impl Local {
             "prompts/get" if offers.prompts => {
                 let Chosen { name, arguments } = read(params)?;
                 let arguments = arguments.unwrap_or_default();
-                raw(&self.server.prompt(&name, &arguments).await?)
+                raw(&self.server.get_prompt(&name, &arguments).await?)
             }
             "logging/setLevel" if offers.logging => raw(&json!({})),
             unknown => Err(ErrorObject::new(
@@ -184,8 +184,10 @@ impl Local {
         let (notes, heard) = mpsc::channel(NOTES);
         let meta = meta.unwrap_or_default();
         let token = meta.get("progressToken").cloned();
-        let call = LocalCall::from_afar(&name, &arguments, meta, token.is_some().then_some(notes));
-        let result = self.report(self.server.call(call), heard, token).await?;
+        let call = LocalCall::new(&name, &arguments, meta, token.is_some().then_some(&notes));
+        let result = self
+            .report(self.server.call_tool(call), heard, token)
+            .await?;
         raw(&result)
     }
 

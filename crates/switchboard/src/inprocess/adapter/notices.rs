@@ -12,7 +12,7 @@ use tokio::sync::{broadcast, mpsc};
 use super::message;
 use crate::mcp::{ErrorObject, Json};
 use crate::sync::lock;
-use crate::transport::memory::LocalNotice;
+use crate::transport::memory::ServerNotification;
 
 /// How many resources may be subscribed to at a time.
 const SUBSCRIPTIONS: usize = 1024;
@@ -86,21 +86,21 @@ impl Owed {
         Some(message::notification(UPDATED, Some(json!({"uri": *uri}))))
     }
 
-    fn note(&mut self, notice: LocalNotice, wanted: &Subscriptions) {
+    fn note(&mut self, notice: ServerNotification, wanted: &Subscriptions) {
         match notice {
-            LocalNotice::ToolsChanged => {
+            ServerNotification::ToolsChanged => {
                 self.changed.insert(TOOLS);
             }
-            LocalNotice::ResourcesChanged => {
+            ServerNotification::ResourcesChanged => {
                 self.changed.insert(RESOURCES);
             }
-            LocalNotice::PromptsChanged => {
+            ServerNotification::PromptsChanged => {
                 self.changed.insert(PROMPTS);
             }
-            LocalNotice::ResourceUpdated(uri) if wanted.contains(&uri) => {
+            ServerNotification::ResourceUpdated(uri) if wanted.contains(&uri) => {
                 self.updated.insert(uri);
             }
-            LocalNotice::ResourceUpdated(_) => {}
+            ServerNotification::ResourceUpdated(_) => {}
         }
     }
 
@@ -113,7 +113,7 @@ impl Owed {
 
 /// Passes on what a server says by itself, until either side is gone.
 pub(super) async fn pass_on(
-    mut heard: broadcast::Receiver<LocalNotice>,
+    mut heard: broadcast::Receiver<ServerNotification>,
     wanted: Arc<Subscriptions>,
     to: mpsc::Sender<Json>,
 ) {

@@ -22,11 +22,11 @@ use crate::budget::Budget;
 use crate::limits::Limits;
 use crate::mcp::{ErrorObject, Json};
 use crate::session::Streams;
-use crate::transport::Dial;
+use crate::transport::Connector;
 use crate::wire::line::{LetGo, Line, Lines};
 
 pub(super) struct Stream {
-    dial: Arc<dyn Dial>,
+    dial: Arc<dyn Connector>,
     unasked: mpsc::Sender<Json>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Connection {
 }
 
 impl Stream {
-    pub(super) fn new(dial: Arc<dyn Dial>, unasked: mpsc::Sender<Json>) -> Self {
+    pub(super) fn new(dial: Arc<dyn Connector>, unasked: mpsc::Sender<Json>) -> Self {
         Self { dial, unasked }
     }
 
@@ -170,10 +170,10 @@ fn ended(why: &str) -> ErrorObject {
 }
 
 impl Pump {
-    async fn run(self, dial: Arc<dyn Dial>, to_write: mpsc::Receiver<String>) {
+    async fn run(self, dial: Arc<dyn Connector>, to_write: mpsc::Receiver<String>) {
         let _end = End(Arc::clone(&self.flights));
-        let why = match dial.dial().await {
-            Ok(streams) => self.carry(streams.0, to_write).await,
+        let why = match dial.connect().await {
+            Ok(streams) => self.carry(streams, to_write).await,
             Err(error) => format!("it could not be opened: {error}"),
         };
         self.flights.end(&ended(&why));
