@@ -1,4 +1,4 @@
-//! `call`: what comes back, and what does not.
+//! `call`: output, progress, stored results and the server cache.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,15 +9,15 @@ use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Sandbox, Script, Step, assert_no_process_left, read_record};
 
-use crate::support::{Desk, entry, polite};
+use crate::support::{TestCli, echo_server, entry};
 
 #[tokio::test]
-async fn the_text_is_printed_and_nothing_else() {
-    let desk = Desk::with([("ant", polite().into())]);
-    let ran = desk
+async fn text_result_is_printed() {
+    let cli = TestCli::with_servers([("ant", echo_server().into())]);
+    let output = cli
         .run(&["call", "mcp__ant__echo", "message=hello", "--yes"])
         .await;
-    assert_snapshot!(ran, @"
+    assert_snapshot!(output, @"
         exit 0
         --- stdout
         hello
@@ -25,36 +25,36 @@ async fn the_text_is_printed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn only_the_server_that_owns_the_tool_is_started() {
-    let desk = Desk::with([
+async fn only_owning_server_is_started() {
+    let cli = TestCli::with_servers([
         (
             "other",
             Script::legacy().on_start([Step::count("started")]).into(),
         ),
-        ("ant", polite().into()),
+        ("ant", echo_server().into()),
     ]);
-    let ran = desk
+    let output = cli
         .run(&["call", "mcp__ant__add", "a=15", "b=27", "--yes"])
         .await;
-    assert_snapshot!(ran, @"
+    assert_snapshot!(output, @"
         exit 0
         --- stdout
         42
         ");
-    assert!(!desk.sandbox.project().join("started").exists());
+    assert!(!cli.sandbox.project().join("started").exists());
 }
 
 #[tokio::test]
-async fn a_server_that_waits_for_its_first_call_is_woken() {
-    let desk = Desk::with([("ant", entry(polite(), json!({"lazy": true})))]);
-    let ran = desk
+async fn lazy_server_is_started_by_call() {
+    let cli = TestCli::with_servers([("ant", entry(echo_server(), json!({"lazy": true})))]);
+    let output = cli
         .run(&["call", "mcp__ant__add", "a=15", "b=27", "--yes"])
         .await;
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "42"));
+    assert_eq!((output.code, output.stdout.as_str()), (0, "42"));
 }
 
 #[tokio::test]
-async fn a_result_as_data() {
+async fn json_result() {
     let result = json!({
         "content": [
             {"type": "text", "text": "clean \u{1b}[31mred"},
@@ -65,10 +65,10 @@ async fn a_result_as_data() {
     let script = Script::legacy()
         .tool("t")
         .on("tools/call t", [Step::Reply(result)]);
-    let desk = Desk::with([("ant", script.into())]);
-    let ran = desk.run(&["call", "mcp__ant__t", "--yes", "--json"]).await;
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let output = cli.run(&["call", "mcp__ant__t", "--yes", "--json"]).await;
     assert_eq!(
-        ran.json(),
+        output.json(),
         json!({
             "content": [
                 {"type": "text", "text": "clean red"},
@@ -79,7 +79,7 @@ async fn a_result_as_data() {
             "notes": [],
         })
     );
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"
+    assert_snapshot!(cli.run(&["call", "mcp__ant__t", "--yes"]).await, @"
         exit 0
         --- stdout
         clean red
@@ -88,25 +88,25 @@ async fn a_result_as_data() {
 }
 
 #[tokio::test]
-async fn a_tool_that_says_it_failed_is_told_apart() {
+async fn tool_error_has_own_exit_code() {
     let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
     let script = Script::legacy()
         .tool("t")
         .on("tools/call t", [Step::Reply(failed)]);
-    let desk = Desk::with([("ant", script.into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    assert_snapshot!(cli.run(&["call", "mcp__ant__t", "--yes"]).await, @"
         exit 7
         --- stdout
         no such file
         --- stderr
         the tool reports an error
         ");
-    let ran = desk.run(&["call", "mcp__ant__t", "--yes", "--json"]).await;
-    assert_eq!((ran.code, &ran.json()["isError"]), (7, &json!(true)));
+    let output = cli.run(&["call", "mcp__ant__t", "--yes", "--json"]).await;
+    assert_eq!((output.code, &output.json()["isError"]), (7, &json!(true)));
 }
 
 #[tokio::test]
-async fn progress_is_told_to_those_who_want_more_words() {
+async fn verbose_prints_progress() {
     let note = Step::Progress {
         progress: json!(1),
         total: Some(json!(2)),
@@ -115,13 +115,13 @@ async fn progress_is_told_to_those_who_want_more_words() {
     let script = Script::legacy()
         .tool("t")
         .on("tools/call t", [note, Step::text("done")]);
-    let desk = Desk::with([("ant", script.into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes"]).await, @"
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    assert_snapshot!(cli.run(&["call", "mcp__ant__t", "--yes"]).await, @"
         exit 0
         --- stdout
         done
         ");
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await, @"
+    assert_snapshot!(cli.run(&["call", "mcp__ant__t", "--yes", "-v"]).await, @"
         exit 0
         --- stdout
         done
@@ -132,30 +132,30 @@ async fn progress_is_told_to_those_who_want_more_words() {
 }
 
 #[tokio::test]
-async fn a_long_result_is_whole_unless_a_limit_is_set_and_then_it_is_kept() {
+async fn truncated_result_is_stored_in_full() {
     let script = Script::legacy()
         .tool("t")
         .on("tools/call t", [Step::ReplyOfSize(200_000)]);
-    let desk = Desk::with([("ant", script.into())]);
-    let long = desk.run(&["call", "mcp__ant__t", "--yes"]).await.stdout;
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let long = cli.run(&["call", "mcp__ant__t", "--yes"]).await.stdout;
     assert!(long.len() > 190_000);
 
-    let mut command = desk.command(&["call", "mcp__ant__t", "--yes", "--json"]);
+    let mut command = cli.command(&["call", "mcp__ant__t", "--yes", "--json"]);
     command.env("MAX_MCP_OUTPUT_TOKENS", "100");
-    let answer = desk.finish(command).await.json();
-    assert!(answer["content"][0]["text"].as_str().unwrap().len() < 1000);
-    let whole = answer["whole"].as_str().unwrap();
-    assert!(whole.starts_with(&*desk.sandbox.cache_home().to_string_lossy()));
-    assert_eq!(std::fs::read_to_string(whole).unwrap(), long);
+    let result = cli.run_command(command).await.json();
+    assert!(result["content"][0]["text"].as_str().unwrap().len() < 1000);
+    let file = result["fullResultFile"].as_str().unwrap();
+    assert!(file.starts_with(&*cli.sandbox.cache_home().to_string_lossy()));
+    assert_eq!(std::fs::read_to_string(file).unwrap(), long);
 }
 
 #[tokio::test]
-async fn what_was_kept_for_a_week_is_removed() {
-    // Long enough for a small folder to be read meanwhile.
+async fn stored_results_expire_after_week() {
+    // The clean-up runs during the call; the delay leaves time for a small directory.
     let steps = [Step::DelayMs(300), Step::text("done")];
     let script = Script::legacy().tool("t").on("tools/call t", steps);
-    let desk = Desk::with([("ant", script.into())]);
-    let folder = desk.sandbox.cache_home().join("switchboard/results");
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let folder = cli.sandbox.cache_home().join("switchboard/results");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
     let day = Duration::from_secs(24 * 60 * 60);
@@ -170,110 +170,110 @@ async fn what_was_kept_for_a_week_is_removed() {
         file.set_modified(SystemTime::now() - days * day).unwrap();
         path
     });
-    assert_eq!(desk.run(&["call", "mcp__ant__t", "--yes"]).await.code, 0);
+    assert_eq!(cli.run(&["call", "mcp__ant__t", "--yes"]).await.code, 0);
     assert!(!old.exists() && new.exists() && other.exists());
 }
 
 #[tokio::test]
-async fn the_era_that_worked_is_remembered() {
-    let script = polite().record("record");
-    let desk = Desk::with([("ant", script.into())]);
+async fn protocol_era_is_cached() {
+    let script = echo_server().record("record");
+    let cli = TestCli::with_servers([("ant", script.into())]);
     for _ in 0..2 {
         assert_eq!(
-            desk.run(&["call", "mcp__ant__echo", "message=x", "--yes"])
+            cli.run(&["call", "mcp__ant__echo", "message=x", "--yes"])
                 .await
                 .code,
             0
         );
     }
-    let record = read_record(desk.sandbox.project().join("record"));
+    let record = read_record(cli.sandbox.project().join("record"));
     let probes = record
         .iter()
         .filter(|message| message["method"] == "server/discover");
     assert_eq!(probes.count(), 1, "the second start does not probe");
-    let folder = desk.sandbox.state_home().join("switchboard/servers");
+    let folder = cli.sandbox.state_home().join("switchboard/servers");
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1);
 }
 
 #[tokio::test]
-async fn an_empty_result_prints_nothing_and_is_told() {
+async fn empty_result_prints_note() {
     let script = Script::legacy()
         .tool("t")
         .on("tools/call t", [Step::Reply(json!({"content": []}))]);
-    let desk = Desk::with([("ant", script.into())]);
-    let output = desk
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let output = cli
         .command(&["call", "mcp__ant__t", "--yes"])
         .output()
         .unwrap();
     assert_eq!(output.stdout, b"");
-    assert_snapshot!(desk.ran(&output), @"
+    assert_snapshot!(cli.to_output(&output), @"
         exit 0
         --- stderr
         note: the result is empty
         ");
-    let quiet = desk.run(&["call", "mcp__ant__t", "--yes", "--quiet"]).await;
+    let quiet = cli.run(&["call", "mcp__ant__t", "--yes", "--quiet"]).await;
     assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
 }
 
 #[tokio::test]
-async fn a_result_that_nobody_reads_is_not_taken_for_a_success() {
-    let desk = Desk::with([("ant", polite().into())]);
+async fn closed_stdout_is_not_success() {
+    let cli = TestCli::with_servers([("ant", echo_server().into())]);
     for args in [
         &["call", "mcp__ant__echo", "message=x", "--yes"][..],
         &["call", "mcp__ant__echo", "message=x", "--yes", "--json"],
         &["list"],
     ] {
-        let mut command = desk.command(args);
+        let mut command = cli.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
-        let ran = desk.ran(&output);
-        assert_eq!((ran.code, ran.stderr.as_str()), (141, ""), "{ran}");
+        let output = cli.to_output(&output);
+        assert_eq!((output.code, output.stderr.as_str()), (141, ""), "{output}");
     }
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn whoever_watches_sees_how_far_a_call_has_come() {
-    let part = |done: u32, words: &str| Step::Progress {
+async fn terminal_shows_progress() {
+    let progress = |done: u32, message: &str| Step::Progress {
         progress: done.into(),
         total: Some(4.into()),
-        message: Some(words.to_owned()),
+        message: Some(message.to_owned()),
     };
     let script = Script::legacy().tool("t").on(
         "tools/call t",
         [
-            part(1, "mixing"),
+            progress(1, "mixing"),
             Step::DelayMs(400),
-            part(3, "baking"),
+            progress(3, "baking"),
             Step::DelayMs(400),
             Step::text("a cake"),
         ],
     );
-    let desk = Desk::with([("ant", script.into())]);
-    let terminal = desk.at_terminal(&["call", "mcp__ant__t", "--yes"]);
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let terminal = cli.start_in_terminal(&["call", "mcp__ant__t", "--yes"]);
     terminal.wait_for("25% mixing");
     terminal.wait_for("75% baking");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
-    // Cleared before the result is printed, and without colour.
+    // The progress line is cleared before the result, and has no colours.
     let (_, after) = screen.rsplit_once("\u{1b}[2K").unwrap();
     assert_eq!(after.trim(), "a cake", "{screen:?}");
     assert!(!screen.contains("\u{1b}[36m"), "{screen:?}");
 }
 
 #[tokio::test]
-async fn what_a_task_says_of_itself_is_shown() {
-    let state = |status: &str, words: &str| {
-        json!({"taskId": "1", "status": status, "statusMessage": words, "ttlMs": null,
+async fn task_status_is_shown() {
+    let state = |status: &str, message: &str| {
+        json!({"taskId": "1", "status": status, "statusMessage": message, "ttlMs": null,
             "pollIntervalMs": 300, "result": {"content": [{"type": "text", "text": "a cake"}]}})
     };
-    let mut made = state("working", "mixing");
-    made["resultType"] = "task".into();
+    let mut created = state("working", "mixing");
+    created["resultType"] = "task".into();
     let script = Script::modern()
         .tool("t")
-        .on("tools/call t", [Step::Reply(made)])
+        .on("tools/call t", [Step::Reply(created)])
         .on(
             "tasks/get",
             [
@@ -281,39 +281,39 @@ async fn what_a_task_says_of_itself_is_shown() {
                 Step::after(3, [Step::Reply(state("completed", ""))]),
             ],
         );
-    let desk = Desk::with([("ant", script.into())]);
-    let terminal = desk.at_terminal(&["call", "mcp__ant__t", "--yes"]);
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let terminal = cli.start_in_terminal(&["call", "mcp__ant__t", "--yes"]);
     terminal.wait_for("mixing");
     terminal.wait_for("baking");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
     assert!(screen.trim().ends_with("a cake"), "{screen:?}");
-    let ran = desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await;
-    assert!(ran.stderr.contains("progress 0: mixing"), "{ran}");
+    let output = cli.run(&["call", "mcp__ant__t", "--yes", "-v"]).await;
+    assert!(output.stderr.contains("progress 0: mixing"), "{output}");
 }
 
 #[tokio::test]
-async fn what_a_dormant_server_did_not_list_the_last_time_is_looked_for_with_the_server() {
+async fn tool_missing_in_cache_is_requested() {
     let sandbox = Sandbox::new();
     let tool = json!({"name": "echo", "inputSchema": {"type": "object"}});
-    // The first one has less to offer than those after it. Its second answer comes too late.
-    let less = Step::once(
+    // The first listing lacks a tool, and becomes the cached one.
+    let short_listing = Step::once(
         sandbox.root().join("first"),
         [Step::Reply(json!({"tools": [tool]}))],
     );
     let script = Script::legacy()
         .tool("echo")
         .tool("pid")
-        .on("tools/list", [less, Step::Default]);
-    let desk = Desk::with([("ant", entry(script, json!({"lazy": true})))]);
-    assert!(!desk.run(&["tools"]).await.stdout.contains("mcp__ant__pid"));
-    let ran = desk.run(&["call", "mcp__ant__pid", "--yes"]).await;
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let ran = desk.run(&["call", "mcp__ant__pit", "--yes"]).await;
-    assert_eq!(ran.code, 2, "{}", ran.stderr);
+        .on("tools/list", [short_listing, Step::Default]);
+    let cli = TestCli::with_servers([("ant", entry(script, json!({"lazy": true})))]);
+    assert!(!cli.run(&["tools"]).await.stdout.contains("mcp__ant__pid"));
+    let output = cli.run(&["call", "mcp__ant__pid", "--yes"]).await;
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let output = cli.run(&["call", "mcp__ant__pit", "--yes"]).await;
+    assert_eq!(output.code, 2, "{}", output.stderr);
     assert!(
-        ran.stderr.contains("did you mean mcp__ant__pid?"),
+        output.stderr.contains("did you mean mcp__ant__pid?"),
         "{}",
-        ran.stderr
+        output.stderr
     );
 }

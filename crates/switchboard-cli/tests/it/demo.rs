@@ -1,34 +1,37 @@
-//! The demo, from start to end.
+//! `demo`, from start to shutdown.
 
 use switchboard_testkit::processes_with_tag;
 
-use crate::support::Desk;
+use crate::support::TestCli;
 
 #[tokio::test]
-async fn it_shows_the_whole_job_and_leaves_nothing() {
-    let desk = Desk::empty();
-    // Whatever is configured is none of its business.
-    desk.sandbox.write(".mcp.json", "broken");
-    let ran = desk.run(&["demo"]).await;
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran}");
+async fn demo_runs_all_steps_and_leaves_no_process() {
+    let cli = TestCli::empty();
+    // The demo ignores the config.
+    cli.sandbox.write(".mcp.json", "broken");
+    let output = cli.run(&["demo"]).await;
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output}");
     for expected in [
         "mcp__calculator__add {\"a\":15,\"b\":27}\n   ✓ 42 ",
         "✓ Hello, Ada!",
         "was not called: denied by rule `mcp__*__delete_*`",
         "SIGKILL to process",
-        "✓ back after",
+        "✓ reconnected after",
         "✓ nothing left running",
     ] {
-        assert!(ran.stdout.contains(expected), "no {expected:?} in:\n{ran}");
+        assert!(
+            output.stdout.contains(expected),
+            "no {expected:?} in:\n{output}"
+        );
     }
-    assert!(processes_with_tag(desk.sandbox.tag()).is_empty());
+    assert!(processes_with_tag(cli.sandbox.tag()).is_empty());
 }
 
 #[tokio::test]
-async fn the_same_as_data() {
-    let ran = Desk::empty().run(&["demo", "--json"]).await;
-    let data = ran.json();
-    assert_eq!((ran.code, &data["ok"]), (0, &true.into()), "{ran}");
+async fn json_lists_all_steps() {
+    let output = TestCli::empty().run(&["demo", "--json"]).await;
+    let data = output.json();
+    assert_eq!((output.code, &data["ok"]), (0, &true.into()), "{output}");
     let steps = data["steps"]
         .as_array()
         .unwrap()

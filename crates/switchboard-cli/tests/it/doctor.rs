@@ -1,11 +1,11 @@
-//! `doctor` and `why`: the chain from an entry to a tool, and where it breaks.
+//! `doctor` and `why`: the steps from config entry to callable tool, and the first failed one.
 
 use serde_json::{Value, json};
 use switchboard_testkit::Script;
 
-use crate::support::{Desk, entry, polite};
+use crate::support::{TestCli, echo_server, entry};
 
-/// What came of each step of a server.
+/// Returns the name and outcome of each step.
 fn outcomes(server: &Value) -> Vec<(&str, &str)> {
     let steps = server["steps"].as_array().unwrap().iter();
     steps
@@ -16,12 +16,12 @@ fn outcomes(server: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The step that failed, and its words.
-fn broken(server: &Value) -> (&str, &str) {
+/// Returns the name and message of the failed step.
+fn failed_step(server: &Value) -> (&str, &str) {
     let steps = server["steps"].as_array().unwrap().iter();
     let mut failed = steps.filter(|step| step["outcome"] == "failed");
     let step = failed.next().unwrap();
-    assert!(failed.next().is_none(), "nothing is claimed after it");
+    assert!(failed.next().is_none(), "later steps are not reached");
     (
         step["step"].as_str().unwrap(),
         step["message"].as_str().unwrap(),
@@ -29,12 +29,12 @@ fn broken(server: &Value) -> (&str, &str) {
 }
 
 #[tokio::test]
-async fn a_server_that_works_holds_every_link() {
-    let desk = Desk::with([("calc", polite().into())]);
-    let ran = desk.run(&["doctor", "--json"]).await;
-    assert_eq!(ran.code, 0, "{ran}");
-    let examination = ran.json();
-    let calc = &examination["servers"][0];
+async fn working_server_passes_all_steps() {
+    let cli = TestCli::with_servers([("calc", echo_server().into())]);
+    let output = cli.run(&["doctor", "--json"]).await;
+    assert_eq!(output.code, 0, "{output}");
+    let report = output.json();
+    let calc = &report["servers"][0];
     assert_eq!(calc["ok"], true);
     let steps = [
         "config",
@@ -50,8 +50,8 @@ async fn a_server_that_works_holds_every_link() {
 }
 
 #[tokio::test]
-async fn each_way_to_fail_breaks_the_chain_at_its_own_link() {
-    let desk = Desk::with([
+async fn each_failure_has_its_own_step() {
+    let cli = TestCli::with_servers([
         ("unread", json!({"command": 1}).into()),
         ("missing", json!({"command": "no-such-program"}).into()),
         (
@@ -63,75 +63,81 @@ async fn each_way_to_fail_breaks_the_chain_at_its_own_link() {
             json!({"command": "sleep", "args": ["60"], "startupTimeout": 300}).into(),
         ),
     ]);
-    let ran = desk.run(&["doctor", "--json"]).await;
-    assert_eq!(ran.code, 4, "{ran}");
-    let examination = ran.json();
-    let servers = examination["servers"].as_array().unwrap();
-    let steps: Vec<_> = servers.iter().map(|server| broken(server).0).collect();
+    let output = cli.run(&["doctor", "--json"]).await;
+    assert_eq!(output.code, 4, "{output}");
+    let report = output.json();
+    let servers = report["servers"].as_array().unwrap();
+    let steps: Vec<_> = servers.iter().map(|server| failed_step(server).0).collect();
     assert_eq!(steps, ["config", "command", "process", "handshake"]);
-    assert!(broken(&servers[2]).1.contains("no key"), "{ran}");
+    assert!(failed_step(&servers[2]).1.contains("no key"), "{output}");
     assert!(
         servers[2]["hint"].as_str().unwrap().contains("sh -c"),
-        "{ran}"
+        "{output}"
     );
 }
 
 #[tokio::test]
-async fn what_nobody_approved_is_not_started() {
-    let desk = Desk::with([("calc", polite().into())]);
-    let ran = desk.finish(desk.untrusting(&["doctor", "--json"])).await;
-    assert_eq!(ran.code, 4, "{ran}");
-    assert_eq!(broken(&ran.json()["servers"][0]).0, "trust");
+async fn unapproved_server_fails_trust_step() {
+    let cli = TestCli::with_servers([("calc", echo_server().into())]);
+    let output = cli
+        .run_command(cli.command_without_trust(&["doctor", "--json"]))
+        .await;
+    assert_eq!(output.code, 4, "{output}");
+    assert_eq!(failed_step(&output.json()["servers"][0]).0, "trust");
 }
 
 #[tokio::test]
-async fn a_server_that_is_switched_off_is_no_failure() {
-    let desk = Desk::with([("calc", entry(polite(), json!({"disabled": true})))]);
-    let ran = desk.run(&["doctor"]).await;
-    assert_eq!(ran.code, 0, "{ran}");
-    assert!(ran.stdout.contains("switched off in its entry"), "{ran}");
+async fn disabled_server_is_not_failure() {
+    let cli = TestCli::with_servers([("calc", entry(echo_server(), json!({"disabled": true})))]);
+    let output = cli.run(&["doctor"]).await;
+    assert_eq!(output.code, 0, "{output}");
+    assert!(
+        output.stdout.contains("switched off in its entry"),
+        "{output}"
+    );
 }
 
 #[tokio::test]
-async fn what_providers_refuse_is_told() {
+async fn provider_limits_are_warned_about() {
     let schema = json!({"type": "object", "oneOf": [], "properties": {"a b": {}}});
     let script = Script::legacy().raw_tool(json!({"name": "pick", "inputSchema": schema}));
-    let desk = Desk::with([("calc", script.into())]);
-    let ran = desk.run(&["doctor"]).await;
-    assert_eq!(ran.code, 0, "{ran}");
-    assert!(ran.stdout.contains("pick: its schema has oneOf"), "{ran}");
+    let cli = TestCli::with_servers([("calc", script.into())]);
+    let output = cli.run(&["doctor"]).await;
+    assert_eq!(output.code, 0, "{output}");
+    assert!(output.stdout.contains("pick: schema has oneOf"), "{output}");
+    assert!(output.stdout.ends_with("1 server: 1 warning."), "{output}");
 }
 
 #[tokio::test]
-async fn an_entry_that_another_replaces_is_told() {
-    let desk = Desk::with([("calc", polite().into())]);
+async fn overridden_entry_is_reported() {
+    let cli = TestCli::with_servers([("calc", echo_server().into())]);
     let own = json!({"mcpServers": {"calc": {"command": "mine"}}});
-    std::fs::write(desk.sandbox.home().join(".mcp.json"), own.to_string()).unwrap();
-    let ran = desk.run(&["doctor"]).await;
-    let told = "calc of [sandbox]/home/.mcp.json:1:16 is replaced by that of";
-    assert!(ran.stdout.contains(told), "{ran}");
+    std::fs::write(cli.sandbox.home().join(".mcp.json"), own.to_string()).unwrap();
+    let output = cli.run(&["doctor"]).await;
+    let message = "calc from [sandbox]/home/.mcp.json:1:16 is overridden by";
+    assert!(output.stdout.contains(message), "{output}");
 }
 
 #[tokio::test]
-async fn why_shows_the_way_of_one_tool() {
-    let desk = Desk::with([("calc", polite().into())]);
-    let ran = desk
+async fn why_shows_steps_of_tool() {
+    let cli = TestCli::with_servers([("calc", echo_server().into())]);
+    let output = cli
         .run(&["why", "mcp__calc__add", "--allow", "mcp__calc"])
         .await;
-    assert_eq!(ran.code, 0, "{ran}");
-    for words in [
-        r#""add" of "calc", spelled as they are"#,
+    assert_eq!(output.code, 0, "{output}");
+    for message in [
+        r#""add" of "calc", unchanged"#,
         "allowed by rule `mcp__calc` (command line)",
         "session 1 of calc",
     ] {
-        assert!(ran.stdout.contains(words), "{words}: {ran}");
+        assert!(output.stdout.contains(message), "{message}: {output}");
     }
 }
 
 #[tokio::test]
-async fn why_not_is_answered_too() {
-    let desk = Desk::with([("calc", polite().into())]);
-    let ran = desk
+async fn why_shows_failed_step() {
+    let cli = TestCli::with_servers([("calc", echo_server().into())]);
+    let output = cli
         .run(&[
             "why",
             "mcp__calc__add",
@@ -140,47 +146,53 @@ async fn why_not_is_answered_too() {
             "--json",
         ])
         .await;
-    assert_eq!(ran.code, 4, "{ran}");
-    assert_eq!(broken(&ran.json()).0, "permission");
+    assert_eq!(output.code, 4, "{output}");
+    assert_eq!(failed_step(&output.json()).0, "permission");
 
-    let ran = desk.run(&["why", "mcp__calc__adds", "--json"]).await;
-    assert_eq!(ran.code, 2, "{ran}");
-    assert_eq!(broken(&ran.json()).0, "name");
-    assert_eq!(ran.json()["hint"], "did you mean mcp__calc__add?");
+    let output = cli.run(&["why", "mcp__calc__adds", "--json"]).await;
+    assert_eq!(output.code, 2, "{output}");
+    assert_eq!(failed_step(&output.json()).0, "name");
+    assert_eq!(output.json()["hint"], "did you mean mcp__calc__add?");
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_something_to_be_mended() {
-    let desk = Desk::with([("calc", polite().into())]);
-    desk.sandbox
+async fn broken_file_is_environment_problem() {
+    let cli = TestCli::with_servers([("calc", echo_server().into())]);
+    cli.sandbox
         .write(".switchboard/settings.json", r#"{"permissions": 1}"#);
-    let ran = desk.run(&["doctor"]).await;
-    assert_eq!(ran.code, 4, "{ran}");
-    assert!(ran.stdout.contains("nothing can be called"), "{ran}");
-    assert!(!ran.stdout.contains("all is well"), "{ran}");
+    let output = cli.run(&["doctor"]).await;
+    assert_eq!(output.code, 4, "{output}");
+    assert!(output.stdout.contains("all calls are blocked"), "{output}");
+    assert!(!output.stdout.contains("no problems found"), "{output}");
 
-    let own = desk.sandbox.home().join(".mcp.json");
-    desk.sandbox.write(".switchboard/settings.json", "{}");
+    let own = cli.sandbox.home().join(".mcp.json");
+    cli.sandbox.write(".switchboard/settings.json", "{}");
     std::fs::write(own, "{").unwrap();
-    let ran = desk.run(&["doctor"]).await;
-    assert_eq!(ran.code, 4, "{ran}");
-    assert!(ran.stdout.contains("1 thing around them"), "{ran}");
+    let output = cli.run(&["doctor"]).await;
+    assert_eq!(output.code, 4, "{output}");
+    assert!(
+        output.stdout.contains("1 problem in the environment"),
+        "{output}"
+    );
 }
 
 #[tokio::test]
-async fn a_name_that_is_spelled_otherwise_is_found() {
-    let desk = Desk::with([("my server", polite().into())]);
-    let ran = desk.run(&["why", "mcp__my server__add"]).await;
-    assert_eq!(ran.code, 2, "{ran}");
-    assert!(ran.stderr.contains("did you mean mcp__my_server_"), "{ran}");
+async fn configured_name_is_suggested() {
+    let cli = TestCli::with_servers([("my server", echo_server().into())]);
+    let output = cli.run(&["why", "mcp__my server__add"]).await;
+    assert_eq!(output.code, 2, "{output}");
+    assert!(
+        output.stderr.contains("did you mean mcp__my_server_"),
+        "{output}"
+    );
 }
 
 #[tokio::test]
-async fn a_rule_that_fits_no_tool_is_refused() {
-    let desk = Desk::with([("calc", polite().into())]);
-    let ran = desk
+async fn rule_without_tool_name_is_rejected() {
+    let cli = TestCli::with_servers([("calc", echo_server().into())]);
+    let output = cli
         .run(&["call", "--deny", "calc", "mcp__calc__add", "--yes"])
         .await;
-    assert_eq!(ran.code, 2, "{ran}");
-    assert!(ran.stderr.contains("--deny mcp__calc"), "{ran}");
+    assert_eq!(output.code, 2, "{output}");
+    assert!(output.stderr.contains("--deny mcp__calc"), "{output}");
 }

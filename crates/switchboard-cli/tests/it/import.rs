@@ -1,47 +1,51 @@
-//! `import`: from the files of other programs to servers that connect.
+//! `import`: reads the configs of other MCP clients and writes servers that connect.
 
 use insta::assert_snapshot;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Desk, Entry, polite};
+use crate::support::{Entry, TestCli, echo_server};
 
-/// What Claude Code keeps in the home folder.
-fn claude_code(desk: &Desk, servers: Vec<(&str, Value)>) {
+/// Writes the config of Claude Code in the home directory.
+fn claude_code(cli: &TestCli, servers: Vec<(&str, Value)>) {
     let servers: Map<String, Value> = servers
         .into_iter()
         .map(|(name, entry)| (name.to_owned(), entry))
         .collect();
     let file = json!({"numStartups": 7, "mcpServers": servers, "projects": {}});
-    desk.sandbox.write_home(".claude.json", file.to_string());
+    cli.sandbox.write_home(".claude.json", file.to_string());
 }
 
-/// The entry of a server that works.
-fn working(desk: &Desk) -> Value {
-    Entry::from(polite()).on(&desk.sandbox)
+/// Returns the entry of a server that works.
+fn working(cli: &TestCli) -> Value {
+    Entry::from(echo_server()).to_json(&cli.sandbox)
 }
 
 #[tokio::test]
-async fn what_is_imported_connects_and_a_second_time_adds_nothing() {
-    let desk = Desk::empty();
-    claude_code(&desk, vec![("talker", working(&desk))]);
+async fn imported_server_connects_and_reimport_is_noop() {
+    let cli = TestCli::empty();
+    claude_code(&cli, vec![("talker", working(&cli))]);
     let mine = "{\n  // what I wrote\n  \"mcpServers\": {\n    \"old\": { \"command\": \"no-such-program\" }, // keep\n  },\n}\n";
-    desk.sandbox.write_home(".mcp.json", mine);
+    cli.sandbox.write_home(".mcp.json", mine);
 
-    let shown = desk.finish(desk.untrusting(&["import"])).await;
+    let shown = cli
+        .run_command(cli.command_without_trust(&["import"]))
+        .await;
     assert_eq!(shown.code, 0);
     assert!(shown.stdout.contains("+ add"), "{shown}");
     assert!(shown.stderr.contains("switchboard import --yes"), "{shown}");
-    let home = desk.sandbox.home();
+    let home = cli.sandbox.home();
     let read = || std::fs::read_to_string(home.join(".mcp.json")).unwrap();
     assert_eq!(read(), mine);
 
-    let taken = desk.finish(desk.untrusting(&["import", "--yes"])).await;
-    assert_eq!(taken.code, 0, "{taken}");
+    let imported = cli
+        .run_command(cli.command_without_trust(&["import", "--yes"]))
+        .await;
+    assert_eq!(imported.code, 0, "{imported}");
     assert!(
-        taken
+        imported
             .stdout
             .contains("Added talker to the user scope: [sandbox]/"),
-        "{taken}"
+        "{imported}"
     );
     let after = read();
     assert!(
@@ -49,8 +53,8 @@ async fn what_is_imported_connects_and_a_second_time_adds_nothing() {
         "{after}"
     );
 
-    let listed = desk
-        .finish(desk.untrusting(&["list", "--json"]))
+    let listed = cli
+        .run_command(cli.command_without_trust(&["list", "--json"]))
         .await
         .json();
     let status = |name: &str| {
@@ -61,17 +65,19 @@ async fn what_is_imported_connects_and_a_second_time_adds_nothing() {
     assert_eq!(status("talker"), "connected");
     assert_eq!(status("old"), "failed");
 
-    let again = desk.finish(desk.untrusting(&["import", "--yes"])).await;
+    let again = cli
+        .run_command(cli.command_without_trust(&["import", "--yes"]))
+        .await;
     assert!(again.stdout.contains("= same  talker"), "{again}");
     assert!(again.stdout.contains("There is nothing to add."), "{again}");
     assert_eq!(read(), after);
 }
 
 #[tokio::test]
-async fn everything_is_shown_before_anything_is_done_and_no_secret_with_it() {
-    let desk = Desk::empty();
+async fn plan_is_printed_without_secrets() {
+    let cli = TestCli::empty();
     claude_code(
-        &desk,
+        &cli,
         vec![
             (
                 "hub",
@@ -81,18 +87,20 @@ async fn everything_is_shown_before_anything_is_done_and_no_secret_with_it() {
             ("taken", json!({"command": "mine"})),
         ],
     );
-    desk.sandbox.write_home(
+    cli.sandbox.write_home(
         ".codex/config.toml",
         "[mcp_servers.docs]\ncommand = \"docs-mcp\"\nargs = [\"--api-key\", \"hush-hush\"]\nenabled_tools = [\"read\"]\n",
     );
-    desk.sandbox.write_home(
+    cli.sandbox.write_home(
         ".mcp.json",
         r#"{"mcpServers": {"taken": {"command": "other"}}}"#,
     );
-    desk.sandbox
+    cli.sandbox
         .write_home(".gemini/settings.json", r#"{"mcpServers": {"a" 1}}"#);
-    let ran = desk.finish(desk.untrusting(&["import"])).await;
-    assert_snapshot!(ran, @r#"
+    let output = cli
+        .run_command(cli.command_without_trust(&["import"]))
+        .await;
+    assert_snapshot!(output, @r#"
         exit 0
         --- stdout
         Claude Code  [sandbox]/home/.claude.json
@@ -121,36 +129,45 @@ async fn everything_is_shown_before_anything_is_done_and_no_secret_with_it() {
 }
 
 #[tokio::test]
-async fn what_comes_with_a_project_is_not_taken_by_yes_alone() {
-    let desk = Desk::empty();
-    desk.sandbox.write(".mcp.json", "{}");
-    let entry = working(&desk);
-    desk.sandbox.write(
+async fn yes_skips_project_files() {
+    let cli = TestCli::empty();
+    cli.sandbox.write(".mcp.json", "{}");
+    let entry = working(&cli);
+    cli.sandbox.write(
         ".cursor/mcp.json",
         json!({"mcpServers": {"theirs": entry}}).to_string(),
     );
-    let ran = desk.finish(desk.untrusting(&["import", "--yes"])).await;
-    assert!(ran.stdout.contains("(comes with this project)"), "{ran}");
-    assert!(ran.stdout.contains("runs in [sandbox]/project"), "{ran}");
-    assert!(!ran.stdout.contains("Added"), "{ran}");
+    let output = cli
+        .run_command(cli.command_without_trust(&["import", "--yes"]))
+        .await;
     assert!(
-        ran.stderr
-            .contains("switchboard import --trust-project --yes"),
-        "{ran}"
+        output.stdout.contains("(comes with this project)"),
+        "{output}"
     );
-    let listed = desk
-        .finish(desk.untrusting(&["list", "--json"]))
+    assert!(
+        output.stdout.contains("runs in [sandbox]/project"),
+        "{output}"
+    );
+    assert!(!output.stdout.contains("Added"), "{output}");
+    assert!(
+        output
+            .stderr
+            .contains("switchboard import --trust-project --yes"),
+        "{output}"
+    );
+    let listed = cli
+        .run_command(cli.command_without_trust(&["list", "--json"]))
         .await
         .json();
     assert_eq!(listed["servers"], json!([]));
 
-    let ran = desk.run(&["import", "--yes"]).await;
+    let output = cli.run(&["import", "--yes"]).await;
     assert!(
-        ran.stdout.contains("Added theirs to the local scope"),
-        "{ran}"
+        output.stdout.contains("Added theirs to the local scope"),
+        "{output}"
     );
-    let listed = desk
-        .finish(desk.untrusting(&["list", "--json"]))
+    let listed = cli
+        .run_command(cli.command_without_trust(&["list", "--json"]))
         .await
         .json();
     assert_eq!(listed["servers"][0]["status"], "connected");
@@ -158,20 +175,20 @@ async fn what_comes_with_a_project_is_not_taken_by_yes_alone() {
 }
 
 #[tokio::test]
-async fn data_says_what_was_found_and_what_was_added() {
-    let desk = Desk::empty();
+async fn json_reports_found_and_added_servers() {
+    let cli = TestCli::empty();
     claude_code(
-        &desk,
+        &cli,
         vec![(
             "hub",
             json!({"command": "hub", "env": {"TOKEN": "hush-hush"}, "timeout": 5000}),
         )],
     );
-    let data = desk
-        .finish(desk.untrusting(&["import", "claude-code", "--json", "--yes"]))
+    let data = cli
+        .run_command(cli.command_without_trust(&["import", "claude-code", "--json", "--yes"]))
         .await
         .json();
-    let home = desk.sandbox.home();
+    let home = cli.sandbox.home();
     let path = |name: &str| home.join(name).to_string_lossy().into_owned();
     assert_eq!(
         data,
@@ -199,16 +216,16 @@ async fn data_says_what_was_found_and_what_was_added() {
 }
 
 #[tokio::test]
-async fn a_file_may_be_named() {
-    let desk = Desk::empty();
-    let text = json!({"servers": {"named": working(&desk)}}).to_string();
-    desk.sandbox.write("elsewhere/settings.json", &text);
-    let unknown = desk
-        .finish(desk.untrusting(&["import", "--file", "elsewhere/settings.json"]))
+async fn file_option_imports_named_file() {
+    let cli = TestCli::empty();
+    let text = json!({"servers": {"named": working(&cli)}}).to_string();
+    cli.sandbox.write("elsewhere/settings.json", &text);
+    let unknown = cli
+        .run_command(cli.command_without_trust(&["import", "--file", "elsewhere/settings.json"]))
         .await;
     assert_eq!(unknown.code, 2, "{unknown}");
-    let named = desk
-        .finish(desk.untrusting(&[
+    let named = cli
+        .run_command(cli.command_without_trust(&[
             "import",
             "vscode",
             "--file",
@@ -219,43 +236,56 @@ async fn a_file_may_be_named() {
         ]))
         .await;
     assert_eq!(named.code, 0, "{named}");
-    assert!(desk.sandbox.read(".mcp.json").contains("named"));
-    let missing = desk
-        .finish(desk.untrusting(&["import", "vscode", "--file", "missing.json"]))
+    assert!(cli.sandbox.read(".mcp.json").contains("named"));
+    let missing = cli
+        .run_command(cli.command_without_trust(&["import", "vscode", "--file", "missing.json"]))
         .await;
     assert_eq!(missing.code, 3);
-    desk.sandbox.write("broken.json", "{");
-    let broken = desk
-        .finish(desk.untrusting(&["import", "vscode", "--file", "broken.json", "--yes"]))
+    cli.sandbox.write("broken.json", "{");
+    let broken = cli
+        .run_command(cli.command_without_trust(&[
+            "import",
+            "vscode",
+            "--file",
+            "broken.json",
+            "--yes",
+        ]))
         .await;
     assert_eq!(broken.code, 3, "{broken}");
-    let wrong = desk.finish(desk.untrusting(&["import", "curser"])).await;
+    let wrong = cli
+        .run_command(cli.command_without_trust(&["import", "curser"]))
+        .await;
     assert_eq!(wrong.code, 2);
 }
 
 #[tokio::test]
-async fn nothing_to_import_is_no_error() {
-    let desk = Desk::empty();
-    let ran = desk.finish(desk.untrusting(&["import"])).await;
-    assert_eq!(ran.code, 0);
+async fn nothing_to_import_succeeds() {
+    let cli = TestCli::empty();
+    let output = cli
+        .run_command(cli.command_without_trust(&["import"]))
+        .await;
+    assert_eq!(output.code, 0);
     assert!(
-        ran.stdout
+        output
+            .stdout
             .starts_with("No servers of other programs were found.")
     );
 }
 
 #[tokio::test]
-async fn what_comes_with_a_project_is_shown_whole_and_with_the_command_that_takes_it() {
-    let desk = Desk::empty();
-    desk.sandbox.write(".mcp.json", "{}");
-    desk.sandbox.write(
+async fn project_entries_are_shown_in_full() {
+    let cli = TestCli::empty();
+    cli.sandbox.write(".mcp.json", "{}");
+    cli.sandbox.write(
         ".codex/config.toml",
         "[mcp_servers.theirs]\ncommand = \"tool\"\nargs = [\"--api-key\", \"two  blanks\"]\n\
          env_vars = [\"AWS_SECRET\"]\nenv = { LD_PRELOAD = \"./evil.so\", HIDDEN = \"a\\u200bb\" }\n\
          [mcp_servers.far]\nurl = \"https://far.example/mcp\"\nhttp_headers = { Authorization = \"Bearer theirs\" }\n",
     );
-    let ran = desk.finish(desk.untrusting(&["import", "codex"])).await;
-    assert_snapshot!(ran, @r"
+    let output = cli
+        .run_command(cli.command_without_trust(&["import", "codex"]))
+        .await;
+    assert_snapshot!(output, @r"
     exit 0
     --- stdout
     Codex  [sandbox]/project/.codex/config.toml  (comes with this project)
@@ -276,59 +306,68 @@ async fn what_comes_with_a_project_is_shown_whole_and_with_the_command_that_take
     --- stderr
     to add what comes with this project: switchboard import codex --trust-project --yes
     ");
-    let data = desk
-        .finish(desk.untrusting(&["import", "codex", "--json"]))
+    let data = cli
+        .run_command(cli.command_without_trust(&["import", "codex", "--json"]))
         .await
         .json();
     let config = &data["files"][0]["servers"][0]["config"];
     assert_eq!(config["env"]["LD_PRELOAD"], "./evil.so");
-    claude_code(&desk, vec![("mine", working(&desk))]);
-    let both = desk.finish(desk.untrusting(&["import"])).await;
+    claude_code(&cli, vec![("mine", working(&cli))]);
+    let mixed = cli
+        .run_command(cli.command_without_trust(&["import"]))
+        .await;
     assert!(
-        both.stderr.contains("new: switchboard import --yes"),
-        "{both}"
+        mixed.stderr.contains("new: switchboard import --yes"),
+        "{mixed}"
     );
     assert!(
-        both.stderr
+        mixed
+            .stderr
             .contains("this project too: switchboard import --trust-project --yes"),
-        "{both}"
+        "{mixed}"
     );
 }
 
 #[tokio::test]
-async fn a_secret_that_goes_into_the_shared_file_is_warned_about() {
-    let desk = Desk::empty();
-    desk.sandbox.write(".mcp.json", "{}");
+async fn secret_for_project_scope_is_warned_about() {
+    let cli = TestCli::empty();
+    cli.sandbox.write(".mcp.json", "{}");
     let hub =
         json!({"command": "hub", "env": {"API_TOKEN": "ghp_0123456789abcdefghij0123456789abcdef"}});
-    claude_code(&desk, vec![("hub", hub)]);
+    claude_code(&cli, vec![("hub", hub)]);
     let args = ["import", "-s", "project", "--yes"];
-    let ran = desk.finish(desk.untrusting(&args)).await;
+    let output = cli.run_command(cli.command_without_trust(&args)).await;
     assert!(
-        ran.stderr
+        output
+            .stderr
             .contains("warning: hub: `API_TOKEN` in `env` looks like a secret"),
-        "{ran}"
+        "{output}"
     );
-    assert!(ran.stdout.contains("Added hub"), "{ran}");
+    assert!(output.stdout.contains("Added hub"), "{output}");
 }
 
 #[tokio::test]
-async fn what_is_switched_off_there_is_marked_or_told() {
-    let desk = Desk::empty();
-    desk.sandbox.write(".mcp.json", "{}");
-    let here = desk.sandbox.project().to_string_lossy().into_owned();
+async fn disabled_server_is_imported_disabled() {
+    let cli = TestCli::empty();
+    cli.sandbox.write(".mcp.json", "{}");
+    let here = cli.sandbox.project().to_string_lossy().into_owned();
     let file = json!({
         "mcpServers": {"time": {"command": "time-mcp"}},
         "projects": {here: {"disabledMcpServers": ["time"]}},
     });
-    desk.sandbox.write_home(".claude.json", file.to_string());
-    let ran = desk.finish(desk.untrusting(&["import"])).await;
-    assert!(ran.stdout.contains("switchboard disable time"), "{ran}");
-    let ran = desk
-        .finish(desk.untrusting(&["import", "-s", "local"]))
+    cli.sandbox.write_home(".claude.json", file.to_string());
+    let output = cli
+        .run_command(cli.command_without_trust(&["import"]))
         .await;
     assert!(
-        ran.stdout.contains("into the local scope, switched off"),
-        "{ran}"
+        output.stdout.contains("switchboard disable time"),
+        "{output}"
+    );
+    let output = cli
+        .run_command(cli.command_without_trust(&["import", "-s", "local"]))
+        .await;
+    assert!(
+        output.stdout.contains("into the local scope, switched off"),
+        "{output}"
     );
 }

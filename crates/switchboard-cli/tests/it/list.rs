@@ -1,21 +1,21 @@
-//! `list` and `get`.
+//! `list` and `get`: status, approval and exit codes.
 
 use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, Step};
 
-use crate::support::{Desk, entry, polite};
+use crate::support::{TestCli, echo_server, entry};
 
 #[tokio::test]
-async fn servers_are_listed_in_the_order_of_the_file() {
-    let desk = Desk::with([
-        ("zebra", polite().into()),
+async fn servers_are_listed_in_file_order() {
+    let cli = TestCli::with_servers([
+        ("zebra", echo_server().into()),
         ("ant", Script::modern().tool("echo").into()),
         ("off", json!({"command": "x", "disabled": true}).into()),
-        ("later", entry(polite(), json!({"lazy": true}))),
+        ("later", entry(echo_server(), json!({"lazy": true}))),
         ("remote", json!({"url": "http://127.0.0.1:1/mcp"}).into()),
     ]);
-    assert_snapshot!(desk.run(&["list"]).await, @"
+    assert_snapshot!(cli.run(&["list"]).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -31,12 +31,12 @@ async fn servers_are_listed_in_the_order_of_the_file() {
 }
 
 #[tokio::test]
-async fn the_same_as_data() {
-    let desk = Desk::with([("one", polite().into())]);
-    let ran = desk.run(&["list", "--json"]).await;
-    let data = ran.json();
+async fn json_contains_server_details() {
+    let cli = TestCli::with_servers([("one", echo_server().into())]);
+    let output = cli.run(&["list", "--json"]).await;
+    let data = output.json();
     let server = &data["servers"][0];
-    assert_eq!(ran.code, 0);
+    assert_eq!(output.code, 0);
     assert_eq!(data["diagnostics"], json!([]));
     assert_eq!(server["name"], "one");
     assert_eq!(server["status"], "connected");
@@ -53,9 +53,9 @@ async fn the_same_as_data() {
 }
 
 #[tokio::test]
-async fn without_servers_it_says_what_to_type() {
-    let desk = Desk::empty();
-    assert_snapshot!(desk.run(&["list"]).await, @r#"
+async fn empty_config_prints_help() {
+    let cli = TestCli::empty();
+    assert_snapshot!(cli.run(&["list"]).await, @r#"
         exit 0
         --- stdout
         No servers are configured.
@@ -80,17 +80,17 @@ async fn without_servers_it_says_what_to_type() {
         To see it work without any: switchboard demo
         "#);
     assert_eq!(
-        desk.run(&["list", "--json"]).await.json()["servers"],
+        cli.run(&["list", "--json"]).await.json()["servers"],
         json!([])
     );
 }
 
 #[tokio::test]
-async fn a_projects_servers_wait_for_approval_and_are_not_started() {
+async fn unapproved_servers_are_not_started() {
     let touch = json!({"command": "touch", "args": ["started", "two words"]});
-    let desk = Desk::with([("one", touch.clone().into()), ("two", touch.into())]);
-    let ran = desk.finish(desk.untrusting(&["list"])).await;
-    assert_snapshot!(ran, @"
+    let cli = TestCli::with_servers([("one", touch.clone().into()), ("two", touch.into())]);
+    let output = cli.run_command(cli.command_without_trust(&["list"])).await;
+    assert_snapshot!(output, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -102,9 +102,11 @@ async fn a_projects_servers_wait_for_approval_and_are_not_started() {
         2 servers of this project are not approved and were not started.
         To see what would run, and approve it: switchboard trust
         ");
-    assert!(!desk.sandbox.project().join("started").exists());
-    let ran = desk.finish(desk.untrusting(&["get", "one"])).await;
-    assert_snapshot!(ran, @"
+    assert!(!cli.sandbox.project().join("started").exists());
+    let output = cli
+        .run_command(cli.command_without_trust(&["get", "one"]))
+        .await;
+    assert_snapshot!(output, @"
         exit 4
         --- stdout
         one
@@ -117,23 +119,24 @@ async fn a_projects_servers_wait_for_approval_and_are_not_started() {
 }
 
 #[tokio::test]
-async fn what_the_user_keeps_or_names_needs_no_approval() {
-    let desk = Desk::with([("one", polite().into())]);
-    let config = desk.sandbox.read(".mcp.json");
-    std::fs::remove_file(desk.sandbox.project().join(".mcp.json")).unwrap();
-    desk.sandbox
+async fn user_and_command_line_servers_need_no_approval() {
+    let cli = TestCli::with_servers([("one", echo_server().into())]);
+    let config = cli.sandbox.read(".mcp.json");
+    std::fs::remove_file(cli.sandbox.project().join(".mcp.json")).unwrap();
+    cli.sandbox
         .write_home(".mcp.json", config.replace("one", "mine"));
-    desk.sandbox.write("named.json", &config);
-    let command = desk.untrusting(&["list", "--mcp-config", "named.json"]);
-    assert_snapshot!(desk.finish(command).await, @"
+    cli.sandbox.write("named.json", &config);
+    let command = cli.command_without_trust(&["list", "--mcp-config", "named.json"]);
+    assert_snapshot!(cli.run_command(command).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✓ connected  one  command-line  stdio  2  [time]
         ✓ connected  mine  user  stdio  2  [time]
         ");
-    let command = desk.untrusting(&["list", "--mcp-config", &config, "--strict-mcp-config"]);
-    assert_snapshot!(desk.finish(command).await, @"
+    let command =
+        cli.command_without_trust(&["list", "--mcp-config", &config, "--strict-mcp-config"]);
+    assert_snapshot!(cli.run_command(command).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -142,27 +145,27 @@ async fn what_the_user_keeps_or_names_needs_no_approval() {
 }
 
 #[tokio::test]
-async fn exit_status_tells_of_a_failed_server_when_asked_to() {
-    let desk = Desk::with([("bad", json!({"command": "no-such-program"}).into())]);
-    assert_eq!(desk.run(&["list"]).await.code, 0);
-    assert_eq!(desk.run(&["list", "--exit-status"]).await.code, 4);
+async fn exit_status_reports_failed_server() {
+    let cli = TestCli::with_servers([("bad", json!({"command": "no-such-program"}).into())]);
+    assert_eq!(cli.run(&["list"]).await.code, 0);
+    assert_eq!(cli.run(&["list", "--exit-status"]).await.code, 4);
 }
 
 #[tokio::test]
-async fn exit_status_counts_a_server_whose_tools_could_not_be_listed() {
+async fn exit_status_reports_failed_listing() {
     let mute = Script::legacy().on("tools/list", [Step::error(-32603, "database is locked")]);
-    let desk = Desk::with([("good", polite().into()), ("mute", mute.into())]);
-    assert_eq!(desk.run(&["list"]).await.code, 0);
-    assert_eq!(desk.run(&["list", "--exit-status"]).await.code, 4);
+    let cli = TestCli::with_servers([("good", echo_server().into()), ("mute", mute.into())]);
+    assert_eq!(cli.run(&["list"]).await.code, 0);
+    assert_eq!(cli.run(&["list", "--exit-status"]).await.code, 4);
 }
 
 #[tokio::test]
-async fn a_failed_server_in_detail() {
-    let desk = Desk::with([
+async fn get_shows_failed_server() {
+    let cli = TestCli::with_servers([
         (
             "one",
             entry(
-                polite(),
+                echo_server(),
                 json!({"args": ["--flag", "two words"], "env": {"TOKEN": "hush-hush", "HOME": "${HOME}"}}),
             ),
         ),
@@ -171,9 +174,9 @@ async fn a_failed_server_in_detail() {
             Script::legacy().on_start([Step::count("started")]).into(),
         ),
     ]);
-    // The arguments are no script, which the server minds.
-    let ran = desk.run(&["get", "one"]).await;
-    assert_snapshot!(ran, @"
+    // The scripted server exits because its arguments are not a script.
+    let output = cli.run(&["get", "one"]).await;
+    assert_snapshot!(output, @"
         exit 4
         --- stdout
         one
@@ -187,19 +190,19 @@ async fn a_failed_server_in_detail() {
                         TOKEN=***
                         HOME=${HOME}
         ");
-    assert!(!desk.sandbox.project().join("started").exists());
+    assert!(!cli.sandbox.project().join("started").exists());
 }
 
 #[tokio::test]
-async fn a_connected_server_in_detail() {
-    let script = polite()
+async fn get_shows_connected_server() {
+    let script = echo_server()
         .instructions("Use it \u{1b}[31mwell.\nAlways.")
         .on_start([Step::stderr("listening")]);
-    // By way of a file, so that the command line is short enough to be read.
+    // The script is in a file to keep the printed command line short.
     let by_file = json!({"args": ["@script.json"]});
-    let desk = Desk::with([("one", entry(script.clone(), by_file))]);
-    desk.sandbox.write("script.json", script.to_json());
-    assert_snapshot!(desk.run(&["get", "one"]).await, @"
+    let cli = TestCli::with_servers([("one", entry(script.clone(), by_file))]);
+    cli.sandbox.write("script.json", script.to_json());
+    assert_snapshot!(cli.run(&["get", "one"]).await, @"
         exit 0
         --- stdout
         one
@@ -216,7 +219,7 @@ async fn a_connected_server_in_detail() {
           tools  2: switchboard tools mcp__one__
           stderr  listening
         ");
-    let data = desk.run(&["get", "one", "--json"]).await.json();
+    let data = cli.run(&["get", "one", "--json"]).await.json();
     assert_eq!(
         (&data["name"], &data["status"]),
         (&json!("one"), &json!("connected"))
@@ -224,15 +227,15 @@ async fn a_connected_server_in_detail() {
 }
 
 #[tokio::test]
-async fn an_unknown_server_is_a_usage_error_with_the_nearest_name() {
-    let desk = Desk::with([("everything", polite().into())]);
-    assert_snapshot!(desk.run(&["get", "everythin"]).await, @r#"
+async fn unknown_server_suggests_nearest() {
+    let cli = TestCli::with_servers([("everything", echo_server().into())]);
+    assert_snapshot!(cli.run(&["get", "everythin"]).await, @r#"
         exit 2
         --- stderr
         error: there is no server "everythin"
         hint: did you mean everything?
         "#);
-    assert_snapshot!(desk.run(&["get", "quite-different"]).await, @r#"
+    assert_snapshot!(cli.run(&["get", "quite-different"]).await, @r#"
         exit 2
         --- stderr
         error: there is no server "quite-different"

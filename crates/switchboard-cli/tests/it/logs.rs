@@ -1,10 +1,10 @@
-//! `-v`: what servers log, and where it is shown.
+//! `-v`: log messages of servers on stderr.
 
 use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, ServerRequest, Step, read_record};
 
-use crate::support::{Desk, entry};
+use crate::support::{TestCli, entry};
 
 fn log(level: &str, data: &serde_json::Value) -> Step {
     Step::Notify {
@@ -13,8 +13,8 @@ fn log(level: &str, data: &serde_json::Value) -> Step {
     }
 }
 
-/// A server whose tool logs before it answers.
-fn logging(logs: impl IntoIterator<Item = Step>) -> Desk {
+/// Configures a server whose tool sends these log messages before its result.
+fn logging(logs: impl IntoIterator<Item = Step>) -> TestCli {
     let capabilities = json!({"tools": {}, "logging": {}});
     let hello = json!({
         "protocolVersion": "2025-11-25",
@@ -27,11 +27,11 @@ fn logging(logs: impl IntoIterator<Item = Step>) -> Desk {
         .on("logging/setLevel", [Step::Reply(json!({}))])
         .on("tools/call t", logs.into_iter().chain([Step::text("done")]))
         .record("record");
-    Desk::with([("ant", script.into())])
+    TestCli::with_servers([("ant", script.into())])
 }
 
 #[tokio::test]
-async fn servers_are_asked_for_as_much_as_is_shown() {
+async fn set_level_matches_verbosity() {
     for (flags, level) in [
         (&[][..], None),
         (&["-v"], Some("info")),
@@ -39,25 +39,27 @@ async fn servers_are_asked_for_as_much_as_is_shown() {
         (&["--log-file", "log"], Some("debug")),
         (&["-v", "--log-file", "log"], Some("debug")),
     ] {
-        let desk = logging([]);
+        let cli = logging([]);
         let words = [flags, &["call", "mcp__ant__t", "--yes"]].concat();
-        assert_eq!(desk.run(&words).await.code, 0);
-        let record = read_record(desk.sandbox.project().join("record"));
-        let asked = record
+        assert_eq!(cli.run(&words).await.code, 0);
+        let record = read_record(cli.sandbox.project().join("record"));
+        let requests = record
             .iter()
             .filter(|message| message["method"] == "logging/setLevel");
-        let asked: Vec<_> = asked.map(|asked| &asked["params"]["level"]).collect();
-        assert_eq!(asked, Vec::from_iter(level), "{flags:?}");
+        let levels: Vec<_> = requests
+            .map(|request| &request["params"]["level"])
+            .collect();
+        assert_eq!(levels, Vec::from_iter(level), "{flags:?}");
     }
 }
 
 #[tokio::test]
-async fn what_a_server_logs_reads_as_it_was_said() {
-    let desk = logging([
+async fn log_message_is_printed_escaped() {
+    let cli = logging([
         log("critical", &json!("it \"burns\"\u{1b}[2J")),
         log("info", &json!({"depth": 3})),
     ]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await, @r#"
+    assert_snapshot!(cli.run(&["call", "mcp__ant__t", "--yes", "-v"]).await, @r#"
         exit 0
         --- stdout
         done
@@ -69,19 +71,19 @@ async fn what_a_server_logs_reads_as_it_was_said() {
 }
 
 #[tokio::test]
-async fn a_secret_is_masked_in_logs_however_it_is_spelled() {
+async fn escaped_secret_is_masked_in_logs() {
     let said = r#"{"jsonrpc":"2.0","method":"notifications/message","params":
         {"level":"error","data":"it is \u0068ush-hush-hush"}}"#;
     let steps = [Step::Raw(said.replace('\n', "")), Step::text("done")];
     let script = Script::legacy().tool("t").on("tools/call t", steps);
     let secret = json!({"env": {"TOKEN": "hush-hush-hush"}});
-    let desk = Desk::with([("ant", entry(script, secret))]);
-    let ran = desk.run(&["call", "mcp__ant__t", "--yes", "-v"]).await;
-    assert!(ran.stderr.contains(r#"data="it is ***""#), "{ran}");
+    let cli = TestCli::with_servers([("ant", entry(script, secret))]);
+    let output = cli.run(&["call", "mcp__ant__t", "--yes", "-v"]).await;
+    assert!(output.stderr.contains(r#"data="it is ***""#), "{output}");
 }
 
 #[tokio::test]
-async fn logs_wait_until_the_question_is_over() {
+async fn logs_wait_for_open_question() {
     let schema = json!({"type": "object", "properties": {}});
     let steps = [
         Step::Request(ServerRequest {
@@ -99,8 +101,8 @@ async fn logs_wait_until_the_question_is_over() {
         Step::text("done"),
     ];
     let script = Script::legacy().tool("ask").on("tools/call ask", steps);
-    let desk = Desk::with([("ant", script.into())]);
-    let terminal = desk.at_terminal(&["-v", "call", "mcp__ant__ask", "--yes"]);
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let terminal = cli.start_in_terminal(&["-v", "call", "mcp__ant__ask", "--yes"]);
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
     let (open, after) = screen.split_once("[y/N] ").unwrap();

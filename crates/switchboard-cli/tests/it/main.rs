@@ -1,4 +1,4 @@
-//! The command line from outside: a fresh home and project, scripted servers, real processes.
+//! Runs the `switchboard` binary with scripted servers. Each test has its own home and project.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -6,33 +6,33 @@
     reason = "a failed expectation fails the test that had it"
 )]
 
-mod arguments;
-mod asking;
-mod bad_calls;
-mod bad_config;
-mod bad_servers;
+mod add_remove;
 mod call;
+mod call_arguments;
+mod call_failures;
+mod config_errors;
 mod demo;
 mod doctor;
-mod edit;
-mod guards;
+mod elicitation;
+mod hardening;
 mod import;
-mod interviews;
-mod json;
+mod json_docs;
 mod list;
+mod list_watch;
 mod logs;
-mod pages;
-mod prompt;
+mod permission_flags;
+mod permission_prompt;
+mod process_cleanup;
 mod prompts;
 mod remote;
-mod repositories;
 mod resources;
+mod server_failures;
 mod settings;
 mod signals;
+mod static_output;
 mod support;
-mod survivors;
 mod tools;
 mod trace;
 mod trust;
+mod untrusted_clones;
 mod watch;
-mod watching;

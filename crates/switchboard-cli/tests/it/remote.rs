@@ -1,11 +1,11 @@
-//! Remote servers, as a person meets them.
+//! Remote servers over HTTP: `add`, `list`, `call`, `doctor` and authorization.
 
 use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::Script;
 use switchboard_testkit::http::{Fault, HttpServer, Mode};
 
-use crate::support::Desk;
+use crate::support::TestCli;
 
 async fn server() -> HttpServer {
     HttpServer::start(Script::modern().tool("echo"), Mode::STATELESS).await
@@ -16,23 +16,23 @@ fn without_port(text: &str, server: &HttpServer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_behind_a_url_is_added_listed_and_called() {
+async fn url_server_is_added_listed_and_called() {
     let server = server().await;
     server.require_bearer("sesame-open-sesame");
-    let desk = Desk::empty();
+    let cli = TestCli::empty();
     let url = server.url();
     let header = "Authorization: Bearer sesame-open-sesame";
-    let added = desk
+    let added = cli
         .run(&["add", "s", &url, "-t", "http", "-H", header])
         .await;
     assert_eq!(added.code, 0, "{added}");
     assert!(!added.to_string().contains("sesame"), "{added}");
-    let listed = desk.run(&["list"]).await;
+    let listed = cli.run(&["list"]).await;
     assert!(
         listed.stdout.contains("✓ connected  s  local  http  1"),
         "{listed}"
     );
-    let called = desk
+    let called = cli
         .run(&["call", "mcp__s__echo", "message=hello", "--yes"])
         .await;
     assert_eq!(
@@ -43,11 +43,11 @@ async fn a_server_behind_a_url_is_added_listed_and_called() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_wants_a_login_ends_with_code_5() {
+async fn login_needed_exits_with_5() {
     let server = server().await;
     server.require_bearer("sesame-open-sesame");
-    let desk = Desk::with([("s", json!({"type": "http", "url": server.url()}).into())]);
-    let listed = desk.run(&["list"]).await;
+    let cli = TestCli::with_servers([("s", json!({"type": "http", "url": server.url()}).into())]);
+    let listed = cli.run(&["list"]).await;
     assert_eq!(listed.code, 0);
     assert_snapshot!(without_port(&listed.stdout, &server), @r#"
       STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -60,23 +60,23 @@ async fn a_server_that_wants_a_login_ends_with_code_5() {
         &["call", "mcp__s__echo", "message=x", "--yes"],
         &["why", "mcp__s__echo"],
     ] {
-        let ran = desk.run(args).await;
-        assert_eq!(ran.code, 5, "{ran}");
-        assert!(ran.to_string().contains("wants a login"), "{ran}");
+        let output = cli.run(args).await;
+        assert_eq!(output.code, 5, "{output}");
+        assert!(output.to_string().contains("wants a login"), "{output}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_fails_is_listed_with_what_http_said() {
+async fn http_error_is_shown_in_list() {
     let server = server().await;
     server.arm(Fault::status(503).body("closed for repairs").always());
-    let desk = Desk::with([("s", json!({"type": "http", "url": server.url()}).into())]);
-    let listed = desk.run(&["list"]).await;
+    let cli = TestCli::with_servers([("s", json!({"type": "http", "url": server.url()}).into())]);
+    let listed = cli.run(&["list"]).await;
     assert!(listed.stdout.contains("HTTP 503"), "{listed}");
     assert!(listed.stdout.contains("closed for repairs"), "{listed}");
-    let examined = desk.run(&["doctor"]).await;
-    assert_eq!(examined.code, 4);
-    let page = without_port(&examined.stdout, &server);
+    let report = cli.run(&["doctor"]).await;
+    assert_eq!(report.code, 4);
+    let page = without_port(&report.stdout, &server);
     assert!(
         page.contains("✓  connect  http://127.0.0.1:PORT/mcp"),
         "{page}"
@@ -88,13 +88,13 @@ async fn a_server_that_fails_is_listed_with_what_http_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_steps_to_a_remote_server_are_examined_one_by_one() {
+async fn doctor_checks_remote_steps() {
     let server = server().await;
     let url = server.url();
-    let nobody = HttpServer::start(Script::modern(), Mode::STATELESS).await;
-    let gone = nobody.url();
-    nobody.stop().await;
-    let desk = Desk::with([
+    let stopped = HttpServer::start(Script::modern(), Mode::STATELESS).await;
+    let gone = stopped.url();
+    stopped.stop().await;
+    let cli = TestCli::with_servers([
         ("well", json!({"type": "http", "url": url}).into()),
         ("gone", json!({"type": "http", "url": gone}).into()),
         (
@@ -102,9 +102,9 @@ async fn the_steps_to_a_remote_server_are_examined_one_by_one() {
             json!({"type": "http", "url": url.replace("http:", "https:")}).into(),
         ),
     ]);
-    let examined = desk.run(&["doctor", "--json"]).await.json();
+    let report = cli.run(&["doctor", "--json"]).await.json();
     let steps = |server: usize| {
-        let steps = examined["servers"][server]["steps"]
+        let steps = report["servers"][server]["steps"]
             .as_array()
             .unwrap()
             .iter();
@@ -132,13 +132,14 @@ async fn the_steps_to_a_remote_server_are_examined_one_by_one() {
 }
 
 #[tokio::test]
-async fn headers_for_a_plain_address_are_warned_about() {
-    let desk = Desk::empty();
+async fn headers_over_plain_http_are_warned_about() {
+    let cli = TestCli::empty();
     let add = async |name: &str, url: &str| {
-        let ran = desk.run(&["add", name, url, "-H", "X-Key: value"]).await;
-        assert_eq!(ran.code, 0, "{ran}");
-        ran.stderr
-            .contains("headers are not sent over plain http://")
+        let output = cli.run(&["add", name, url, "-H", "X-Key: value"]).await;
+        assert_eq!(output.code, 0, "{output}");
+        output
+            .stderr
+            .contains("headers are only sent over https:// or to localhost")
     };
     assert!(add("a", "http://example.com/mcp").await);
     assert!(!add("b", "https://example.com/mcp").await);
@@ -148,12 +149,12 @@ async fn headers_for_a_plain_address_are_warned_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_that_cannot_be_used_is_told_of_and_left_out() {
+async fn unsupported_proxy_is_ignored_with_warning() {
     let server = server().await;
-    let desk = Desk::with([("s", json!({"type": "http", "url": server.url()}).into())]);
-    let mut command = desk.command(&["list"]);
+    let cli = TestCli::with_servers([("s", json!({"type": "http", "url": server.url()}).into())]);
+    let mut command = cli.command(&["list"]);
     command.env("https_proxy", "socks5://me:hush-hush@127.0.0.1:1");
-    let listed = desk.finish(command).await;
+    let listed = cli.run_command(command).await;
     assert!(listed.stdout.contains("✓ connected  s"), "{listed}");
     assert!(listed.stderr.contains("ignoring https_proxy: "), "{listed}");
     assert!(!listed.to_string().contains("hush"), "{listed}");

@@ -1,4 +1,4 @@
-//! `resources` and `read`: what can be read, and what comes of it.
+//! `resources` and `read`: listing, templates, output to pipe, terminal and file.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, Step, read_record};
 
-use crate::support::{Desk, Ran, entry, polite};
+use crate::support::{CliOutput, TestCli, echo_server, entry};
 
 const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
@@ -25,29 +25,29 @@ fn library() -> Script {
         .record("record")
 }
 
-fn desk() -> Desk {
-    Desk::with([("lib", library().into())])
+fn test_cli() -> TestCli {
+    TestCli::with_servers([("lib", library().into())])
 }
 
-/// The requests of this method that the server had.
-fn asked(desk: &Desk, method: &str) -> usize {
-    let record = desk.sandbox.project().join("record");
+/// Counts the requests with this method that the server received.
+fn request_count(cli: &TestCli, method: &str) -> usize {
+    let record = cli.sandbox.project().join("record");
     if !record.exists() {
         return 0;
     }
     let record = read_record(record);
-    let is_asked = |message: &&serde_json::Value| message["method"] == method;
-    record.iter().filter(is_asked).count()
+    let has_method = |message: &&serde_json::Value| message["method"] == method;
+    record.iter().filter(has_method).count()
 }
 
 #[tokio::test]
-async fn resources_are_listed_with_what_is_known_of_them() {
-    let desk = Desk::with([
+async fn resources_are_listed_with_details() {
+    let cli = TestCli::with_servers([
         ("lib", library().into()),
         ("other", Script::modern().resource("x://y", "z").into()),
-        ("none", polite().into()),
+        ("none", echo_server().into()),
     ]);
-    assert_snapshot!(desk.run(&["resources"]).await, @r"
+    assert_snapshot!(cli.run(&["resources"]).await, @r"
     exit 0
     --- stdout
     SERVER  URI  NAME  TYPE  SIZE
@@ -56,38 +56,38 @@ async fn resources_are_listed_with_what_is_known_of_them() {
     lib  demo://logo  logo  image/png
     other  x://y  y  text/plain
     ");
-    assert_snapshot!(desk.run(&["resources", "--templates"]).await, @r"
+    assert_snapshot!(cli.run(&["resources", "--templates"]).await, @r"
     exit 0
     --- stdout
     SERVER  TEMPLATE  NAME  TYPE
     lib  demo://item/{id}  {id}  text/plain
     ");
-    let listed = desk.run(&["resources", "other", "--json"]).await.json();
+    let listed = cli.run(&["resources", "other", "--json"]).await.json();
     assert_eq!(listed[0]["server"], "other");
     assert_eq!(listed[0]["uri"], "x://y");
 }
 
 #[tokio::test]
-async fn only_the_server_that_is_named_is_started() {
+async fn only_named_server_is_started() {
     let started = Script::legacy().on_start([Step::count("started")]);
-    let desk = Desk::with([("other", started.into()), ("lib", library().into())]);
+    let cli = TestCli::with_servers([("other", started.into()), ("lib", library().into())]);
     for args in [
         &["resources", "lib"][..],
         &["read", "lib", "demo://sized"],
         &["read", "@lib:demo://sized"],
         &["prompts", "lib"],
     ] {
-        assert_eq!(desk.run(args).await.code, 0, "{args:?}");
+        assert_eq!(cli.run(args).await.code, 0, "{args:?}");
     }
-    assert!(!desk.sandbox.project().join("started").exists());
+    assert!(!cli.sandbox.project().join("started").exists());
 }
 
 #[tokio::test]
-async fn servers_that_cannot_be_asked_are_told_and_hide_no_others() {
+async fn failed_servers_do_not_hide_others() {
     let broken = Script::legacy()
         .resource("demo://x", "x")
         .on("resources/list", [Step::error(-32603, "out of order")]);
-    let desk = Desk::with([
+    let cli = TestCli::with_servers([
         ("broken", broken.into()),
         (
             "gone",
@@ -95,33 +95,35 @@ async fn servers_that_cannot_be_asked_are_told_and_hide_no_others() {
         ),
         ("lazy", entry(library(), json!({"lazy": true}))),
     ]);
-    let ran = desk.run(&["resources"]).await;
-    assert_eq!(ran.code, 0, "{ran}");
-    assert!(ran.stdout.contains("demo://sized"), "{ran}");
+    let output = cli.run(&["resources"]).await;
+    assert_eq!(output.code, 0, "{output}");
+    assert!(output.stdout.contains("demo://sized"), "{output}");
     assert!(
-        ran.stderr.contains("server broken refused: out of order"),
-        "{ran}"
+        output
+            .stderr
+            .contains("server broken refused: out of order"),
+        "{output}"
     );
-    assert!(ran.stderr.contains("server gone failed"), "{ran}");
-    assert_eq!(desk.run(&["resources", "gone"]).await.code, 4);
-    assert_eq!(desk.run(&["resources", "broken"]).await.code, 7);
-    assert_snapshot!(desk.run(&["resources", "nobody"]).await, @r#"
+    assert!(output.stderr.contains("server gone failed"), "{output}");
+    assert_eq!(cli.run(&["resources", "gone"]).await.code, 4);
+    assert_eq!(cli.run(&["resources", "broken"]).await.code, 7);
+    assert_snapshot!(cli.run(&["resources", "missing"]).await, @r#"
     exit 2
     --- stderr
-    error: there is no server "nobody"
-    hint: switchboard list shows which there are
+    error: no server named "missing"
+    hint: run `switchboard list` to see all servers
     "#);
 }
 
 #[tokio::test]
-async fn a_server_without_resources_says_so() {
-    let desk = Desk::with([("ant", polite().into())]);
-    assert_snapshot!(desk.run(&["resources", "ant"]).await, @r"
+async fn server_without_resources() {
+    let cli = TestCli::with_servers([("ant", echo_server().into())]);
+    assert_snapshot!(cli.run(&["resources", "ant"]).await, @r"
     exit 0
     --- stderr
     server ant has no resources
     ");
-    assert_snapshot!(desk.run(&["read", "ant", "demo://x"]).await, @r"
+    assert_snapshot!(cli.run(&["read", "ant", "demo://x"]).await, @r"
     exit 2
     --- stderr
     error: server ant has no resources
@@ -130,40 +132,37 @@ async fn a_server_without_resources_says_so() {
 }
 
 #[tokio::test]
-async fn a_pipe_gets_texts_and_bytes_as_they_are() {
-    let desk = desk();
-    let text = desk
+async fn pipe_receives_unchanged_content() {
+    let cli = test_cli();
+    let text = cli
         .command(&["read", "lib", "demo://sized"])
         .output()
         .unwrap();
     assert_eq!(text.stdout, "two\nlines \u{1b}[31mred".as_bytes());
     assert_eq!(text.stderr, b"");
-    let bytes = desk
-        .command(&["read", "@lib:demo://logo"])
-        .output()
-        .unwrap();
+    let bytes = cli.command(&["read", "@lib:demo://logo"]).output().unwrap();
     assert!(bytes.stdout.starts_with(b"\x89PNG\r\n\x1a\n"));
 }
 
 #[tokio::test]
-async fn a_terminal_gets_clean_text_and_never_bytes() {
-    let desk = desk();
-    let screen = desk
-        .at_terminal(&["read", "lib", "demo://sized"])
+async fn terminal_receives_sanitized_text() {
+    let cli = test_cli();
+    let screen = cli
+        .start_in_terminal(&["read", "lib", "demo://sized"])
         .wait_for("red");
     assert!(screen.contains("two"), "{screen:?}");
     assert!(!screen.contains("\u{1b}[31m"), "{screen:?}");
-    let screen = desk
-        .at_terminal(&["read", "lib", "demo://logo"])
+    let screen = cli
+        .start_in_terminal(&["read", "lib", "demo://logo"])
         .wait_for(".png]");
     assert!(screen.contains("[image/png, saved to "), "{screen:?}");
     assert!(!screen.contains("IHDR"), "{screen:?}");
 }
 
 #[tokio::test]
-async fn as_data_bytes_are_in_a_file_of_our_naming() {
-    let desk = desk();
-    let read = desk
+async fn json_saves_binary_under_generated_name() {
+    let cli = test_cli();
+    let read = cli
         .run(&["read", "lib", "demo://logo", "--json"])
         .await
         .json();
@@ -177,108 +176,109 @@ async fn as_data_bytes_are_in_a_file_of_our_naming() {
             "notes": [],
         })
     );
-    let folder = desk
-        .sandbox
-        .cache_home()
-        .join("switchboard/results/result-");
+    let folder = cli.sandbox.cache_home().join("switchboard/results/result-");
     assert!(saved.starts_with(&*folder.to_string_lossy()), "{saved}");
     assert!(fs::read(saved).unwrap().starts_with(b"\x89PNG"));
 }
 
 #[tokio::test]
-async fn a_file_is_written_and_none_is_replaced_unless_that_is_asked_for() {
-    let desk = desk();
-    let file = desk.sandbox.project().join("logo.png");
+async fn existing_file_needs_force() {
+    let cli = test_cli();
+    let file = cli.sandbox.project().join("logo.png");
     let read = |more: &[&'static str]| {
         let args = ["read", "lib", "demo://logo", "-o", "logo.png"];
         let args: Vec<_> = args.into_iter().chain(more.iter().copied()).collect();
-        desk.command(&args)
+        cli.command(&args)
     };
-    let ran = desk.finish(read(&[])).await;
-    assert_snapshot!(ran, @r"
+    let output = cli.run_command(read(&[])).await;
+    assert_snapshot!(output, @r"
     exit 0
     --- stderr
     written to [sandbox]/project/logo.png
     ");
     assert!(fs::read(&file).unwrap().starts_with(b"\x89PNG"));
     fs::write(&file, "mine").unwrap();
-    let reads = asked(&desk, "resources/read");
-    assert_snapshot!(desk.finish(read(&[])).await, @r"
+    let reads = request_count(&cli, "resources/read");
+    assert_snapshot!(cli.run_command(read(&[])).await, @r"
     exit 2
     --- stderr
     error: [sandbox]/project/logo.png exists already
     hint: name another file, or pass --force to replace it
     ");
-    assert_eq!(asked(&desk, "resources/read"), reads, "nobody was asked");
+    assert_eq!(
+        request_count(&cli, "resources/read"),
+        reads,
+        "no request was sent"
+    );
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
-    let told = desk.finish(read(&["--force", "--json"])).await.json();
-    assert_eq!(told["contents"][0]["blobSavedTo"], json!(file));
+    let result = cli.run_command(read(&["--force", "--json"])).await.json();
+    assert_eq!(result["contents"][0]["blobSavedTo"], json!(file));
     assert!(fs::read(&file).unwrap().starts_with(b"\x89PNG"));
 }
 
 #[tokio::test]
-async fn a_template_is_filled_in() {
-    let desk = desk();
+async fn template_is_expanded() {
+    let cli = test_cli();
     let template = "demo://item/{id}";
-    let ran = desk.run(&["read", "lib", template, "id=a/b"]).await;
-    assert_eq!(ran.code, 0, "{ran}");
-    let record = read_record(desk.sandbox.project().join("record"));
+    let output = cli.run(&["read", "lib", template, "id=a/b"]).await;
+    assert_eq!(output.code, 0, "{output}");
+    let record = read_record(cli.sandbox.project().join("record"));
     let read = record
         .iter()
-        .find(|asked| asked["method"] == "resources/read");
+        .find(|message| message["method"] == "resources/read");
     assert_eq!(read.unwrap()["params"]["uri"], "demo://item/a%2Fb");
-    assert_snapshot!(desk.run(&["read", "lib", template]).await, @r"
+    assert_snapshot!(cli.run(&["read", "lib", template]).await, @r"
     exit 2
     --- stderr
     error: no value for id
     hint: the address takes id=…
     ");
-    assert_snapshot!(desk.run(&["read", "lib", template, "id=1", "x=2"]).await, @r#"
+    assert_snapshot!(cli.run(&["read", "lib", template, "id=1", "x=2"]).await, @r#"
     exit 2
     --- stderr
     error: there is no variable "x"
     hint: the address takes id=…
     "#);
-    assert_snapshot!(desk.run(&["read", "lib", template, "--complete", "id=7"]).await, @r"
+    assert_snapshot!(cli.run(&["read", "lib", template, "--complete", "id=7"]).await, @r"
     exit 0
     --- stdout
     7
     71
     ");
-    let proposed = desk
+    let completions = cli
         .run(&["read", "lib", template, "--complete", "id=7", "--json"])
         .await
         .json();
-    assert_eq!(proposed["values"], json!(["7", "71"]));
+    assert_eq!(completions["values"], json!(["7", "71"]));
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_with_what_to_do() {
-    let desk = desk();
-    assert_snapshot!(desk.run(&["read", "lib", "demo://nothing"]).await, @r"
+async fn read_errors_have_hints() {
+    let cli = test_cli();
+    assert_snapshot!(cli.run(&["read", "lib", "demo://nothing"]).await, @r"
     exit 7
     --- stderr
     error: server lib refused: resource not found: demo://nothing (code -32002)
     hint: switchboard resources lib shows what can be read
     ");
-    assert_snapshot!(desk.run(&["read", "lib"]).await, @r"
+    assert_snapshot!(cli.run(&["read", "lib"]).await, @r"
     exit 2
     --- stderr
     error: an address is missing
     hint: switchboard resources lib shows what can be read
     ");
-    assert_snapshot!(desk.run(&["read", "@lib"]).await, @r#"
+    assert_snapshot!(cli.run(&["read", "@lib"]).await, @r#"
     exit 2
     --- stderr
     error: "@lib" is not of the form @server:uri
     hint: switchboard resources shows what can be read
     "#);
-    let ran: Ran = desk.run(&["read", "lib", "demo://nothing", "--json"]).await;
-    assert_eq!(ran.json()["error"]["kind"], "refused");
+    let output: CliOutput = cli.run(&["read", "lib", "demo://nothing", "--json"]).await;
+    assert_eq!(output.json()["error"]["kind"], "refused");
 }
 
 #[tokio::test]
-async fn parts_that_cannot_go_together_are_shown_one_after_the_other() {
+async fn multiple_parts_are_printed_in_order() {
     let parts = json!({"uri": "demo://parts", "name": "parts", "contents": [
         {"uri": "demo://parts/1", "text": "a text"},
         {"uri": "demo://parts/2", "mimeType": "image/png", "blob": "PGh0bWw+"},
@@ -286,16 +286,19 @@ async fn parts_that_cannot_go_together_are_shown_one_after_the_other() {
     ]});
     let empty = json!({"uri": "demo://empty", "name": "empty", "contents": []});
     let script = Script::legacy().raw_resource(parts).raw_resource(empty);
-    let desk = Desk::with([("lib", script.into())]);
-    let ran = desk.run(&["read", "lib", "demo://parts"]).await;
-    let lines: Vec<_> = ran.stdout.lines().collect();
+    let cli = TestCli::with_servers([("lib", script.into())]);
+    let output = cli.run(&["read", "lib", "demo://parts"]).await;
+    let lines: Vec<_> = output.stdout.lines().collect();
     assert_eq!(lines[0], "a text");
     assert!(lines[1].starts_with("[text/html, saved to ") && lines[1].ends_with(".txt]"));
     assert!(lines[2].ends_with("were not saved: what the server sent is not base64]"));
-    assert!(ran.stderr.contains("part 2: said to be image/png"), "{ran}");
-    let ran = desk.run(&["read", "lib", "demo://parts", "-o", "x"]).await;
-    assert_eq!(ran.code, 7, "{ran}");
-    assert_snapshot!(desk.run(&["read", "lib", "demo://empty"]).await, @r"
+    assert!(
+        output.stderr.contains("part 2: said to be image/png"),
+        "{output}"
+    );
+    let output = cli.run(&["read", "lib", "demo://parts", "-o", "x"]).await;
+    assert_eq!(output.code, 7, "{output}");
+    assert_snapshot!(cli.run(&["read", "lib", "demo://empty"]).await, @r"
     exit 0
     --- stderr
     note: the resource is empty

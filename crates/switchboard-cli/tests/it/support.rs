@@ -1,4 +1,4 @@
-//! A sandbox with configured servers, and the program run in it.
+//! Runs the `switchboard` binary in a sandbox with configured servers.
 
 use std::fmt;
 use std::process::{Command, Output, Stdio};
@@ -9,25 +9,25 @@ use switchboard_testkit::{
     Sandbox, Script, TAG_VARIABLE, Terminal, assert_no_process_left, scripted_server,
 };
 
-/// Everything here ends long before this; what does not has hung.
-const BOUND: Duration = Duration::from_secs(25);
+/// A command that runs longer hangs.
+const RUN_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// A project with servers, and somebody at the command line.
-pub(crate) struct Desk {
+/// The binary and a sandbox with a project for it.
+pub(crate) struct TestCli {
     pub(crate) sandbox: Sandbox,
 }
 
-impl Desk {
-    /// A project with these servers in its `.mcp.json`.
+impl TestCli {
+    /// Creates a project with these servers in its `.mcp.json`.
     pub(crate) fn with<const N: usize>(servers: [(&str, Entry); N]) -> Self {
-        let desk = Self::empty();
+        let cli = Self::empty();
         let entries: Map<String, Value> = servers
             .into_iter()
-            .map(|(name, entry)| (name.to_owned(), entry.on(&desk.sandbox)))
+            .map(|(name, entry)| (name.to_owned(), entry.to_json(&cli.sandbox)))
             .collect();
-        desk.sandbox
+        cli.sandbox
             .write(".mcp.json", json!({"mcpServers": entries}).to_string());
-        desk
+        cli
     }
 
     pub(crate) fn empty() -> Self {
@@ -35,20 +35,20 @@ impl Desk {
         Self { sandbox }
     }
 
-    /// `switchboard --trust-project …`, ready to be run.
+    /// Prepares `switchboard --trust-project …`.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.untrusting(args);
+        let mut command = self.command_without_trust(args);
         command.arg("--trust-project");
         command
     }
 
-    /// `switchboard --trust-project …`, with a person at the terminal.
-    pub(crate) fn at_terminal(&self, args: &[&str]) -> Terminal {
-        Terminal::start(&mut self.for_terminal(args))
+    /// Starts `switchboard --trust-project …` on a pseudo-terminal.
+    pub(crate) fn start_in_terminal(&self, args: &[&str]) -> Terminal {
+        Terminal::start(&mut self.terminal_command(args))
     }
 
-    /// `switchboard --trust-project …`, for a terminal.
-    pub(crate) fn for_terminal(&self, args: &[&str]) -> Command {
+    /// Prepares `switchboard --trust-project …` for a pseudo-terminal.
+    pub(crate) fn terminal_command(&self, args: &[&str]) -> Command {
         let mut command = self.sandbox.command("setsid");
         command
             .arg("--ctty")
@@ -59,34 +59,34 @@ impl Desk {
         command
     }
 
-    /// Takes out what differs from run to run, of what was on a terminal's screen.
-    pub(crate) fn on_screen(&self, text: &str) -> String {
+    /// Filters the text of a terminal as [`CliOutput`] is filtered.
+    pub(crate) fn filter_screen(&self, text: &str) -> String {
         self.filter(text)
     }
 
-    pub(crate) fn untrusting(&self, args: &[&str]) -> Command {
+    pub(crate) fn command_without_trust(&self, args: &[&str]) -> Command {
         let mut command = self.sandbox.command(env!("CARGO_BIN_EXE_switchboard"));
         command.args(args).stdin(Stdio::null());
         command
     }
 
     /// Runs `switchboard --trust-project …`.
-    pub(crate) async fn run(&self, args: &[&str]) -> Ran {
-        self.finish(self.command(args)).await
+    pub(crate) async fn run(&self, args: &[&str]) -> CliOutput {
+        self.run_command(self.command(args)).await
     }
 
-    /// Runs a command to its end, which comes soon and leaves no process.
-    pub(crate) async fn finish(&self, mut command: Command) -> Ran {
+    /// Runs a command, and asserts that it ends in time and leaves no process.
+    pub(crate) async fn run_command(&self, mut command: Command) -> CliOutput {
         let began = Instant::now();
         let output = command.output().unwrap();
-        assert!(began.elapsed() < BOUND, "it took {:?}", began.elapsed());
+        assert!(began.elapsed() < RUN_TIMEOUT, "took {:?}", began.elapsed());
         assert_no_process_left(self.sandbox.tag()).await;
-        self.ran(&output)
+        self.to_output(&output)
     }
 
-    pub(crate) fn ran(&self, output: &Output) -> Ran {
+    pub(crate) fn to_output(&self, output: &Output) -> CliOutput {
         let text = |bytes: &[u8]| self.filter(&String::from_utf8_lossy(bytes));
-        Ran {
+        CliOutput {
             code: output.status.code().unwrap_or(-1),
             raw: String::from_utf8_lossy(&output.stdout).into_owned(),
             stdout: text(&output.stdout),
@@ -94,7 +94,7 @@ impl Desk {
         }
     }
 
-    /// Takes out what differs from run to run: folders, times, and the width of columns.
+    /// Replaces what differs between runs: directories, times and column widths.
     fn filter(&self, text: &str) -> String {
         let root = self.sandbox.root().to_string_lossy().into_owned();
         let text = text
@@ -104,7 +104,7 @@ impl Desk {
     }
 }
 
-/// Indentation stays; runs of blanks after it become two.
+/// Keeps the indent and shortens later runs of spaces to two.
 fn filter_line(line: &str) -> String {
     let body = line.trim_start();
     let indent = &line[..line.len() - body.len()];
@@ -116,7 +116,7 @@ fn filter_line(line: &str) -> String {
     format!("{indent}{}", fields.join("  "))
 }
 
-/// `12 ms` and `1.2 s` become `[time]`.
+/// Replaces `12 ms` and `1.2 s` by `[time]`.
 fn filter_time(field: &str) -> String {
     let words: Vec<_> = field.split(' ').collect();
     let is_unit = |at: usize| matches!(words.get(at), Some(&("ms" | "s")));
@@ -133,23 +133,23 @@ fn filter_time(field: &str) -> String {
     filtered.collect::<Vec<_>>().join(" ")
 }
 
-/// What a run left on the screen.
-pub(crate) struct Ran {
+/// Exit code and filtered output of a command.
+pub(crate) struct CliOutput {
     pub(crate) code: i32,
-    /// What was printed, unfiltered.
+    /// Unfiltered stdout.
     raw: String,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
-    /// What was printed, as data.
+impl CliOutput {
+    /// Parses stdout as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.raw).unwrap_or_else(|error| panic!("{error}:\n{self}"))
     }
 }
 
-impl fmt::Display for Ran {
+impl fmt::Display for CliOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "exit {}", self.code)?;
         for (label, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
@@ -161,15 +161,16 @@ impl fmt::Display for Ran {
     }
 }
 
-/// A server's entry.
+/// Config entry of a server.
 pub(crate) enum Entry {
+    /// A scripted server, and keys that are merged into its entry.
     Scripted(Box<Script>, Value),
     Raw(Value),
 }
 
 impl Entry {
-    /// As it stands in a config file.
-    pub(crate) fn on(self, sandbox: &Sandbox) -> Value {
+    /// Returns the entry for a config file.
+    pub(crate) fn to_json(self, sandbox: &Sandbox) -> Value {
         let (script, more) = match self {
             Self::Raw(entry) => return entry,
             Self::Scripted(script, more) => (script, more),
@@ -201,20 +202,20 @@ impl From<Value> for Entry {
     }
 }
 
-/// A scripted server with more in its entry.
+/// Builds the entry of a scripted server with additional keys.
 pub(crate) fn entry(script: Script, more: Value) -> Entry {
     Entry::Scripted(Box::new(script), more)
 }
 
-/// A polite server with the tools `echo` and `add`.
-pub(crate) fn polite() -> Script {
+/// A well-behaved server with the tools `echo` and `add`.
+pub(crate) fn echo_server() -> Script {
     Script::legacy().tool("echo").tool("add")
 }
 
-/// Looks again and again until something is so, for ten seconds at most.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+/// Polls until the condition is true, for at most ten seconds.
+pub(crate) async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let began = Instant::now();
-    while !is_so() {
+    while !condition() {
         assert!(
             began.elapsed() < Duration::from_secs(10),
             "waited for {what}"

@@ -1,12 +1,12 @@
-//! `tools` and `describe`.
+//! `tools` and `describe`: listing, filters and a tool's arguments.
 
 use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, Step};
 
-use crate::support::{Desk, entry, polite};
+use crate::support::{TestCli, echo_server, entry};
 
-fn described() -> serde_json::Value {
+fn search_tool() -> serde_json::Value {
     json!({
         "name": "search",
         "title": "Search",
@@ -26,16 +26,16 @@ fn described() -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn tools_of_all_servers_in_the_order_of_the_file() {
-    let desk = Desk::with([
-        ("zebra", polite().into()),
+async fn tools_are_listed_in_file_order() {
+    let cli = TestCli::with_servers([
+        ("zebra", echo_server().into()),
         (
             "later",
             entry(Script::legacy().tool("sleep"), json!({"lazy": true})),
         ),
-        ("ant", Script::modern().raw_tool(described()).into()),
+        ("ant", Script::modern().raw_tool(search_tool()).into()),
     ]);
-    assert_snapshot!(desk.run(&["tools"]).await, @"
+    assert_snapshot!(cli.run(&["tools"]).await, @"
         exit 0
         --- stdout
         mcp__zebra__echo  The scripted tool echo.
@@ -45,18 +45,18 @@ async fn tools_of_all_servers_in_the_order_of_the_file() {
 
         mcp__ant__search  Finds things.
         ");
-    assert_snapshot!(desk.run(&["tools", "ECHO"]).await, @"
+    assert_snapshot!(cli.run(&["tools", "ECHO"]).await, @"
         exit 0
         --- stdout
         mcp__zebra__echo  The scripted tool echo.
         ");
-    assert_snapshot!(desk.run(&["tools", "mcp__zebra__*"]).await, @"
+    assert_snapshot!(cli.run(&["tools", "mcp__zebra__*"]).await, @"
         exit 0
         --- stdout
         mcp__zebra__echo  The scripted tool echo.
         mcp__zebra__add  The scripted tool add.
         ");
-    assert_snapshot!(desk.run(&["tools", "nothing-like-it"]).await, @"
+    assert_snapshot!(cli.run(&["tools", "nothing-like-it"]).await, @"
         exit 0
         --- stderr
         none of 4 tools fits the pattern
@@ -64,9 +64,9 @@ async fn tools_of_all_servers_in_the_order_of_the_file() {
 }
 
 #[tokio::test]
-async fn the_same_as_data() {
-    let desk = Desk::with([("ant", Script::legacy().raw_tool(described()).into())]);
-    let tools = desk.run(&["tools", "--json"]).await.json();
+async fn json_contains_tool_definition() {
+    let cli = TestCli::with_servers([("ant", Script::legacy().raw_tool(search_tool()).into())]);
+    let tools = cli.run(&["tools", "--json"]).await.json();
     assert_eq!(
         tools,
         json!([{
@@ -74,13 +74,13 @@ async fn the_same_as_data() {
             "server": "ant",
             "tool": "search",
             "title": "Search",
-            "description": described()["description"],
-            "inputSchema": described()["inputSchema"],
+            "description": search_tool()["description"],
+            "inputSchema": search_tool()["inputSchema"],
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
             "available": true,
         }])
     );
-    let tool = desk
+    let tool = cli
         .run(&["describe", "mcp__ant__search", "--json"])
         .await
         .json();
@@ -88,15 +88,15 @@ async fn the_same_as_data() {
 }
 
 #[tokio::test]
-async fn a_failed_server_is_told_in_one_line_and_the_rest_is_there() {
-    let desk = Desk::with([
+async fn failed_server_is_reported_on_one_line() {
+    let cli = TestCli::with_servers([
         (
             "bad",
             json!({"command": "sh", "args": ["-c", "echo one >&2; echo two >&2; exit 3"]}).into(),
         ),
-        ("good", polite().into()),
+        ("good", echo_server().into()),
     ]);
-    assert_snapshot!(desk.run(&["tools"]).await, @"
+    assert_snapshot!(cli.run(&["tools"]).await, @"
         exit 0
         --- stdout
         mcp__good__echo  The scripted tool echo.
@@ -107,14 +107,14 @@ async fn a_failed_server_is_told_in_one_line_and_the_rest_is_there() {
 }
 
 #[tokio::test]
-async fn no_server_at_all_or_none_connected() {
-    assert_snapshot!(Desk::empty().run(&["tools"]).await, @"
+async fn no_connected_server() {
+    assert_snapshot!(TestCli::empty().run(&["tools"]).await, @"
         exit 0
         --- stderr
         no servers are configured: switchboard list says what to do
         ");
-    let desk = Desk::with([("bad", json!({"command": "no-such-program"}).into())]);
-    assert_snapshot!(desk.run(&["tools"]).await, @"
+    let cli = TestCli::with_servers([("bad", json!({"command": "no-such-program"}).into())]);
+    assert_snapshot!(cli.run(&["tools"]).await, @"
         exit 4
         --- stderr
         server bad failed: command not found: no-such-program
@@ -122,18 +122,18 @@ async fn no_server_at_all_or_none_connected() {
 }
 
 #[tokio::test]
-async fn one_tool_and_how_to_call_it() {
-    let desk = Desk::with([
+async fn describe_shows_arguments_and_usage() {
+    let cli = TestCli::with_servers([
         (
             "ant",
-            Script::legacy().raw_tool(described()).tool("ping").into(),
+            Script::legacy().raw_tool(search_tool()).tool("ping").into(),
         ),
         (
             "other",
             Script::legacy().on_start([Step::count("started")]).into(),
         ),
     ]);
-    assert_snapshot!(desk.run(&["describe", "mcp__ant__search"]).await, @r#"
+    assert_snapshot!(cli.run(&["describe", "mcp__ant__search"]).await, @r#"
         exit 0
         --- stdout
         mcp__ant__search
@@ -155,7 +155,7 @@ async fn one_tool_and_how_to_call_it() {
         Usage
           switchboard call mcp__ant__search query=… [limit=…] [tags=…] [order=…]
         "#);
-    assert_snapshot!(desk.run(&["describe", "mcp__ant__ping"]).await, @"
+    assert_snapshot!(cli.run(&["describe", "mcp__ant__ping"]).await, @"
         exit 0
         --- stdout
         mcp__ant__ping
@@ -170,25 +170,25 @@ async fn one_tool_and_how_to_call_it() {
         Usage
           switchboard call mcp__ant__ping
         ");
-    assert!(!desk.sandbox.project().join("started").exists());
+    assert!(!cli.sandbox.project().join("started").exists());
 }
 
 #[tokio::test]
-async fn unknown_names_come_with_the_nearest() {
-    let desk = Desk::with([("ant", polite().into())]);
-    assert_snapshot!(desk.run(&["describe", "mcp__ant__ecco"]).await, @"
+async fn unknown_tool_suggests_nearest() {
+    let cli = TestCli::with_servers([("ant", echo_server().into())]);
+    assert_snapshot!(cli.run(&["describe", "mcp__ant__ecco"]).await, @"
         exit 2
         --- stderr
         error: there is no tool mcp__ant__ecco
         hint: did you mean mcp__ant__echo?
         ");
-    assert_snapshot!(desk.run(&["describe", "mcp__amt__echo"]).await, @r#"
+    assert_snapshot!(cli.run(&["describe", "mcp__amt__echo"]).await, @r#"
         exit 2
         --- stderr
         error: there is no tool mcp__amt__echo: no server is called "amt"
         hint: did you mean mcp__ant__echo?
         "#);
-    assert_snapshot!(desk.run(&["describe", "echo"]).await, @r#"
+    assert_snapshot!(cli.run(&["describe", "echo"]).await, @r#"
         exit 2
         --- stderr
         error: "echo" is not the name of a tool: they look like mcp__server__tool

@@ -1,20 +1,20 @@
-//! `--trace` and `--log-file`.
+//! `--trace` and `--log-file`: content and file permissions.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use switchboard_testkit::Step;
 
-use crate::support::{Desk, entry, polite};
+use crate::support::{TestCli, echo_server, entry};
 
 #[tokio::test]
-async fn the_trace_holds_the_traffic_and_no_secret() {
+async fn trace_contains_messages_without_secrets() {
     let secret = "s3cret-t0ken-value";
-    let script = polite().on(
+    let script = echo_server().on(
         "tools/call echo",
         [Step::text(&format!("your token is {secret}"))],
     );
-    let desk = Desk::with([("ant", entry(script, json!({"env": {"TOKEN": secret}})))]);
+    let cli = TestCli::with_servers([("ant", entry(script, json!({"env": {"TOKEN": secret}})))]);
     let args = [
         "call",
         "mcp__ant__echo",
@@ -25,11 +25,11 @@ async fn the_trace_holds_the_traffic_and_no_secret() {
         "--log-file",
         "log",
     ];
-    assert_eq!(desk.run(&args).await.code, 0);
+    assert_eq!(cli.run(&args).await.code, 0);
 
-    let trace = desk.sandbox.read("trace.jsonl");
+    let trace = cli.sandbox.read("trace.jsonl");
     assert!(!trace.contains(secret), "{trace}");
-    assert!(!desk.sandbox.read("log").contains(secret));
+    assert!(!cli.sandbox.read("log").contains(secret));
     let lines: Vec<Value> = trace
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -55,7 +55,7 @@ async fn the_trace_holds_the_traffic_and_no_secret() {
         assert!(line["time"].as_str().unwrap().ends_with('Z'));
     }
     for file in ["trace.jsonl", "log"] {
-        let metadata = std::fs::metadata(desk.sandbox.project().join(file)).unwrap();
+        let metadata = std::fs::metadata(cli.sandbox.project().join(file)).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{file}");
     }
 }

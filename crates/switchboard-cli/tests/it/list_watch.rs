@@ -1,4 +1,4 @@
-//! `list --watch`: what is shown when servers and files change, until Ctrl-C.
+//! `list --watch`: prints status changes and follows config changes.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
@@ -9,17 +9,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use switchboard_testkit::{assert_no_process_left, processes_with_tag};
 
-use crate::support::{Desk, Entry, entry, polite};
+use crate::support::{Entry, TestCli, echo_server, entry};
 
-/// Somebody who watches, and the lines that they see.
+/// A running command with `--watch`, and the lines of its stdout.
 pub(crate) struct Watching {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Watching {
-    pub(crate) fn start(desk: &Desk, args: &[&str]) -> Self {
-        let mut command = desk.command(args);
+    pub(crate) fn start(cli: &TestCli, args: &[&str]) -> Self {
+        let mut command = cli.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = read(child.stdout.take().unwrap());
@@ -30,11 +30,11 @@ impl Watching {
         self.lines.recv_timeout(Duration::from_secs(20)).unwrap()
     }
 
-    /// The next state in which something is so, as data.
-    fn until(&self, is_so: impl Fn(&Value) -> bool) -> Value {
+    /// Returns the next JSON line that fulfils the condition.
+    fn wait_until(&self, condition: impl Fn(&Value) -> bool) -> Value {
         loop {
             let state = serde_json::from_str(&self.next()).unwrap();
-            if is_so(&state) {
+            if condition(&state) {
                 return state;
             }
         }
@@ -58,16 +58,17 @@ fn read(stdout: ChildStdout) -> Receiver<String> {
     lines
 }
 
-type Maker = fn() -> Entry;
+type MakeEntry = fn() -> Entry;
 
-fn write(desk: &Desk, servers: &[(&str, Maker)]) {
+/// Replaces the config file atomically.
+fn write(cli: &TestCli, servers: &[(&str, MakeEntry)]) {
     let servers: serde_json::Map<_, _> = servers
         .iter()
-        .map(|(name, entry)| ((*name).to_owned(), entry().on(&desk.sandbox)))
+        .map(|(name, entry)| ((*name).to_owned(), entry().to_json(&cli.sandbox)))
         .collect();
     let text = json!({"mcpServers": servers}).to_string();
-    let draft = desk.sandbox.write("draft.json", text);
-    std::fs::rename(draft, desk.sandbox.project().join(".mcp.json")).unwrap();
+    let draft = cli.sandbox.write("draft.json", text);
+    std::fs::rename(draft, cli.sandbox.project().join(".mcp.json")).unwrap();
 }
 
 fn states(state: &Value) -> Vec<(&str, &str)> {
@@ -81,25 +82,25 @@ fn states(state: &Value) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn servers_come_and_go_with_the_file_and_others_keep_their_process() {
-    let one = || polite().into();
-    let two = || entry(polite(), json!({"env": {"VERSION": "2"}}));
-    let desk = Desk::empty();
-    write(&desk, &[("a", one)]);
-    let watching = Watching::start(&desk, &["list", "--watch", "--json"]);
-    watching.until(|state| states(state) == [("a", "connected")]);
-    let pids = processes_with_tag(desk.sandbox.tag());
+async fn unchanged_servers_keep_their_process() {
+    let one = || echo_server().into();
+    let two = || entry(echo_server(), json!({"env": {"VERSION": "2"}}));
+    let cli = TestCli::empty();
+    write(&cli, &[("a", one)]);
+    let watching = Watching::start(&cli, &["list", "--watch", "--json"]);
+    watching.wait_until(|state| states(state) == [("a", "connected")]);
+    let pids = processes_with_tag(cli.sandbox.tag());
 
-    write(&desk, &[("b", two), ("a", one)]);
-    watching.until(|state| states(state) == [("b", "connected"), ("a", "connected")]);
-    let more = processes_with_tag(desk.sandbox.tag());
+    write(&cli, &[("b", two), ("a", one)]);
+    watching.wait_until(|state| states(state) == [("b", "connected"), ("a", "connected")]);
+    let more = processes_with_tag(cli.sandbox.tag());
     assert!(
         pids.iter().all(|pid| more.contains(pid)),
         "{pids:?} {more:?}"
     );
 
-    desk.sandbox.write(".mcp.json", "{\"mcpServers\": {");
-    let broken = watching.until(|state| state["diagnostics"] != json!([]));
+    cli.sandbox.write(".mcp.json", "{\"mcpServers\": {");
+    let broken = watching.wait_until(|state| state["diagnostics"] != json!([]));
     assert_eq!(states(&broken), [("b", "connected"), ("a", "connected")]);
     let hint = broken["diagnostics"][0]["hint"].as_str().unwrap();
     assert!(
@@ -107,23 +108,24 @@ async fn servers_come_and_go_with_the_file_and_others_keep_their_process() {
         "{hint}"
     );
 
-    write(&desk, &[("b", two)]);
-    watching
-        .until(|state| states(state) == [("b", "connected")] && state["diagnostics"] == json!([]));
+    write(&cli, &[("b", two)]);
+    watching.wait_until(|state| {
+        states(state) == [("b", "connected")] && state["diagnostics"] == json!([])
+    });
     let (code, rest) = watching.interrupt(Signal::INT);
     assert_eq!((code, rest), (0, Vec::new()));
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn a_project_that_comes_into_being_is_found_and_a_crash_is_shown() {
-    let desk = Desk::empty();
-    let watching = Watching::start(&desk, &["list", "--watch"]);
-    assert_eq!(watching.next(), "No servers are configured.");
-    write(&desk, &[("late", || polite().into())]);
+async fn new_config_and_crash_are_shown() {
+    let cli = TestCli::empty();
+    let watching = Watching::start(&cli, &["list", "--watch"]);
+    assert_eq!(watching.next(), "No servers configured.");
+    write(&cli, &[("late", || echo_server().into())]);
     while !watching.next().contains("✓ connected  late") {}
     let ours = i32::try_from(watching.child.id()).unwrap();
-    for pid in processes_with_tag(desk.sandbox.tag()) {
+    for pid in processes_with_tag(cli.sandbox.tag()) {
         if pid != ours {
             kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
         }
@@ -131,40 +133,37 @@ async fn a_project_that_comes_into_being_is_found_and_a_crash_is_shown() {
     while !watching.next().contains("killed by signal 9") {}
     while !watching.next().contains("✓ connected  late") {}
     assert_eq!(watching.interrupt(Signal::TERM).0, 0);
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn whoever_stops_reading_ends_it() {
-    let desk = Desk::with([("a", polite().into())]);
-    let mut command = desk.command(&["list", "--watch"]);
+async fn closed_stdout_ends_command() {
+    let cli = TestCli::with_servers([("a", echo_server().into())]);
+    let mut command = cli.command(&["list", "--watch"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let stdout = child.stdout.take().unwrap();
     let mut lines = BufReader::new(stdout).lines();
     assert!(lines.next().unwrap().unwrap().contains("STATUS"));
     drop(lines);
-    write(&desk, &[]);
+    write(&cli, &[]);
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn what_there_is_is_shown_at_once_however_long_a_server_takes() {
+async fn slow_server_does_not_delay_output() {
     let mute = json!({"command": "sleep", "args": ["60"]});
-    let desk = Desk::with([("good", polite().into()), ("mute", mute.into())]);
-    let watching = Watching::start(&desk, &["list", "--watch", "--json"]);
+    let cli = TestCli::with_servers([("good", echo_server().into()), ("mute", mute.into())]);
+    let watching = Watching::start(&cli, &["list", "--watch", "--json"]);
     let first: Value = serde_json::from_str(&watching.next()).unwrap();
     assert_eq!(states(&first)[1], ("mute", "pending"));
-    watching.until(|state| states(state) == [("good", "connected"), ("mute", "pending")]);
+    watching.wait_until(|state| states(state) == [("good", "connected"), ("mute", "pending")]);
     assert_eq!(watching.interrupt(Signal::INT).0, 0);
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn it_has_no_status_to_exit_with() {
-    let desk = Desk::empty();
-    assert_eq!(
-        desk.run(&["list", "--watch", "--exit-status"]).await.code,
-        2
-    );
+async fn exit_status_is_rejected() {
+    let cli = TestCli::empty();
+    assert_eq!(cli.run(&["list", "--watch", "--exit-status"]).await.code, 2);
 }

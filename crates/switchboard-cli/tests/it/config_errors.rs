@@ -1,27 +1,28 @@
-//! Config that is wrong: what can be used is used, and the rest is told.
+//! Invalid config: valid entries are used, and problems are reported.
 
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::support::{Desk, polite};
+use crate::support::{TestCli, echo_server};
 
 #[tokio::test]
-async fn an_unset_variable_fails_its_server_and_no_other() {
-    let desk = Desk::with([
+async fn unset_variable_fails_only_its_server() {
+    let cli = TestCli::with_servers([
         (
             "bad",
             json!({"command": "x", "args": ["${NOT_SET}"]}).into(),
         ),
-        ("good", polite().into()),
+        ("good", echo_server().into()),
     ]);
-    let ran = desk.run(&["list"]).await;
+    let output = cli.run(&["list"]).await;
     // The file is one long line, so the snippet is not worth a snapshot.
     assert!(
-        ran.stderr
+        output
+            .stderr
             .starts_with("warning: server `bad`: variable NOT_SET is not set"),
-        "{ran}"
+        "{output}"
     );
-    assert_snapshot!(ran.stdout, @"
+    assert_snapshot!(output.stdout, @"
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✗ failed  bad  project  stdio  -  -
             variable NOT_SET is not set
@@ -29,29 +30,29 @@ async fn an_unset_variable_fails_its_server_and_no_other() {
         ✓ connected  good  project  stdio  2  [time]
         ");
     assert_eq!(
-        desk.run(&["call", "mcp__good__echo", "message=hi", "--yes"])
+        cli.run(&["call", "mcp__good__echo", "message=hi", "--yes"])
             .await
             .to_string(),
         "exit 0\n--- stdout\nhi"
     );
-    let ran = desk.run(&["call", "mcp__bad__x", "--yes", "-q"]).await;
-    assert_snapshot!(ran, @"
+    let output = cli.run(&["call", "mcp__bad__x", "--yes", "-q"]).await;
+    assert_snapshot!(output, @"
         exit 3
         --- stderr
         error: server bad cannot be used: variable NOT_SET is not set ([sandbox]/project/.mcp.json:1:16)
         hint: export NOT_SET=… or write ${NOT_SET:-default}
         ");
-    assert_eq!(desk.run(&["get", "bad"]).await.code, 3);
+    assert_eq!(cli.run(&["get", "bad"]).await.code, 3);
 }
 
 #[tokio::test]
-async fn a_project_file_that_is_broken_and_alone() {
-    let desk = Desk::empty();
-    desk.sandbox.write(
+async fn only_config_file_is_broken() {
+    let cli = TestCli::empty();
+    cli.sandbox.write(
         ".mcp.json",
         "{\n  \"mcpServers\": {\n    \"a\": {\"command\": }\n  }\n}\n",
     );
-    assert_snapshot!(desk.run(&["list"]).await, @r#"
+    assert_snapshot!(cli.run(&["list"]).await, @r#"
         exit 3
         --- stderr
         warning: not valid JSON: unexpected close brace
@@ -61,20 +62,20 @@ async fn a_project_file_that_is_broken_and_alone() {
           |  ^
         error: no valid server entries
         "#);
-    assert_eq!(desk.run(&["tools"]).await.code, 3);
-    let ran = desk.run(&["call", "mcp__a__b", "--yes", "--json"]).await;
-    assert_eq!(ran.code, 3);
-    assert_eq!(ran.json()["error"]["kind"], "config");
-    assert_eq!(ran.json()["diagnostics"][0]["origin"]["line"], 3);
+    assert_eq!(cli.run(&["tools"]).await.code, 3);
+    let output = cli.run(&["call", "mcp__a__b", "--yes", "--json"]).await;
+    assert_eq!(output.code, 3);
+    assert_eq!(output.json()["error"]["kind"], "config");
+    assert_eq!(output.json()["diagnostics"][0]["origin"]["line"], 3);
 }
 
 #[tokio::test]
-async fn a_project_file_that_is_broken_beside_a_good_one() {
-    let desk = Desk::with([("good", polite().into())]);
-    let config = desk.sandbox.read(".mcp.json");
-    desk.sandbox.write_home(".mcp.json", config);
-    desk.sandbox.write(".mcp.json", "{\"mcpServers\": ");
-    assert_snapshot!(desk.run(&["list"]).await, @r#"
+async fn broken_project_file_keeps_user_servers() {
+    let cli = TestCli::with_servers([("good", echo_server().into())]);
+    let config = cli.sandbox.read(".mcp.json");
+    cli.sandbox.write_home(".mcp.json", config);
+    cli.sandbox.write(".mcp.json", "{\"mcpServers\": ");
+    assert_snapshot!(cli.run(&["list"]).await, @r#"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -89,10 +90,10 @@ async fn a_project_file_that_is_broken_beside_a_good_one() {
 }
 
 #[tokio::test]
-async fn a_named_file_that_is_broken_or_missing_is_fatal() {
-    let desk = Desk::with([("good", polite().into())]);
-    desk.sandbox.write("broken.json", "nonsense");
-    assert_snapshot!(desk.run(&["list", "--mcp-config", "broken.json"]).await, @"
+async fn broken_or_missing_mcp_config_is_fatal() {
+    let cli = TestCli::with_servers([("good", echo_server().into())]);
+    cli.sandbox.write("broken.json", "nonsense");
+    assert_snapshot!(cli.run(&["list", "--mcp-config", "broken.json"]).await, @"
         exit 3
         --- stderr
         error: not valid JSON: unexpected word
@@ -103,7 +104,7 @@ async fn a_named_file_that_is_broken_or_missing_is_fatal() {
           = hint: put it in double quotes
         error: cannot use the value of --mcp-config
         ");
-    assert_snapshot!(desk.run(&["list", "--mcp-config", "missing.json"]).await, @"
+    assert_snapshot!(cli.run(&["list", "--mcp-config", "missing.json"]).await, @"
         exit 3
         --- stderr
         error: there is no such file
@@ -112,43 +113,50 @@ async fn a_named_file_that_is_broken_or_missing_is_fatal() {
         error: cannot use the value of --mcp-config
         ");
     assert_eq!(
-        desk.run(&["list", "--mcp-config", "{nonsense"]).await.code,
+        cli.run(&["list", "--mcp-config", "{nonsense"]).await.code,
         3
     );
 }
 
 #[tokio::test]
-async fn quiet_leaves_warnings_out() {
-    let desk = Desk::with([("good", polite().into())]);
-    let config = desk
+async fn quiet_suppresses_warnings() {
+    let cli = TestCli::with_servers([("good", echo_server().into())]);
+    let config = cli
         .sandbox
         .read(".mcp.json")
         .replace("\"args\"", "\"colour\": 1, \"args\"");
-    desk.sandbox.write(".mcp.json", config);
-    let loud = desk
+    cli.sandbox.write(".mcp.json", config);
+    let loud = cli
         .run(&["call", "mcp__good__echo", "message=hi", "--yes"])
         .await;
     assert!(loud.stderr.contains("colour"), "{loud}");
-    let ran = desk
+    let output = cli
         .run(&["call", "mcp__good__echo", "message=hi", "--yes", "-q"])
         .await;
-    assert_eq!(ran.to_string(), "exit 0\n--- stdout\nhi");
+    assert_eq!(output.to_string(), "exit 0\n--- stdout\nhi");
 }
 
 #[tokio::test]
-async fn what_was_typed_wrong_is_a_usage_error() {
-    let desk = Desk::empty();
-    assert_eq!(desk.run(&["lsit"]).await.code, 2);
-    assert_eq!(desk.run(&["call"]).await.code, 2);
-    assert_eq!(desk.run(&["list", "--no-such-flag"]).await.code, 2);
-    assert_eq!(desk.run(&["tools", "["]).await.code, 2);
-    assert_eq!(desk.finish(desk.untrusting(&["--version"])).await.code, 0);
+async fn invalid_command_line_is_usage_error() {
+    let cli = TestCli::empty();
+    assert_eq!(cli.run(&["lsit"]).await.code, 2);
+    assert_eq!(cli.run(&["call"]).await.code, 2);
+    assert_eq!(cli.run(&["list", "--no-such-flag"]).await.code, 2);
+    assert_eq!(cli.run(&["tools", "["]).await.code, 2);
     assert_eq!(
-        desk.finish(desk.untrusting(&["call", "--help"])).await.code,
+        cli.run_command(cli.command_without_trust(&["--version"]))
+            .await
+            .code,
         0
     );
-    let ran = desk.run(&["list", "--trace", "no/such/folder/trace"]).await;
-    assert_snapshot!(ran, @"
+    assert_eq!(
+        cli.run_command(cli.command_without_trust(&["call", "--help"]))
+            .await
+            .code,
+        0
+    );
+    let output = cli.run(&["list", "--trace", "no/such/folder/trace"]).await;
+    assert_snapshot!(output, @"
         exit 2
         --- stderr
         error: cannot write no/such/folder/trace: No such file or directory (os error 2)
@@ -156,9 +164,9 @@ async fn what_was_typed_wrong_is_a_usage_error() {
 }
 
 #[tokio::test]
-async fn a_named_config_without_servers_says_how_to_write_some() {
-    let desk = Desk::empty();
-    assert_snapshot!(desk.run(&["list", "--mcp-config", "{}"]).await, @r#"
+async fn mcp_config_without_servers_has_hint() {
+    let cli = TestCli::empty();
+    assert_snapshot!(cli.run(&["list", "--mcp-config", "{}"]).await, @r#"
         exit 3
         --- stderr
         warning: no servers are read: `mcpServers` is missing
@@ -170,17 +178,17 @@ async fn a_named_config_without_servers_says_how_to_write_some() {
         error: no valid server entries
         "#);
     let args = ["list", "--mcp-config", r#"{"mcpServers": {}}"#];
-    assert_eq!(desk.run(&args).await.code, 0);
+    assert_eq!(cli.run(&args).await.code, 0);
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_utf8_is_told_as_such() {
-    let desk = Desk::empty();
-    desk.sandbox.write(
+async fn non_utf8_file_is_rejected() {
+    let cli = TestCli::empty();
+    cli.sandbox.write(
         "latin.json",
         b"{ \"mcpServers\": { \"a\": { \"cwd\": \"caf\xe9\" } } }",
     );
-    assert_snapshot!(desk.run(&["list", "--mcp-config", "latin.json"]).await, @r#"
+    assert_snapshot!(cli.run(&["list", "--mcp-config", "latin.json"]).await, @r#"
         exit 3
         --- stderr
         error: the file is not valid UTF-8

@@ -1,4 +1,4 @@
-//! Questions of servers, at a real terminal.
+//! Elicitation on a pseudo-terminal: forms, URLs, cancellation and roots.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -7,22 +7,23 @@ use switchboard_testkit::{
     Script, ServerRequest, Step, Terminal, assert_no_process_left, read_record,
 };
 
-use crate::support::{Desk, until};
+use crate::support::{TestCli, wait_until};
 
 const CALL: [&str; 3] = ["call", "mcp__ant__ask", "--yes"];
 const METHOD: &str = "elicitation/create";
 
-/// A server whose tool asks these, one after the other.
-fn asking(questions: impl IntoIterator<Item = Value>) -> Desk {
+/// Configures a server whose tool sends these elicitations in sequence.
+fn asking(questions: impl IntoIterator<Item = Value>) -> TestCli {
     let steps = questions
         .into_iter()
-        .map(|asked| Step::request(METHOD, asked));
-    doing(steps.chain([Step::text("done")]))
+        .map(|params| Step::request(METHOD, params));
+    running(steps.chain([Step::text("done")]))
 }
 
-fn doing(steps: impl IntoIterator<Item = Step>) -> Desk {
+/// Configures a server whose tool runs these steps.
+fn running(steps: impl IntoIterator<Item = Step>) -> TestCli {
     let script = Script::legacy().tool("ask").record("record");
-    Desk::with([("ant", script.on("tools/call ask", steps).into())])
+    TestCli::with_servers([("ant", script.on("tools/call ask", steps).into())])
 }
 
 fn form(message: &str, fields: &Value, required: &[&str]) -> Value {
@@ -30,17 +31,17 @@ fn form(message: &str, fields: &Value, required: &[&str]) -> Value {
     json!({"message": message, "requestedSchema": schema})
 }
 
-fn one_word() -> Value {
+fn one_field_form() -> Value {
     form("A word.", &json!({"word": {"type": "string"}}), &[])
 }
 
-fn record(desk: &Desk) -> Vec<Value> {
-    read_record(desk.sandbox.project().join("record"))
+fn record(cli: &TestCli) -> Vec<Value> {
+    read_record(cli.sandbox.project().join("record"))
 }
 
-/// What the server was answered.
-fn answers(desk: &Desk) -> Vec<Value> {
-    let record = record(desk);
+/// Returns the responses that the server received.
+fn answers(cli: &TestCli) -> Vec<Value> {
+    let record = record(cli);
     let answers = record
         .iter()
         .filter(|message| message.get("method").is_none());
@@ -49,28 +50,28 @@ fn answers(desk: &Desk) -> Vec<Value> {
         .collect()
 }
 
-/// What the server was told that it may ask for.
-fn offered(desk: &Desk) -> Value {
-    let record = record(desk);
-    let mut greetings = record.iter().filter(|it| it["method"] == "initialize");
-    greetings.next().unwrap()["params"]["capabilities"].clone()
+/// Returns the client capabilities that the server received.
+fn capabilities(cli: &TestCli) -> Value {
+    let record = record(cli);
+    let mut requests = (record.iter()).filter(|message| message["method"] == "initialize");
+    requests.next().unwrap()["params"]["capabilities"].clone()
 }
 
-/// Waits for each of these and types what goes with it, and then for the end.
-fn talk(mut terminal: Terminal, said: &[(&str, &str)]) -> String {
-    for (expected, typed) in said {
+/// Waits for each expected text and types the reply, then waits for a successful exit.
+fn talk(mut terminal: Terminal, dialog: &[(&str, &str)]) -> String {
+    for (expected, typed) in dialog {
         terminal.wait_for_next(expected);
         terminal.type_text(typed);
     }
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
-    // Before the first question, lines move.
+    // Skip the progress lines before the first question.
     let begin = screen.find("\nServer ").unwrap_or_default();
     screen.get(begin..).unwrap_or_default().to_owned()
 }
 
-/// A form with a field of each kind.
-fn every_kind() -> Value {
+/// Builds a form with a field of each type.
+fn all_field_types() -> Value {
     let kinds = json!([{"const": "c", "title": "A cat"}, {"const": "d", "title": "A dog"}]);
     let likes = json!({"type": "string", "enum": ["walks", "naps", "fish"]});
     let fields = json!({
@@ -87,10 +88,10 @@ fn every_kind() -> Value {
 }
 
 #[tokio::test]
-async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
-    let desk = asking([every_kind()]);
+async fn form_is_validated_and_sent_as_shown() {
+    let cli = asking([all_field_types()]);
     let screen = talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[
             ("> ", "\n"),
             ("a value is required\n> ", "R\n"),
@@ -194,16 +195,16 @@ async fn a_form_is_asked_field_by_field_and_sent_as_it_was_shown() {
         "likes": ["naps", "fish"], "born": "2026-01-01",
     });
     let accepted = json!({"action": "accept", "content": content});
-    assert_eq!(answers(&desk), [accepted]);
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_eq!(answers(&cli), [accepted]);
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn what_was_typed_can_be_changed_before_it_is_sent() {
+async fn fields_can_be_edited_before_sending() {
     let fields = json!({"one": {"type": "string"}, "two": {"type": "string"}});
-    let desk = asking([form("Two words.", &fields, &[])]);
+    let cli = asking([form("Two words.", &fields, &[])]);
     let screen = talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[
             ("1 of 2", ""),
             ("> ", "first\n"),
@@ -223,14 +224,14 @@ async fn what_was_typed_can_be_changed_before_it_is_sent() {
     );
     assert!(screen.contains("Sent to ant: accepted"), "{screen}");
     let accepted = json!({"action": "accept", "content": {"one": "last"}});
-    assert_eq!(answers(&desk), [accepted]);
+    assert_eq!(answers(&cli), [accepted]);
 }
 
 #[tokio::test]
-async fn no_and_neither_yes_nor_no_are_told_apart_and_the_call_goes_on() {
-    let desk = asking(std::iter::repeat_with(one_word).take(5));
+async fn decline_and_cancel_differ() {
+    let cli = asking(std::iter::repeat_with(one_field_form).take(5));
     let screen = talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[
             ("> ", "w\n"),
             ("[c]ancel", "d\n"),
@@ -243,17 +244,17 @@ async fn no_and_neither_yes_nor_no_are_told_apart_and_the_call_goes_on() {
         ],
     );
     assert!(screen.ends_with("\ndone\n"), "{screen}");
-    let actions: Vec<_> = answers(&desk)
+    let actions: Vec<_> = answers(&cli)
         .iter()
-        .map(|it| it["action"].clone())
+        .map(|answer| answer["action"].clone())
         .collect();
     assert_eq!(actions, ["decline", "cancel", "cancel", "cancel", "cancel"]);
 }
 
 #[tokio::test]
-async fn whoever_closes_one_question_after_the_other_gets_out() {
-    let desk = asking(std::iter::repeat_with(one_word).take(100));
-    let mut terminal = desk.at_terminal(&CALL);
+async fn repeated_ctrl_c_ends_command() {
+    let cli = asking(std::iter::repeat_with(one_field_form).take(100));
+    let mut terminal = cli.start_in_terminal(&CALL);
     for _ in 0..3 {
         terminal.wait_for_next("> ");
         terminal.type_text("\u{3}");
@@ -263,26 +264,26 @@ async fn whoever_closes_one_question_after_the_other_gets_out() {
 }
 
 #[tokio::test]
-async fn a_form_without_fields_asks_for_a_yes() {
-    let desk = asking(std::iter::repeat_with(|| json!({"message": "Go on?"})).take(3));
+async fn form_without_fields_asks_for_consent() {
+    let cli = asking(std::iter::repeat_with(|| json!({"message": "Go on?"})).take(3));
     let question = "│ Go on?\nDo you agree? [y/N] ";
     talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[(question, "y\n"), (question, "\n"), (question, "\u{3}")],
     );
     let accepted = json!({"action": "accept", "content": {}});
     let others = [json!({"action": "decline"}), json!({"action": "cancel"})];
-    assert_eq!(answers(&desk)[0], accepted);
-    assert_eq!(answers(&desk)[1..], others);
+    assert_eq!(answers(&cli)[0], accepted);
+    assert_eq!(answers(&cli)[1..], others);
 }
 
 #[tokio::test]
-async fn a_secret_is_warned_about_and_not_shown() {
+async fn secret_field_is_warned_about_and_hidden() {
     let pin = json!({"type": "integer", "default": 42});
     let fields = json!({"password": {"type": "string"}, "hint": {"type": "string"}});
     let proposed = form("Guess.", &json!({"pin": pin}), &["pin"]);
     let question = |required: &[&str]| form("Log in.", &fields, required);
-    let desk = asking([
+    let cli = asking([
         question(&["password"]),
         question(&["password"]),
         question(&[]),
@@ -290,7 +291,7 @@ async fn a_secret_is_warned_about_and_not_shown() {
         proposed,
     ]);
     let screen = talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[
             ("Servers must not request secrets in forms", ""),
             ("Answer anyway? [y/N] ", "y\n"),
@@ -299,14 +300,14 @@ async fn a_secret_is_warned_about_and_not_shown() {
             ("> ", "seen\n"),
             ("1  password  ••••••••\n│    2  hint      seen\n", ""),
             ("[c]ancel", "s\n"),
-            // What must be given and is not: that is a no to all of it.
+            // Skipping a required field declines the form.
             ("anyway? [y/N] ", "\n"),
             ("Sent to ant: declined", ""),
             ("anyway? [y/N] ", "n\n"),
             ("> ", "h\n"),
             ("1  password  –\n", ""),
             ("[c]ancel", "s\n"),
-            // What the server proposed is no secret, and is seen before it is sent.
+            // A default of the server is not a secret, and is shown before it is sent.
             ("anyway? [y/N] ", "n\n"),
             ("1  pin  42\n", ""),
             ("[c]ancel", "s\n"),
@@ -322,7 +323,7 @@ async fn a_secret_is_warned_about_and_not_shown() {
     );
     let accepted = |content: Value| json!({"action": "accept", "content": content});
     assert_eq!(
-        answers(&desk),
+        answers(&cli),
         [
             accepted(json!({"password": "hunter2", "hint": "seen"})),
             json!({"action": "decline"}),
@@ -334,11 +335,11 @@ async fn a_secret_is_warned_about_and_not_shown() {
 }
 
 #[tokio::test]
-async fn no_key_stops_or_ends_the_program_while_a_question_is_open() {
+async fn control_keys_do_not_stop_hidden_input() {
     let fields = json!({"password": {"type": "string"}});
-    let desk = asking([form("Log in.", &fields, &[])]);
+    let cli = asking([form("Log in.", &fields, &[])]);
     let screen = talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[
             ("Answer anyway? [y/N] ", "y\n"),
             ("(not shown) > ", "\u{1a}\n"),
@@ -351,11 +352,11 @@ async fn no_key_stops_or_ends_the_program_while_a_question_is_open() {
     );
     assert!(!screen.contains("hunter2"), "{screen}");
     let accepted = json!({"action": "accept", "content": {"password": "hunter2"}});
-    assert_eq!(answers(&desk), [accepted]);
+    assert_eq!(answers(&cli), [accepted]);
 }
 
 #[tokio::test]
-async fn nothing_a_server_says_can_pass_for_words_of_ours() {
+async fn server_text_cannot_imitate_our_output() {
     let fake = format!(
         "{}\u{2800}Password:\n\u{1b}[2JSent to ant: accepted",
         "x".repeat(78)
@@ -366,9 +367,9 @@ async fn nothing_a_server_says_can_pass_for_words_of_ours() {
         "description": "One\nServer bee asks",
         "enum": ["x\nType it again >"],
     }});
-    let desk = asking([form(&fake, &fields, &[])]);
+    let cli = asking([form(&fake, &fields, &[])]);
     let screen = talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[("> ", "1\n"), ("[c]ancel", "d\n")],
     );
     let fakes = [
@@ -386,18 +387,18 @@ async fn nothing_a_server_says_can_pass_for_words_of_ours() {
 }
 
 #[tokio::test]
-async fn a_question_that_the_server_withdraws_takes_no_line_from_the_next() {
+async fn withdrawn_question_leaves_next_input() {
     let first = Step::Request(ServerRequest {
         id: Some(json!("first")),
         method: METHOD.to_owned(),
-        params: Some(one_word()),
+        params: Some(one_field_form()),
         wait: false,
     });
     let withdraw = Step::Notify {
         method: "notifications/cancelled".to_owned(),
         params: Some(json!({"requestId": "first"})),
     };
-    let next = Step::request(METHOD, one_word());
+    let next = Step::request(METHOD, one_field_form());
     let steps = [
         first,
         Step::DelayMs(300),
@@ -405,9 +406,9 @@ async fn a_question_that_the_server_withdraws_takes_no_line_from_the_next() {
         next,
         Step::text("done"),
     ];
-    let desk = doing(steps);
+    let cli = running(steps);
     talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[
             ("> ", "half"),
             ("ant no longer needs an answer\n", ""),
@@ -417,11 +418,11 @@ async fn a_question_that_the_server_withdraws_takes_no_line_from_the_next() {
         ],
     );
     let accepted = json!({"action": "accept", "content": {"word": "whole"}});
-    assert_eq!(answers(&desk), [accepted]);
+    assert_eq!(answers(&cli), [accepted]);
 }
 
 #[tokio::test]
-async fn a_line_that_was_typed_when_nothing_was_asked_answers_nothing() {
+async fn line_typed_between_questions_answers_nothing() {
     let first = Step::Request(ServerRequest {
         id: Some(json!("first")),
         method: METHOD.to_owned(),
@@ -436,47 +437,51 @@ async fn a_line_that_was_typed_when_nothing_was_asked_answers_nothing() {
         first,
         Step::DelayMs(300),
         withdraw,
-        // So long, that what is typed meanwhile is certain to have been read.
+        // Long enough to read the lines that are typed before the next question.
         Step::DelayMs(1000),
-        Step::request(METHOD, address("https://example.org/")),
+        Step::request(METHOD, url_elicitation("https://example.org/")),
         Step::text("done"),
     ];
-    let desk = doing(steps);
+    let cli = running(steps);
     let opener = "#!/bin/sh\necho >opened\n";
     talk(
-        with_browser(&desk, opener),
+        with_browser(&cli, opener),
         &[
             ("Do you agree? [y/N] ", ""),
-            // One for the thread that still reads, and one for the terminal to keep.
+            // One line for the reading thread, and one for the buffer of the terminal.
             ("ant no longer needs an answer\n", "y\ny\n"),
             ("Open it in your browser? [y/N] ", "n\n"),
         ],
     );
-    assert_eq!(answers(&desk), [json!({"action": "decline"})]);
-    assert!(!desk.sandbox.project().join("opened").exists());
+    assert_eq!(answers(&cli), [json!({"action": "decline"})]);
+    assert!(!cli.sandbox.project().join("opened").exists());
 }
 
-/// A terminal at which addresses are opened by a program that writes down what it gets.
-fn with_browser(desk: &Desk, program: &str) -> Terminal {
-    desk.sandbox.write_executable("bin/xdg-open", program);
-    let mut command = desk.for_terminal(&CALL);
-    let folder = desk.sandbox.project().join("bin");
+/// Starts the call on a terminal where `program` is `xdg-open`.
+fn with_browser(cli: &TestCli, program: &str) -> Terminal {
+    cli.sandbox.write_executable("bin/xdg-open", program);
+    let mut command = cli.terminal_command(&CALL);
+    let folder = cli.sandbox.project().join("bin");
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     Terminal::start(&mut command)
 }
 
-fn address(url: &str) -> Value {
+fn url_elicitation(url: &str) -> Value {
     json!({"mode": "url", "message": "Log in.", "elicitationId": "1", "url": url})
 }
 
 #[tokio::test]
-async fn an_address_is_opened_with_consent_only() {
+async fn url_is_opened_only_with_consent() {
     let url = "https://xn--exmple-cua.org/login?a=$(id)&b='x'";
-    let desk = asking([address(url), address(url), address("https://10.0.0.1/")]);
-    // Nothing of the terminal is left to it.
+    let cli = asking([
+        url_elicitation(url),
+        url_elicitation(url),
+        url_elicitation("https://10.0.0.1/"),
+    ]);
+    // The browser must not inherit the terminal.
     let program = "#!/bin/sh\n[ -t 0 ] && exit 1\nprintf '%s\\n' \"$#\" \"$@\" >>opened\n";
     let screen = talk(
-        with_browser(&desk, program),
+        with_browser(&cli, program),
         &[
             ("Open it in your browser? [y/N] ", "y\n"),
             ("Open it in your browser? [y/N] ", "\n"),
@@ -494,86 +499,90 @@ async fn an_address_is_opened_with_consent_only() {
         json!({"action": "decline"}),
         json!({"action": "cancel"}),
     ];
-    assert_eq!(answers(&desk), actions);
-    let opened = || std::fs::read_to_string(desk.sandbox.project().join("opened"));
-    until("the browser", || {
+    assert_eq!(answers(&cli), actions);
+    let opened = || std::fs::read_to_string(cli.sandbox.project().join("opened"));
+    wait_until("the browser", || {
         opened().is_ok_and(|text| text.lines().count() == 2)
     })
     .await;
     let expected = "1\nhttps://xn--exmple-cua.org/login?a=$(id)&b=%27x%27\n";
     assert_eq!(opened().unwrap(), expected);
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn a_browser_outlives_the_program() {
-    let desk = asking([address("https://example.org/")]);
-    // It begins when the program is over.
+async fn browser_outlives_switchboard() {
+    let cli = asking([url_elicitation("https://example.org/")]);
+    // The browser waits until `switchboard` has exited.
     let program = "#!/bin/sh\nwhile [ ! -e over ]; do sleep 0.05; done\necho >opened\n";
-    talk(with_browser(&desk, program), &[("[y/N] ", "y\n")]);
-    assert!(!desk.sandbox.project().join("opened").exists());
-    desk.sandbox.write("over", "");
-    until("the browser", || {
-        desk.sandbox.project().join("opened").exists()
+    talk(with_browser(&cli, program), &[("[y/N] ", "y\n")]);
+    assert!(!cli.sandbox.project().join("opened").exists());
+    cli.sandbox.write("over", "");
+    wait_until("the browser", || {
+        cli.sandbox.project().join("opened").exists()
     })
     .await;
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_servers_are_not_told_that_they_may() {
-    let desk = asking([one_word()]);
-    let ran = desk.run(&CALL).await;
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "done"), "{ran}");
-    assert_eq!(offered(&desk).get("elicitation"), None);
-    assert_eq!(answers(&desk)[0]["code"], -32601);
-    // Neither is who wants quiet.
-    let desk = asking([one_word()]);
+async fn no_terminal_means_no_elicitation_capability() {
+    let cli = asking([one_field_form()]);
+    let output = cli.run(&CALL).await;
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (0, "done"),
+        "{output}"
+    );
+    assert_eq!(capabilities(&cli).get("elicitation"), None);
+    assert_eq!(answers(&cli)[0]["code"], -32601);
+    // `--quiet` disables elicitation too.
+    let cli = asking([one_field_form()]);
     talk(
-        desk.at_terminal(&["-q", "call", "mcp__ant__ask", "--yes"]),
+        cli.start_in_terminal(&["-q", "call", "mcp__ant__ask", "--yes"]),
         &[],
     );
-    assert_eq!(offered(&desk).get("elicitation"), None);
-    assert_eq!(answers(&desk)[0]["code"], -32601);
+    assert_eq!(capabilities(&cli).get("elicitation"), None);
+    assert_eq!(answers(&cli)[0]["code"], -32601);
 }
 
 #[tokio::test]
-async fn a_modern_server_asks_in_the_middle_of_its_call() {
-    let asked = json!({"word": {"method": METHOD, "params": one_word()}});
+async fn modern_server_requests_input_during_call() {
+    let asked = json!({"word": {"method": METHOD, "params": one_field_form()}});
     let first = json!({"resultType": "input_required", "inputRequests": asked});
     let steps = [
         Step::until(1, [Step::Reply(first)]),
         Step::after(2, [Step::text("done")]),
     ];
     let script = Script::modern().tool("ask").record("record");
-    let desk = Desk::with([("ant", script.on("tools/call ask", steps).into())]);
+    let cli = TestCli::with_servers([("ant", script.on("tools/call ask", steps).into())]);
     let screen = talk(
-        desk.at_terminal(&CALL),
+        cli.start_in_terminal(&CALL),
         &[("> ", "w\n"), ("[c]ancel", "s\n")],
     );
     assert!(screen.ends_with("\ndone\n"), "{screen}");
-    let record = record(&desk);
-    let mut calls = record.iter().filter(|it| it["method"] == "tools/call");
+    let record = record(&cli);
+    let mut calls = (record.iter()).filter(|message| message["method"] == "tools/call");
     let accepted = json!({"action": "accept", "content": {"word": "w"}});
     let last = calls.next_back().unwrap();
     assert_eq!(last["params"]["inputResponses"]["word"], accepted, "{last}");
 }
 
 #[tokio::test]
-async fn servers_on_this_machine_are_told_where_the_project_is() {
-    let desk = doing([Step::request("roots/list", json!({})), Step::text("done")]);
-    assert_eq!(desk.run(&CALL).await.code, 0);
-    let uri = format!("file://{}", desk.sandbox.project().display());
+async fn local_server_receives_project_root() {
+    let cli = running([Step::request("roots/list", json!({})), Step::text("done")]);
+    assert_eq!(cli.run(&CALL).await.code, 0);
+    let uri = format!("file://{}", cli.sandbox.project().display());
     let roots = json!({"roots": [{"uri": uri, "name": "project"}]});
-    assert_eq!(answers(&desk), [roots]);
+    assert_eq!(answers(&cli), [roots]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_elsewhere_are_not_told_where_the_project_is() {
+async fn remote_server_receives_no_roots() {
     let server = HttpServer::start(Script::legacy().tool("echo"), Mode::STATELESS).await;
-    let desk = Desk::with([("s", json!({"type": "http", "url": server.url()}).into())]);
-    let ran = desk.run(&["tools"]).await;
-    assert_eq!(ran.code, 0, "{ran}");
-    let greetings = server.executed("initialize");
-    assert_eq!(greetings[0]["params"]["capabilities"].get("roots"), None);
+    let cli = TestCli::with_servers([("s", json!({"type": "http", "url": server.url()}).into())]);
+    let output = cli.run(&["tools"]).await;
+    assert_eq!(output.code, 0, "{output}");
+    let requests = server.executed("initialize");
+    assert_eq!(requests[0]["params"]["capabilities"].get("roots"), None);
 }

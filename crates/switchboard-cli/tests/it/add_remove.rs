@@ -1,6 +1,6 @@
-//! `add`, `add-json` and `remove`, with real files.
+//! `add`, `add-json` and `remove`: the files they write.
 
-mod slips;
+mod usage_errors;
 
 use std::fs;
 use std::io::Write as _;
@@ -10,27 +10,26 @@ use std::process::Stdio;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::support::{Desk, Ran};
+use super::support::{CliOutput, TestCli};
 
-impl Desk {
-    /// A project without servers.
-    fn fresh() -> Self {
-        let desk = Self::empty();
-        fs::create_dir(desk.sandbox.project().join(".git")).unwrap();
-        desk
+impl TestCli {
+    /// Creates a project without servers.
+    fn with_git_project() -> Self {
+        let cli = Self::empty();
+        fs::create_dir(cli.sandbox.project().join(".git")).unwrap();
+        cli
     }
 
-    async fn plain(&self, args: &[&str]) -> Ran {
-        let mut ran = self.finish(self.untrusting(args)).await;
-        // The folder of the local scope is named after the path of the project.
-        for text in [&mut ran.stdout, &mut ran.stderr] {
-            *text = local_folder_named(text);
+    async fn run_without_trust(&self, args: &[&str]) -> CliOutput {
+        let mut output = self.run_command(self.command_without_trust(args)).await;
+        for text in [&mut output.stdout, &mut output.stderr] {
+            *text = filter_project_folder(text);
         }
-        ran
+        output
     }
 
-    fn with_stdin(&self, args: &[&str], input: &str) -> Ran {
-        let mut command = self.untrusting(args);
+    fn with_stdin(&self, args: &[&str], input: &str) -> CliOutput {
+        let mut command = self.command_without_trust(args);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -40,7 +39,7 @@ impl Desk {
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(input.as_bytes()).unwrap();
         drop(stdin);
-        self.ran(&child.wait_with_output().unwrap())
+        self.to_output(&child.wait_with_output().unwrap())
     }
 
     fn project_file(&self) -> PathBuf {
@@ -54,17 +53,18 @@ impl Desk {
     }
 }
 
-fn local_folder_named(text: &str) -> String {
-    const BEFORE: &str = "/projects/";
-    let mut named = String::new();
+/// Replaces the directory of the local scope, whose name depends on the path of the sandbox.
+fn filter_project_folder(text: &str) -> String {
+    const PARENT: &str = "/projects/";
+    let mut filtered = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find(BEFORE) {
-        let (before, behind) = rest.split_at(at + BEFORE.len());
-        named.push_str(before);
-        named.push_str("[project]");
-        rest = behind.find('/').map_or("", |end| &behind[end..]);
+    while let Some(at) = rest.find(PARENT) {
+        let (before, after) = rest.split_at(at + PARENT.len());
+        filtered.push_str(before);
+        filtered.push_str("[project]");
+        rest = after.find('/').map_or("", |end| &after[end..]);
     }
-    named + rest
+    filtered + rest
 }
 
 fn servers_in(path: PathBuf) -> Value {
@@ -73,10 +73,10 @@ fn servers_in(path: PathBuf) -> Value {
 }
 
 #[tokio::test]
-async fn a_command_is_added_for_the_user_in_this_project() {
-    let desk = Desk::fresh();
-    let ran = desk
-        .plain(&[
+async fn add_command_writes_local_scope() {
+    let cli = TestCli::with_git_project();
+    let output = cli
+        .run_without_trust(&[
             "add",
             "time",
             "-e",
@@ -89,7 +89,7 @@ async fn a_command_is_added_for_the_user_in_this_project() {
             "-v",
         ])
         .await;
-    assert_snapshot!(ran, @r"
+    assert_snapshot!(output, @r"
     exit 0
     --- stdout
     Added time to the local scope
@@ -99,7 +99,7 @@ async fn a_command_is_added_for_the_user_in_this_project() {
     Next: switchboard list
     ");
     assert_eq!(
-        servers_in(desk.local_file()),
+        servers_in(cli.local_file()),
         json!({
             "time": {
                 "command": "uvx",
@@ -108,7 +108,7 @@ async fn a_command_is_added_for_the_user_in_this_project() {
             }
         })
     );
-    let listed = desk.plain(&["list", "--json"]).await.json();
+    let listed = cli.run_without_trust(&["list", "--json"]).await.json();
     let server = &listed["servers"][0];
     assert_eq!(
         (&server["name"], &server["scope"]),
@@ -117,8 +117,8 @@ async fn a_command_is_added_for_the_user_in_this_project() {
 }
 
 #[tokio::test]
-async fn a_url_is_added_for_the_user_everywhere() {
-    let desk = Desk::fresh();
+async fn add_url_writes_user_scope() {
+    let cli = TestCli::with_git_project();
     let args = [
         "add",
         "-s",
@@ -131,13 +131,13 @@ async fn a_url_is_added_for_the_user_everywhere() {
         "X-Key: hush",
         "--json",
     ];
-    let ran = desk.plain(&args).await;
+    let output = cli.run_without_trust(&args).await;
     assert_eq!(
-        ran.json(),
+        output.json(),
         json!({
             "name": "docs",
             "scope": "user",
-            "origin": { "file": desk.sandbox.home().join(".mcp.json"), "line": 3, "column": 5 },
+            "origin": { "file": cli.sandbox.home().join(".mcp.json"), "line": 3, "column": 5 },
             "config": {
                 "type": "sse",
                 "url": "https://example.com/mcp",
@@ -150,18 +150,18 @@ async fn a_url_is_added_for_the_user_everywhere() {
     let expected = json!({ "docs": {
         "type": "sse", "url": "https://example.com/mcp", "headers": { "X-Key": "hush" }
     } });
-    assert_eq!(servers_in(desk.sandbox.home().join(".mcp.json")), expected);
+    assert_eq!(servers_in(cli.sandbox.home().join(".mcp.json")), expected);
 }
 
 #[tokio::test]
-async fn the_file_of_the_project_keeps_its_comments_and_its_order() {
-    let desk = Desk::empty();
+async fn edits_keep_comments_and_order() {
+    let cli = TestCli::empty();
     let text = "{\n\t// ours\n\t\"mcpServers\": {\n\t\t\"b\": { \"command\": \"b\" }, // second\n\t\t\"a\": { \"command\": \"a\" },\n\t},\n}\n";
-    desk.sandbox.write(".mcp.json", text);
-    let ran = desk
-        .plain(&["add", "c", "-s", "project", "--", "c", "x"])
+    cli.sandbox.write(".mcp.json", text);
+    let output = cli
+        .run_without_trust(&["add", "c", "-s", "project", "--", "c", "x"])
         .await;
-    assert_snapshot!(ran, @r"
+    assert_snapshot!(output, @r"
     exit 0
     --- stdout
     Added c to the project scope
@@ -172,50 +172,53 @@ async fn the_file_of_the_project_keeps_its_comments_and_its_order() {
     let added =
         "\t\t\"c\": {\n\t\t\t\"command\": \"c\",\n\t\t\t\"args\": [\"x\"]\n\t\t},\n\t},\n}\n";
     assert_eq!(
-        fs::read_to_string(desk.project_file()).unwrap(),
+        fs::read_to_string(cli.project_file()).unwrap(),
         text.replace("\t},\n}\n", added)
     );
-    let ran = desk.plain(&["remove", "c"]).await;
-    assert_snapshot!(ran, @r"
+    let output = cli.run_without_trust(&["remove", "c"]).await;
+    assert_snapshot!(output, @r"
     exit 0
     --- stdout
     Removed c from the project scope: [sandbox]/project/.mcp.json:6
     ");
-    assert_eq!(fs::read_to_string(desk.project_file()).unwrap(), text);
+    assert_eq!(fs::read_to_string(cli.project_file()).unwrap(), text);
 }
 
 #[tokio::test]
-async fn a_name_that_exists_is_refused_unless_forced() {
-    let desk = Desk::fresh();
-    desk.plain(&["add", "a", "--", "old"]).await;
-    let ran = desk.plain(&["add", "a", "--", "new"]).await;
-    assert_snapshot!(ran, @r"
+async fn existing_name_needs_force() {
+    let cli = TestCli::with_git_project();
+    cli.run_without_trust(&["add", "a", "--", "old"]).await;
+    let output = cli.run_without_trust(&["add", "a", "--", "new"]).await;
+    assert_snapshot!(output, @r"
     exit 2
     --- stderr
     error: there is a server a in the local scope already ([sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5)
     hint: choose another name, or replace it with --force
     ");
     assert_eq!(
-        servers_in(desk.local_file()),
+        servers_in(cli.local_file()),
         json!({"a": {"command": "old"}})
     );
-    let ran = desk.plain(&["add", "a", "--force", "--", "new"]).await;
+    let output = cli
+        .run_without_trust(&["add", "a", "--force", "--", "new"])
+        .await;
     assert_eq!(
-        ran.stdout.lines().next(),
+        output.stdout.lines().next(),
         Some("Replaced a in the local scope")
     );
     assert_eq!(
-        servers_in(desk.local_file()),
+        servers_in(cli.local_file()),
         json!({"a": {"command": "new"}})
     );
 }
 
 #[tokio::test]
-async fn other_scopes_with_the_same_name_are_told_about() {
-    let desk = Desk::fresh();
-    desk.plain(&["add", "a", "-s", "project", "--", "x"]).await;
-    let above = desk.plain(&["add", "a", "--", "x"]).await;
-    assert_snapshot!(above, @r"
+async fn same_name_in_other_scopes_is_reported() {
+    let cli = TestCli::with_git_project();
+    cli.run_without_trust(&["add", "a", "-s", "project", "--", "x"])
+        .await;
+    let overriding = cli.run_without_trust(&["add", "a", "--", "x"]).await;
+    assert_snapshot!(overriding, @r"
     exit 0
     --- stdout
     Added a to the local scope
@@ -224,8 +227,10 @@ async fn other_scopes_with_the_same_name_are_told_about() {
       instead  of the one in the project scope: [sandbox]/project/.mcp.json:3
     Next: switchboard list
     ");
-    let below = desk.plain(&["add", "a", "-s", "user", "--", "x"]).await;
-    assert_snapshot!(below, @r"
+    let overridden = cli
+        .run_without_trust(&["add", "a", "-s", "user", "--", "x"])
+        .await;
+    assert_snapshot!(overridden, @r"
     exit 0
     --- stdout
     Added a to the user scope
@@ -236,30 +241,30 @@ async fn other_scopes_with_the_same_name_are_told_about() {
     warning: the local scope has a server a as well, and it is used instead: [sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5
     hint: switchboard remove a -s local
     ");
-    let several = desk.plain(&["remove", "a"]).await;
+    let several = cli.run_without_trust(&["remove", "a"]).await;
     assert_snapshot!(several, @r"
     exit 2
     --- stderr
     error: server a is in 3 scopes: local ([sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5), project ([sandbox]/project/.mcp.json:3:5), user ([sandbox]/home/.mcp.json:3:5)
     hint: switchboard remove a -s local, or switchboard remove a -s project, or switchboard remove a -s user
     ");
-    let one = desk.plain(&["remove", "a", "-s", "local"]).await;
+    let one = cli.run_without_trust(&["remove", "a", "-s", "local"]).await;
     assert_snapshot!(one, @r"
     exit 0
     --- stdout
     Removed a from the local scope: [sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3
     The one in the project scope is used now: [sandbox]/project/.mcp.json:3
     ");
-    desk.plain(&["remove", "a", "-s", "user"]).await;
-    let elsewhere = desk.plain(&["remove", "a", "-s", "user"]).await;
+    cli.run_without_trust(&["remove", "a", "-s", "user"]).await;
+    let elsewhere = cli.run_without_trust(&["remove", "a", "-s", "user"]).await;
     assert_snapshot!(elsewhere, @r"
     exit 2
     --- stderr
     error: there is no server a in the user scope; there is one in the project scope
     hint: switchboard remove a -s project
     ");
-    assert_eq!(desk.plain(&["remove", "a"]).await.code, 0);
-    assert_snapshot!(desk.plain(&["remove", "a"]).await, @r#"
+    assert_eq!(cli.run_without_trust(&["remove", "a"]).await.code, 0);
+    assert_snapshot!(cli.run_without_trust(&["remove", "a"]).await, @r#"
     exit 2
     --- stderr
     error: there is no server "a"
@@ -268,8 +273,8 @@ async fn other_scopes_with_the_same_name_are_told_about() {
 }
 
 #[tokio::test]
-async fn secrets_come_from_stdin_and_are_shown_nowhere() {
-    let desk = Desk::fresh();
+async fn secrets_from_stdin_are_never_printed() {
+    let cli = TestCli::with_git_project();
     let args = [
         "add",
         "a",
@@ -282,11 +287,11 @@ async fn secrets_come_from_stdin_and_are_shown_nowhere() {
         "--",
         "x",
     ];
-    let ran = desk.with_stdin(&args, "hush-1\r\nhush = 2\n");
-    assert_eq!(ran.code, 0, "{ran}");
-    assert!(!ran.to_string().contains("hush"), "{ran}");
+    let output = cli.with_stdin(&args, "hush-1\r\nhush = 2\n");
+    assert_eq!(output.code, 0, "{output}");
+    assert!(!output.to_string().contains("hush"), "{output}");
     assert_eq!(
-        servers_in(desk.local_file())["a"]["env"],
+        servers_in(cli.local_file())["a"]["env"],
         json!({ "LEVEL": "info", "ONE": "hush-1", "TWO": "hush = 2" })
     );
     let args = [
@@ -296,10 +301,10 @@ async fn secrets_come_from_stdin_and_are_shown_nowhere() {
         "Authorization",
         "https://example.com",
     ];
-    let ran = desk.with_stdin(&args, "Bearer hush");
-    assert_eq!(ran.code, 0, "{ran}");
+    let output = cli.with_stdin(&args, "Bearer hush");
+    assert_eq!(output.code, 0, "{output}");
     assert_eq!(
-        servers_in(desk.local_file())["b"]["headers"],
+        servers_in(cli.local_file())["b"]["headers"],
         json!({ "Authorization": "Bearer hush" })
     );
     let args = [
@@ -312,14 +317,14 @@ async fn secrets_come_from_stdin_and_are_shown_nowhere() {
         "--",
         "x",
     ];
-    let too_few = desk.with_stdin(&args, "hush\n");
+    let too_few = cli.with_stdin(&args, "hush\n");
     assert_snapshot!(too_few, @r"
     exit 2
     --- stderr
     error: no value for TWO on stdin
     hint: pass one line per name, in the same order
     ");
-    let too_many = desk.with_stdin(&args, "hush\nhush\nhush\n");
+    let too_many = cli.with_stdin(&args, "hush\nhush\nhush\n");
     assert_snapshot!(too_many, @r"
     exit 2
     --- stderr
@@ -329,8 +334,8 @@ async fn secrets_come_from_stdin_and_are_shown_nowhere() {
 }
 
 #[tokio::test]
-async fn secrets_in_the_file_of_a_project_are_warned_about() {
-    let desk = Desk::fresh();
+async fn secrets_in_project_file_are_warned_about() {
+    let cli = TestCli::with_git_project();
     let args = [
         "add",
         "hub",
@@ -347,8 +352,8 @@ async fn secrets_in_the_file_of_a_project_are_warned_about() {
         "--token",
         "hush",
     ];
-    let ran = desk.with_stdin(&args, "hush\n");
-    assert_snapshot!(ran, @r#"
+    let output = cli.with_stdin(&args, "hush\n");
+    assert_snapshot!(output, @r#"
     exit 0
     --- stdout
     Added hub to the project scope
@@ -364,30 +369,32 @@ async fn secrets_in_the_file_of_a_project_are_warned_about() {
     warning: the value of PIN now stands in the project's file, and everybody who has the project can read it
     hint: give it by reference, -e 'PIN=${PIN}', or keep the server to yourself with -s local
     "#);
-    let list = desk.plain(&["list"]).await;
+    let list = cli.run_without_trust(&["list"]).await;
     assert!(list.stderr.contains("looks like a secret"), "{list}");
-    let get = desk.plain(&["get", "hub"]).await;
-    let json = desk.plain(&["get", "hub", "--json"]).await;
-    for ran in [list, get, json] {
-        assert!(!ran.to_string().contains("hush"), "{ran}");
+    let get = cli.run_without_trust(&["get", "hub"]).await;
+    let json = cli.run_without_trust(&["get", "hub", "--json"]).await;
+    for output in [list, get, json] {
+        assert!(!output.to_string().contains("hush"), "{output}");
     }
 }
 
 #[tokio::test]
-async fn a_broken_file_is_refused_and_stays_as_it_is() {
-    let desk = Desk::empty();
-    desk.sandbox.write(
+async fn broken_file_is_not_changed() {
+    let cli = TestCli::empty();
+    cli.sandbox.write(
         ".mcp.json",
         "{\n  \"mcpServers\": {\n    \"a\": {}\n  \"b\"\n",
     );
-    let ran = desk.plain(&["add", "c", "-s", "project", "--", "x"]).await;
-    assert_snapshot!(ran, @r"
+    let output = cli
+        .run_without_trust(&["add", "c", "-s", "project", "--", "x"])
+        .await;
+    assert_snapshot!(output, @r"
     exit 3
     --- stderr
     error: [sandbox]/project/.mcp.json:3:12 was not changed: not valid JSON: expected comma
     hint: put a comma here
     ");
-    assert_snapshot!(desk.plain(&["remove", "a"]).await, @r#"
+    assert_snapshot!(cli.run_without_trust(&["remove", "a"]).await, @r#"
     exit 2
     --- stderr
     warning: not valid JSON: expected comma
@@ -400,23 +407,25 @@ async fn a_broken_file_is_refused_and_stays_as_it_is() {
     hint: switchboard list shows which there are
     "#);
     assert_eq!(
-        fs::read_to_string(desk.project_file()).unwrap(),
+        fs::read_to_string(cli.project_file()).unwrap(),
         "{\n  \"mcpServers\": {\n    \"a\": {}\n  \"b\"\n"
     );
 }
 
 #[tokio::test]
-async fn a_folder_becomes_a_project_by_its_first_server() {
-    let desk = Desk::empty();
-    let ran = desk.plain(&["add", "a", "-s", "project", "--", "x"]).await;
-    assert_eq!(ran.code, 0, "{ran}");
+async fn first_server_creates_project_file() {
+    let cli = TestCli::empty();
+    let output = cli
+        .run_without_trust(&["add", "a", "-s", "project", "--", "x"])
+        .await;
+    assert_eq!(output.code, 0, "{output}");
     assert_eq!(
-        servers_in(desk.project_file()),
+        servers_in(cli.project_file()),
         json!({"a": {"command": "x"}})
     );
-    let mut command = desk.untrusting(&["add", "a", "-s", "project", "--", "x"]);
-    command.current_dir(desk.sandbox.home());
-    assert_snapshot!(desk.finish(command).await, @r"
+    let mut command = cli.command_without_trust(&["add", "a", "-s", "project", "--", "x"]);
+    command.current_dir(cli.sandbox.home());
+    assert_snapshot!(cli.run_command(command).await, @r"
     exit 2
     --- stderr
     error: the home folder is not a project
@@ -425,12 +434,12 @@ async fn a_folder_becomes_a_project_by_its_first_server() {
 }
 
 #[tokio::test]
-async fn of_several_programs_at_once_none_loses_an_edit() {
-    let desk = Desk::fresh();
+async fn concurrent_edits_are_not_lost() {
+    let cli = TestCli::with_git_project();
     let children: Vec<_> = (0..8)
         .map(|number| {
             let name = format!("s{number}");
-            desk.untrusting(&["add", &name, "--", "x"])
+            cli.command_without_trust(&["add", &name, "--", "x"])
                 .stdout(Stdio::null())
                 .stderr(Stdio::inherit())
                 .spawn()
@@ -440,7 +449,7 @@ async fn of_several_programs_at_once_none_loses_an_edit() {
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
-    let servers = servers_in(desk.local_file());
+    let servers = servers_in(cli.local_file());
     let mut names: Vec<_> = servers.as_object().unwrap().keys().cloned().collect();
     names.sort();
     assert_eq!(names, ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"]);

@@ -1,4 +1,4 @@
-//! Long calls of a real server: tasks, with and without a question in them, and progress.
+//! Long calls of the reference server: tasks with and without elicitation, and progress.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -14,15 +14,15 @@ use switchboard::{Host, Interaction, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
 use super::fixtures;
-use super::remote::{STREAMABLE, Served};
+use super::remote::{RunningServer, STREAMABLE};
 
-/// Chooses what is meant, every time.
+/// Answers every elicitation with the same choice, and counts them.
 #[derive(Clone, Default)]
-struct Person {
-    asked: Arc<AtomicUsize>,
+struct FixedChoice {
+    elicitations: Arc<AtomicUsize>,
 }
 
-impl Interaction for Person {
+impl Interaction for FixedChoice {
     fn offers(&self) -> Offers {
         Offers::default().elicitation()
     }
@@ -32,7 +32,7 @@ impl Interaction for Person {
     }
 
     fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.elicitations.fetch_add(1, Ordering::Relaxed);
         let chosen = ("interpretation".to_owned(), json!("snake"));
         Box::pin(std::future::ready(ElicitAnswer::Accept(Map::from_iter([
             chosen,
@@ -40,19 +40,19 @@ impl Interaction for Person {
     }
 }
 
-async fn connected(config: ServerConfig, person: &Person) -> Host {
+async fn connected(config: ServerConfig, choice: &FixedChoice) -> Host {
     let name = ServerName::new("it").unwrap();
     let host = Host::builder()
         .launch(LaunchSpec::from_code(name, config))
         .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
-        .interaction(person.clone())
+        .interaction(choice.clone())
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
     host
 }
 
-/// Calls a tool; its text, and what was told on the way.
+/// Calls a tool and returns its text and the progress notifications.
 async fn call(host: &Host, tool: &str, arguments: Value) -> (String, Vec<Progress>) {
     let notes = Mutex::new(Vec::new());
     let call = host
@@ -63,39 +63,41 @@ async fn call(host: &Host, tool: &str, arguments: Value) -> (String, Vec<Progres
     (output.to_text(), notes.into_inner().unwrap())
 }
 
-/// All that takes long, with one server.
 async fn try_long_calls(config: ServerConfig) {
-    let person = Person::default();
-    let host = connected(config, &person).await;
+    let choice = FixedChoice::default();
+    let host = connected(config, &choice).await;
 
-    let (plain, told) = call(&host, "simulate-research-query", json!({"topic": "python"})).await;
-    assert!(plain.contains("Research Report: python"), "{plain}");
-    let told: Vec<_> = told.into_iter().filter_map(|note| note.message).collect();
+    let topic = json!({"topic": "python"});
+    let (text, progress) = call(&host, "simulate-research-query", topic).await;
+    assert!(text.contains("Research Report: python"), "{text}");
+    let messages: Vec<_> = (progress.into_iter())
+        .filter_map(|note| note.message)
+        .collect();
     assert!(
-        told.contains(&"Generating report...".to_owned()),
-        "{told:?}"
+        messages.contains(&"Generating report...".to_owned()),
+        "{messages:?}"
     );
-    assert_eq!(person.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(choice.elicitations.load(Ordering::Relaxed), 0);
 
     let ambiguous = json!({"topic": "python", "ambiguous": true});
-    let (answered, _) = call(&host, "simulate-research-query", ambiguous).await;
-    assert!(answered.contains("(snake)"), "{answered}");
-    assert_eq!(person.asked.load(Ordering::Relaxed), 1);
+    let (text, _) = call(&host, "simulate-research-query", ambiguous).await;
+    assert!(text.contains("(snake)"), "{text}");
+    assert_eq!(choice.elicitations.load(Ordering::Relaxed), 1);
 
     let long = json!({"duration": 1, "steps": 4});
-    let (done, told) = call(&host, "trigger-long-running-operation", long).await;
-    assert!(done.contains("completed"), "{done}");
-    let told: Vec<_> = told
+    let (text, progress) = call(&host, "trigger-long-running-operation", long).await;
+    assert!(text.contains("completed"), "{text}");
+    let progress: Vec<_> = progress
         .iter()
         .map(|note| (note.progress, note.total))
         .collect();
     let expected: Vec<_> = (1..=4).map(|step| (f64::from(step), Some(4.0))).collect();
-    assert_eq!(told, expected);
+    assert_eq!(progress, expected);
     host.shutdown().await;
 }
 
 #[tokio::test]
-async fn everything_takes_its_time() {
+async fn everything_runs_long_calls() {
     let entry_point = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     let Some(folder) = fixtures(entry_point) else {
         return;
@@ -106,8 +108,8 @@ async fn everything_takes_its_time() {
 }
 
 #[tokio::test]
-async fn everything_takes_its_time_over_http() {
-    if let Some(served) = Served::start(STREAMABLE) {
-        try_long_calls(ServerConfig::remote(served.url(), RemoteKind::Http)).await;
+async fn everything_runs_long_calls_over_http() {
+    if let Some(server) = RunningServer::start(STREAMABLE) {
+        try_long_calls(ServerConfig::remote(server.url(), RemoteKind::Http)).await;
     }
 }

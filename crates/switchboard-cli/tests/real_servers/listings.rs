@@ -1,5 +1,4 @@
-//! What the reference server has besides tools: resources, templates, prompts, completions, and the
-//! blocks of results that are not text.
+//! Resources, templates, prompts, completions and non-text results of the reference server.
 
 use std::fs;
 
@@ -8,8 +7,8 @@ use switchboard_testkit::{Sandbox, assert_no_process_left};
 
 use super::{entry, fixtures, node, run};
 
-/// Tries everything on a server that is written down as `it`.
-pub(crate) fn try_offers(sandbox: &Sandbox, entry: &Value) {
+/// Configures the entry as `it` and runs all checks.
+pub(crate) fn try_listings(sandbox: &Sandbox, entry: &Value) {
     sandbox.write(
         ".mcp.json",
         json!({"mcpServers": {"it": entry}}).to_string(),
@@ -68,9 +67,9 @@ fn try_prompts(sandbox: &Sandbox) {
     let listed = run(sandbox, &["prompts", "it"]);
     let commands = names(&listed, "command");
     assert!(commands.contains(&"mcp__it__args-prompt"), "{commands:?}");
-    let filled = run(sandbox, &["prompt", "mcp__it__args-prompt", "city=Paris"]);
-    let said = filled["messages"][0]["content"]["text"].as_str().unwrap();
-    assert!(said.contains("Paris"), "{said}");
+    let prompt = run(sandbox, &["prompt", "mcp__it__args-prompt", "city=Paris"]);
+    let text = prompt["messages"][0]["content"]["text"].as_str().unwrap();
+    assert!(text.contains("Paris"), "{text}");
     let prompt = ["prompt", "it", "completable-prompt"];
     let departments = run(
         sandbox,
@@ -106,7 +105,7 @@ fn try_blocks(sandbox: &Sandbox) {
         .collect();
     assert_eq!(links.len(), 2, "{linked:#}");
     for link in links {
-        // A link is followed by asking the server that gave it.
+        // A link is read from the server that returned it.
         run(sandbox, &["read", "it", link]);
     }
     let picture = call("get-tiny-image", json!({}));
@@ -122,7 +121,7 @@ fn try_blocks(sandbox: &Sandbox) {
         weather["structuredContent"]["temperature"].is_number(),
         "{weather:#}"
     );
-    // Its text is the same data, and nothing was found amiss with either.
+    // The text block repeats the structured content, and the engine reports no mismatch.
     let text = weather["content"][0]["text"].as_str().unwrap();
     let text: Value = serde_json::from_str(text).unwrap();
     assert_eq!(text, weather["structuredContent"]);
@@ -132,13 +131,13 @@ fn try_blocks(sandbox: &Sandbox) {
 }
 
 #[tokio::test]
-async fn everything_besides_tools() {
+async fn everything_lists_resources_and_prompts() {
     let server = node("server-everything", &["stdio"]);
     let Some(fixtures) = fixtures(&server.entry_point) else {
         return;
     };
     let sandbox = Sandbox::new();
     let entry = entry(&server, &fixtures, &sandbox);
-    try_offers(&sandbox, &entry);
+    try_listings(&sandbox, &entry);
     assert_no_process_left(sandbox.tag()).await;
 }

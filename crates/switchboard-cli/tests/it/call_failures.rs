@@ -1,60 +1,62 @@
-//! Calls that go wrong: at most once, told apart, with the right exit code.
+//! Calls that fail: each is sent at most once and has its own message and exit code.
 
 use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, Step, count_lines};
 
-use crate::support::{Desk, Ran};
+use crate::support::{CliOutput, TestCli};
 
-/// What `call` says when the tool `t` takes these steps, all the time that they need.
-async fn call(steps: impl IntoIterator<Item = Step>) -> Ran {
+/// Calls the tool `t`, which runs these steps, with a timeout that is not reached.
+async fn call(steps: impl IntoIterator<Item = Step>) -> CliOutput {
     call_within("20000", steps).await
 }
 
-/// The same, and only so many milliseconds are waited for an answer.
-async fn call_within(limit: &str, steps: impl IntoIterator<Item = Step>) -> Ran {
+/// Calls the tool `t`, which runs these steps, with a timeout in milliseconds.
+async fn call_within(timeout_ms: &str, steps: impl IntoIterator<Item = Step>) -> CliOutput {
     let steps = [Step::count("calls")].into_iter().chain(steps);
-    let desk = Desk::with([(
+    let cli = TestCli::with_servers([(
         "ant",
         Script::legacy().tool("t").on("tools/call t", steps).into(),
     )]);
-    let mut command = desk.command(&["call", "mcp__ant__t", "--yes"]);
-    command.env("MCP_TOOL_TIMEOUT", limit);
-    let ran = desk.finish(command).await;
+    let mut command = cli.command(&["call", "mcp__ant__t", "--yes"]);
+    command.env("MCP_TOOL_TIMEOUT", timeout_ms);
+    let output = cli.run_command(command).await;
     assert_eq!(
-        count_lines(desk.sandbox.project().join("calls")),
+        count_lines(cli.sandbox.project().join("calls")),
         1,
         "sent once"
     );
-    ran
+    output
 }
 
 #[tokio::test]
-async fn a_tool_that_never_answers() {
-    let ran = call_within("1000", [Step::Hang]).await;
-    assert_eq!(ran.code, 8);
+async fn unanswered_call_times_out() {
+    let output = call_within("1000", [Step::Hang]).await;
+    assert_eq!(output.code, 8);
     assert!(
-        ran.stderr
-            .starts_with("error: t of server ant: no response within "),
-        "{ran}"
+        output
+            .stderr
+            .starts_with("error: t of server ant: no answer within "),
+        "{output}"
     );
     assert!(
-        ran.stderr
+        output
+            .stderr
             .contains("it may or may not have been carried out\nhint: raise MCP_TOOL_TIMEOUT, or "),
-        "{ran}"
+        "{output}"
     );
 }
 
 #[tokio::test]
-async fn a_tool_that_says_on_stderr_what_it_waits_for() {
-    let ran = call_within("1000", [Step::stderr("log in at the door"), Step::Hang]).await;
-    assert_eq!(ran.code, 8);
+async fn timeout_message_includes_stderr() {
+    let output = call_within("1000", [Step::stderr("log in at the door"), Step::Hang]).await;
+    assert_eq!(output.code, 8);
     let said = "; its last words on stderr:\n  log in at the door\nhint: ";
-    assert!(ran.stderr.contains(said), "{ran}");
+    assert!(output.stderr.contains(said), "{output}");
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_of_a_call() {
+async fn server_crash_leaves_delivery_unknown() {
     assert_snapshot!(call([Step::Abort]).await, @"
         exit 9
         --- stderr
@@ -68,7 +70,7 @@ async fn a_server_that_dies_in_the_middle_of_a_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_call() {
+async fn error_response_is_printed() {
     assert_snapshot!(call([Step::error(-32000, "out of \u{1b}[31mcheese")]).await, @"
         exit 7
         --- stderr
@@ -77,7 +79,7 @@ async fn a_server_that_refuses_the_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_twice() {
+async fn duplicate_response_is_ignored() {
     let result = json!({"content": [{"type": "text", "text": "once"}]});
     assert_snapshot!(call([Step::ReplyTwice(result)]).await, @"
         exit 0
@@ -87,7 +89,7 @@ async fn a_server_that_answers_twice() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long() {
+async fn oversized_response_is_rejected() {
     assert_snapshot!(call([Step::ReplyOfSize(17 * 1024 * 1024)]).await, @r#"
         exit 7
         --- stderr
@@ -97,7 +99,7 @@ async fn an_answer_that_is_too_long() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_result() {
+async fn malformed_result_is_rejected() {
     assert_snapshot!(call([Step::Reply(json!([1, 2]))]).await, @"
         exit 7
         --- stderr
@@ -106,7 +108,7 @@ async fn an_answer_that_is_no_result() {
 }
 
 #[tokio::test]
-async fn a_content_block_that_nobody_knows() {
+async fn unknown_content_block_is_described() {
     let result = json!({"content": [{"type": "hologram", "beams": 3}, {"type": "text", "text": "and text"}]});
     assert_snapshot!(call([Step::Reply(result)]).await, @r#"
         exit 0
@@ -117,18 +119,18 @@ async fn a_content_block_that_nobody_knows() {
 }
 
 #[tokio::test]
-async fn a_tool_with_a_broken_schema_can_be_called() {
+async fn tool_with_invalid_schema_is_callable() {
     let tool = json!({"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"type": "no such type"}}}});
     let script = Script::legacy()
         .raw_tool(tool)
         .on("tools/call t", [Step::text("fine")]);
-    let desk = Desk::with([("ant", script.into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__t", "a=1", "--yes"]).await, @"
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    assert_snapshot!(cli.run(&["call", "mcp__ant__t", "a=1", "--yes"]).await, @"
         exit 0
         --- stdout
         fine
         ");
-    assert_snapshot!(desk.run(&["describe", "mcp__ant__t"]).await, @"
+    assert_snapshot!(cli.run(&["describe", "mcp__ant__t"]).await, @"
         exit 0
         --- stdout
         mcp__ant__t
@@ -141,7 +143,7 @@ async fn a_tool_with_a_broken_schema_can_be_called() {
         Usage
           switchboard call mcp__ant__t [a=…]
         ");
-    assert_snapshot!(desk.run(&["list"]).await, @r#"
+    assert_snapshot!(cli.run(&["list"]).await, @r#"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -151,28 +153,28 @@ async fn a_tool_with_a_broken_schema_can_be_called() {
 }
 
 #[tokio::test]
-async fn a_tool_that_there_is_not() {
-    let desk = Desk::with([("ant", Script::legacy().tool("echo").into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__ecco", "--yes"]).await, @"
+async fn unknown_tool_suggests_nearest() {
+    let cli = TestCli::with_servers([("ant", Script::legacy().tool("echo").into())]);
+    assert_snapshot!(cli.run(&["call", "mcp__ant__ecco", "--yes"]).await, @"
         exit 2
         --- stderr
         error: there is no tool mcp__ant__ecco
         hint: did you mean mcp__ant__echo?
         ");
-    assert_snapshot!(desk.run(&["call", "mcp__ant__quite_different", "--yes"]).await, @"
+    assert_snapshot!(cli.run(&["call", "mcp__ant__quite_different", "--yes"]).await, @"
         exit 2
         --- stderr
         error: there is no tool mcp__ant__quite_different
         hint: switchboard tools mcp__ant__ shows which there are
         ");
-    assert_snapshot!(desk.run(&["call", "mcp__bee__echo", "--yes"]).await, @r#"
+    assert_snapshot!(cli.run(&["call", "mcp__bee__echo", "--yes"]).await, @r#"
         exit 2
         --- stderr
         error: there is no tool mcp__bee__echo: no server is called "bee"
         hint: switchboard tools shows which there are
         "#);
     assert_eq!(
-        desk.run(&["call", "mcp__ant__ecco", "--yes", "--json"])
+        cli.run(&["call", "mcp__ant__ecco", "--yes", "--json"])
             .await
             .json(),
         json!({"error": {

@@ -1,7 +1,7 @@
-//! Real servers from the package registries: listed, and one tool of each called.
+//! Real servers from the package registries: lists each server and calls one of its tools.
 //!
-//! They lie in the folder that `SWITCHBOARD_FIXTURES` names. Without them these tests say so and pass,
-//! except in CI, where a missing server is a failure.
+//! The servers are installed in the directory `SWITCHBOARD_FIXTURES`. A test without its server prints
+//! `SKIPPED` and passes, except in CI, where it fails.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,10 +10,10 @@
     reason = "a failed expectation fails the test that had it"
 )]
 
-mod asks;
-mod long;
-mod offers;
+mod listings;
+mod long_calls;
 mod remote;
+mod server_requests;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -21,10 +21,11 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use switchboard_testkit::{Sandbox, TAG_VARIABLE, assert_no_process_left};
 
-/// Where a server's entry point is, seen from the folder.
+/// An installed server.
 struct Server {
+    /// Script or program, relative to the fixtures.
     entry_point: String,
-    /// What is given to `node` or to the environment's `python`.
+    /// Arguments after the script or program.
     args: Vec<String>,
 }
 
@@ -42,10 +43,10 @@ fn python(args: &[&str]) -> Server {
     }
 }
 
-/// The folder with the servers; `None` if there is none and none is needed.
+/// Returns the directory with the servers, and `None` if the test is skipped.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the test is told by its environment where the servers are"
+    reason = "the environment names the directory of the servers"
 )]
 fn fixtures(entry_point: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("SWITCHBOARD_FIXTURES").map(PathBuf::from);
@@ -77,23 +78,23 @@ fn run(sandbox: &Sandbox, args: &[&str]) -> Value {
     command.args(args).args(["--trust-project", "--json"]);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {text}\n{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {text}\n{stderr}");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Lists the server and its tools, and calls one of them; returns its text.
+/// Lists the server and its tools, calls one of them and returns the text.
 async fn try_out(server: Server, tool: &str, arguments: &Value) -> Option<String> {
     let fixtures = fixtures(&server.entry_point)?;
     let sandbox = Sandbox::new();
     sandbox.write("notes.txt", "remember the milk");
     let entry = entry(&server, &fixtures, &sandbox);
-    let answer = try_entry(&sandbox, &entry, tool, arguments);
+    let result = try_entry(&sandbox, &entry, tool, arguments);
     assert_no_process_left(sandbox.tag()).await;
-    Some(answer)
+    Some(result)
 }
 
-/// The same with an entry as it is written.
+/// Lists the server of this entry and its tools, calls one of them and returns the text.
 fn try_entry(sandbox: &Sandbox, entry: &Value, tool: &str, arguments: &Value) -> String {
     sandbox.write(
         ".mcp.json",
@@ -105,70 +106,70 @@ fn try_entry(sandbox: &Sandbox, entry: &Value, tool: &str, arguments: &Value) ->
     let name = format!("mcp__it__{tool}");
     let mut tools = tools.as_array().unwrap().iter();
     assert!(tools.any(|tool| tool["name"] == name), "{tools:?}");
-    let answer = run(sandbox, &["call", &name, &arguments.to_string(), "--yes"]);
-    answer["content"][0]["text"].as_str().unwrap().to_owned()
+    let result = run(sandbox, &["call", &name, &arguments.to_string(), "--yes"]);
+    result["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
-/// What the answer must hold, unless the server is not there.
-fn assert_says(answer: Option<String>, expected: &str) {
-    if let Some(answer) = answer {
-        assert!(answer.contains(expected), "{answer}");
+/// Asserts that the result contains the text, unless the test is skipped.
+fn assert_contains(result: Option<String>, expected: &str) {
+    if let Some(result) = result {
+        assert!(result.contains(expected), "{result}");
     }
 }
 
 #[tokio::test]
-async fn everything() {
+async fn lists_and_calls_everything() {
     let server = node("server-everything", &["stdio"]);
-    let answer = try_out(server, "echo", &json!({"message": "hello"})).await;
-    assert_says(answer, "hello");
+    let result = try_out(server, "echo", &json!({"message": "hello"})).await;
+    assert_contains(result, "hello");
 }
 
 #[tokio::test]
-async fn filesystem() {
+async fn lists_and_calls_filesystem() {
     let server = node("server-filesystem", &["."]);
-    let answer = try_out(server, "read_text_file", &json!({"path": "notes.txt"})).await;
-    assert_says(answer, "remember the milk");
+    let result = try_out(server, "read_text_file", &json!({"path": "notes.txt"})).await;
+    assert_contains(result, "remember the milk");
 }
 
 #[tokio::test]
-async fn memory() {
+async fn lists_and_calls_memory() {
     let server = node("server-memory", &[]);
-    let answer = try_out(server, "read_graph", &json!({})).await;
-    assert_says(answer, "entities");
+    let result = try_out(server, "read_graph", &json!({})).await;
+    assert_contains(result, "entities");
 }
 
 #[tokio::test]
-async fn time() {
+async fn lists_and_calls_time() {
     let server = python(&["-m", "mcp_server_time"]);
-    let answer = try_out(server, "get_current_time", &json!({"timezone": "UTC"})).await;
-    assert_says(answer, "\"timezone\": \"UTC\"");
+    let result = try_out(server, "get_current_time", &json!({"timezone": "UTC"})).await;
+    assert_contains(result, "\"timezone\": \"UTC\"");
 }
 
 #[tokio::test]
-async fn git() {
+async fn lists_and_calls_git() {
     let server = python(&["-m", "mcp_server_git"]);
     let Some(fixtures) = fixtures(&server.entry_point) else {
         return;
     };
     let sandbox = Sandbox::new();
-    let made = sandbox.command("git").args(["init", "--quiet"]).status();
-    assert!(made.unwrap().success());
+    let init = sandbox.command("git").args(["init", "--quiet"]).status();
+    assert!(init.unwrap().success());
     let entry = entry(&server, &fixtures, &sandbox);
     sandbox.write(
         ".mcp.json",
         json!({"mcpServers": {"it": entry}}).to_string(),
     );
-    let answer = run(
+    let result = run(
         &sandbox,
         &["call", "mcp__it__git_status", "repo_path=.", "--yes"],
     );
-    let text = answer["content"][0]["text"].as_str().unwrap();
+    let text = result["content"][0]["text"].as_str().unwrap();
     assert!(text.contains(".mcp.json"), "{text}");
     assert_no_process_left(sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn fastmcp() {
+async fn lists_and_calls_fastmcp() {
     let program = "\
 from fastmcp import FastMCP
 server = FastMCP('sums')
@@ -177,6 +178,6 @@ def add(a: int, b: int) -> int:
     return a + b
 server.run(show_banner=True)
 ";
-    let answer = try_out(python(&["-c", program]), "add", &json!({"a": 15, "b": 27})).await;
-    assert_says(answer, "42");
+    let result = try_out(python(&["-c", program]), "add", &json!({"a": 15, "b": 27})).await;
+    assert_contains(result, "42");
 }

@@ -1,6 +1,7 @@
-//! No survivors: however `switchboard` ends, nothing of its servers is left, nor of itself.
+//! No process survives `switchboard`: neither servers and their descendants nor the guardian, no matter
+//! how `switchboard` ends.
 
-mod leftovers;
+mod stale_hosts;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -13,34 +14,34 @@ use switchboard_testkit::{
     scripted_server, wait_for_processes,
 };
 
-use crate::support::{Desk, Entry, entry, until};
+use crate::support::{Entry, TestCli, entry, wait_until};
 
-/// A running `switchboard call`, whose call never ends.
+/// A running `switchboard call` whose tool never returns.
 struct Run {
-    desk: Desk,
+    cli: TestCli,
     child: Child,
     guardian: i32,
 }
 
 impl Run {
-    /// Starts it, and waits until so many processes of its server are there.
+    /// Starts the call and waits until the server has this many processes.
     async fn start(server: Entry, processes: usize) -> Self {
-        Self::on(Desk::with([("ant", server)]), processes).await
+        Self::start_in(TestCli::with_servers([("ant", server)]), processes).await
     }
 
-    async fn on(desk: Desk, processes: usize) -> Self {
-        let command = desk.command(&["call", "mcp__ant__t", "--yes"]);
-        Self::by(command, desk, processes).await
+    async fn start_in(cli: TestCli, processes: usize) -> Self {
+        let command = cli.command(&["call", "mcp__ant__t", "--yes"]);
+        Self::start_command(command, cli, processes).await
     }
 
-    async fn by(mut command: Command, desk: Desk, processes: usize) -> Self {
+    async fn start_command(mut command: Command, cli: TestCli, processes: usize) -> Self {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().unwrap();
-        // The program itself has the tag, too.
-        wait_for_processes(desk.sandbox.tag(), processes + 1).await;
+        // `switchboard` itself has the tag too.
+        wait_for_processes(cli.sandbox.tag(), processes + 1).await;
         let guardian = guardian_of(&child).await;
         Self {
-            desk,
+            cli,
             child,
             guardian,
         }
@@ -48,8 +49,8 @@ impl Run {
 
     /// Waits until the call has reached the server.
     async fn called(self) -> Self {
-        let called = self.desk.sandbox.project().join("called");
-        until("the call", || called.exists()).await;
+        let called = self.cli.sandbox.project().join("called");
+        wait_until("the call", || called.exists()).await;
         self
     }
 
@@ -57,17 +58,18 @@ impl Run {
         send(i32::try_from(self.child.id()).unwrap(), signal);
     }
 
-    /// Waits for the end; soon after it nothing is left, the guardian included.
-    async fn end(mut self) -> Desk {
+    /// Waits for the exit, and asserts that no process is left, including the guardian.
+    async fn end(mut self) -> TestCli {
         wait(&mut self.child).await;
-        assert_no_process_left(self.desk.sandbox.tag()).await;
+        assert_no_process_left(self.cli.sandbox.tag()).await;
         let guardian = format!("/proc/{}/environ", self.guardian);
-        until("the guardian's end", || {
+        // The guardian has an empty environment; a reused pid has not.
+        wait_until("the guardian's end", || {
             fs::read(&guardian).map_or(true, |text| !text.is_empty())
                 || state(self.guardian).is_none_or(|state| state == 'Z')
         })
         .await;
-        self.desk
+        self.cli
     }
 }
 
@@ -81,11 +83,11 @@ fn kill_all(pids: Vec<i32>) {
     }
 }
 
-/// Waits for the end of the program. It is generous: both cores may be busy.
+/// Waits for the exit, with a timeout for a busy machine.
 async fn wait(child: &mut Child) {
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        assert!(began.elapsed() < Duration::from_secs(25), "it does not end");
+        assert!(began.elapsed() < Duration::from_secs(25), "does not exit");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -104,14 +106,14 @@ fn children_of(pid: u32) -> Vec<i32> {
     pids.map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// The guardian that a program has among its children.
+/// Returns the pid of the guardian among the children.
 async fn guardian_of(child: &Child) -> i32 {
     let is_guardian = |pid: &i32| {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split('\0').any(|word| word == "__guardian")
     };
     let find = || children_of(child.id()).into_iter().find(is_guardian);
-    until("a guardian", || find().is_some()).await;
+    wait_until("a guardian", || find().is_some()).await;
     find().unwrap()
 }
 
@@ -122,7 +124,7 @@ fn double_forked() -> Grandchild {
     }
 }
 
-/// A server with a child in its group, a daemon and an orphan: four processes.
+/// A server with a child in its process group, a daemon and an orphan: four processes.
 fn tree() -> Script {
     Script::legacy()
         .tool("t")
@@ -134,14 +136,14 @@ fn tree() -> Script {
         .on("tools/call t", [Step::count("called"), Step::Hang])
 }
 
-/// A server that does not come up is not called.
-enum Comes {
-    Up,
-    Never,
+/// Whether the server connects; if not, it is never called.
+enum Startup {
+    Connects,
+    Hangs,
 }
 
-/// The ways to be, and how many processes each comes to.
-fn kinds() -> Vec<(&'static str, Script, usize, Comes)> {
+/// Servers that are hard to kill, with their number of processes.
+fn server_kinds() -> Vec<(&'static str, Script, usize, Startup)> {
     let stubborn = [
         Step::IgnoreTerm,
         Step::spawn_in_group(),
@@ -149,12 +151,12 @@ fn kinds() -> Vec<(&'static str, Script, usize, Comes)> {
     ];
     let flood = Step::background([Step::StderrFlood { bytes: None }]);
     vec![
-        ("tree", tree(), 4, Comes::Up),
+        ("tree", tree(), 4, Startup::Connects),
         (
             "stubborn",
             Script::legacy().on_start(stubborn).on_eof([Step::Hang]),
             3,
-            Comes::Up,
+            Startup::Connects,
         ),
         (
             "still connecting",
@@ -162,77 +164,78 @@ fn kinds() -> Vec<(&'static str, Script, usize, Comes)> {
                 .on_start([Step::spawn_in_own_session()])
                 .on("*", [Step::Hang]),
             2,
-            Comes::Never,
+            Startup::Hangs,
         ),
         (
             "stopped",
             Script::legacy().on_start([Step::spawn_in_own_session(), Step::StopSelf]),
             2,
-            Comes::Never,
+            Startup::Hangs,
         ),
         (
             "full pipe",
             Script::legacy().on_start([Step::spawn_in_own_session(), flood]),
             2,
-            Comes::Up,
+            Startup::Connects,
         ),
     ]
 }
 
-async fn end_each_kind_by(signal: Signal) {
-    for (name, script, processes, comes) in kinds() {
+/// Ends `switchboard` by the signal, once for each kind of server.
+async fn end_by(signal: Signal) {
+    for (name, script, processes, startup) in server_kinds() {
         println!("{name}");
         let hanging = [Step::count("called"), Step::Hang];
         let script = script.tool("t").on("tools/call t", hanging);
         let run = Run::start(script.into(), processes).await;
-        let run = match comes {
-            Comes::Up => run.called().await,
-            Comes::Never => run,
+        let run = match startup {
+            Startup::Connects => run.called().await,
+            Startup::Hangs => run,
         };
         run.send(signal);
-        let desk = run.end().await;
+        let cli = run.end().await;
         if signal == Signal::INT {
-            assert_eq!(leftovers::records(&desk), [""; 0], "{name}");
+            assert_eq!(stale_hosts::records(&cli), [""; 0], "{name}");
         }
     }
 }
 
 #[tokio::test]
-async fn an_interrupt_leaves_nothing() {
-    end_each_kind_by(Signal::INT).await;
+async fn sigint_leaves_no_process() {
+    end_by(Signal::INT).await;
 }
 
 #[tokio::test]
-async fn a_termination_leaves_nothing() {
-    end_each_kind_by(Signal::TERM).await;
+async fn sigterm_leaves_no_process() {
+    end_by(Signal::TERM).await;
 }
 
 #[tokio::test]
-async fn a_closed_terminal_leaves_nothing() {
-    end_each_kind_by(Signal::HUP).await;
+async fn sighup_leaves_no_process() {
+    end_by(Signal::HUP).await;
 }
 
 #[tokio::test]
-async fn an_abort_leaves_nothing() {
-    end_each_kind_by(Signal::ABORT).await;
+async fn sigabrt_leaves_no_process() {
+    end_by(Signal::ABORT).await;
 }
 
 #[tokio::test]
-async fn a_kill_leaves_nothing() {
-    end_each_kind_by(Signal::KILL).await;
+async fn sigkill_leaves_no_process() {
+    end_by(Signal::KILL).await;
 }
 
 #[tokio::test]
-async fn a_normal_end_leaves_nothing() {
+async fn normal_exit_leaves_no_process() {
     let script = tree().on("tools/call t", [Step::text("done")]);
-    let desk = Desk::with([("ant", script.into())]);
-    let ran = desk.run(&["call", "mcp__ant__t", "--yes"]).await;
-    assert_eq!(ran.to_string(), "exit 0\n--- stdout\ndone");
-    assert_eq!(leftovers::records(&desk), [""; 0]);
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let output = cli.run(&["call", "mcp__ant__t", "--yes"]).await;
+    assert_eq!(output.to_string(), "exit 0\n--- stdout\ndone");
+    assert_eq!(stale_hosts::records(&cli), [""; 0]);
 }
 
 #[tokio::test]
-async fn whole_kills_leave_nothing() {
+async fn whole_kills_leave_no_process() {
     for _ in 0..repetitions(10) {
         let run = Run::start(tree().into(), 4).await.called().await;
         run.send(Signal::KILL);
@@ -240,23 +243,23 @@ async fn whole_kills_leave_nothing() {
     }
 }
 
-/// The guardian stands before there is anything to guard: no moment is too early.
+/// The guardian starts before the first server, so a kill at any time is covered.
 #[tokio::test]
-async fn whole_kills_in_mid_start_leave_nothing() {
+async fn whole_kills_during_start_leave_no_process() {
     for round in 0..u64::from(repetitions(20)) {
-        let desk = Desk::with([("ant", tree().into())]);
-        let mut command = desk.command(&["call", "mcp__ant__t", "--yes"]);
+        let cli = TestCli::with_servers([("ant", tree().into())]);
+        let mut command = cli.command(&["call", "mcp__ant__t", "--yes"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         tokio::time::sleep(Duration::from_millis(round * 3 % 50)).await;
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_no_process_left(desk.sandbox.tag()).await;
+        assert_no_process_left(cli.sandbox.tag()).await;
     }
 }
 
-/// An entry that starts a shell first. `$SERVER` is the scripted server.
-fn by_shell(before: &str, script: &Script) -> Entry {
+/// Entry that runs shell commands before it executes the scripted server.
+fn after_shell(before: &str, script: &Script) -> Entry {
     let line = format!("{before}\nexec \"$SERVER\" \"$SCRIPT\"");
     let env = json!({"SERVER": scripted_server(), "SCRIPT": script.to_json()});
     entry(
@@ -265,7 +268,7 @@ fn by_shell(before: &str, script: &Script) -> Entry {
     )
 }
 
-/// The processes with this word among their arguments.
+/// Returns the processes that have this argument.
 fn with_argument(word: &str) -> Vec<i32> {
     let has_word = |pid: &i32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -278,8 +281,9 @@ fn with_argument(word: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Starts a sleeper that knows nothing of where it comes from but a word, and says when it is up.
-fn nameless(how: &str, word: &str) -> String {
+/// Shell command that starts a sleeper with an empty environment, identified only by an argument, and
+/// waits until it runs.
+fn untagged_sleeper(how: &str, word: &str) -> String {
     format!(
         "env -i {how} /bin/sh -c 'echo >up; while :; do /bin/sleep 1; done' {word} \
          >/dev/null 2>&1 </dev/null &\nwhile ! [ -e up ]; do :; done"
@@ -287,10 +291,10 @@ fn nameless(how: &str, word: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_daemon_that_wiped_its_environment_is_ended_too() {
+async fn daemon_without_environment_is_killed() {
     for signal in [Signal::INT, Signal::TERM] {
         let word = switchboard_testkit::unique_tag();
-        let server = by_shell(&nameless("setsid", &word), &tree());
+        let server = after_shell(&untagged_sleeper("setsid", &word), &tree());
         let run = Run::start(server, 4).await.called().await;
         assert_eq!(with_argument(&word).len(), 1);
         run.send(signal);
@@ -299,42 +303,42 @@ async fn a_daemon_that_wiped_its_environment_is_ended_too() {
     }
 }
 
-/// Lives for a hundredth of a second at a time: starts itself anew in another session, and exits.
+/// Every 10 ms, starts itself in a new session and exits.
 const HOPPER: &str = r#"#!/bin/sh
 sleep 0.01
 setsid "$0" >/dev/null 2>&1 </dev/null &
 "#;
 
 #[tokio::test]
-async fn a_daemon_that_never_stays_the_same_process_is_caught() {
+async fn self_respawning_daemon_is_killed() {
     for signal in [Signal::INT, Signal::KILL] {
-        let desk = Desk::empty();
-        let hopper = desk.sandbox.write_executable("hopper", HOPPER);
+        let cli = TestCli::empty();
+        let hopper = cli.sandbox.write_executable("hopper", HOPPER);
         let hopper = hopper.to_str().unwrap();
-        let server = by_shell(hopper, &tree());
-        let entries = json!({"mcpServers": {"ant": server.on(&desk.sandbox)}});
-        desk.sandbox.write(".mcp.json", entries.to_string());
-        let run = Run::on(desk, 4).await.called().await;
-        until("the hopper", || !with_argument(hopper).is_empty()).await;
+        let server = after_shell(hopper, &tree());
+        let entries = json!({"mcpServers": {"ant": server.to_json(&cli.sandbox)}});
+        cli.sandbox.write(".mcp.json", entries.to_string());
+        let run = Run::start_in(cli, 4).await.called().await;
+        wait_until("the hopper", || !with_argument(hopper).is_empty()).await;
         run.send(signal);
         run.end().await;
-        // A single look could miss it between two lives.
+        // A single check could miss the hopper between two of its processes.
         for _ in 0..20 {
             assert_eq!(with_argument(hopper), [0; 0]);
         }
     }
 }
 
-/// A shell that becomes this program may have started something before.
+/// A shell that executes `switchboard` may have started children before.
 #[tokio::test]
-async fn what_this_process_had_for_a_child_before_is_left_alone() {
+async fn earlier_children_are_not_killed() {
     let word = switchboard_testkit::unique_tag();
-    let desk = Desk::with([("ant", tree().into())]);
-    let mut command = desk.sandbox.command("/bin/sh");
-    let line = format!("{}\nexec \"$@\"", nameless("", &word));
+    let cli = TestCli::with_servers([("ant", tree().into())]);
+    let mut command = cli.sandbox.command("/bin/sh");
+    let line = format!("{}\nexec \"$@\"", untagged_sleeper("", &word));
     command.args(["-c", &line, "sh", env!("CARGO_BIN_EXE_switchboard")]);
     command.args(["--trust-project", "call", "mcp__ant__t", "--yes"]);
-    let run = Run::by(command, desk, 4).await.called().await;
+    let run = Run::start_command(command, cli, 4).await.called().await;
     let before = with_argument(&word);
     assert_eq!(before.len(), 1);
     run.send(Signal::INT);
@@ -344,36 +348,36 @@ async fn what_this_process_had_for_a_child_before_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_group_without_any_mark_is_ended_when_the_host_is_killed() {
+async fn untagged_process_group_is_killed() {
     let word = switchboard_testkit::unique_tag();
-    let server = by_shell(&nameless("", &word), &tree());
+    let server = after_shell(&untagged_sleeper("", &word), &tree());
     let run = Run::start(server, 4).await.called().await;
     assert_eq!(with_argument(&word).len(), 1);
     run.send(Signal::KILL);
     run.end().await;
-    until("the end of the group", || with_argument(&word).is_empty()).await;
+    wait_until("the end of the group", || with_argument(&word).is_empty()).await;
 }
 
 #[tokio::test]
-async fn daemons_stay_where_the_entry_keeps_them() {
+async fn keep_daemons_keeps_daemons() {
     for signal in [Signal::INT, Signal::KILL] {
         let server = entry(tree(), json!({"keepDaemons": true}));
         let run = Run::start(server, 4).await.called().await;
         run.send(signal);
         let mut child = run.child;
         wait(&mut child).await;
-        let tag = run.desk.sandbox.tag();
-        until("the end of the group", || {
+        let tag = run.cli.sandbox.tag();
+        wait_until("the end of the group", || {
             processes_with_tag(tag).len() <= 2
         })
         .await;
-        until("the guardian's end", || {
+        wait_until("the guardian's end", || {
             state(run.guardian).is_none_or(|state| state == 'Z')
         })
         .await;
-        // The next start leaves them alone, too.
-        let ran = run.desk.untrusting(&["list"]).output().unwrap();
-        assert!(ran.status.success());
+        // The next start does not kill them either.
+        let output = run.cli.command_without_trust(&["list"]).output().unwrap();
+        assert!(output.status.success());
         let kept = processes_with_tag(tag);
         assert_eq!(kept.len(), 2, "the daemon and the orphan");
         kill_all(kept);
@@ -382,7 +386,7 @@ async fn daemons_stay_where_the_entry_keeps_them() {
 }
 
 #[tokio::test]
-async fn orphans_that_end_are_taken_leave_of_while_the_host_runs() {
+async fn exited_orphans_are_reaped() {
     let short_lived = Step::SpawnChild(Grandchild {
         seconds: 0,
         ..double_forked()
@@ -392,7 +396,7 @@ async fn orphans_that_end_are_taken_leave_of_while_the_host_runs() {
         .on_start([short_lived])
         .on("tools/call t", [Step::count("called"), Step::Hang]);
     let run = Run::start(script.into(), 1).await.called().await;
-    until("an end without zombies", || {
+    wait_until("an end without zombies", || {
         let children = children_of(run.child.id());
         children.len() == 2 && children.iter().all(|pid| state(*pid) != Some('Z'))
     })
@@ -402,17 +406,17 @@ async fn orphans_that_end_are_taken_leave_of_while_the_host_runs() {
 }
 
 #[tokio::test]
-async fn a_guardian_holds_nothing_and_heeds_nobody() {
+async fn guardian_is_isolated_and_ignores_signals() {
     let run = Run::start(tree().into(), 4).await.called().await;
-    let of = |what: &str| format!("/proc/{}/{what}", run.guardian);
-    // What it does last of all, before it begins to wait.
-    let name = || fs::read_to_string(of("comm")).unwrap();
-    until("its name", || name() == "mcp-guardian\n").await;
-    assert_eq!(fs::read(of("environ")).unwrap(), b"");
-    assert_eq!(fs::read(of("cmdline")).unwrap(), b"__guardian\0");
-    assert_eq!(fs::read_link(of("cwd")).unwrap().to_str(), Some("/"));
-    assert_eq!(fs::read_dir(of("fd")).unwrap().count(), 3);
-    let stat = fs::read_to_string(of("stat")).unwrap();
+    let proc_file = |name: &str| format!("/proc/{}/{name}", run.guardian);
+    // The guardian sets its name last, after everything that is checked below.
+    let name = || fs::read_to_string(proc_file("comm")).unwrap();
+    wait_until("its name", || name() == "mcp-guardian\n").await;
+    assert_eq!(fs::read(proc_file("environ")).unwrap(), b"");
+    assert_eq!(fs::read(proc_file("cmdline")).unwrap(), b"__guardian\0");
+    assert_eq!(fs::read_link(proc_file("cwd")).unwrap().to_str(), Some("/"));
+    assert_eq!(fs::read_dir(proc_file("fd")).unwrap().count(), 3);
+    let stat = fs::read_to_string(proc_file("stat")).unwrap();
     let session = stat.rsplit(") ").next().unwrap().split(' ').nth(3);
     assert_eq!(session, Some(&*run.guardian.to_string()));
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
@@ -423,19 +427,19 @@ async fn a_guardian_holds_nothing_and_heeds_nobody() {
 }
 
 #[tokio::test]
-async fn a_guardian_that_was_killed_does_not_stop_its_host() {
+async fn host_survives_killed_guardian() {
     let run = Run::start(tree().into(), 4).await.called().await;
     send(run.guardian, Signal::KILL);
     run.send(Signal::INT);
     run.end().await;
 }
 
-/// A server that is a host itself: this program, waiting for a call of its own.
+/// The server is itself a `switchboard call` with a hanging tool.
 #[tokio::test]
-async fn a_host_within_a_host_goes_with_all_that_is_its_own() {
+async fn nested_host_leaves_no_process() {
     for signal in [Signal::INT, Signal::KILL] {
-        let desk = Desk::empty();
-        let tag = desk.sandbox.tag().to_owned();
+        let cli = TestCli::empty();
+        let tag = cli.sandbox.tag().to_owned();
         let inner = json!({"mcpServers": {"in": {
             "command": scripted_server(),
             "args": [tree().to_json()],
@@ -446,8 +450,8 @@ async fn a_host_within_a_host_goes_with_all_that_is_its_own() {
             "args": ["--mcp-config", inner.to_string(), "call", "mcp__in__t", "--yes"],
             "env": {switchboard_testkit::TAG_VARIABLE: tag},
         }}});
-        desk.sandbox.write(".mcp.json", outer.to_string());
-        let run = Run::on(desk, 5).await.called().await;
+        cli.sandbox.write(".mcp.json", outer.to_string());
+        let run = Run::start_in(cli, 5).await.called().await;
         run.send(signal);
         run.end().await;
     }

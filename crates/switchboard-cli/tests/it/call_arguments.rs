@@ -1,4 +1,4 @@
-//! The arguments of `call`, as the server gets them.
+//! Arguments of `call`: parsing, coercion and what the server receives.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -7,9 +7,9 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use switchboard_testkit::{Script, Step, read_record};
 
-use crate::support::{Desk, polite};
+use crate::support::{TestCli, echo_server};
 
-fn desk() -> Desk {
+fn test_cli() -> TestCli {
     let tool = json!({
         "name": "t",
         "inputSchema": {
@@ -26,11 +26,11 @@ fn desk() -> Desk {
         .raw_tool(tool)
         .record("record")
         .on("tools/call t", [Step::text("done")]);
-    Desk::with([("ant", script.into())])
+    TestCli::with_servers([("ant", script.into())])
 }
 
-fn received(desk: &Desk) -> Value {
-    let record = read_record(desk.sandbox.project().join("record"));
+fn received(cli: &TestCli) -> Value {
+    let record = read_record(cli.sandbox.project().join("record"));
     let mut calls = record
         .iter()
         .filter(|message| message["method"] == "tools/call");
@@ -38,8 +38,8 @@ fn received(desk: &Desk) -> Value {
 }
 
 #[tokio::test]
-async fn pairs_are_coerced_by_the_schema() {
-    let desk = desk();
+async fn pairs_are_coerced_by_schema() {
+    let cli = test_cli();
     let words = [
         "count=15",
         "deep=true",
@@ -52,17 +52,17 @@ async fn pairs_are_coerced_by_the_schema() {
         .into_iter()
         .chain(words)
         .collect();
-    assert_eq!(desk.run(&args).await.code, 0);
+    assert_eq!(cli.run(&args).await.code, 0);
     assert_eq!(
-        received(&desk),
+        received(&cli),
         json!({"count": 15, "deep": true, "tags": ["a", "b"], "text": "15", "more": {"x": [1]}})
     );
 }
 
 #[tokio::test]
-async fn an_object_is_taken_as_it_stands() {
-    let desk = desk();
-    let ran = desk
+async fn json_object_is_sent_unchanged() {
+    let cli = test_cli();
+    let output = cli
         .run(&[
             "call",
             "mcp__ant__t",
@@ -70,12 +70,12 @@ async fn an_object_is_taken_as_it_stands() {
             "--yes",
         ])
         .await;
-    assert_eq!(ran.code, 0);
-    assert_eq!(received(&desk), json!({"count": 3, "text": "x"}));
+    assert_eq!(output.code, 0);
+    assert_eq!(received(&cli), json!({"count": 3, "text": "x"}));
 }
 
-fn with_stdin(desk: &Desk, text: &str) -> crate::support::Ran {
-    let mut command = desk.command(&["call", "mcp__ant__t", "-", "--yes"]);
+fn with_stdin(cli: &TestCli, text: &str) -> crate::support::CliOutput {
+    let mut command = cli.command(&["call", "mcp__ant__t", "-", "--yes"]);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -87,21 +87,21 @@ fn with_stdin(desk: &Desk, text: &str) -> crate::support::Ran {
         .unwrap()
         .write_all(text.as_bytes())
         .unwrap();
-    desk.ran(&child.wait_with_output().unwrap())
+    cli.to_output(&child.wait_with_output().unwrap())
 }
 
 #[tokio::test]
-async fn a_dash_reads_them_from_stdin() {
-    let desk = desk();
-    assert_eq!(with_stdin(&desk, "{\"count\": 4}\n").code, 0);
-    assert_eq!(received(&desk), json!({"count": 4}));
-    assert_snapshot!(with_stdin(&desk, ""), @"
+async fn dash_reads_arguments_from_stdin() {
+    let cli = test_cli();
+    assert_eq!(with_stdin(&cli, "{\"count\": 4}\n").code, 0);
+    assert_eq!(received(&cli), json!({"count": 4}));
+    assert_snapshot!(with_stdin(&cli, ""), @"
         exit 2
         --- stderr
         error: the arguments are not valid JSON: EOF while parsing a value at line 1 column 0
         hint: write key=value, key:=json, one JSON object, or - to read stdin
         ");
-    assert_snapshot!(with_stdin(&desk, "[1]"), @"
+    assert_snapshot!(with_stdin(&cli, "[1]"), @"
         exit 2
         --- stderr
         error: the arguments are JSON, but not an object
@@ -110,15 +110,15 @@ async fn a_dash_reads_them_from_stdin() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_a_usage_error_and_never_reaches_the_server() {
-    let desk = Desk::with([("ant", polite().record("record").into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "a=many", "--yes"]).await, @r#"
+async fn invalid_arguments_never_reach_server() {
+    let cli = TestCli::with_servers([("ant", echo_server().record("record").into())]);
+    assert_snapshot!(cli.run(&["call", "mcp__ant__add", "a=many", "--yes"]).await, @r#"
         exit 2
         --- stderr
         error: the arguments do not fit add of server ant: "b" is a required property; at /a: "many" is not of type "number"
         hint: switchboard describe mcp__ant__add
         "#);
-    let record = read_record(desk.sandbox.project().join("record"));
+    let record = read_record(cli.sandbox.project().join("record"));
     assert!(
         record
             .iter()
@@ -127,25 +127,25 @@ async fn what_does_not_fit_is_a_usage_error_and_never_reaches_the_server() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_understood_starts_nothing() {
-    let desk = Desk::with([("ant", polite().record("record").into())]);
-    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "15", "27"]).await, @"
+async fn malformed_arguments_start_no_server() {
+    let cli = TestCli::with_servers([("ant", echo_server().record("record").into())]);
+    assert_snapshot!(cli.run(&["call", "mcp__ant__add", "15", "27"]).await, @"
         exit 2
         --- stderr
         error: `15` is not an argument; expected key=value
         hint: write key=value, key:=json, one JSON object, or - to read stdin
         ");
-    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "a:=many"]).await, @"
+    assert_snapshot!(cli.run(&["call", "mcp__ant__add", "a:=many"]).await, @"
         exit 2
         --- stderr
         error: the value of `a` is not valid JSON: expected value at line 1 column 1
         hint: for plain text write a=…
         ");
-    assert_snapshot!(desk.run(&["call", "mcp__ant__add", "{\"a\": 1"]).await, @"
+    assert_snapshot!(cli.run(&["call", "mcp__ant__add", "{\"a\": 1"]).await, @"
         exit 2
         --- stderr
         error: the arguments are not valid JSON: EOF while parsing an object at line 1 column 7
         hint: write key=value, key:=json, one JSON object, or - to read stdin
         ");
-    assert!(!desk.sandbox.project().join("record").exists());
+    assert!(!cli.sandbox.project().join("record").exists());
 }

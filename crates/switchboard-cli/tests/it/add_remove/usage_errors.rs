@@ -1,27 +1,27 @@
-//! Slips at `add` and `add-json`: each is told with what to type, and nothing is written.
+//! Usage errors of `add` and `add-json`: each has a hint, and nothing is written.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::servers_in;
-use crate::support::Desk;
+use crate::support::TestCli;
 
-/// What is said to each of these, none of which writes anything.
-async fn refusals(slips: &[&[&str]]) -> String {
-    let desk = Desk::fresh();
-    let mut told = Vec::new();
-    for args in slips {
-        let ran = desk.plain(args).await;
-        told.push(format!("$ {}\n{ran}", args.join(" ")));
+/// Runs the command lines, asserts that none of them writes a file, and returns their output.
+async fn run_rejected(rejected: &[&[&str]]) -> String {
+    let cli = TestCli::with_git_project();
+    let mut outputs = Vec::new();
+    for args in rejected {
+        let output = cli.run_without_trust(args).await;
+        outputs.push(format!("$ {}\n{output}", args.join(" ")));
     }
-    let written = desk.sandbox.config_home().join("switchboard");
+    let written = cli.sandbox.config_home().join("switchboard");
     assert!(!written.exists(), "nothing was written");
-    told.join("\n\n")
+    outputs.join("\n\n")
 }
 
 #[tokio::test]
-async fn what_is_no_url_is_shown_as_a_command_or_with_its_scheme() {
-    let slips: [&[&str]; 8] = [
+async fn non_url_suggests_command_or_scheme() {
+    let rejected: [&[&str]; 8] = [
         &["add", "a"],
         &["add", "a", "npx -y foo"],
         &["add", "a", "npx", "foo"],
@@ -31,7 +31,7 @@ async fn what_is_no_url_is_shown_as_a_command_or_with_its_scheme() {
         &["add", "a", "localhost:3000"],
         &["add", "a", "ftp://example.com"],
     ];
-    assert_snapshot!(refusals(&slips).await, @r#"
+    assert_snapshot!(run_rejected(&rejected).await, @r#"
     $ add a
     exit 2
     --- stderr
@@ -89,8 +89,8 @@ async fn what_is_no_url_is_shown_as_a_command_or_with_its_scheme() {
 }
 
 #[tokio::test]
-async fn what_does_not_go_together_is_told_with_what_does() {
-    let slips: [&[&str]; 8] = [
+async fn conflicting_options_are_rejected() {
+    let rejected: [&[&str]; 8] = [
         &["add", "a", "https://example.com", "--", "x"],
         &["add", "a", "https://example.com", "-e", "A=1"],
         &["add", "a", "-H", "A: 1", "--", "x"],
@@ -100,7 +100,7 @@ async fn what_does_not_go_together_is_told_with_what_does() {
         &["add", "a", "-e", "=1", "--", "x"],
         &["add", "", "--", "x"],
     ];
-    assert_snapshot!(refusals(&slips).await, @r#"
+    assert_snapshot!(run_rejected(&rejected).await, @r#"
     $ add a https://example.com -- x
     exit 2
     --- stderr
@@ -152,21 +152,23 @@ async fn what_does_not_go_together_is_told_with_what_does() {
 }
 
 #[tokio::test]
-async fn an_option_behind_the_dashes_is_told_about() {
-    let desk = Desk::fresh();
-    let ran = desk.plain(&["add", "a", "--", "x", "-e", "A=1"]).await;
-    assert_snapshot!(ran.stderr, @r"
+async fn option_after_double_dash_is_warned_about() {
+    let cli = TestCli::with_git_project();
+    let output = cli
+        .run_without_trust(&["add", "a", "--", "x", "-e", "A=1"])
+        .await;
+    assert_snapshot!(output.stderr, @r"
     warning: -e stands behind --, so the command gets it as an argument
     hint: if it was meant for switchboard, put -e before -- and add --force
     ");
     let docker = ["add", "b", "--", "docker", "run", "-e", "A=1", "image"];
-    assert_eq!(desk.plain(&docker).await.stderr, "");
+    assert_eq!(cli.run_without_trust(&docker).await.stderr, "");
 }
 
 #[tokio::test]
-async fn entries_given_as_json_are_checked_before_they_are_written() {
-    let desk = Desk::fresh();
-    let slips = [
+async fn add_json_validates_entry() {
+    let cli = TestCli::with_git_project();
+    let rejected = [
         "{",
         "[]",
         r#"{"command": 5}"#,
@@ -174,12 +176,12 @@ async fn entries_given_as_json_are_checked_before_they_are_written() {
         r#"{"mcpServers": {"a": {"command": "x"}}}"#,
         r#"{"a": {"command": "x"}}"#,
     ];
-    let mut told = Vec::new();
-    for json in slips {
-        let ran = desk.plain(&["add-json", "a", json]).await;
-        told.push(format!("$ {json}\n{ran}"));
+    let mut outputs = Vec::new();
+    for json in rejected {
+        let output = cli.run_without_trust(&["add-json", "a", json]).await;
+        outputs.push(format!("$ {json}\n{output}"));
     }
-    assert_snapshot!(told.join("\n\n"), @r#"
+    assert_snapshot!(outputs.join("\n\n"), @r#"
     $ {
     exit 2
     --- stderr
@@ -216,13 +218,13 @@ async fn entries_given_as_json_are_checked_before_they_are_written() {
     hint: give only what stands behind the server's name
     "#);
     assert!(
-        !desk.sandbox.config_home().join("switchboard").exists(),
+        !cli.sandbox.config_home().join("switchboard").exists(),
         "nothing was written"
     );
 
     let json = r#"{"command": "x", "argz": [], "env": {"A": "${NOBODY_SET_THIS}"}}"#;
-    let ran = desk.plain(&["add-json", "a", json]).await;
-    assert_snapshot!(ran, @r"
+    let output = cli.run_without_trust(&["add-json", "a", json]).await;
+    assert_snapshot!(output, @r"
     exit 0
     --- stdout
     Added a to the local scope
@@ -235,22 +237,22 @@ async fn entries_given_as_json_are_checked_before_they_are_written() {
     warning: variable NOBODY_SET_THIS is not set
     hint: export NOBODY_SET_THIS=… or write ${NOBODY_SET_THIS:-default}
     ");
-    let ran = desk.with_stdin(&["add-json", "b", "-"], json);
-    assert_eq!(ran.code, 0, "{ran}");
+    let output = cli.with_stdin(&["add-json", "b", "-"], json);
+    assert_eq!(output.code, 0, "{output}");
     let entry: Value = serde_json::from_str(json).unwrap();
     assert_eq!(
-        servers_in(desk.local_file()),
+        servers_in(cli.local_file()),
         json!({ "a": entry, "b": entry })
     );
 }
 
 #[tokio::test]
-async fn a_command_in_one_word_is_taken_apart() {
-    let slips: [&[&str]; 2] = [
+async fn quoted_command_line_is_split_in_hint() {
+    let rejected: [&[&str]; 2] = [
         &["add", "a", "--", "npx -y foo"],
         &["add", "a", "--", "npx -y", "foo bar"],
     ];
-    assert_snapshot!(refusals(&slips).await, @r"
+    assert_snapshot!(run_rejected(&rejected).await, @r"
     $ add a -- npx -y foo
     exit 2
     --- stderr

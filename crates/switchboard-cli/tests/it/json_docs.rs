@@ -1,8 +1,8 @@
-//! `--json` prints what `docs/json.md` says.
+//! `--json` output matches the tables of `docs/json.md`.
 //!
-//! A section of the page has a table of keys: `list[].key`, what it is, and whether it is always there.
-//! A link in a row leads to the section that goes on; a row that begins with `JSON` holds anything.
-//! For another command: write its section, and check what it prints.
+//! A section of the page has a table with the columns key (`list[].key`), meaning and presence. A link in
+//! the meaning refers to the section that describes the value; a meaning that starts with `JSON` allows
+//! any value. A new command needs a section and a check here.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 use switchboard_testkit::{Script, Step};
 
-use crate::support::{Desk, Ran, entry, polite};
+use crate::support::{CliOutput, TestCli, echo_server, entry};
 
 static PAGE: LazyLock<HashMap<String, Section>> = LazyLock::new(|| {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
@@ -25,7 +25,7 @@ static PAGE: LazyLock<HashMap<String, Section>> = LazyLock::new(|| {
 #[derive(Debug, Default)]
 struct Section {
     rows: Vec<Row>,
-    /// Where the whole section is nothing but another one.
+    /// The section that describes the same type, if this one has no table.
     same_as: Option<String>,
     examples: Vec<Value>,
 }
@@ -33,10 +33,10 @@ struct Section {
 #[derive(Debug)]
 struct Row {
     key: String,
-    /// The section that goes on.
+    /// The section that describes the value.
     link: Option<String>,
-    is_anything: bool,
-    is_always_there: bool,
+    allows_any: bool,
+    is_required: bool,
 }
 
 impl Section {
@@ -55,15 +55,15 @@ impl Section {
         (title.replace('`', ""), section)
     }
 
-    /// Compares an object or a list at `path` with the rows.
+    /// Asserts that an object or array at `path` matches the rows.
     fn compare(&self, path: &str, value: &Value) {
         match value {
             Value::Object(members) => {
                 for (key, value) in members {
                     self.compare_member(&join(path, key), value);
                 }
-                let always = self.rows.iter().filter(|row| row.is_always_there);
-                for key in always.filter_map(|row| row.first_below(path)) {
+                let always = self.rows.iter().filter(|row| row.is_required);
+                for key in always.filter_map(|row| row.required_member(path)) {
                     assert!(members.contains_key(key), "{path} has no {key}: {value}");
                 }
             }
@@ -82,17 +82,17 @@ impl Section {
         }
         let row = self.rows.iter().find(|row| row.key == path);
         match row {
-            Some(row) if row.is_anything => {}
+            Some(row) if row.allows_any => {}
             Some(Row {
                 link: Some(link), ..
             }) => check(link, value),
             Some(_) => self.compare(path, value),
             None => {
-                let begins = format!("{path}.");
-                let is_known = self.rows.iter().any(|row| row.key.starts_with(&begins));
+                let prefix = format!("{path}.");
+                let is_known = self.rows.iter().any(|row| row.key.starts_with(&prefix));
                 assert!(
                     is_known && value.is_object(),
-                    "docs/json.md does not know {path}"
+                    "docs/json.md does not list {path}"
                 );
                 self.compare(path, value);
             }
@@ -103,23 +103,23 @@ impl Section {
 impl Row {
     fn parse(line: &str) -> Option<Self> {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
-        let (key, is, there) = (cells.next()?, cells.next()?, cells.next()?);
+        let (key, meaning, presence) = (cells.next()?, cells.next()?, cells.next()?);
         Some(Self {
             key: key.trim_end_matches('`').to_owned(),
-            link: link(is),
-            is_anything: is.starts_with("JSON"),
-            is_always_there: there.trim_end_matches(" |") == "always",
+            link: link(meaning),
+            allows_any: meaning.starts_with("JSON"),
+            is_required: presence.trim_end_matches(" |") == "always",
         })
     }
 
-    /// The member of what is at `path` that must be there for this row to be.
-    fn first_below(&self, path: &str) -> Option<&str> {
+    /// Returns the member that an object at `path` must have for this row.
+    fn required_member(&self, path: &str) -> Option<&str> {
         let below = match path {
             "" => self.key.as_str(),
             _ => self.key.strip_prefix(path)?.strip_prefix('.')?,
         };
         match below.split_once('.') {
-            // A list may be empty, or not be there at all.
+            // A list may be empty or missing.
             Some((list, _)) if list.ends_with("[]") => None,
             Some((object, _)) => Some(object),
             None => Some(below.trim_end_matches("[]")),
@@ -127,7 +127,7 @@ impl Row {
     }
 }
 
-/// `a [server](#a-server)` leads to `A server`.
+/// Converts the link `a [server](#a-server)` to the title `A server`.
 fn link(text: &str) -> Option<String> {
     let (_, anchor) = text.split_once("](#a-")?;
     let (name, _) = anchor.split_once(')')?;
@@ -142,7 +142,7 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Fails unless `value` is what the section says.
+/// Asserts that `value` matches the section.
 pub(crate) fn check(section: &str, value: &Value) {
     let found = PAGE.get(section);
     let found = found.unwrap_or_else(|| panic!("docs/json.md has no section {section}"));
@@ -152,12 +152,12 @@ pub(crate) fn check(section: &str, value: &Value) {
     }
 }
 
-fn check_run(section: &str, ran: &Ran) {
-    check(section, &ran.json());
+fn check_run(section: &str, output: &CliOutput) {
+    check(section, &output.json());
 }
 
 #[test]
-fn the_examples_of_the_page_are_what_it_says() {
+fn examples_match_their_tables() {
     for (title, section) in &*PAGE {
         assert!(
             section.same_as.is_some() || !section.rows.is_empty(),
@@ -171,9 +171,12 @@ fn the_examples_of_the_page_are_what_it_says() {
 }
 
 #[tokio::test]
-async fn servers_are_as_documented() {
-    let desk = Desk::with([
-        ("good", entry(polite(), json!({"env": {"TOKEN": "hush"}}))),
+async fn list_and_get_match_docs() {
+    let cli = TestCli::with_servers([
+        (
+            "good",
+            entry(echo_server(), json!({"env": {"TOKEN": "hush"}})),
+        ),
         ("modern", Script::modern().tool("echo").into()),
         (
             "bad",
@@ -188,9 +191,9 @@ async fn servers_are_as_documented() {
                 .into(),
         ),
     ]);
-    check_run("list", &desk.run(&["list", "--json"]).await);
+    check_run("list", &cli.run(&["list", "--json"]).await);
     for name in ["good", "modern", "bad", "wrong", "off", "loud"] {
-        check_run("get", &desk.run(&["get", name, "--json"]).await);
+        check_run("get", &cli.run(&["get", name, "--json"]).await);
     }
     let inline = json!({"mcpServers": {"inline": {"command": "x", "comand": "y"}}}).to_string();
     let args = [
@@ -200,55 +203,58 @@ async fn servers_are_as_documented() {
         "--mcp-config",
         &inline,
     ];
-    check_run("list", &desk.run(&args).await);
+    check_run("list", &cli.run(&args).await);
 }
 
 #[tokio::test]
-async fn tools_are_as_documented() {
-    let desk = Desk::with([("good", polite().into())]);
-    check_run("tools", &desk.run(&["tools", "--json"]).await);
+async fn tools_and_describe_match_docs() {
+    let cli = TestCli::with_servers([("good", echo_server().into())]);
+    check_run("tools", &cli.run(&["tools", "--json"]).await);
     check_run(
         "describe",
-        &desk.run(&["describe", "mcp__good__add", "--json"]).await,
+        &cli.run(&["describe", "mcp__good__add", "--json"]).await,
     );
 }
 
 #[tokio::test]
-async fn chains_are_as_documented() {
-    let desk = Desk::with([
-        ("good", polite().into()),
+async fn doctor_and_why_match_docs() {
+    let cli = TestCli::with_servers([
+        ("good", echo_server().into()),
         (
             "bad",
             json!({"command": "no-such-program", "lazzy": 1}).into(),
         ),
     ]);
-    check_run("doctor", &desk.run(&["doctor", "--json"]).await);
+    check_run("doctor", &cli.run(&["doctor", "--json"]).await);
     for tool in ["mcp__good__add", "mcp__good__nothing", "mcp__bad__x"] {
-        check_run("why", &desk.run(&["why", tool, "--json"]).await);
+        check_run("why", &cli.run(&["why", tool, "--json"]).await);
     }
 }
 
 #[tokio::test]
-async fn rules_and_switches_are_as_documented() {
-    let desk = Desk::with([("good", polite().into())]);
+async fn policy_test_and_enable_match_docs() {
+    let cli = TestCli::with_servers([("good", echo_server().into())]);
     let test = ["policy", "test", "mcp__good__add", "a=1", "b=2", "--json"];
-    check_run("policy test", &desk.run(&test).await);
+    check_run("policy test", &cli.run(&test).await);
     let rules = r#"{"permissions": [
         {"tool": "mcp__*", "action": "allow"},
         {"tool": "mcp__good", "pattern": ["a=1", "*"], "action": "deny"}
     ]}"#;
-    desk.sandbox.write(".switchboard/settings.json", rules);
-    check_run("policy test", &desk.run(&test).await);
-    check_run("policy test", &desk.finish(desk.untrusting(&test)).await);
-    desk.sandbox.write(".switchboard/settings.json", "{");
-    check_run("policy test", &desk.run(&test).await);
-    for switch in ["disable", "disable", "enable"] {
-        check_run("enable", &desk.run(&[switch, "good", "--json"]).await);
+    cli.sandbox.write(".switchboard/settings.json", rules);
+    check_run("policy test", &cli.run(&test).await);
+    check_run(
+        "policy test",
+        &cli.run_command(cli.command_without_trust(&test)).await,
+    );
+    cli.sandbox.write(".switchboard/settings.json", "{");
+    check_run("policy test", &cli.run(&test).await);
+    for command in ["disable", "disable", "enable"] {
+        check_run("enable", &cli.run(&[command, "good", "--json"]).await);
     }
 }
 
 #[tokio::test]
-async fn answers_are_as_documented() {
+async fn call_matches_docs() {
     let result = json!({
         "content": [
             {"type": "text", "text": "x"},
@@ -258,8 +264,10 @@ async fn answers_are_as_documented() {
         ],
         "structuredContent": {"n": 1},
     });
-    let script = polite().tool("t").on("tools/call t", [Step::Reply(result)]);
-    let desk = Desk::with([("good", script.into())]);
+    let script = echo_server()
+        .tool("t")
+        .on("tools/call t", [Step::Reply(result)]);
+    let cli = TestCli::with_servers([("good", script.into())]);
     for tool in ["mcp__good__t", "mcp__good__echo"] {
         let args = [
             "call",
@@ -268,21 +276,21 @@ async fn answers_are_as_documented() {
             "--yes",
             "--json",
         ];
-        check_run("call", &desk.run(&args[..]).await);
-        let mut command = desk.command(&args);
+        check_run("call", &cli.run(&args[..]).await);
+        let mut command = cli.command(&args);
         command.env("MAX_MCP_OUTPUT_TOKENS", "1");
-        check_run("call", &desk.finish(command).await);
+        check_run("call", &cli.run_command(command).await);
     }
 }
 
 #[tokio::test]
-async fn resources_and_prompts_are_as_documented() {
+async fn resources_and_prompts_match_docs() {
     let full = json!({
         "uri": "demo://full", "name": "full", "title": "Full", "description": "All of it",
         "mimeType": "text/plain", "size": 3, "annotations": {"priority": 1}, "_meta": {"a": 1},
         "text": "long enough to be cut",
     });
-    let script = polite()
+    let script = echo_server()
         .raw_resource(full)
         .blob("demo://blob", "image/png", "aGk=")
         .resource_template("demo://item/{id}")
@@ -290,7 +298,7 @@ async fn resources_and_prompts_are_as_documented() {
         .completion("greet", "name", ["Ann"])
         .prompt("greet")
         .prompt("picture");
-    let desk = Desk::with([("good", script.into())]);
+    let cli = TestCli::with_servers([("good", script.into())]);
     let template = "demo://item/{id}";
     let complete = "read --complete";
     for (section, args) in [
@@ -309,26 +317,26 @@ async fn resources_and_prompts_are_as_documented() {
         ),
     ] {
         let args = [args, &["--json"]].concat();
-        check_run(section, &desk.run(&args).await);
+        check_run(section, &cli.run(&args).await);
     }
     for (section, args) in [
         ("read", ["read", "good", "demo://full"]),
         ("prompt", ["prompt", "good", "picture"]),
     ] {
-        let mut command = desk.command(&[&args[..], &["--json"]].concat());
+        let mut command = cli.command(&[&args[..], &["--json"]].concat());
         command.env("MAX_MCP_OUTPUT_TOKENS", "1");
-        check_run(section, &desk.finish(command).await);
+        check_run(section, &cli.run_command(command).await);
     }
 }
 
 #[tokio::test]
-async fn failures_are_as_documented() {
-    let desk = Desk::with([
-        ("good", polite().into()),
+async fn errors_match_docs() {
+    let cli = TestCli::with_servers([
+        ("good", echo_server().into()),
         ("bad", json!({"command": "no-such-program"}).into()),
     ]);
     for args in [
-        &["get", "nobody"][..],
+        &["get", "missing"][..],
         &["call", "nonsense"],
         &["call", "mcp__bad__x"],
         &["call", "mcp__good__add", "a=x", "--yes"],
@@ -339,20 +347,20 @@ async fn failures_are_as_documented() {
         &["prompt", "good", "nothing"],
         &["nonsense"],
     ] {
-        let ran = desk.run(&[args, &["--json"]].concat()).await;
-        assert_ne!(ran.code, 0, "{ran}");
-        check_run("Whatever fails", &ran);
+        let output = cli.run(&[args, &["--json"]].concat()).await;
+        assert_ne!(output.code, 0, "{output}");
+        check_run("Errors", &output);
     }
 }
 
 #[tokio::test]
-async fn the_demo_is_as_documented() {
-    check_run("demo", &Desk::empty().run(&["demo", "--json"]).await);
+async fn demo_matches_docs() {
+    check_run("demo", &TestCli::empty().run(&["demo", "--json"]).await);
 }
 
 #[tokio::test]
-async fn imports_are_as_documented() {
-    let desk = Desk::empty();
+async fn import_matches_docs() {
+    let cli = TestCli::empty();
     let servers = json!({
         "new": {"command": "new", "description": "a note"},
         "same": {"command": "same"},
@@ -360,40 +368,52 @@ async fn imports_are_as_documented() {
         "useless": {"type": "ws", "url": "wss://x.example"},
     });
     for file in [".cursor/mcp.json", ".codeium/windsurf/mcp_config.json"] {
-        desk.sandbox
+        cli.sandbox
             .write_home(file, json!({"mcpServers": servers}).to_string());
     }
-    desk.sandbox.write_home(".gemini/settings.json", "{");
+    cli.sandbox.write_home(".gemini/settings.json", "{");
     let existing = json!({"same": {"command": "same"}, "other": {"command": "another"}});
-    desk.sandbox
+    cli.sandbox
         .write_home(".mcp.json", json!({"mcpServers": existing}).to_string());
-    check_run("import", &desk.run(&["import", "--yes", "--json"]).await);
+    check_run("import", &cli.run(&["import", "--yes", "--json"]).await);
 }
 
 #[tokio::test]
-async fn edits_are_as_documented() {
-    let desk = Desk::empty();
-    desk.sandbox.write(".mcp.json", "{}");
+async fn add_and_remove_match_docs() {
+    let cli = TestCli::empty();
+    cli.sandbox.write(".mcp.json", "{}");
     let secret = "API_TOKEN=ghp_0123456789abcdefghij0123456789abcdef";
     let shared = [
         "add", "a", "-s", "project", "-e", secret, "--json", "--", "x",
     ];
-    check_run("add", &desk.finish(desk.untrusting(&shared)).await);
-    // It is used in place of the project's.
+    check_run(
+        "add",
+        &cli.run_command(cli.command_without_trust(&shared)).await,
+    );
+    // Overrides the project's entry.
     let own = ["add-json", "a", r#"{"command": "y"}"#, "--json"];
-    check_run("add", &desk.finish(desk.untrusting(&own)).await);
+    check_run(
+        "add",
+        &cli.run_command(cli.command_without_trust(&own)).await,
+    );
     let user = ["add", "a", "-s", "user", "--json", "--", "z"];
-    check_run("add", &desk.finish(desk.untrusting(&user)).await);
+    check_run(
+        "add",
+        &cli.run_command(cli.command_without_trust(&user)).await,
+    );
     for scope in ["local", "project", "user"] {
         let remove = ["remove", "a", "-s", scope, "--json"];
-        check_run("remove", &desk.finish(desk.untrusting(&remove)).await);
+        check_run(
+            "remove",
+            &cli.run_command(cli.command_without_trust(&remove)).await,
+        );
     }
 }
 
 #[tokio::test]
-async fn each_line_of_a_watch_is_as_documented() {
-    let desk = Desk::with([("good", polite().into())]);
-    let mut command = desk.command(&["list", "--watch", "--json"]);
+async fn list_watch_lines_match_docs() {
+    let cli = TestCli::with_servers([("good", echo_server().into())]);
+    let mut command = cli.command(&["list", "--watch", "--json"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     loop {
@@ -404,8 +424,8 @@ async fn each_line_of_a_watch_is_as_documented() {
             break;
         }
     }
-    // Nobody reads any more, and that ends it at the next change.
+    // The next change fails to write to the closed stdout, which ends the command.
     drop(lines);
-    desk.sandbox.write(".mcp.json", "{}");
+    cli.sandbox.write(".mcp.json", "{}");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

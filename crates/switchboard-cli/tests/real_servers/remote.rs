@@ -1,6 +1,6 @@
-//! Real servers behind a URL: listed, one tool of each called, and restarted while they are in use.
+//! Real servers over HTTP and SSE: lists each server, calls one of its tools, and restarts it in use.
 //!
-//! Each is a child of the test on a free port of loopback. It is ready when it says so on its stderr.
+//! Each server is a child process of the test on a free loopback port. It prints to stderr when it listens.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -18,13 +18,13 @@ use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 use switchboard_testkit::Sandbox;
 use tokio::time::timeout;
 
-use super::offers::try_offers;
+use super::listings::try_listings;
 use super::{fixtures, try_entry};
 
-/// A cold start of Node or Python on a busy machine takes seconds; more is a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A cold start of Node or Python takes several seconds on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many attempts there are at finding a port that stays free until the server has it.
+/// Another process may take the free port before the server binds it.
 const ATTEMPTS: usize = 3;
 
 const FASTMCP: &str = "\
@@ -37,16 +37,16 @@ def add(a: int, b: int) -> int:
 server.run(transport='http', host='127.0.0.1', port=int(sys.argv[1]), show_banner=False)
 ";
 
-/// A kind of server, where it serves, and a call that it answers.
+/// A server program, its endpoint, and a call to test it with.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     program: Program,
     transport: RemoteKind,
     path: &'static str,
     tool: &'static str,
-    /// What the answer holds.
-    answer: &'static str,
-    /// There is a stream that ends with the server: the loss is noticed before the next call.
+    /// Part of the result.
+    expected: &'static str,
+    /// Whether the client holds a stream open, and so notices a crash before the next call.
     has_stream: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) const STREAMABLE: Kind = Kind {
     transport: RemoteKind::Http,
     path: "/mcp",
     tool: "echo",
-    answer: "hello",
+    expected: "hello",
     has_stream: true,
 };
 
@@ -78,7 +78,7 @@ const FASTMCP_HTTP: Kind = Kind {
     transport: RemoteKind::Http,
     path: "/mcp",
     tool: "add",
-    answer: "42",
+    expected: "42",
     has_stream: false,
 };
 
@@ -100,8 +100,8 @@ impl Kind {
     }
 }
 
-/// A running server. It ends with this value.
-pub(super) struct Served {
+/// A running server. Dropping the value kills it.
+pub(super) struct RunningServer {
     kind: Kind,
     sandbox: Sandbox,
     fixtures: PathBuf,
@@ -109,8 +109,8 @@ pub(super) struct Served {
     child: Child,
 }
 
-impl Served {
-    /// `None` if it is not installed and need not be.
+impl RunningServer {
+    /// Starts the server, and returns `None` if the test is skipped.
     pub(super) fn start(kind: Kind) -> Option<Self> {
         let fixtures = fixtures(kind.entry_point())?;
         let sandbox = Sandbox::new();
@@ -138,16 +138,16 @@ impl Served {
         self.child.wait().unwrap();
     }
 
-    /// A new process in the place of the old one, which knows nothing of its sessions.
+    /// Starts a new process on the same port. It does not know the old sessions.
     fn start_again(&mut self) {
         let child = launch(self.kind, &self.sandbox, &self.fixtures, self.port);
-        self.child = child.expect("the port was ours");
+        self.child = child.expect("the port is free again");
     }
 }
 
-impl Drop for Served {
+impl Drop for RunningServer {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -158,7 +158,7 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Starts the server and waits until it says that it listens; `None` if it ends before that.
+/// Starts the server and waits until it listens. Returns `None` if it exits before that.
 fn launch(kind: Kind, sandbox: &Sandbox, fixtures: &Path, port: u16) -> Option<Child> {
     let entry_point = fixtures.join(kind.entry_point());
     let mut command = match kind.program {
@@ -178,14 +178,14 @@ fn launch(kind: Kind, sandbox: &Sandbox, fixtures: &Path, port: u16) -> Option<C
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let (sender, receiver) = sync_channel(1);
-    // Reads on to the end: a server that cannot write its log would wait for it.
+    // Drains stderr to the end: a full pipe would block the server.
     std::thread::spawn(move || {
         let mut lines = stderr.lines().map_while(Result::ok);
         let listens = |line: String| line.contains("on port") || line.contains("running on http");
         let _ = sender.send(lines.any(listens));
         lines.for_each(drop);
     });
-    let listens = receiver.recv_timeout(PATIENCE).unwrap_or(false);
+    let listens = receiver.recv_timeout(TIMEOUT).unwrap_or(false);
     if !listens {
         let _ = child.kill();
         child.wait().unwrap();
@@ -193,17 +193,17 @@ fn launch(kind: Kind, sandbox: &Sandbox, fixtures: &Path, port: u16) -> Option<C
     listens.then_some(child)
 }
 
-/// `list`, `tools` and `call` of the command line.
+/// Runs `list`, `tools` and `call`.
 fn try_out(kind: Kind, entry_type: Option<&str>) {
-    let Some(served) = Served::start(kind) else {
+    let Some(server) = RunningServer::start(kind) else {
         return;
     };
-    let mut entry = json!({"url": served.url()});
+    let mut entry = json!({"url": server.url()});
     if let Some(name) = entry_type {
         entry["type"] = name.into();
     }
-    let answer = try_entry(&served.sandbox, &entry, kind.tool, &kind.arguments());
-    assert!(answer.contains(kind.answer), "{answer}");
+    let result = try_entry(&server.sandbox, &entry, kind.tool, &kind.arguments());
+    assert!(result.contains(kind.expected), "{result}");
 }
 
 #[test]
@@ -212,11 +212,11 @@ fn everything_over_streamable_http() {
 }
 
 #[test]
-fn everything_besides_tools_over_streamable_http() {
-    if let Some(served) = Served::start(STREAMABLE) {
-        try_offers(
-            &served.sandbox,
-            &json!({"type": "http", "url": served.url()}),
+fn everything_lists_resources_over_streamable_http() {
+    if let Some(server) = RunningServer::start(STREAMABLE) {
+        try_listings(
+            &server.sandbox,
+            &json!({"type": "http", "url": server.url()}),
         );
     }
 }
@@ -227,7 +227,7 @@ fn everything_over_sse() {
 }
 
 #[test]
-fn everything_over_sse_is_found_out_from_a_bare_url() {
+fn sse_is_detected_from_bare_url() {
     try_out(SSE, None);
 }
 
@@ -236,18 +236,18 @@ fn fastmcp_over_http() {
     try_out(FASTMCP_HTTP, Some("http"));
 }
 
-/// A host with the server, and who sees it come and go.
-struct Used {
+/// A host that is connected to the server.
+struct Connection {
     host: Host,
     events: Events,
     kind: Kind,
 }
 
-impl Used {
-    async fn start(served: &Served) -> Self {
-        let kind = served.kind;
+impl Connection {
+    async fn start(server: &RunningServer) -> Self {
+        let kind = server.kind;
         let name = ServerName::new("it").unwrap();
-        let config = ServerConfig::remote(served.url(), kind.transport);
+        let config = ServerConfig::remote(server.url(), kind.transport);
         let host = Host::builder()
             .launch(LaunchSpec::from_code(name, config))
             .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
@@ -263,20 +263,19 @@ impl Used {
         status.status == ConnectionStatus::Connected
     }
 
-    /// Waits until something is told of the server.
+    /// Waits for the next status event of the server.
     async fn change(&mut self) {
         loop {
             match self.events.next().await {
                 Some(Event::ServerChanged { .. }) => return,
                 Some(_) => {}
-                None => panic!("the host is gone"),
+                None => panic!("the host has stopped"),
             }
         }
     }
 
-    /// Waits for the server to come or to go.
-    async fn until(&mut self, connected: bool) {
-        let seen = timeout(PATIENCE, async {
+    async fn wait_until_connected(&mut self, connected: bool) {
+        let seen = timeout(TIMEOUT, async {
             while self.is_connected() != connected {
                 self.change().await;
             }
@@ -292,69 +291,69 @@ impl Used {
         Ok(output.to_text())
     }
 
-    async fn assert_answers(&self) {
-        let answer = self.call().await.unwrap();
-        assert!(answer.contains(self.kind.answer), "{answer}");
+    async fn assert_call_succeeds(&self) {
+        let result = self.call().await.unwrap();
+        assert!(result.contains(self.kind.expected), "{result}");
     }
 }
 
-/// The server is killed between two calls, and comes back at the same address.
+/// Kills the server between two calls and restarts it on the same port.
 async fn restart_in_use(kind: Kind) {
-    let Some(mut served) = Served::start(kind) else {
+    let Some(mut server) = RunningServer::start(kind) else {
         return;
     };
-    let mut used = Used::start(&served).await;
-    used.assert_answers().await;
+    let mut connection = Connection::start(&server).await;
+    connection.assert_call_succeeds().await;
 
-    served.stop();
+    server.stop();
     if kind.has_stream {
-        used.until(false).await;
+        connection.wait_until_connected(false).await;
     }
-    let refused = timeout(PATIENCE, used.call()).await;
-    refused.expect("a dead server is noticed").unwrap_err();
-    used.until(false).await;
+    let refused = timeout(TIMEOUT, connection.call()).await;
+    refused.expect("the call fails in time").unwrap_err();
+    connection.wait_until_connected(false).await;
 
-    served.start_again();
-    used.until(true).await;
-    used.assert_answers().await;
-    let tools = used.host.tools();
+    server.start_again();
+    connection.wait_until_connected(true).await;
+    connection.assert_call_succeeds().await;
+    let tools = connection.host.tools();
     assert!(tools.iter().all(|tool| tool.available), "{tools:?}");
-    used.host.shutdown().await;
+    connection.host.shutdown().await;
 }
 
 #[tokio::test]
-async fn everything_over_streamable_http_comes_back() {
+async fn streamable_http_reconnects_after_restart() {
     restart_in_use(STREAMABLE).await;
 }
 
 #[tokio::test]
-async fn everything_over_sse_comes_back() {
+async fn sse_reconnects_after_restart() {
     restart_in_use(SSE).await;
 }
 
 #[tokio::test]
-async fn fastmcp_over_http_comes_back() {
+async fn fastmcp_reconnects_after_restart() {
     restart_in_use(FASTMCP_HTTP).await;
 }
 
-/// So quick that nobody could notice but by the session, which the new process does not know.
+/// Restarts the server so fast that only the unknown session id reveals it.
 #[tokio::test]
-async fn a_session_that_the_server_forgot_is_replaced() {
-    let Some(mut served) = Served::start(STREAMABLE) else {
+async fn expired_session_is_replaced() {
+    let Some(mut server) = RunningServer::start(STREAMABLE) else {
         return;
     };
-    let mut used = Used::start(&served).await;
-    used.assert_answers().await;
-    served.stop();
-    served.start_again();
-    // What is told on the way may differ; what matters is that it ends well, and soon.
-    let came_back = timeout(PATIENCE, async {
-        while let Err(error) = used.call().await {
+    let mut connection = Connection::start(&server).await;
+    connection.assert_call_succeeds().await;
+    server.stop();
+    server.start_again();
+    // The intermediate errors depend on timing.
+    let reconnected = timeout(TIMEOUT, async {
+        while let Err(error) = connection.call().await {
             eprintln!("{error}");
-            used.change().await;
+            connection.change().await;
         }
     });
-    came_back.await.expect("the server is there");
-    assert!(used.is_connected());
-    used.host.shutdown().await;
+    reconnected.await.expect("the host reconnects in time");
+    assert!(connection.is_connected());
+    connection.host.shutdown().await;
 }

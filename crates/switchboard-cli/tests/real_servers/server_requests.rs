@@ -1,5 +1,5 @@
-//! What a real server asks of the host, and what it tells unasked: forms, addresses, completions by a
-//! model, folders, log messages, changes of resources.
+//! Requests and notifications of the reference server: elicitation, sampling, roots, log messages and
+//! resource updates.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 use tokio::time::timeout;
 
 use super::fixtures;
-use super::remote::{STREAMABLE, Served};
+use super::remote::{RunningServer, STREAMABLE};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Says yes to everything, and gives the name that is asked for.
-struct Willing;
+/// Accepts every request, and fills in the field `name`.
+struct AcceptAll;
 
-impl Interaction for Willing {
+impl Interaction for AcceptAll {
     fn offers(&self) -> Offers {
         let offers = Offers::default().elicitation().elicitation_url();
         offers.sampling().roots()
@@ -47,10 +47,10 @@ impl Interaction for Willing {
     }
 
     fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
-        let said = format!("{} tokens at most", request.max_tokens);
+        let text = format!("{} tokens at most", request.max_tokens);
         Box::pin(std::future::ready(Ok(json!({
             "role": "assistant",
-            "content": {"type": "text", "text": said},
+            "content": {"type": "text", "text": text},
             "model": "none",
         }))))
     }
@@ -63,21 +63,21 @@ impl Interaction for Willing {
 
 async fn call(host: &Host, tool: &str, arguments: Value) -> String {
     let call = host.call(format!("mcp__it__{tool}"), arguments);
-    let output = timeout(PATIENCE, call).await.unwrap().unwrap();
+    let output = timeout(TIMEOUT, call).await.unwrap().unwrap();
     output.to_text()
 }
 
-async fn until(events: &mut Events, fits: impl Fn(&Event) -> bool) {
-    let wait = async { while !fits(&events.next().await.unwrap()) {} };
-    timeout(PATIENCE, wait).await.unwrap();
+async fn wait_for_event(events: &mut Events, condition: impl Fn(&Event) -> bool) {
+    let wait = async { while !condition(&events.next().await.unwrap()) {} };
+    timeout(TIMEOUT, wait).await.unwrap();
 }
 
-async fn try_asking(config: ServerConfig) {
+async fn try_requests(config: ServerConfig) {
     let name = ServerName::new("it").unwrap();
     let host = Host::builder()
         .launch(LaunchSpec::from_code(name, config))
         .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
-        .interaction(Willing)
+        .interaction(AcceptAll)
         .server_log_level(LogLevel::Debug)
         .start()
         .unwrap();
@@ -93,26 +93,26 @@ async fn try_asking(config: ServerConfig) {
     ] {
         assert!(form.contains(given), "{given}: {form}");
     }
-    let address = json!({"url": "https://example.org/consent"});
-    let visited = call(&host, "trigger-url-elicitation", address).await;
-    assert!(visited.contains("User completed"), "{visited}");
+    let url = json!({"url": "https://example.org/consent"});
+    let opened = call(&host, "trigger-url-elicitation", url).await;
+    assert!(opened.contains("User completed"), "{opened}");
     let sampled = json!({"prompt": "hello", "maxTokens": 7});
     let sampled = call(&host, "trigger-sampling-request", sampled).await;
     assert!(sampled.contains("7 tokens at most"), "{sampled}");
     let roots = call(&host, "get-roots-list", json!({})).await;
     assert!(roots.contains("file:///srv/project"), "{roots}");
 
-    // It holds the time of day.
+    // The text of this resource contains the current time.
     let watched = "demo://resource/dynamic/text/1";
     let watch = host.watch(WatchRequest::subscription("it", watched)).await;
     assert_eq!(watch.unwrap().effective_kind, WatchKind::Subscription);
-    until(&mut events, |event| {
+    wait_for_event(&mut events, |event| {
         matches!(event, Event::ServerLogged { data: Some(data), .. }
             if data.as_str().contains("Subscribe Resource request"))
     })
     .await;
     call(&host, "toggle-subscriber-updates", json!({})).await;
-    let change = timeout(PATIENCE, host.next_watch_event()).await;
+    let change = timeout(TIMEOUT, host.next_watch_event()).await;
     let change = change.unwrap().unwrap();
     assert!(
         matches!(change.change, WatchChange::Changed { .. }),
@@ -127,18 +127,18 @@ async fn try_asking(config: ServerConfig) {
 }
 
 #[tokio::test]
-async fn everything_asks_and_tells() {
+async fn everything_sends_requests() {
     let entry_point = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     let Some(folder) = fixtures(entry_point) else {
         return;
     };
     let program = folder.join(entry_point).to_str().unwrap().to_owned();
-    try_asking(ServerConfig::stdio("node", [program, "stdio".to_owned()])).await;
+    try_requests(ServerConfig::stdio("node", [program, "stdio".to_owned()])).await;
 }
 
 #[tokio::test]
-async fn everything_asks_and_tells_over_http() {
-    if let Some(served) = Served::start(STREAMABLE) {
-        try_asking(ServerConfig::remote(served.url(), RemoteKind::Http)).await;
+async fn everything_sends_requests_over_http() {
+    if let Some(server) = RunningServer::start(STREAMABLE) {
+        try_requests(ServerConfig::remote(server.url(), RemoteKind::Http)).await;
     }
 }

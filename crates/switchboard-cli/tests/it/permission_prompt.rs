@@ -1,32 +1,32 @@
-//! The permission question, at a real terminal.
+//! The permission question on a pseudo-terminal.
 
 use switchboard_testkit::{Terminal, assert_no_process_left, read_record};
 
-use crate::support::{Desk, polite};
+use crate::support::{TestCli, echo_server};
 
 const CALL: [&str; 3] = ["call", "mcp__ant__echo", "message=hi"];
 
-fn desk() -> Desk {
-    Desk::with([("ant", polite().record("record").into())])
+fn test_cli() -> TestCli {
+    TestCli::with_servers([("ant", echo_server().record("record").into())])
 }
 
-fn calls(desk: &Desk) -> usize {
-    let record = read_record(desk.sandbox.project().join("record"));
+fn calls(cli: &TestCli) -> usize {
+    let record = read_record(cli.sandbox.project().join("record"));
     let is_call = |message: &&serde_json::Value| message["method"] == "tools/call";
     record.iter().filter(is_call).count()
 }
 
-/// Every settings file of the user, with its text.
-fn settings(desk: &Desk) -> Vec<(String, String)> {
+/// Returns path and text of every settings file of the user.
+fn settings(cli: &TestCli) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![desk.sandbox.config_home()];
+    let mut folders = vec![cli.sandbox.config_home()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.ends_with("settings.json") {
-                let name = path.strip_prefix(desk.sandbox.config_home()).unwrap();
+                let name = path.strip_prefix(cli.sandbox.config_home()).unwrap();
                 let text = std::fs::read_to_string(&path).unwrap();
                 found.push((name.display().to_string(), text));
             }
@@ -35,53 +35,54 @@ fn settings(desk: &Desk) -> Vec<(String, String)> {
     found
 }
 
-fn asked(desk: &Desk) -> Terminal {
-    let terminal = desk.at_terminal(&CALL);
+/// Starts the call and waits for the question.
+fn asked(cli: &TestCli) -> Terminal {
+    let terminal = cli.start_in_terminal(&CALL);
     let screen = terminal.wait_for("Allow this call? [y]es, [a]lways, [N]o ");
     assert!(screen.contains("sends   {\"message\":\"hi\"}"), "{screen}");
     terminal
 }
 
 #[tokio::test]
-async fn yes_is_for_this_once() {
-    let desk = desk();
-    let mut terminal = asked(&desk);
+async fn yes_allows_one_call() {
+    let cli = test_cli();
+    let mut terminal = asked(&cli);
     terminal.type_text("y\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
-    assert_eq!((calls(&desk), settings(&desk)), (1, vec![]));
-    // And is asked about again.
-    let mut terminal = asked(&desk);
+    assert_eq!((calls(&cli), settings(&cli)), (1, vec![]));
+    // The next call asks again.
+    let mut terminal = asked(&cli);
     terminal.type_text("n\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(6), "{screen}");
     assert!(screen.contains("permission was not given"), "{screen}");
-    assert_eq!(calls(&desk), 1);
-    assert_no_process_left(desk.sandbox.tag()).await;
+    assert_eq!(calls(&cli), 1);
+    assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
-async fn what_was_typed_before_the_question_does_not_answer_it() {
-    let desk = desk();
-    let mut terminal = desk.at_terminal(&CALL);
+async fn input_before_question_is_discarded() {
+    let cli = test_cli();
+    let mut terminal = cli.start_in_terminal(&CALL);
     terminal.type_text("y\n");
     terminal.wait_for("Allow this call? [y]es, [a]lways, [N]o ");
     terminal.type_text("n\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(6), "{screen}");
-    assert_eq!(calls(&desk), 0);
+    assert_eq!(calls(&cli), 0);
 }
 
 #[tokio::test]
-async fn always_writes_a_rule_for_this_project_and_says_where() {
-    let desk = desk();
-    let mut terminal = asked(&desk);
+async fn always_writes_local_rule() {
+    let cli = test_cli();
+    let mut terminal = asked(&cli);
     terminal.type_text("a\n");
     terminal.wait_for("Always in this project, or everywhere? [L]ocal, [u]ser ");
     terminal.type_text("\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
-    let files = settings(&desk);
+    let files = settings(&cli);
     let [(name, text)] = files.as_slice() else {
         panic!("one file: {files:?}")
     };
@@ -91,7 +92,7 @@ async fn always_writes_a_rule_for_this_project_and_says_where() {
         rules,
         serde_json::json!({"permissions": [{"tool": "mcp__ant__echo", "action": "allow"}]})
     );
-    let screen = desk.on_screen(&screen);
+    let screen = cli.filter_screen(&screen);
     let rule =
         r#"Saved rule { "tool": "mcp__ant__echo", "action": "allow" } to [sandbox]/home/.config/"#;
     assert!(screen.contains(rule), "{screen}");
@@ -99,20 +100,20 @@ async fn always_writes_a_rule_for_this_project_and_says_where() {
         screen.contains("(local scope)\nTo undo, delete it there.\n"),
         "{screen}"
     );
-    assert!(!desk.sandbox.project().join(".switchboard").exists());
-    // From now on nobody is asked, with other arguments too; other tools are.
-    let ran = desk.run(&["call", "mcp__ant__echo", "message=ho"]).await;
-    assert_eq!(ran.to_string(), "exit 0\n--- stdout\nho");
-    let ran = desk.run(&["call", "mcp__ant__add", "a=1", "b=2"]).await;
-    assert_eq!(ran.code, 6, "{ran}");
+    assert!(!cli.sandbox.project().join(".switchboard").exists());
+    // The rule covers all arguments of the tool, and no other tool.
+    let output = cli.run(&["call", "mcp__ant__echo", "message=ho"]).await;
+    assert_eq!(output.to_string(), "exit 0\n--- stdout\nho");
+    let output = cli.run(&["call", "mcp__ant__add", "a=1", "b=2"]).await;
+    assert_eq!(output.code, 6, "{output}");
 }
 
 #[tokio::test]
-async fn always_everywhere_keeps_what_stands_in_the_settings() {
-    let desk = desk();
+async fn always_for_user_keeps_existing_settings() {
+    let cli = test_cli();
     let text = "{\n  // mine\n  \"permissions\": [\n    { \"tool\": \"mcp__bee\", \"action\": \"deny\" }, // stings\n  ]\n}\n";
-    let path = desk.sandbox.write_config("switchboard/settings.json", text);
-    let mut terminal = asked(&desk);
+    let path = cli.sandbox.write_config("switchboard/settings.json", text);
+    let mut terminal = asked(&cli);
     terminal.type_text("always\n");
     terminal.wait_for("[L]ocal, [u]ser ");
     terminal.type_text("u\n");
@@ -125,25 +126,25 @@ async fn always_everywhere_keeps_what_stands_in_the_settings() {
         "{text}"
     );
     assert!(text.contains("mcp__ant__echo"), "{text}");
-    assert_eq!(desk.run(&CALL).await.code, 0);
+    assert_eq!(cli.run(&CALL).await.code, 0);
 }
 
 #[tokio::test]
-async fn where_a_rule_asks_always_is_offered_only_where_it_would_help() {
-    let desk = desk();
+async fn always_is_offered_only_if_effective() {
+    let cli = test_cli();
     let ask = r#"{"permissions": [{"tool": "mcp__ant", "action": "ask"}]}"#;
-    desk.sandbox.write_config("switchboard/settings.json", ask);
-    // A rule for this project is read before the user's own; nothing else would be.
-    let mut terminal = asked(&desk);
+    cli.sandbox.write_config("switchboard/settings.json", ask);
+    // Only a local rule is evaluated before the user's ask rule, so the scope is not asked for.
+    let mut terminal = asked(&cli);
     terminal.type_text("a\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
     assert!(screen.contains("(local)"), "{screen}");
-    assert_eq!(desk.run(&CALL).await.code, 0);
-    // What the command line wants to be asked about, no file settles.
+    assert_eq!(cli.run(&CALL).await.code, 0);
+    // No file can override an ask rule of the command line.
     let words = ["call", "mcp__ant__echo", "message=hi", "--ask", "mcp__*"];
-    let mut terminal = desk.at_terminal(&words);
-    // What is not offered is asked about again.
+    let mut terminal = cli.start_in_terminal(&words);
+    // An answer that is not offered repeats the question.
     for answer in ["a\n", "perhaps\n", "\n"] {
         terminal.wait_for_next("Allow this call? [y/N] ");
         terminal.type_text(answer);
@@ -152,10 +153,10 @@ async fn where_a_rule_asks_always_is_offered_only_where_it_would_help() {
 }
 
 #[tokio::test]
-async fn ctrl_c_at_a_question_ends_it_and_nothing_is_called_or_written() {
+async fn ctrl_c_at_question_calls_and_writes_nothing() {
     for before in [None, Some("a\n")] {
-        let desk = desk();
-        let mut terminal = asked(&desk);
+        let cli = test_cli();
+        let mut terminal = asked(&cli);
         if let Some(answer) = before {
             terminal.type_text(answer);
             terminal.wait_for("[L]ocal, [u]ser ");
@@ -165,21 +166,21 @@ async fn ctrl_c_at_a_question_ends_it_and_nothing_is_called_or_written() {
         assert_eq!(code, Some(130), "{screen}");
         assert!(screen.contains("interrupted"), "{screen}");
         assert!(!screen.contains("carried out"), "{screen}");
-        assert_eq!((calls(&desk), settings(&desk)), (0, vec![]));
-        assert_no_process_left(desk.sandbox.tag()).await;
+        assert_eq!((calls(&cli), settings(&cli)), (0, vec![]));
+        assert_no_process_left(cli.sandbox.tag()).await;
     }
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_is_a_no() {
-    let desk = desk();
-    let mut terminal = asked(&desk);
+async fn end_of_input_means_no() {
+    let cli = test_cli();
+    let mut terminal = asked(&cli);
     terminal.type_text("\u{4}");
     assert_eq!(terminal.finish().0, Some(6));
-    let mut terminal = asked(&desk);
+    let mut terminal = asked(&cli);
     terminal.type_text("a\n");
     terminal.wait_for("[L]ocal, [u]ser ");
     terminal.type_text("\u{4}");
     assert_eq!(terminal.finish().0, Some(6));
-    assert_eq!((calls(&desk), settings(&desk)), (0, vec![]));
+    assert_eq!((calls(&cli), settings(&cli)), (0, vec![]));
 }

@@ -1,36 +1,36 @@
-//! Servers that misbehave before a call: each ends in bounded time, with the right words and exit code,
-//! and leaves the one beside it alone.
+//! Servers that fail to start: each fails in bounded time with its own message and exit code, and does not
+//! affect a second server.
 
 use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, Step};
 
-use crate::support::{Desk, Entry, Ran, polite};
+use crate::support::{CliOutput, Entry, TestCli, echo_server};
 
-/// How long a server may take to start, in milliseconds: more than the probe alone.
-const PATIENCE: &str = "3000";
+/// In milliseconds; longer than the timeout of the protocol probe.
+const STARTUP_TIMEOUT: &str = "3000";
 
-/// The bad one, and a good one beside it, which must be connected whatever the other does.
-fn beside(bad: impl Into<Entry>) -> Desk {
-    Desk::with([("bad", bad.into()), ("good", polite().into())])
+/// Configures the server `bad`, and a server `good` that has to connect in every test.
+fn with_bad_server(bad: impl Into<Entry>) -> TestCli {
+    TestCli::with_servers([("bad", bad.into()), ("good", echo_server().into())])
 }
 
-async fn list(desk: &Desk) -> Ran {
-    let mut command = desk.command(&["list"]);
-    command.env("MCP_TIMEOUT", PATIENCE);
-    desk.finish(command).await
+async fn list(cli: &TestCli) -> CliOutput {
+    let mut command = cli.command(&["list"]);
+    command.env("MCP_TIMEOUT", STARTUP_TIMEOUT);
+    cli.run_command(command).await
 }
 
-async fn call(desk: &Desk, tool: &str) -> Ran {
-    let mut command = desk.command(&["call", tool, "message=hi", "--yes"]);
-    command.env("MCP_TIMEOUT", PATIENCE);
-    desk.finish(command).await
+async fn call(cli: &TestCli, tool: &str) -> CliOutput {
+    let mut command = cli.command(&["call", tool, "message=hi", "--yes"]);
+    command.env("MCP_TIMEOUT", STARTUP_TIMEOUT);
+    cli.run_command(command).await
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_exist() {
-    let desk = beside(json!({"command": "no-such-program"}));
-    assert_snapshot!(list(&desk).await, @"
+async fn command_not_found() {
+    let cli = with_bad_server(json!({"command": "no-such-program"}));
+    assert_snapshot!(list(&cli).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -39,29 +39,29 @@ async fn a_command_that_does_not_exist() {
             hint: is `no-such-program` installed and on the PATH? An absolute path in `command` works too
         ✓ connected  good  project  stdio  2  [time]
         ");
-    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"
+    assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
         error: server bad failed: command not found: no-such-program
         hint: is `no-such-program` installed and on the PATH? An absolute path in `command` works too
         ");
-    assert_eq!(call(&desk, "mcp__good__echo").await.stdout, "hi");
+    assert_eq!(call(&cli, "mcp__good__echo").await.stdout, "hi");
 }
 
 #[tokio::test]
-async fn a_path_at_which_there_is_nothing() {
-    let desk = Desk::empty();
-    let work = desk.sandbox.root().join("project/work");
+async fn missing_path_hint_names_working_directory() {
+    let cli = TestCli::empty();
+    let work = cli.sandbox.root().join("project/work");
     std::fs::create_dir(&work).unwrap();
-    // A file of that name elsewhere is no reason to speak of its first line.
-    desk.sandbox.write("run.sh", "#!/bin/sh");
+    // A file with that name in another directory must not cause a hint about its interpreter line.
+    cli.sandbox.write("run.sh", "#!/bin/sh");
     let servers = json!({"mcpServers": {
         "absolute": {"command": "/no/such/program"},
         "relative": {"command": "./bin/server"},
         "elsewhere": {"command": "./run.sh", "cwd": "work"},
     }});
-    desk.sandbox.write(".mcp.json", servers.to_string());
-    assert_snapshot!(list(&desk).await, @"
+    cli.sandbox.write(".mcp.json", servers.to_string());
+    assert_snapshot!(list(&cli).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -78,10 +78,10 @@ async fn a_path_at_which_there_is_nothing() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_executed() {
-    let desk = beside(json!({"command": "./plain.txt"}));
-    desk.sandbox.write("plain.txt", "just text");
-    assert_snapshot!(list(&desk).await, @"
+async fn command_without_execute_permission() {
+    let cli = with_bad_server(json!({"command": "./plain.txt"}));
+    cli.sandbox.write("plain.txt", "just text");
+    assert_snapshot!(list(&cli).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -89,7 +89,7 @@ async fn a_command_that_cannot_be_executed() {
             ./plain.txt cannot be executed: no permission (try: chmod +x ./plain.txt)
         ✓ connected  good  project  stdio  2  [time]
         ");
-    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"
+    assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
         error: server bad failed: ./plain.txt cannot be executed: no permission (try: chmod +x ./plain.txt)
@@ -97,10 +97,10 @@ async fn a_command_that_cannot_be_executed() {
 }
 
 #[tokio::test]
-async fn a_server_that_exits_at_once() {
+async fn immediate_exit_shows_stderr() {
     let script = "echo first >&2; printf 'second \\033[31mred\\n' >&2; exit 3";
-    let desk = beside(json!({"command": "sh", "args": ["-c", script]}));
-    assert_snapshot!(list(&desk).await, @"
+    let cli = with_bad_server(json!({"command": "sh", "args": ["-c", script]}));
+    assert_snapshot!(list(&cli).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -110,7 +110,7 @@ async fn a_server_that_exits_at_once() {
             second red
         ✓ connected  good  project  stdio  2  [time]
         ");
-    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"
+    assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
         error: server bad failed: the server exited with code 3; its last words on stderr:
@@ -120,31 +120,31 @@ async fn a_server_that_exits_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_prints_banners_before_it_speaks() {
+async fn banner_on_stdout_is_ignored() {
     let banners = [
         Step::raw("=== My Server v1 ==="),
         Step::raw(""),
         Step::raw("[info] ready"),
     ];
-    let desk = beside(polite().on_start(banners));
-    assert_snapshot!(list(&desk).await, @"
+    let cli = with_bad_server(echo_server().on_start(banners));
+    assert_snapshot!(list(&cli).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✓ connected  bad  project  stdio  2  [time]
         ✓ connected  good  project  stdio  2  [time]
         ");
-    assert_eq!(call(&desk, "mcp__bad__echo").await.stdout, "hi");
+    assert_eq!(call(&cli, "mcp__bad__echo").await.stdout, "hi");
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_half_a_line_and_dies() {
+async fn exit_inside_message_is_reported() {
     let script = Script::legacy().on(
         "*",
         [Step::bytes("{\"jsonrpc\": \"2.0\", \"id"), Step::Exit(1)],
     );
-    let desk = beside(script);
-    assert_snapshot!(list(&desk).await, @r#"
+    let cli = with_bad_server(script);
+    assert_snapshot!(list(&cli).await, @r#"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -152,7 +152,7 @@ async fn a_server_that_speaks_half_a_line_and_dies() {
             the server stopped in the middle of a message: "{\"jsonrpc\": \"2.0\", \"id"; it exited with code 1
         ✓ connected  good  project  stdio  2  [time]
         "#);
-    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @r#"
+    assert_snapshot!(call(&cli, "mcp__bad__echo").await, @r#"
         exit 4
         --- stderr
         error: server bad failed: the server stopped in the middle of a message: "{\"jsonrpc\": \"2.0\", \"id"; it exited with code 1
@@ -160,9 +160,9 @@ async fn a_server_that_speaks_half_a_line_and_dies() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers() {
-    let desk = beside(Script::legacy().on("*", [Step::Hang]));
-    assert_snapshot!(list(&desk).await, @"
+async fn unanswered_handshake_times_out() {
+    let cli = with_bad_server(Script::legacy().on("*", [Step::Hang]));
+    assert_snapshot!(list(&cli).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -171,7 +171,7 @@ async fn a_server_that_never_answers() {
             hint: a slow start needs more time: `startupTimeout` in its entry, in milliseconds
         ✓ connected  good  project  stdio  2  [time]
         ");
-    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"
+    assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
         error: server bad failed: no answer to the handshake within 3s
@@ -180,13 +180,13 @@ async fn a_server_that_never_answers() {
 }
 
 #[tokio::test]
-async fn a_server_of_which_only_one_tool_can_be_used() {
+async fn invalid_tools_are_skipped() {
     let script = Script::legacy()
         .raw_tool(json!({"description": "has no name"}))
         .raw_tool(json!({"name": 7}))
         .tool("echo");
-    let desk = beside(script);
-    assert_snapshot!(list(&desk).await, @"
+    let cli = with_bad_server(script);
+    assert_snapshot!(list(&cli).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -195,7 +195,7 @@ async fn a_server_of_which_only_one_tool_can_be_used() {
             note: tool number 2: invalid type: integer `7`, expected a string
         ✓ connected  good  project  stdio  2  [time]
         ");
-    assert_snapshot!(desk.run(&["tools"]).await, @"
+    assert_snapshot!(cli.run(&["tools"]).await, @"
         exit 0
         --- stdout
         mcp__bad__echo  The scripted tool echo.
@@ -206,14 +206,14 @@ async fn a_server_of_which_only_one_tool_can_be_used() {
         server bad: tool number 1: it has no name
         server bad: tool number 2: invalid type: integer `7`, expected a string
         ");
-    assert_eq!(call(&desk, "mcp__bad__echo").await.stdout, "hi");
+    assert_eq!(call(&cli, "mcp__bad__echo").await.stdout, "hi");
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_list_its_tools() {
+async fn failed_tool_listing_is_reported() {
     let script = Script::legacy().on("tools/list", [Step::error(-32603, "database is locked")]);
-    let desk = beside(script);
-    assert_snapshot!(list(&desk).await, @"
+    let cli = with_bad_server(script);
+    assert_snapshot!(list(&cli).await, @"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -221,7 +221,7 @@ async fn a_server_that_cannot_list_its_tools() {
             its tools could not be listed: the server refused: database is locked (code -32603)
         ✓ connected  good  project  stdio  2  [time]
         ");
-    assert_snapshot!(call(&desk, "mcp__bad__echo").await, @"
+    assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
         error: server bad: its tools could not be listed: the server refused: database is locked (code -32603)
@@ -229,13 +229,13 @@ async fn a_server_that_cannot_list_its_tools() {
 }
 
 #[tokio::test]
-async fn a_strange_value_of_a_timeout_is_warned_about() {
-    let desk = Desk::with([("good", polite().into())]);
-    let mut command = desk.command(&["list"]);
+async fn invalid_timeout_variable_is_ignored() {
+    let cli = TestCli::with_servers([("good", echo_server().into())]);
+    let mut command = cli.command(&["list"]);
     command
         .env("MCP_TIMEOUT", "soon")
         .env("MCP_TOOL_TIMEOUT", "0");
-    assert_snapshot!(desk.finish(command).await, @r#"
+    assert_snapshot!(cli.run_command(command).await, @r#"
         exit 0
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
@@ -247,16 +247,16 @@ async fn a_strange_value_of_a_timeout_is_warned_about() {
 }
 
 #[tokio::test]
-async fn a_secret_among_the_arguments_is_masked_in_what_the_server_says() {
-    let says = "echo \"I was given $2\" >&2; exit 1";
-    let desk = Desk::with([(
+async fn secret_argument_is_masked_in_stderr() {
+    let script = "echo \"I was given $2\" >&2; exit 1";
+    let cli = TestCli::with_servers([(
         "talkative",
-        json!({"command": "sh", "args": ["-c", says, "x", "--token", "hush-hush-hush"]}).into(),
+        json!({"command": "sh", "args": ["-c", script, "x", "--token", "hush-hush-hush"]}).into(),
     )]);
-    let list = desk.run(&["list"]).await;
+    let list = cli.run(&["list"]).await;
     assert!(list.stdout.contains("I was given ***"), "{list}");
-    let get = desk.run(&["get", "talkative", "--json"]).await;
-    for ran in [list, get] {
-        assert!(!ran.to_string().contains("hush"), "{ran}");
+    let get = cli.run(&["get", "talkative", "--json"]).await;
+    for output in [list, get] {
+        assert!(!output.to_string().contains("hush"), "{output}");
     }
 }
