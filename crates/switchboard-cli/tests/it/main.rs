@@ -26,6 +26,7 @@ mod process_cleanup;
 mod prompts;
 mod remote;
 mod resources;
+mod saved_files;
 mod server_failures;
 mod settings;
 mod signals;

@@ -19,7 +19,7 @@ pub(crate) struct TestCli {
 
 impl TestCli {
     /// Creates a project with these servers in its `.mcp.json`.
-    pub(crate) fn with<const N: usize>(servers: [(&str, Entry); N]) -> Self {
+    pub(crate) fn with_servers<const N: usize>(servers: [(&str, Entry); N]) -> Self {
         let cli = Self::empty();
         let entries: Map<String, Value> = servers
             .into_iter()

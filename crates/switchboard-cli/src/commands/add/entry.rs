@@ -1,7 +1,7 @@
 //! Builds a server entry from the command line of `add`, or from the JSON of `add-json`.
 //!
-//! Does not validate keys or values; the config crate does. Invariant: errors never repeat a typed value,
-//! which may be a secret.
+//! Does not validate keys or values; the config crate does. Invariant: errors never repeat a value of `-e` or
+//! `-H`, which may be a secret.
 
 use serde_json::{Map, Value, json};
 use switchboard_config::{EntryProblem, ServerName};

@@ -1,4 +1,4 @@
-//! Checks that concern all servers: config files, programs, proxies, certificates, names, token token_cost.
+//! Checks that concern all servers: config files, programs, proxies, certificates, names, token cost.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Renders an entry for review before approval: everything that would run, untruncated and unmasked.
 //!
-//! Literals come from the repository and are shown. Variables appear only as references, never with the
-//! user's values.
+//! Literals come from the repository and are shown. Variables that may hold secrets of the user appear only
+//! as references.
 
 use std::fmt::Write as _;
 
