@@ -36,7 +36,7 @@ async fn unanswered_call_times_out() {
     assert!(
         output
             .stderr
-            .starts_with("error: t of server ant: no answer within "),
+            .starts_with("error: t of server ant: no response within "),
         "{output}"
     );
     assert!(

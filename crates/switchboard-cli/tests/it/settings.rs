@@ -136,9 +136,7 @@ async fn broken_settings_block_all_calls() {
     // The host denies calls too, independently of the checks in the commands.
     let output = cli.run(&["why", "mcp__ant__echo"]).await;
     assert!(
-        output
-            .stdout
-            .contains("denied: invalid settings"),
+        output.stdout.contains("denied: invalid settings"),
         "{output}"
     );
 }
