@@ -1,4 +1,4 @@
-//! What a running server offers, for a test to change and to look at.
+//! Lets a test change and inspect the resources, prompts and subscriptions of a running server.
 
 use std::sync::Arc;
 
@@ -11,86 +11,87 @@ const UPDATED: &str = "notifications/resources/updated";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 
-/// What a running server offers besides tools, over all its connections and lives. Whatever changes it
-/// tells everybody who asked for that, and comes back when it is told: a client that does not read holds
-/// it up.
+/// The resources and prompts of a running server, over all its connections and restarts. Each
+/// change notifies the subscribed clients and returns when the notifications are sent, so a client
+/// that does not read delays the test.
 #[derive(Debug, Clone)]
 pub struct CatalogHandle {
-    memory: Arc<SharedState>,
+    shared: Arc<SharedState>,
 }
 
 impl CatalogHandle {
-    pub(crate) fn new(memory: &Arc<SharedState>) -> Self {
+    pub(crate) fn new(shared: &Arc<SharedState>) -> Self {
         Self {
-            memory: Arc::clone(memory),
+            shared: Arc::clone(shared),
         }
     }
 
-    /// Changes what a resource holds, and tells whoever is subscribed to it. Panics if there is none.
+    /// Changes the content of a resource and notifies its subscribers. Panics if the resource is
+    /// unknown.
     pub async fn set_resource(&self, uri: &str, text: &str) {
-        let is_there = self.memory.stock().set_text(uri, text);
-        assert!(is_there, "there is no resource {uri}");
+        let exists = self.shared.catalog().set_text(uri, text);
+        assert!(exists, "unknown resource {uri}");
         self.announce(UPDATED, json!({"uri": uri})).await;
     }
 
     /// Adds a resource, see [`crate::resource`].
     pub async fn add_resource(&self, resource: Value) {
-        self.memory.stock().add_resource(resource);
+        self.shared.catalog().add_resource(resource);
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Takes a resource away. Panics if there is none.
+    /// Removes a resource. Panics if the resource is unknown.
     pub async fn remove_resource(&self, uri: &str) {
-        let was_there = self.memory.stock().remove_resource(uri);
-        assert!(was_there, "there is no resource {uri}");
+        let existed = self.shared.catalog().remove_resource(uri);
+        assert!(existed, "unknown resource {uri}");
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Offers these resources and no others.
+    /// Replaces all resources.
     pub async fn set_resources(&self, resources: &[Value]) {
-        self.memory.stock().set_resources(resources);
+        self.shared.catalog().set_resources(resources);
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Offers these prompts and no others.
+    /// Replaces all prompts.
     pub async fn set_prompts(&self, prompts: &[Value]) {
-        self.memory.stock().set_prompts(prompts);
+        self.shared.catalog().set_prompts(prompts);
         self.announce(PROMPTS_CHANGED, json!({})).await;
     }
 
-    /// Sends a notification to every client that wants it. That a list has changed or a resource was
-    /// updated is wanted by those who asked for it, whatever else by all.
+    /// Sends a notification. List changes and resource updates go to the subscribed clients, all
+    /// other methods to every client.
     pub async fn announce(&self, method: &str, params: Value) {
-        for server in self.memory.running() {
+        for server in self.shared.running() {
             server.announce(method, &params).await;
         }
     }
 
-    /// Sends many notifications.
+    /// Sends a burst of notifications.
     pub async fn flood(&self, flood: &Flood) {
-        for server in self.memory.running() {
+        for server in self.shared.running() {
             server.flood(flood).await;
         }
     }
 
     /// Ends every open `subscriptions/listen`.
-    pub fn end_listening(&self, ending: ListenEnding) {
-        for server in self.memory.running() {
+    pub fn end_listens(&self, ending: ListenEnding) {
+        for server in self.shared.running() {
             server.end_listens(ending);
         }
     }
 
-    /// Every resource that somebody is subscribed to now, once for each who is, sorted.
+    /// The URIs of all current subscriptions, sorted; a URI appears once per subscriber.
     pub fn subscribed(&self) -> Vec<String> {
-        let running = self.memory.running();
+        let running = self.shared.running();
         let mut uris: Vec<_> = running.iter().flat_map(ServerHandle::subscribed).collect();
         uris.sort();
         uris
     }
 
-    /// What was acknowledged of each `subscriptions/listen` that is open.
-    pub fn listening(&self) -> Vec<Value> {
-        let running = self.memory.running();
+    /// The acknowledged filter of each open `subscriptions/listen`.
+    pub fn listen_filters(&self) -> Vec<Value> {
+        let running = self.shared.running();
         running.iter().flat_map(ServerHandle::listens).collect()
     }
 }

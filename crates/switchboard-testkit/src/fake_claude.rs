@@ -1,11 +1,13 @@
-//! A stand-in for the Claude CLI, scripted as data: for what the real one cannot be made to do.
+//! A scripted replacement for the Claude CLI, for behaviour that the real CLI cannot be made to
+//! show.
 //!
-//! [`FakeClaude`] is a list of [`FakeStep`]s, which the binary `fake-claude` plays one after the other. What
-//! it is asked meanwhile, and everything after the last act, it answers as a polite CLI does: it agrees
-//! to what hosts ask, and has a turn of one text for every user message, until its stdin ends.
+//! [`FakeClaude`] is a list of [`FakeStep`]s, which the binary `fake-claude` runs in order.
+//! Requests that no step waits for, and everything after the last step, get the default answers of
+//! a well-behaved CLI: it accepts host requests and answers every user message with a turn of one
+//! text, until stdin ends.
 //!
-//! Invariant: what an act waits for is waited for no longer than a minute; who waits in vain says so on
-//! stderr and exits with the code 70. Only the end of stdin may take as long as it does.
+//! Invariant: a step waits at most one minute; then the program reports it on stderr and exits with
+//! 70. Only waiting for the end of stdin is unlimited.
 
 mod frames;
 pub mod player;
@@ -20,13 +22,13 @@ use serde_json::Value;
 
 use crate::scripted_child::find_program;
 
-/// The environment variable that holds the script.
+/// The environment variable with the script.
 pub const FAKE_CLAUDE_VARIABLE: &str = "SWITCHBOARD_FAKE_CLAUDE";
 
-/// What a polite stand-in says in its turn.
-pub const FAKE_CLAUDE_TEXT: &str = "Hello from the stand-in.";
+/// The text of a default turn.
+pub const FAKE_CLAUDE_TEXT: &str = "Hello from the fake CLI.";
 
-/// One thing that a stand-in does.
+/// One action of the fake CLI.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -34,11 +36,11 @@ pub const FAKE_CLAUDE_TEXT: &str = "Hello from the stand-in.";
     deny_unknown_fields
 )]
 pub enum FakeStep {
-    /// Waits for a control request of this subtype, which is then the one to be answered.
+    /// Waits for a control request of this subtype; the next answer step answers it.
     AwaitRequest(String),
-    /// Waits for a message of the user.
+    /// Waits for a user message.
     AwaitUser,
-    /// Waits until stdin has ended.
+    /// Waits for the end of stdin.
     AwaitEof,
 
     /// Answers the awaited request with this payload.
@@ -47,109 +49,111 @@ pub enum FakeStep {
     AnswerEmpty,
     /// Answers the awaited request with an error.
     AnswerError(String),
-    /// Answers the awaited request as a polite CLI does.
+    /// Answers the awaited request like a well-behaved CLI.
     AnswerDefault,
 
     /// Writes a message.
     Send(Value),
-    /// Writes a line as it stands.
+    /// Writes a line verbatim.
     Raw(String),
     /// Writes text without a line feed.
     Bytes(String),
-    /// Writes one message so many times.
+    /// Writes a message repeatedly.
     Flood {
         /// The message.
         message: Value,
-        /// How often.
+        /// Number of repetitions.
         times: u64,
     },
     /// Writes a message of an unknown type whose line has this many bytes.
     LongLine(usize),
     /// Writes a line to stderr.
     Stderr(String),
-    /// What comes before the answer in a turn: the state, and `system/init`.
+    /// Writes the messages at the start of a turn: the state and `system/init`.
     BeginTurn,
-    /// What ends a turn: the result with this text, and the state.
+    /// Writes the messages at the end of a turn: the result with this text, and the state.
     EndTurn(String),
-    /// A whole turn with this text.
+    /// Writes a complete turn with this text.
     Turn(String),
 
-    /// Asks the host, and waits for its answer.
+    /// Sends a control request to the host and waits for the response.
     Request(Value),
-    /// Asks the host, and goes on.
+    /// Sends a control request to the host without waiting.
     StartRequest(Value),
-    /// Takes back what was asked last.
+    /// Cancels the last control request.
     CancelRequest,
-    /// Waits for the answer to what was asked last.
+    /// Waits for the response to the last control request.
     AwaitResponse,
-    /// Calls a tool of an in-process server so many times at once, with `{"number": n}`, and waits for
-    /// all answers. A report then says how many came, and how many carried their own id and number.
+    /// Calls a tool of an in-process server `count` times concurrently, with `{"number": n}`, and
+    /// waits for all responses. [`FakeStep::ReportResponse`] then reports how many arrived, and how
+    /// many had the right id and number.
     ConcurrentCalls {
         /// The server.
         server: String,
         /// The tool.
         tool: String,
-        /// How often.
+        /// Number of calls.
         count: u64,
     },
-    /// Ends a turn with the last answer as its text, in JSON.
+    /// Ends a turn with the last response as its text, in JSON.
     ReportResponse,
 
-    /// Ends with this code.
+    /// Exits with this code.
     Exit(i32),
-    /// Ends by this signal.
+    /// Kills itself with this signal.
     KillSelf(i32),
-    /// Says nothing any more until stdin ends.
+    /// Writes nothing more until stdin ends, then exits.
     Silence,
-    /// Ignores the end of stdin and SIGTERM from now on, and says nothing any more.
+    /// Ignores the end of stdin and SIGTERM from now on, and writes nothing more.
     IgnoreShutdown,
 }
 
-/// A stand-in as data.
+/// A fake CLI as data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FakeClaude {
-    /// What it does, in order.
+    /// The steps, in order.
     #[serde(default)]
-    pub acts: Vec<FakeStep>,
-    /// Where it writes how it was started, and every line that it reads.
+    pub steps: Vec<FakeStep>,
+    /// The file that receives the command line, environment and every line from stdin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
 }
 
 impl FakeClaude {
-    /// One that is polite all the time.
+    /// A fake CLI that only gives default answers.
     pub fn well_behaved() -> Self {
         Self::default()
     }
 
-    /// One that does this, and is polite otherwise.
-    pub fn new(acts: impl IntoIterator<Item = FakeStep>) -> Self {
+    /// A fake CLI that runs these steps, then gives default answers.
+    pub fn new(steps: impl IntoIterator<Item = FakeStep>) -> Self {
         Self {
-            acts: acts.into_iter().collect(),
+            steps: steps.into_iter().collect(),
             record: None,
         }
     }
 
-    /// One that complies with `initialize`, waits for a message of the user, and does this.
-    pub fn during_turn(acts: impl IntoIterator<Item = FakeStep>) -> Self {
+    /// A fake CLI that answers `initialize`, waits for a user message, starts a turn and runs these
+    /// steps.
+    pub fn during_turn(steps: impl IntoIterator<Item = FakeStep>) -> Self {
         let first = [
             FakeStep::await_request("initialize"),
             FakeStep::AnswerDefault,
             FakeStep::AwaitUser,
             FakeStep::BeginTurn,
         ];
-        Self::new(first.into_iter().chain(acts))
+        Self::new(first.into_iter().chain(steps))
     }
 
-    /// Writes how it was started, and every line that it reads, to this file; see
+    /// Writes the command line, environment and every line from stdin to this file; see
     /// [`read_record`](crate::read_record).
     pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
         self.record = Some(path.into());
         self
     }
 
-    /// The command that plays this script, for a test that speaks to it by hand.
+    /// The command that runs this script, for a test that talks to it directly.
     #[expect(
         clippy::disallowed_methods,
         reason = "the test decides how the child is spawned"
@@ -160,9 +164,9 @@ impl FakeClaude {
         command
     }
 
-    /// The script as it is handed on, in [`FAKE_CLAUDE_VARIABLE`].
+    /// The script as JSON, the value of [`FAKE_CLAUDE_VARIABLE`].
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("a script is plain data")
+        serde_json::to_string(self).expect("a script is valid JSON")
     }
 }
 
@@ -177,13 +181,13 @@ impl FakeStep {
         Self::Stderr(line.to_owned())
     }
 
-    /// Writes a line as it stands.
+    /// Writes a line verbatim.
     pub fn raw(line: &str) -> Self {
         Self::Raw(line.to_owned())
     }
 }
 
-/// Where the binary `fake-claude` is; see [`scripted_server`](crate::scripted_server).
+/// The path of the binary `fake-claude`; see [`scripted_server`](crate::scripted_server).
 pub fn program() -> PathBuf {
     find_program(&format!("fake-claude{EXE_SUFFIX}"))
 }

@@ -1,12 +1,13 @@
 //! A scripted model behind the Messages API, on loopback.
 //!
-//! It answers `POST /v1/messages` with a stream of events, or with one message if none is asked for, and
-//! `POST /v1/messages/count_tokens` with a number. It knows no other path. What it says is a queue of [`Turn`]s, or chosen by a function of the
-//! request. Every request is kept, so that a test can say what reached the model. A request for a single
-//! token is none: by it a client finds out whether there is such a model, and there is.
+//! It answers `POST /v1/messages` with an event stream, or with one message if the request does not
+//! stream, and `POST /v1/messages/count_tokens` with a fixed number. All other paths are 404. The
+//! answers are a queue of [`Turn`]s, or computed from the request. Every request is recorded,
+//! except requests for a single token: clients use them to probe whether a model exists, and they
+//! always succeed.
 //!
-//! Invariants: no two tool uses of one server have the same id, because the CLI takes a repeated one for
-//! an interrupted call. A request after the last turn is refused with a status that is not tried again.
+//! Invariants: tool use ids are unique per server, because the CLI takes a repeated id for an
+//! interrupted call. A request after the last turn gets a status that clients do not retry.
 
 mod connection;
 mod request;
@@ -26,59 +27,61 @@ use tokio::task::JoinHandle;
 pub use request::{ModelRequest, ToolOutcome};
 pub use turn::{Block, Turn};
 
-/// How long a test waits for a request: a CLI that starts on a busy machine takes its time.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long a test waits for a request. The CLI starts slowly on a busy machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A scripted model on loopback. Dropping it stops it.
 #[derive(Debug)]
 pub struct FakeModel {
     address: SocketAddr,
-    shared: Arc<ModelState>,
+    state: Arc<ModelState>,
     task: JoinHandle<()>,
 }
 
-type Choose = dyn Fn(&ModelRequest) -> Turn + Send + Sync;
+type Responder = dyn Fn(&ModelRequest) -> Turn + Send + Sync;
 
 struct ModelState {
-    /// What is said next, if no function decides.
+    /// The remaining turns, if no responder is set.
     turns: Mutex<VecDeque<Turn>>,
-    choose: Option<Box<Choose>>,
+    respond: Option<Box<Responder>>,
     requests: Mutex<Vec<ModelRequest>>,
     changed: watch::Sender<()>,
-    /// The last number that an id was made of.
+    /// The last number used in an id.
     last: AtomicU64,
 }
 
 impl FakeModel {
-    /// Starts a model that says these turns, one for each request.
+    /// Starts a model that answers with these turns, one per request.
     pub async fn start(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self::serve(turns.into_iter().collect(), None).await
     }
 
-    /// Starts a model that decides by the request what it says.
-    pub async fn answering(choose: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static) -> Self {
-        Self::serve(VecDeque::new(), Some(Box::new(choose))).await
+    /// Starts a model that computes its answer from the request.
+    pub async fn with_responder(
+        respond: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve(VecDeque::new(), Some(Box::new(respond))).await
     }
 
     #[expect(
         clippy::disallowed_methods,
         reason = "the server outlives this call and its handle is kept"
     )]
-    async fn serve(turns: VecDeque<Turn>, choose: Option<Box<Choose>>) -> Self {
+    async fn serve(turns: VecDeque<Turn>, respond: Option<Box<Responder>>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
-            .expect("there is a free port");
-        let shared = Arc::new(ModelState {
+            .expect("a free port");
+        let state = Arc::new(ModelState {
             turns: Mutex::new(turns),
-            choose,
+            respond,
             requests: Mutex::default(),
             changed: watch::Sender::new(()),
             last: AtomicU64::new(0),
         });
         Self {
             address: listener.local_addr().expect("it is bound"),
-            task: tokio::spawn(connection::accept(Arc::clone(&shared), listener)),
-            shared,
+            task: tokio::spawn(connection::accept(Arc::clone(&state), listener)),
+            state,
         }
     }
 
@@ -87,36 +90,36 @@ impl FakeModel {
         format!("http://{}", self.address)
     }
 
-    /// Says these turns too, after all that are still to be said.
+    /// Appends turns to the queue.
     pub fn push(&self, turns: impl IntoIterator<Item = Turn>) {
-        self.shared.turns().extend(turns);
+        self.state.turns().extend(turns);
     }
 
-    /// How many turns have not been said yet.
-    pub fn left(&self) -> usize {
-        self.shared.turns().len()
+    /// Number of turns in the queue.
+    pub fn remaining_turns(&self) -> usize {
+        self.state.turns().len()
     }
 
-    /// Every request for a message so far, in order.
+    /// All requests for a message so far, in order.
     pub fn requests(&self) -> Vec<ModelRequest> {
-        self.shared.requests().clone()
+        self.state.requests().clone()
     }
 
     /// The last request for a message.
     pub fn last_request(&self) -> ModelRequest {
-        let last = self.shared.requests().last().cloned();
+        let last = self.state.requests().last().cloned();
         last.expect("the model has been asked")
     }
 
-    /// Waits until the model has been asked so often. Panics if it is not.
+    /// Waits until the model has received `count` requests. Panics after a timeout.
     pub async fn wait_for_requests(&self, count: usize) {
-        let mut changes = self.shared.changed.subscribe();
-        let enough = changes.wait_for(|()| self.shared.requests().len() >= count);
-        let outcome = tokio::time::timeout(PATIENCE, enough).await;
+        let mut changes = self.state.changed.subscribe();
+        let enough = changes.wait_for(|()| self.state.requests().len() >= count);
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, enough).await;
         assert!(
             outcome.is_ok(),
-            "waited for {count} requests, there were {}",
-            self.shared.requests().len()
+            "waited for {count} requests, received {}",
+            self.state.requests().len()
         );
     }
 }
@@ -136,20 +139,21 @@ impl ModelState {
         self.requests.lock().expect("no holder panics")
     }
 
-    /// Keeps the request, and says what is said to it.
+    /// Records the request and returns its answer.
     fn next_turn(&self, request: ModelRequest) -> Turn {
-        let turn = match &self.choose {
-            Some(choose) => choose(&request),
-            None => self.turns().pop_front().unwrap_or_else(|| {
-                Turn::refused(400, "the script of the model is over: give it another turn")
-            }),
+        let turn = match &self.respond {
+            Some(respond) => respond(&request),
+            None => self
+                .turns()
+                .pop_front()
+                .unwrap_or_else(|| Turn::error(400, "the model has no turn left for this request")),
         };
         self.requests().push(request);
         self.changed.send_replace(());
         turn
     }
 
-    /// A number that no other id of this server is made of.
+    /// A number that is unique among the ids of this server.
     fn next_number(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -1,11 +1,11 @@
-//! Servers on loopback that speak MCP over HTTP, well or badly.
+//! MCP servers over HTTP on loopback, well-behaved or faulty.
 //!
-//! - [`HttpServer`] plays a [`Script`] over the transports of both eras, with faults to be armed.
-//! - [`RawServer`] plays bytes, for what is no proper HTTP.
-//! - [`FaultProxy`] stands before any server and breaks its connections by a plan drawn from a seed.
+//! - [`HttpServer`] plays a [`Script`] over the HTTP transports of both eras, with armable faults.
+//! - [`RawServer`] sends arbitrary bytes, for malformed HTTP.
+//! - [`FaultProxy`] forwards to any server and breaks connections by a plan derived from a seed.
 //!
-//! They speak HTTP/1.1 by hand, so that every byte is theirs to get wrong. They run on the test's runtime,
-//! in real time: a paused clock would run on while bytes are under way.
+//! They write HTTP/1.1 without a library, so that a test controls every byte. They run on the
+//! test's runtime in real time: a paused clock would advance while bytes are in the kernel.
 
 mod connection;
 mod event_log;
@@ -32,6 +32,7 @@ pub use fault_proxy::{ConnectionPlan, DirectionPlan, FaultKind, FaultProxy};
 pub use raw_server::{RawServer, RawStep};
 pub use request::ReceivedRequest;
 
+pub(crate) use connection::AfterResponse;
 pub(crate) use fault::CannedResponse;
 pub(crate) use request::Receiver;
 pub(crate) use response::{ConnectionCut, Sender};
@@ -41,50 +42,50 @@ use crate::script::{Script, Step};
 use crate::scripted::{Chunk, notification_line};
 use state::{HttpServerState, ServerRun};
 
-/// How long a test waits for anything before it gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for a condition before it panics.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a server is spoken to.
+/// The transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// One address, `/mcp`. What is modern in the script is answered without sessions and by POST only,
-    /// whatever is said here about those.
+    /// Streamable HTTP at `/mcp`. Modern requests are answered without sessions and only by POST,
+    /// whatever `session` and `get_stream` are.
     Streamable {
         /// How requests are answered.
         format: ResponseFormat,
-        /// `initialize` gives a session id, and everything after needs it. Legacy only.
+        /// `initialize` returns a session id, which all later requests must carry. Legacy only.
         session: bool,
-        /// There is a stream for what no request asked for, to be had by GET. Legacy only.
+        /// GET opens a stream for notifications. Legacy only.
         get_stream: bool,
     },
-    /// The transport of the first revision: a stream at `/sse`, answers come on it.
+    /// The transport of revision 2024-11-05: a stream at `/sse` carries all answers.
     LegacySse,
 }
 
 /// How requests are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseFormat {
-    /// With JSON, unless something is said before the answer: then with a stream of events.
+    /// With JSON; with an event stream if the handler sends a message before the answer.
     Json,
-    /// With a stream of events. A modern one begins with its first word, because refusals have a status.
+    /// With an event stream. A modern stream starts with its first message, because an error may
+    /// need an HTTP status.
     Sse,
 }
 
 impl Mode {
-    /// ResponseFormat with JSON, with sessions and a stream to be had by GET where the script is legacy.
+    /// JSON answers; legacy scripts have sessions and a GET stream.
     pub const JSON: Self = Self::Streamable {
         format: ResponseFormat::Json,
         session: true,
         get_stream: true,
     };
-    /// ResponseFormat with streams of events, with sessions and a stream to be had by GET where the script is
-    /// legacy.
+    /// Event streams; legacy scripts have sessions and a GET stream.
     pub const SSE: Self = Self::Streamable {
         format: ResponseFormat::Sse,
         session: true,
         get_stream: true,
     };
-    /// ResponseFormat with JSON, and remembers nobody.
+    /// JSON answers, no sessions and no GET stream.
     pub const STATELESS: Self = Self::Streamable {
         format: ResponseFormat::Json,
         session: false,
@@ -94,19 +95,19 @@ impl Mode {
 
 /// A scripted server on loopback. Dropping it stops it.
 ///
-/// `exit` and `abort` in the script stop it as [`HttpServer::stop`] does; `closeStdout` ends the stream
-/// of that answer.
+/// The steps `exit` and `abort` stop it like [`HttpServer::stop`]; `closeStdout` ends the stream of
+/// the answer.
 #[derive(Debug)]
 pub struct HttpServer {
-    inner: Arc<HttpServerState>,
+    state: Arc<HttpServerState>,
     running: Mutex<CurrentRun>,
 }
 
 #[derive(Debug)]
 struct CurrentRun {
-    life: Arc<ServerRun>,
+    run: Arc<ServerRun>,
     task: Option<JoinHandle<()>>,
-    lives: usize,
+    runs: usize,
 }
 
 impl HttpServer {
@@ -115,7 +116,7 @@ impl HttpServer {
         let impossible = script.first_process_step();
         assert!(
             impossible.is_none(),
-            "{impossible:?} needs a real process: play this script with the scripted-server binary"
+            "{impossible:?} needs a process; use the scripted-server binary"
         );
         let has_streams = |steps: &Vec<Step>| {
             let needs_one = |step: &Step| matches!(step, Step::CloseStdin | Step::StopReading);
@@ -123,23 +124,23 @@ impl HttpServer {
         };
         assert!(
             !script.on.values().any(has_streams),
-            "closeStdin and stopReading need a stream of lines"
+            "closeStdin and stopReading do not work over HTTP"
         );
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
-            .expect("there is a free port");
+            .expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let inner = HttpServerState::new(script, mode, address);
-        let life = ServerRun::new(&inner, 1);
+        let state = HttpServerState::new(script, mode, address);
+        let run = ServerRun::new(&state, 1);
         let server = Self {
             running: Mutex::new(CurrentRun {
-                life: Arc::clone(&life),
+                run: Arc::clone(&run),
                 task: None,
-                lives: 1,
+                runs: 1,
             }),
-            inner,
+            state,
         };
-        server.spawn(life, listener);
+        server.spawn(run, listener);
         server
     }
 
@@ -151,84 +152,84 @@ impl HttpServer {
         clippy::disallowed_methods,
         reason = "the server outlives this call and its handle is kept"
     )]
-    fn spawn(&self, life: Arc<ServerRun>, listener: TcpListener) {
-        let task = tokio::spawn(state::live(Arc::clone(&self.inner), life, listener));
+    fn spawn(&self, run: Arc<ServerRun>, listener: TcpListener) {
+        let task = tokio::spawn(state::accept_loop(Arc::clone(&self.state), run, listener));
         self.running().task = Some(task);
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
-        self.inner.address
+        self.state.address
     }
 
-    /// Its address for a client.
+    /// The URL for a client.
     pub fn url(&self) -> String {
-        let path = match self.inner.mode {
+        let path = match self.state.mode {
             Mode::Streamable { .. } => "mcp",
             Mode::LegacySse => "sse",
         };
-        format!("http://{}/{path}", self.inner.address)
+        format!("http://{}/{path}", self.state.address)
     }
 }
 
-/// What was seen.
+/// Recorded traffic.
 impl HttpServer {
-    /// Every request that arrived, in order, with those of which only a part was read.
+    /// Every request so far, in order, including requests that were only partly read.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
-        self.inner.requests()
+        self.state.requests()
     }
 
-    /// The requests that carry a message of this method of the protocol.
+    /// The requests with this MCP method.
     pub fn requests_with(&self, method: &str) -> Vec<ReceivedRequest> {
         let mut requests = self.requests();
-        requests.retain(|seen| seen.rpc_method().as_deref() == Some(method));
+        requests.retain(|request| request.rpc_method().as_deref() == Some(method));
         requests
     }
 
-    /// Every byte that arrived, over all connections.
+    /// Every received byte, over all connections.
     pub fn received_bytes(&self) -> Vec<u8> {
-        self.inner.bytes()
+        self.state.bytes()
     }
 
-    /// How often a handler has begun to carry out a request of this method (`"tools/call"`), or of this
-    /// method and name (`"tools/call echo"`), or how often the step `count` has met this name.
+    /// How often a handler started for this method (`"tools/call"`) or method and name
+    /// (`"tools/call echo"`), or how often the step `count` ran with this name.
     pub fn count(&self, name: &str) -> usize {
-        self.inner.count(name)
+        self.state.count(name)
     }
 
-    /// The requests of this method that a handler has begun to carry out, in order, with `id`, `method`
-    /// and `params`.
+    /// The requests of this method whose handler has started, in order, with `id`, `method` and
+    /// `params`.
     pub fn executed(&self, method: &str) -> Vec<Value> {
-        let mut executed = self.inner.memory.seen().executed.clone();
+        let mut executed = self.state.shared.observed().executed.clone();
         executed.retain(|request| request.get("method").is_some_and(|found| found == method));
         executed
     }
 
-    /// How many connections were accepted.
+    /// Number of accepted connections.
     pub fn connections(&self) -> usize {
-        self.inner.connections()
+        self.state.connections()
     }
 
-    /// How many connections are open.
+    /// Number of open connections.
     pub fn open_connections(&self) -> usize {
-        self.inner.open_connections()
+        self.state.open_connections()
     }
 
-    /// How many streams are open for what no request asked for: by GET, or by `subscriptions/listen`.
+    /// Number of open notification streams: by GET, or by `subscriptions/listen`.
     pub fn open_streams(&self) -> usize {
-        self.inner.open_streams()
+        self.state.open_streams()
     }
 
-    /// Waits until the server is as described. Panics with the description after a minute.
+    /// Waits until `is_so` holds. Panics with `what` after a minute.
     pub async fn wait_until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
-        let mut changes = self.inner.memory.changes();
+        let mut changes = self.state.shared.changes();
         let enough = async {
             while !is_so(self) {
                 let changed = changes.changed().await;
                 changed.expect("the server keeps the sender");
             }
         };
-        let outcome = tokio::time::timeout(PATIENCE, enough).await;
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, enough).await;
         assert!(
             outcome.is_ok(),
             "waited for: {what}; requests: {:#?}",
@@ -236,7 +237,7 @@ impl HttpServer {
         );
     }
 
-    /// Waits until [`HttpServer::count`] has come to so many.
+    /// Waits until [`HttpServer::count`] reaches `times`.
     pub async fn wait_count(&self, name: &str, times: usize) {
         let what = format!("{times} of {name}");
         self.wait_until(&what, |server| server.count(name) >= times)
@@ -244,101 +245,99 @@ impl HttpServer {
     }
 }
 
-/// What a test does to it.
+/// Control.
 impl HttpServer {
-    /// Lets something go wrong. Of several that would come at once the first armed one does.
+    /// Arms a fault. If several match, the one armed first happens.
     pub fn arm(&self, fault: Fault) {
-        self.inner.arm(fault);
+        self.state.arm(fault);
     }
 
-    /// Nothing that was armed goes wrong any more.
+    /// Disarms all faults.
     pub fn disarm(&self) {
-        self.inner.disarm();
+        self.state.disarm();
     }
 
-    /// Refuses every request without this token, with 401 and a challenge.
+    /// Rejects every request without this token with 401 and a challenge.
     pub fn require_bearer(&self, token: &str) {
-        self.inner.require_bearer(Some(token));
+        self.state.require_bearer(Some(token));
     }
 
-    /// Takes every request, with whatever token or none.
+    /// Accepts every request, with any token or none.
     pub fn require_no_token(&self) {
-        self.inner.require_bearer(None);
+        self.state.require_bearer(None);
     }
 
-    /// Announces this address on every stream of [`Mode::LegacySse`] from now on.
+    /// Announces this endpoint on every later stream of [`Mode::LegacySse`].
     pub fn set_endpoint(&self, endpoint: &str) {
-        self.inner.set_endpoint(endpoint);
+        self.state.set_endpoint(endpoint);
     }
 
-    /// Says at the beginning of every legacy stream when a client shall come back to it.
+    /// Sends a `retry` field at the start of every legacy stream.
     pub fn set_retry(&self, retry: Duration) {
-        self.inner.set_retry(retry);
+        self.state.set_retry(retry);
     }
 
-    /// Sends a notification to every client that listens: on the stream of each session, and on each
-    /// `subscriptions/listen`. A session without an open stream gets it when it opens one.
+    /// Sends a notification to every listening client: on the stream of each session, and on each
+    /// `subscriptions/listen`. A session without an open stream receives it when it opens one.
     pub async fn push_notification(&self, method: &str, params: Value) {
-        let life = Arc::clone(&self.running().life);
-        life.player.publish(method, &params).await;
+        let run = Arc::clone(&self.running().run);
+        run.driver.publish(method, &params).await;
         let line = notification_line(method, Some(&params));
-        if !self.inner.is_modern_only() {
-            for session in life.listeners(self.inner.mode) {
-                let _ = session.unasked.put(Chunk::Line(line.clone())).await;
+        if !self.state.is_modern_only() {
+            for session in run.listeners(self.state.mode) {
+                let _ = session.notifications.put(Chunk::Line(line.clone())).await;
             }
         }
     }
 
-    /// What it offers besides tools, over all lives: to change it, and to see who is subscribed.
+    /// Changes the resources and prompts, which survive restarts, and lists subscriptions.
     pub fn catalog(&self) -> CatalogHandle {
-        CatalogHandle::new(&self.inner.memory)
+        CatalogHandle::new(&self.state.shared)
     }
 
-    /// From now on closes every connection that waits for another request, as a server does that is
-    /// short of them. It counts as open until the client has closed it too, so that those are seen
-    /// which the client has forgotten.
+    /// From now on closes every idle connection. A connection counts as open until the client has
+    /// closed its end too, which reveals connections that the client leaked.
     pub fn close_idle_connections(&self) {
-        self.inner.close_idle_connections();
+        self.state.close_idle_connections();
     }
 
-    /// Closes all connections, whatever they are doing; comes back when they are closed.
+    /// Closes all connections, also in the middle of a response; returns when they are closed.
     pub async fn drop_connections(&self) {
-        let life = Arc::clone(&self.running().life);
-        life.drop_connections().await;
+        let run = Arc::clone(&self.running().run);
+        run.drop_connections().await;
     }
 
-    /// Forgets all sessions: their streams end, and what names one of them is refused with 404.
+    /// Expires all sessions: their streams end, and requests with their ids get 404.
     pub fn expire_sessions(&self) {
-        self.running().life.end_sessions();
+        self.running().run.end_sessions();
     }
 
-    /// Ends the server: connections close, new ones are refused, nothing that was begun goes on.
+    /// Stops the server: aborts handlers, closes connections and refuses new ones.
     pub async fn stop(&self) {
-        let (life, task) = {
+        let (run, task) = {
             let mut running = self.running();
-            (Arc::clone(&running.life), running.task.take())
+            (Arc::clone(&running.run), running.task.take())
         };
         if let Some(task) = task {
             task.abort();
             let _ = task.await;
         }
-        life.player.abort();
-        life.drop_connections().await;
+        run.driver.abort();
+        run.drop_connections().await;
     }
 
-    /// Starts the server again at the same port, with the script from its beginning and no sessions. What
-    /// it offers besides tools stays as it has become.
-    /// Stops it before if it runs.
+    /// Restarts the server at the same port, with the script from its beginning and no sessions.
+    /// The resources and prompts keep their changes.
     pub async fn restart(&self) {
         self.stop().await;
-        let listener = state::bind(self.inner.address).await;
-        let life = {
+        let listener = state::bind(self.state.address).await;
+        let run = {
             let mut running = self.running();
-            running.lives += 1;
-            running.life = ServerRun::new(&self.inner, running.lives);
-            Arc::clone(&running.life)
+            running.runs += 1;
+            running.run = ServerRun::new(&self.state, running.runs);
+            Arc::clone(&running.run)
         };
-        self.spawn(life, listener);
+        self.spawn(run, listener);
     }
 }
 
@@ -348,6 +347,6 @@ impl Drop for HttpServer {
         if let Some(task) = &running.task {
             task.abort();
         }
-        running.life.abort();
+        running.run.abort();
     }
 }

@@ -1,7 +1,7 @@
 //! Scripted servers in memory: no process, no port, and the clock of the test's runtime.
 //!
-//! What only a process can do (signals, grandchildren, a flooded stderr) is refused when the server is
-//! made, so that a test cannot pass because nothing happened.
+//! Steps that need a process (signals, grandchildren, a flooded stderr) are rejected when the
+//! server is created, so that a test cannot pass because a step did nothing.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -14,23 +14,23 @@ use crate::catalog_handle::CatalogHandle;
 use crate::script::Script;
 use crate::scripted::{Platform, ServerExit, SharedState, serve};
 
-/// How many bytes fit between the two sides: as many as in a Linux pipe.
+/// Capacity of each direction in bytes, the size of a Linux pipe.
 const PIPE_SIZE: usize = 64 * 1024;
 
-/// How long a test waits for a message before it gives up, on the clock of its runtime.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for a message, on the clock of its runtime.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A scripted server that runs in memory, once per connection. Cloning gives another handle to it.
+/// A scripted server in memory that starts anew for each connection. Clones share the same server.
 #[derive(Debug, Clone)]
 pub struct MemoryServer {
-    inner: Arc<MemoryServerState>,
+    state: Arc<MemoryServerState>,
 }
 
 #[derive(Debug)]
 struct MemoryServerState {
-    /// The n-th connection plays the n-th script; all later ones the last.
+    /// The n-th connection plays the n-th script; all later ones play the last.
     scripts: Vec<Script>,
-    memory: Arc<SharedState>,
+    shared: Arc<SharedState>,
     connections: Mutex<Connections>,
 }
 
@@ -54,19 +54,19 @@ impl MemoryServer {
         let impossible = scripts.iter().find_map(Script::first_process_step);
         assert!(
             impossible.is_none(),
-            "{impossible:?} needs a real process: play this script with the scripted-server binary"
+            "{impossible:?} needs a process; use the scripted-server binary"
         );
         Self {
-            inner: Arc::new(MemoryServerState {
+            state: Arc::new(MemoryServerState {
                 scripts,
-                memory: Arc::default(),
+                shared: Arc::default(),
                 connections: Mutex::default(),
             }),
         }
     }
 
-    /// Starts the server anew on the current runtime, and returns what the client reads from and what
-    /// it writes to. The server lives until its script ends it or the client drops what it writes to.
+    /// Opens a connection on the current runtime. Returns the streams that the client reads from
+    /// and writes to. The server runs until its script ends or the client drops the write stream.
     pub fn open(
         &self,
     ) -> (
@@ -87,41 +87,42 @@ impl MemoryServer {
         let mut connections = self.connections();
         let ordinal = connections.opened;
         connections.opened += 1;
-        let last = self.inner.scripts.len() - 1;
-        let script = self.inner.scripts.get(ordinal.min(last)).cloned();
-        let host = Platform::memory(Arc::clone(&self.inner.memory), ordinal + 1);
+        let last = self.state.scripts.len() - 1;
+        let script = self.state.scripts.get(ordinal.min(last)).cloned();
+        let platform = Platform::memory(Arc::clone(&self.state.shared), ordinal + 1);
         let server = self.clone();
         let task = tokio::spawn(async move {
-            let ended = serve(script.unwrap_or_default(), reader, writer, host).await;
+            let ended = serve(script.unwrap_or_default(), reader, writer, platform).await;
             server.connections().ended.push(ended);
         });
         connections.current = Some(task.abort_handle());
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
-        self.inner.connections.lock().expect("no holder panics")
+        self.state.connections.lock().expect("no holder panics")
     }
 
-    /// Closes the newest connection from the server's side, whatever it is doing.
+    /// Closes the newest connection from the server's side at once.
     pub fn kill(&self) {
         if let Some(current) = self.connections().current.take() {
             current.abort();
         }
     }
 
-    /// How many connections have been opened.
+    /// Number of opened connections.
     pub fn opened(&self) -> usize {
         self.connections().opened
     }
 
-    /// How the connections have ended that ended by themselves, in that order.
+    /// The exits of the connections that ended by themselves, in order.
     pub fn ended(&self) -> Vec<ServerExit> {
         self.connections().ended.clone()
     }
 
-    /// Every message of the client, over all connections, in order. What was not JSON is a string.
+    /// Every message of the client, over all connections, in order. A line that is not JSON is a
+    /// string.
     pub fn received(&self) -> Vec<Value> {
-        self.inner.memory.seen().received.clone()
+        self.state.shared.observed().received.clone()
     }
 
     /// Every message of the client with this method, in order.
@@ -131,10 +132,10 @@ impl MemoryServer {
         messages
     }
 
-    /// Waits until so many messages with this method have come, and returns them. Panics after a
-    /// minute of the runtime's clock, which on a paused clock is as soon as nothing else can happen.
+    /// Waits for `times` messages with this method and returns them. Panics after a minute of the
+    /// runtime's clock; a paused clock gets there as soon as all tasks are idle.
     pub async fn wait_received(&self, method: &str, times: usize) -> Vec<Value> {
-        let mut changes = self.inner.memory.changes();
+        let mut changes = self.state.shared.changes();
         let enough = async {
             loop {
                 let messages = self.received_with(method);
@@ -147,27 +148,27 @@ impl MemoryServer {
                     .expect("the server keeps the sender");
             }
         };
-        let outcome = tokio::time::timeout(PATIENCE, enough).await;
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, enough).await;
         outcome.unwrap_or_else(|_| {
             let received = self.received();
             panic!("waited for {times} of {method}, received {received:#?}")
         })
     }
 
-    /// What it offers besides tools, over all connections: to change it, and to see who is subscribed.
+    /// Changes the resources and prompts over all connections, and lists subscriptions.
     pub fn catalog(&self) -> CatalogHandle {
-        CatalogHandle::new(&self.inner.memory)
+        CatalogHandle::new(&self.state.shared)
     }
 
-    /// How often a handler has begun to carry out a request of this method (`"resources/read"`), or of
-    /// this method and name (`"tools/call echo"`), or how often the step `count` has met this name.
+    /// How often a handler started for this method (`"resources/read"`) or method and name
+    /// (`"tools/call echo"`), or how often the step `count` ran with this name.
     pub fn count(&self, name: &str) -> usize {
-        let seen = self.inner.memory.seen();
-        seen.counters.get(name).copied().unwrap_or_default()
+        let observed = self.state.shared.observed();
+        observed.counters.get(name).copied().unwrap_or_default()
     }
 
-    /// Everything written to stderr, over all connections.
+    /// All stderr output, over all connections.
     pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.inner.memory.seen().stderr).into_owned()
+        String::from_utf8_lossy(&self.state.shared.observed().stderr).into_owned()
     }
 }

@@ -1,7 +1,7 @@
-//! Which processes a test has left behind.
+//! Finds processes that a test left behind.
 //!
-//! Processes are found by a variable in their environment: it is inherited by whatever they start, and
-//! neither a new session nor a lost parent hides it. Needs Linux's `/proc`.
+//! Processes are found by an environment variable: children inherit it, and neither a new session
+//! nor a lost parent hides it. Needs Linux's `/proc`.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The environment variable that marks the processes of one test.
 pub const TAG_VARIABLE: &str = "SWITCHBOARD_TEST_TAG";
 
-/// How long a process may take to appear or to go, in real time.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a process may take to appear or to exit, in real time.
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait between two looks.
-const POLL: Duration = Duration::from_millis(10);
+/// Pause between two scans.
+const SCAN_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A tag that no other test has, in this process or another.
+/// A tag that is unique across tests and processes.
 pub fn unique_tag() -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);
@@ -27,7 +27,7 @@ pub fn unique_tag() -> String {
 
 /// The running processes with this tag, in ascending order.
 ///
-/// A zombie has no environment any more and is never among them; see [`zombies_among`].
+/// Zombies have no environment and are never included; see [`zombies_among`].
 pub fn processes_with_tag(tag: &str) -> Vec<i32> {
     let wanted = format!("{TAG_VARIABLE}={tag}");
     let has_tag = |pid: &i32| {
@@ -42,15 +42,15 @@ pub fn processes_with_tag(tag: &str) -> Vec<i32> {
     found
 }
 
-/// Which of these processes have ended but have not been waited for. Ask with the ids that
-/// [`processes_with_tag`] gave while they were running.
+/// The zombies among these processes. Pass the pids that [`processes_with_tag`] returned while they
+/// ran.
 pub fn zombies_among(pids: &[i32]) -> Vec<i32> {
     let is_zombie = |pid: &i32| process_state(*pid) == Some('Z');
     pids.iter().copied().filter(is_zombie).collect()
 }
 
-/// The children of this process that have ended but that nobody has waited for. Those of others are
-/// not ours to wait for: whoever adopts them does, sooner or later.
+/// The zombie children of this process. Zombies of other parents are ignored: their parent reaps
+/// them.
 pub fn zombie_children() -> Vec<i32> {
     let ours = i32::try_from(std::process::id()).ok();
     let is_ours = |pid: &i32| process_parent(*pid) == ours;
@@ -58,20 +58,21 @@ pub fn zombie_children() -> Vec<i32> {
     zombies_among(&all)
 }
 
-/// Waits until at least so many processes with this tag are running, and returns them. Panics after
+/// Waits until at least `count` processes with this tag are running and returns them. Panics after
 /// five seconds.
 pub async fn wait_for_processes(tag: &str, count: usize) -> Vec<i32> {
     let enough = |found: &[i32]| found.len() >= count;
     match poll(tag, enough).await {
         Ok(found) => found,
         Err(found) => panic!(
-            "waited for {count} processes with the tag {tag}, there are:\n{}",
+            "expected {count} processes with the tag {tag}, found:\n{}",
             describe(&found)
         ),
     }
 }
 
-/// Waits until no process with this tag is running. Panics after five seconds, and names them.
+/// Waits until no process with this tag is running. Panics after five seconds and lists the
+/// processes.
 pub async fn assert_no_process_left(tag: &str) {
     if let Err(found) = poll(tag, <[i32]>::is_empty).await {
         panic!(
@@ -81,9 +82,9 @@ pub async fn assert_no_process_left(tag: &str) {
     }
 }
 
-/// Looks again and again, in real time even where the runtime's clock is paused.
+/// Scans repeatedly until `done` holds, in real time even if the runtime's clock is paused.
 async fn poll(tag: &str, done: impl Fn(&[i32]) -> bool) -> Result<Vec<i32>, Vec<i32>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PROCESS_TIMEOUT;
     loop {
         let found = processes_with_tag(tag);
         if done(&found) {
@@ -92,7 +93,7 @@ async fn poll(tag: &str, done: impl Fn(&[i32]) -> bool) -> Result<Vec<i32>, Vec<
         if Instant::now() >= deadline {
             return Err(found);
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(SCAN_INTERVAL).await;
     }
 }
 
@@ -103,20 +104,20 @@ fn all_processes() -> impl Iterator<Item = i32> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The letter that stands for the state.
+/// The state letter of `/proc/PID/stat`.
 fn process_state(pid: i32) -> Option<char> {
-    process_fact(pid, 0)?.chars().next()
+    stat_field(pid, 0)?.chars().next()
 }
 
 fn process_parent(pid: i32) -> Option<i32> {
-    process_fact(pid, 1)?.parse().ok()
+    stat_field(pid, 1)?.parse().ok()
 }
 
-/// What `/proc` says of a process, after the name in parentheses, which may hold anything.
-fn process_fact(pid: i32, place: usize) -> Option<String> {
+/// A field of `/proc/PID/stat`, counted after the process name, which may contain any character.
+fn stat_field(pid: i32, index: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(place).map(str::to_owned)
+    after_name.split_whitespace().nth(index).map(str::to_owned)
 }
 
 fn describe(pids: &[i32]) -> String {

@@ -1,9 +1,9 @@
-//! The real Claude CLI, with surroundings in which nothing leaves the machine.
+//! The real Claude CLI in an isolated, offline environment.
 //!
-//! It lies in the folder that `SWITCHBOARD_FIXTURES` names, where `cargo xtask fixtures` puts it.
+//! The CLI is in the directory `SWITCHBOARD_FIXTURES`, where `cargo xtask fixtures` installs it.
 //!
-//! Invariant: what runs with [`RealClaude::environment`] asks the scripted model and nobody else, and
-//! sees nothing of the user who runs the tests.
+//! Invariant: with [`RealClaude::environment`] the CLI contacts only the scripted model and reads
+//! nothing of the user who runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,23 +12,22 @@ use crate::fake_model::FakeModel;
 use crate::process_scan::TAG_VARIABLE;
 use crate::sandbox::Sandbox;
 
-/// Where the packages are of which one carries the program, seen from the fixtures folder.
+/// The directory of the packages, relative to the fixtures directory; one of them contains the CLI.
 const PACKAGES: &str = "node_modules/@anthropic-ai";
 
-/// What the CLI would do besides asking the model, switched off; and a key that opens nothing.
-const QUIET: [(&str, &str); 7] = [
+/// Disables all traffic except to the model, and sets an invalid API key.
+const OFFLINE: [(&str, &str); 7] = [
     ("ANTHROPIC_API_KEY", "test-key"),
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-    // The tools of servers stand in the request itself, and are not looked for first.
+    // Send the tools of servers in the request instead of searching for them first.
     ("ENABLE_TOOL_SEARCH", "false"),
     ("NO_PROXY", "127.0.0.1"),
     ("no_proxy", "127.0.0.1"),
 ];
 
-/// What the user who runs the tests may have set, and would lead the CLI elsewhere: empty, it is as if
-/// it were not there.
+/// Variables of the user's environment that could redirect the CLI. An empty value counts as unset.
 const UNSET: [&str; 16] = [
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_CUSTOM_HEADERS",
@@ -48,7 +47,7 @@ const UNSET: [&str; 16] = [
     "NODE_OPTIONS",
 ];
 
-/// The real CLI, with a home of its own.
+/// The real CLI with its own home directory.
 #[derive(Debug)]
 pub struct RealClaude {
     program: PathBuf,
@@ -56,10 +55,10 @@ pub struct RealClaude {
 }
 
 impl RealClaude {
-    /// Finds the program. None if it is not installed, which is said loudly; in CI that is a failure.
+    /// Finds the CLI. Prints a warning and returns `None` if it is not installed; panics in CI.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the test is told by its environment where the program is"
+        reason = "the environment contains the path of the CLI"
     )]
     pub fn find() -> Option<Self> {
         let folder = std::env::var_os("SWITCHBOARD_FIXTURES").map(PathBuf::from);
@@ -67,9 +66,9 @@ impl RealClaude {
         if found.is_none() {
             assert!(
                 std::env::var_os("CI").is_none(),
-                "the Claude CLI is missing: run `cargo xtask fixtures`, and set SWITCHBOARD_FIXTURES"
+                "the Claude CLI is not installed; run `cargo xtask fixtures` and set SWITCHBOARD_FIXTURES"
             );
-            eprintln!("SKIPPED: the Claude CLI is missing, run `cargo xtask fixtures`");
+            eprintln!("SKIPPED: the Claude CLI is not installed; run `cargo xtask fixtures`");
         }
         Some(Self {
             program: found?,
@@ -77,22 +76,22 @@ impl RealClaude {
         })
     }
 
-    /// The program.
+    /// The path of the CLI.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Its home, its project, and the tag of its processes.
+    /// Its home and project directory, and the tag of its processes.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 
-    /// What it needs in its environment to ask this model, and to touch nothing of the user's.
+    /// The environment that connects the CLI to this model and isolates it from the user.
     pub fn environment(&self, model: &FakeModel) -> Vec<(String, String)> {
-        let quiet = QUIET.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let offline = OFFLINE.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let unset = UNSET.map(|name| (name.to_owned(), String::new()));
         let mut variables = self.sandbox.variables();
-        variables.extend(quiet);
+        variables.extend(offline);
         variables.extend(unset);
         let settings = self.sandbox.home().join(".claude").display().to_string();
         variables.push(("CLAUDE_CONFIG_DIR".to_owned(), settings));
@@ -101,7 +100,7 @@ impl RealClaude {
         variables
     }
 
-    /// The command that starts it by hand, with this environment and no other.
+    /// A command that starts the CLI with exactly this environment.
     pub fn command(&self, model: &FakeModel) -> Command {
         let mut command = self.sandbox.command(&self.program);
         command.envs(self.environment(model));
@@ -109,7 +108,7 @@ impl RealClaude {
     }
 }
 
-/// The program in the package of this platform, which is the only one that was installed.
+/// Finds the CLI; only the package of this platform is installed.
 fn find_program(packages: &Path) -> Option<PathBuf> {
     let packages = std::fs::read_dir(packages).ok()?;
     let mut programs = packages.filter_map(|package| Some(package.ok()?.path().join("claude")));

@@ -1,7 +1,7 @@
-//! A fresh home and project for a command-line program.
+//! A temporary home and project directory for a command-line program.
 //!
 //! Invariant: a program started by [`Sandbox::command`] sees nothing of the user who runs the tests
-//! except the search path.
+//! except `PATH`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::process_scan::{TAG_VARIABLE, unique_tag};
 
-/// The directories, relative to the root, and the variables that name them.
+/// Environment variables and their directories, relative to the root.
 const DIRECTORIES: [(&str, &str); 8] = [
     ("HOME", "home"),
     ("XDG_CONFIG_HOME", "home/.config"),
@@ -22,37 +22,40 @@ const DIRECTORIES: [(&str, &str); 8] = [
     ("XDG_CACHE_HOME", "home/.cache"),
     ("XDG_RUNTIME_DIR", "run"),
     ("TMPDIR", "tmp"),
-    // Understood by a `switchboard` that was built for tests.
+    // Read by debug builds of `switchboard` only.
     ("SWITCHBOARD_TEST_MANAGED", "etc"),
 ];
 
-/// A temporary directory that holds a home, the XDG directories and a project. It is removed on drop.
+/// A temporary directory with a home, the XDG directories and a project. It is removed on drop.
 #[derive(Debug)]
 pub struct Sandbox {
     /// Removes the directory on drop.
     _directory: TempDir,
-    /// The directory, without symbolic links in its path.
+    /// The canonical path of the directory.
     root: PathBuf,
-    /// Marks every process started from here.
+    /// Marks every process started from the sandbox.
     tag: String,
 }
 
 impl Sandbox {
-    /// Makes the directories.
+    /// Creates the directories.
     #[expect(
         clippy::new_without_default,
-        reason = "it makes directories, which a default should not"
+        reason = "creating directories is not a default"
     )]
     pub fn new() -> Self {
         let directory = tempfile::Builder::new()
             .prefix("sb-")
             .tempdir()
-            .expect("a temporary directory can be made");
-        let root = directory.path().canonicalize().expect("it was just made");
+            .expect("a temporary directory");
+        let root = directory
+            .path()
+            .canonicalize()
+            .expect("the directory exists");
         for (_, name) in DIRECTORIES {
-            fs::create_dir_all(root.join(name)).expect("the sandbox is ours");
+            fs::create_dir_all(root.join(name)).expect("the sandbox is writable");
         }
-        fs::create_dir_all(root.join("project")).expect("the sandbox is ours");
+        fs::create_dir_all(root.join("project")).expect("the sandbox is writable");
         set_mode(&root.join("run"), 0o700);
         Self {
             _directory: directory,
@@ -96,18 +99,19 @@ impl Sandbox {
         self.root.join("run")
     }
 
-    /// The project, which is the working directory of what is started here.
+    /// The project, the working directory of started programs.
     pub fn project(&self) -> PathBuf {
         self.root.join("project")
     }
 
-    /// The tag of every process started from here, see [`processes_with_tag`](crate::processes_with_tag).
+    /// The tag of every process started from the sandbox, see
+    /// [`processes_with_tag`](crate::processes_with_tag).
     pub fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// Writes a file, with the directories above it. The path is relative to the project; an absolute
-    /// one must lie in the sandbox.
+    /// Writes a file and creates its parent directories. The path is relative to the project; an
+    /// absolute path must be inside the sandbox.
     pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
         let path = self.project().join(path);
         assert!(
@@ -116,7 +120,7 @@ impl Sandbox {
             path.display()
         );
         let parent = path.parent().expect("a file has a directory");
-        fs::create_dir_all(parent).expect("the sandbox is ours");
+        fs::create_dir_all(parent).expect("the sandbox is writable");
         fs::write(&path, contents)
             .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
         path
@@ -132,7 +136,7 @@ impl Sandbox {
         self.write(self.config_home().join(path), contents)
     }
 
-    /// Writes a file, relative to the project, that can be executed.
+    /// Writes an executable file, relative to the project.
     pub fn write_executable(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
         let path = self.write(path, contents);
         set_mode(&path, 0o755);
@@ -146,7 +150,7 @@ impl Sandbox {
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
     }
 
-    /// The variables that name the directories, for a program that [`Sandbox::command`] cannot start.
+    /// The variables of the directories, for a program that [`Sandbox::command`] cannot start.
     pub fn variables(&self) -> Vec<(String, String)> {
         let variable = |(variable, name): (&str, &str)| {
             let path = self.root.join(name);
@@ -158,10 +162,10 @@ impl Sandbox {
         DIRECTORIES.map(variable).to_vec()
     }
 
-    /// A command that runs in the project with the sandbox's environment and nothing else.
+    /// A command that runs in the project with only the sandbox's environment.
     #[expect(
         clippy::disallowed_methods,
-        reason = "starts the program under test, and hands it the one variable that is kept"
+        reason = "starts the program under test and passes PATH on"
     )]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
@@ -175,5 +179,5 @@ impl Sandbox {
 }
 
 fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the sandbox is ours");
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the sandbox is writable");
 }

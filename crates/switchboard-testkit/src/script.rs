@@ -1,7 +1,7 @@
-//! What a scripted server is: its identity, its tools and its answers, as data.
+//! The script of a server as data: its identity, its tools and its steps.
 //!
-//! Plain serde types; playing them is the business of [`crate::engine`]. Invariant: the empty script
-//! `{}` is a polite legacy server without tools, and a field that is not known is refused.
+//! These are plain serde types; [`crate::scripted`] plays them. Invariants: the empty script `{}`
+//! is a well-behaved legacy server without tools, and unknown fields are rejected.
 
 mod features;
 mod step;
@@ -18,101 +18,103 @@ pub use features::{Completion, Flood, ListenEnding, ListenOptions, TaskOptions, 
 pub use step::{Grandchild, HexBytes, ServerRequest, Step};
 pub use tool::tool;
 
-/// A whole server, written as data.
+/// A complete server as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Script {
-    /// Which revisions of the protocol the server speaks. Default `legacy`.
+    /// The protocol revisions that the server supports. Default `legacy`.
     pub era: Era,
-    /// The version that `initialize` answers; null echoes the client's. Default `2025-11-25`.
+    /// The version in the answer to `initialize`; null repeats the version of the client. Default
+    /// `2025-11-25`.
     pub protocol_version: Option<String>,
-    /// The versions of a modern server. Default `["2026-07-28"]`.
+    /// The versions that a modern server supports. Default `["2026-07-28"]`.
     pub supported_versions: Vec<String>,
-    /// The server's identity, sent as it stands.
+    /// The server's identity, sent verbatim.
     pub server_info: Value,
-    /// Instructions to the model; absent unless given.
+    /// Instructions for the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Capabilities, sent as they stand. Default: tools with `listChanged`, and where the script is read
-    /// from JSON ([`Script::from_json`]) those that go with what it offers. A method that belongs to a
-    /// capability which is not here is unknown, tools excepted.
+    /// Capabilities, sent verbatim. Default: tools with `listChanged`; a script read from JSON
+    /// ([`Script::from_json`]) also gets the capabilities of its resources, prompts, completions
+    /// and tasks. Methods of a missing capability are unknown, except for tools.
     pub capabilities: Value,
-    /// Cache hint of a modern server, sent as it stands; null leaves it out. Default 60000.
+    /// `ttlMs` of a modern server, sent verbatim; null omits it. Default 60000.
     pub ttl_ms: Value,
-    /// Cache scope of a modern server, sent as it stands; null leaves it out. Default `private`.
+    /// `cacheScope` of a modern server, sent verbatim; null omits it. Default `private`.
     pub cache_scope: Value,
-    /// The tools, sent as they stand, malformed ones too.
+    /// The tools, sent verbatim even if malformed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Value>,
-    /// The resources; see [`Script::raw_resource`] for what is not listed of them.
+    /// The resources; [`Script::raw_resource`] lists the members that are not sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<Value>,
-    /// The templates; see [`Script::raw_template`] for what is not listed of them.
+    /// The resource templates; [`Script::raw_template`] lists the members that are not sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_templates: Vec<Value>,
-    /// The prompts; see [`Script::raw_prompt`] for what is not listed of them.
+    /// The prompts; [`Script::raw_prompt`] lists the members that are not sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<Value>,
-    /// What is suggested for arguments of prompts and variables of templates.
+    /// Completions for prompt arguments and template variables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub completions: Vec<Completion>,
-    /// How a modern server treats a `subscriptions/listen`.
-    pub listening: ListenOptions,
-    /// How tasks go on.
-    pub tasking: TaskOptions,
-    /// Entries per page of every list; absent: all on one page.
+    /// How a modern server handles `subscriptions/listen`.
+    pub listen_options: ListenOptions,
+    /// How tasks advance and expire.
+    pub task_options: TaskOptions,
+    /// Entries per page of every list. Absent: one page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<usize>,
-    /// What the cursors between the pages look like. Default `plain`.
+    /// The cursors between pages. Default `plain`.
     pub cursors: Cursors,
     /// Pads every non-empty cursor to this many bytes. Default 0: no padding.
     pub cursor_bytes: usize,
-    /// Answers one request after the other instead of all at once. Default false.
+    /// Handles requests one after the other instead of concurrently. Default false.
     pub serial: bool,
-    /// Appends each received line, as it came, to this file.
+    /// Appends each received line verbatim to this file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
-    /// Steps that run before anything is read.
+    /// Steps that run before the server reads its input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub start: Vec<Step>,
-    /// Steps that replace the polite answer. A key is `"<method> <name or uri>"`, `"<method>"` or `"*"`
-    /// (any request, but no notification); the most specific one wins.
+    /// Steps that replace the default answer. A key is `"<method> <name or uri>"`, `"<method>"` or
+    /// `"*"` (any request, but no notification); the most specific key wins.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on: BTreeMap<String, Vec<Step>>,
-    /// Steps that run when the client has closed its end; after them the server exits with 0.
+    /// Steps that run after the client closed its end; then the server exits with 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub on_eof: Vec<Step>,
 }
 
-/// Which revisions of the protocol a server speaks.
+/// The protocol revisions that a server supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Era {
-    /// `initialize` first; `server/discover` is an unknown method.
+    /// Requires `initialize`; `server/discover` is an unknown method.
     #[default]
     Legacy,
-    /// Every request describes itself; `initialize` and `ping` are unknown methods.
+    /// Every request carries its protocol version in `_meta`; `initialize` and `ping` are unknown
+    /// methods.
     Modern,
-    /// Modern for requests that describe themselves, legacy for the others.
+    /// Modern for requests with a protocol version in `_meta`, legacy for the others.
     Both,
-    /// Legacy, and exits with 1 when it meets `server/discover`.
+    /// Legacy, and exits with 1 when it receives `server/discover`.
     LegacyExitsOnProbe,
     /// Legacy, and never answers `server/discover`.
     LegacySilentOnProbe,
 }
 
-/// What the cursors between the pages of a list look like.
+/// The cursors between the pages of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cursors {
-    /// A different one for each page, none after the last.
+    /// A different cursor for each page, none after the last page.
     #[default]
     Plain,
-    /// The first cursor is the empty string, which is a cursor like any other.
+    /// The first cursor is the empty string, which is a valid cursor.
     EmptyFirst,
-    /// The second page leads to itself, for ever.
+    /// The second page points to itself, so the list never ends.
     Loop,
-    /// Each page names a new cursor, for ever; pages after the last entry are empty.
+    /// Every page has a new cursor, so the list never ends; pages after the last entry are empty.
     Endless,
 }
 
@@ -132,8 +134,8 @@ impl Default for Script {
             resource_templates: Vec::new(),
             prompts: Vec::new(),
             completions: Vec::new(),
-            listening: ListenOptions::default(),
-            tasking: TaskOptions::default(),
+            listen_options: ListenOptions::default(),
+            task_options: TaskOptions::default(),
             page_size: None,
             cursors: Cursors::default(),
             cursor_bytes: 0,
@@ -146,19 +148,19 @@ impl Default for Script {
     }
 }
 
-/// Making scripts in Rust.
+/// Constructors and builder methods.
 impl Script {
-    /// A polite legacy server without tools.
+    /// A well-behaved legacy server without tools.
     pub fn legacy() -> Self {
         Self::default()
     }
 
-    /// A polite modern server without tools.
+    /// A well-behaved modern server without tools.
     pub fn modern() -> Self {
         Self::of_era(Era::Modern)
     }
 
-    /// A polite server of that era without tools.
+    /// A well-behaved server of this era without tools.
     pub fn of_era(era: Era) -> Self {
         Self {
             era,
@@ -166,43 +168,43 @@ impl Script {
         }
     }
 
-    /// Adds the well-formed tool of that name, see [`tool`].
+    /// Adds a well-formed tool, see [`tool`].
     pub fn tool(self, name: &str) -> Self {
         self.raw_tool(tool(name))
     }
 
-    /// Adds a tool that is sent as it stands.
+    /// Adds a tool that is sent verbatim.
     pub fn raw_tool(mut self, tool: Value) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Replaces the polite answer to what the key names, see [`Script::on`](field@Self::on).
+    /// Replaces the default answer for a key, see [`Script::on`](field@Self::on).
     pub fn on(mut self, key: &str, steps: impl IntoIterator<Item = Step>) -> Self {
         self.on.insert(key.to_owned(), steps.into_iter().collect());
         self
     }
 
-    /// Sets the steps that run before anything is read.
+    /// Sets the steps that run before the server reads its input.
     pub fn on_start(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.start = steps.into_iter().collect();
         self
     }
 
-    /// Sets the steps that run when the client has closed its end.
+    /// Sets the steps that run after the client closed its end.
     pub fn on_eof(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.on_eof = steps.into_iter().collect();
         self
     }
 
-    /// Divides every list into pages.
+    /// Splits every list into pages.
     pub fn paged(mut self, page_size: usize, cursors: Cursors) -> Self {
         self.page_size = Some(page_size);
         self.cursors = cursors;
         self
     }
 
-    /// Answers one request after the other.
+    /// Handles requests one after the other.
     pub fn serial(mut self) -> Self {
         self.serial = true;
         self
@@ -214,31 +216,31 @@ impl Script {
         self
     }
 
-    /// Sets the instructions to the model.
+    /// Sets the instructions for the model.
     pub fn instructions(mut self, text: &str) -> Self {
         self.instructions = Some(text.to_owned());
         self
     }
 }
 
-/// Reading and writing scripts.
+/// Parsing and serialization.
 impl Script {
-    /// Reads a script. One that says nothing of capabilities gets those that go with what it offers.
+    /// Parses a script. Without `capabilities` it gets the capabilities of everything it offers.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let script: Self = serde_json::from_str(text)?;
         let written: Value = serde_json::from_str(text)?;
         Ok(match written.get("capabilities") {
             Some(_) => script,
-            None => script.declare_offers(),
+            None => script.declare_capabilities(),
         })
     }
 
-    /// The script as JSON on one line, fit for an argument of the child process.
+    /// The script as JSON on one line, to pass as an argument of the child process.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a script is always valid JSON")
     }
 
-    /// The steps for a message about `subject` (its `name` or `uri`), and the key they stand under.
+    /// The steps for a message about `subject` (its `name` or `uri`), and their key.
     pub(crate) fn steps_for(
         &self,
         method: &str,
@@ -253,7 +255,7 @@ impl Script {
             .map(|(key, steps)| (key.as_str(), steps.as_slice()))
     }
 
-    /// The first step, at any depth, that only a real process can do.
+    /// The first step, at any depth, that needs a real process.
     pub(crate) fn first_process_step(&self) -> Option<&Step> {
         std::iter::once(&self.start)
             .chain(self.on.values())

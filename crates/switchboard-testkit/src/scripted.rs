@@ -1,8 +1,8 @@
-//! Plays a [`Script`] over any pair of byte streams.
+//! Plays a [`Script`] over a pair of byte streams.
 //!
-//! It reads lines, gives each message to a handler of its own and ends when the script or the client says so.
-//! All waiting goes through `tokio::time`. Invariant: a line is written whole, whatever else is being
-//! written at the time; only `bytes` and `hex` leave one open.
+//! Reads lines, spawns a handler for each message and ends when the script or the client ends the
+//! connection. All waits use `tokio::time`. Invariant: a line is written in one piece, without
+//! other output in between; only the steps `bytes` and `hex` write incomplete lines.
 
 mod catalog;
 mod defaults;
@@ -28,40 +28,42 @@ use handler::Handler;
 pub(crate) use message::{Message, Request, error_line};
 pub(crate) use output::{Chunk, HandlerOutput, WriteFuture};
 pub(crate) use platform::SharedState;
-pub use platform::{Platform, spawn_breeders};
+pub use platform::{Platform, spawn_fork_bomb};
 pub(crate) use server_handle::ServerHandle;
 pub(crate) use state::StepsStopped;
-use state::{Input, ServerState};
+use state::{ServerState, StdinMode};
 
 /// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerExit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By signal 9, sent to itself.
+    /// It killed itself with SIGKILL.
     Killed,
 }
 
-/// Plays the script until it ends. Both streams are closed when this returns, or is dropped.
+/// Plays the script until it ends. Both streams are closed when this future completes or is
+/// dropped.
 pub async fn serve(
     script: Script,
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
-    host: Platform,
+    platform: Platform,
 ) -> ServerExit {
-    let shared = Arc::new(ServerState::new(script, writer, host));
-    shared.host.introduce(&shared);
-    let tasks = EndTasksOnDrop(Arc::clone(&shared));
+    let state = Arc::new(ServerState::new(script, writer, platform));
+    state.platform.register(&state);
+    let tasks = EndTasksOnDrop(Arc::clone(&state));
     tokio::select! {
         biased;
-        () = shared.ended() => {}
-        () = play(&shared, reader) => {}
+        () = state.wait_exit() => {}
+        () = play(&state, reader) => {}
     }
     tasks.0.end_tasks().await;
-    shared.how_ended().unwrap_or(ServerExit::Exited(0))
+    state.exit_status().unwrap_or(ServerExit::Exited(0))
 }
 
-/// The tasks hold the shared state and the shared state holds the tasks: somebody outside must end them.
+/// Aborts the tasks of a server. The tasks and the server state own each other, so dropping the
+/// state alone would leak both.
 struct EndTasksOnDrop(Arc<ServerState>);
 
 impl Drop for EndTasksOnDrop {
@@ -70,32 +72,33 @@ impl Drop for EndTasksOnDrop {
     }
 }
 
-async fn play(shared: &Arc<ServerState>, reader: impl AsyncRead + Unpin) {
-    let script = shared.script();
-    shared.start_clocks();
-    let _ = Handler::unprompted(shared).run(&script.start).await;
-    if shared.how_ended().is_none() {
-        receive_all(shared, reader).await;
-        let _ = Handler::unprompted(shared).run(&script.on_eof).await;
+async fn play(state: &Arc<ServerState>, reader: impl AsyncRead + Unpin) {
+    let script = state.script();
+    state.start_clocks();
+    let _ = Handler::without_request(state).run(&script.start).await;
+    if state.exit_status().is_none() {
+        receive_all(state, reader).await;
+        let _ = Handler::without_request(state).run(&script.on_eof).await;
     }
 }
 
-/// Reads until the client closes its end. If the script closes ours or ignores it, waits for ever.
-async fn receive_all(shared: &Arc<ServerState>, reader: impl AsyncRead + Unpin) {
+/// Reads until the client closes its end. Waits forever if the script closes or stops reading
+/// stdin.
+async fn receive_all(state: &Arc<ServerState>, reader: impl AsyncRead + Unpin) {
     let mut reader = BufReader::new(reader);
-    let mut queue = Queue::default();
+    let mut queue = SerialQueue::default();
     let mut line = Vec::new();
     loop {
         line.clear();
         let read = tokio::select! {
             biased;
-            input = shared.no_longer_read() => Err(input),
+            input = state.stdin_stopped() => Err(input),
             read = reader.read_until(b'\n', &mut line) => Ok(read),
         };
         match read {
-            Ok(Ok(1..)) => receive(shared, &line, &mut queue),
+            Ok(Ok(1..)) => receive(state, &line, &mut queue),
             Ok(_) => return,
-            Err(Input::Closed) => break,
+            Err(StdinMode::Closed) => break,
             Err(_) => std::future::pending::<()>().await,
         }
     }
@@ -103,19 +106,19 @@ async fn receive_all(shared: &Arc<ServerState>, reader: impl AsyncRead + Unpin) 
     std::future::pending::<()>().await;
 }
 
-fn receive(shared: &Arc<ServerState>, line: &[u8], queue: &mut Queue) {
+fn receive(state: &Arc<ServerState>, line: &[u8], queue: &mut SerialQueue) {
     let line = line.trim_ascii_end();
     if line.is_empty() {
         return;
     }
-    shared.record(line);
+    state.record(line);
     match Message::read(line) {
-        Message::Request(request) => start_request(shared, request, queue),
-        Message::Notification { method, params } => start_notification(shared, &method, &params),
-        Message::Response(response) => shared.deliver(response),
+        Message::Request(request) => start_request(state, request, queue),
+        Message::Notification { method, params } => start_notification(state, &method, &params),
+        Message::Response(response) => state.deliver(response),
         Message::Invalid { code, reason } => {
-            let shared_for_task = Arc::clone(shared);
-            shared.spawn(async move {
+            let shared_for_task = Arc::clone(state);
+            state.spawn(async move {
                 let refusal = error_line(&Value::Null, code, reason, None);
                 let _ = shared_for_task.write_line(&refusal).await;
             });
@@ -123,28 +126,28 @@ fn receive(shared: &Arc<ServerState>, line: &[u8], queue: &mut Queue) {
     }
 }
 
-/// The steps that answer a request, and which time it is that they run.
-fn choose_steps(shared: &ServerState, request: &Request) -> (Vec<Step>, u64) {
-    let script = shared.script();
+/// The steps that answer a request, and how often this list of steps was started so far.
+fn choose_steps(state: &ServerState, request: &Request) -> (Vec<Step>, u64) {
+    let script = state.script();
     let chosen = script.steps_for(&request.method, request.subject(), Some("*"));
     chosen.map_or_else(
         || (vec![Step::Default], 1),
-        |(key, steps)| (steps.to_vec(), shared.next_round(key)),
+        |(key, steps)| (steps.to_vec(), state.next_occurrence(key)),
     )
 }
 
-fn start_request(shared: &Arc<ServerState>, request: Request, queue: &mut Queue) {
-    let (steps, round) = choose_steps(shared, &request);
-    let turn = shared.script().serial.then(|| queue.take_turn());
-    let cancelled = shared.begin(&request.id);
-    shared.notice("", &request, None);
-    let mut handler = Handler::for_request(shared, request.clone(), round, cancelled);
-    let counting = Arc::clone(shared);
+fn start_request(state: &Arc<ServerState>, request: Request, queue: &mut SerialQueue) {
+    let (steps, occurrence) = choose_steps(state, &request);
+    let turn = state.script().serial.then(|| queue.take_turn());
+    let cancelled = state.start_request(&request.id);
+    state.register_client("", &request, None);
+    let mut handler = Handler::for_request(state, request.clone(), occurrence, cancelled);
+    let counting = Arc::clone(state);
     let work = async move {
-        counting.host.counts(&request);
-        handler.answer(&steps).await;
+        counting.platform.count_request(&request);
+        handler.run_request(&steps).await;
     };
-    shared.spawn(async move {
+    state.spawn(async move {
         match turn {
             Some(turn) => turn.run(work).await,
             None => work.await,
@@ -152,25 +155,25 @@ fn start_request(shared: &Arc<ServerState>, request: Request, queue: &mut Queue)
     });
 }
 
-fn start_notification(shared: &Arc<ServerState>, method: &str, params: &Value) {
-    let script = shared.script();
+fn start_notification(state: &Arc<ServerState>, method: &str, params: &Value) {
+    let script = state.script();
     let subject = message::subject(params);
     let (_, never_cancelled) = watch::channel(false);
     let request = Request::notification(method, params);
     let Some((key, steps)) = script.steps_for(method, subject, None) else {
-        defaults::heed(shared, &request);
+        defaults::handle_notification(state, &request);
         return;
     };
-    let (round, steps) = (shared.next_round(key), steps.to_vec());
-    let mut handler = Handler::for_request(shared, request, round, never_cancelled);
-    shared.spawn(async move {
+    let (occurrence, steps) = (state.next_occurrence(key), steps.to_vec());
+    let mut handler = Handler::for_request(state, request, occurrence, never_cancelled);
+    state.spawn(async move {
         let _ = handler.run(&steps).await;
     });
 }
 
-/// The order in which a serial server answers: each request waits until the one before is done.
+/// Makes each request of a serial server wait until the previous request is done.
 #[derive(Debug, Default)]
-struct Queue {
+struct SerialQueue {
     last: Option<oneshot::Receiver<()>>,
 }
 
@@ -179,7 +182,7 @@ struct QueueTurn {
     done: oneshot::Sender<()>,
 }
 
-impl Queue {
+impl SerialQueue {
     fn take_turn(&mut self) -> QueueTurn {
         let (done, last) = oneshot::channel();
         QueueTurn {
@@ -199,7 +202,7 @@ impl QueueTurn {
     }
 }
 
-/// The line of a notification.
+/// The JSON line of a notification.
 pub(crate) fn notification_line(method: &str, params: Option<&Value>) -> String {
     let mut message = json!({"jsonrpc": "2.0", "method": method});
     if let (Some(message), Some(params)) = (message.as_object_mut(), params) {

@@ -1,4 +1,4 @@
-//! The same scripts as real child processes: where the binary is, and what it left in files.
+//! Scripted servers as child processes: the path of the binary, and the files that it writes.
 
 use std::env::consts::EXE_SUFFIX;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use serde_json::Value;
 use crate::process_scan::TAG_VARIABLE;
 use crate::script::Script;
 
-/// Where the binary `scripted-server` is: beside the running test, in the same build directory.
+/// The path of the binary `scripted-server`, in the build directory of the running test.
 ///
-/// Cargo builds it for this crate's own tests only. The tests of another crate find the one that was
-/// built last, so `cargo build -p switchboard-testkit` goes before them.
+/// Cargo builds the binary only for the tests of this crate. Other crates use the last build, so
+/// run `cargo build -p switchboard-testkit` before their tests.
 pub fn scripted_server() -> PathBuf {
     find_program(&format!("scripted-server{EXE_SUFFIX}"))
 }
 
-/// A binary of this crate.
+/// The path of a binary of this crate.
 pub(crate) fn find_program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     let places: Vec<_> = test.ancestors().skip(1).take(2).collect();
@@ -27,7 +27,7 @@ pub(crate) fn find_program(name: &str) -> PathBuf {
         .map(|place| place.join(name))
         .find(|path| path.is_file());
     found.unwrap_or_else(|| {
-        panic!("no {name} in {places:?}: run `cargo build -p switchboard-testkit` first")
+        panic!("no {name} in {places:?}; run `cargo build -p switchboard-testkit`")
     })
 }
 
@@ -45,18 +45,18 @@ impl Script {
     }
 }
 
-/// How many lines the step `count` has written to this file; none if it is not there.
+/// Number of lines that the step `count` has written to this file; 0 if the file does not exist.
 pub fn count_lines(path: impl AsRef<Path>) -> usize {
-    read_if_there(path.as_ref()).lines().count()
+    read_or_empty(path.as_ref()).lines().count()
 }
 
-/// The messages that a server with `record` has written to this file. What was not JSON is a string.
+/// The messages in the record file of a server. A line that is not JSON is a string.
 pub fn read_record(path: impl AsRef<Path>) -> Vec<Value> {
     let message = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| line.into());
-    read_if_there(path.as_ref()).lines().map(message).collect()
+    read_or_empty(path.as_ref()).lines().map(message).collect()
 }
 
-fn read_if_there(path: &Path) -> String {
+fn read_or_empty(path: &Path) -> String {
     match std::fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),

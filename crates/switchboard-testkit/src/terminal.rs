@@ -1,7 +1,7 @@
-//! A terminal with somebody at the keyboard, for programs that ask.
+//! Runs a program on a pseudo-terminal and types into it.
 //!
-//! The program gets it as its controlling terminal, so that Ctrl-C is a signal as everywhere. Invariant:
-//! no wait is longer than [`PATIENCE`].
+//! The pseudo-terminal is the program's controlling terminal, so Ctrl-C sends a signal. Invariant:
+//! no wait is longer than [`WAIT_TIMEOUT`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Everything here happens long before this; what does not has hung.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit of every wait.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A program at a terminal.
+/// A program on a pseudo-terminal.
 #[derive(Debug)]
 pub struct Terminal {
     child: Child,
     keyboard: File,
     screen: Arc<Screen>,
-    /// Up to where [`Terminal::wait_for_next`] has found what it waited for.
+    /// End of the last match of [`Terminal::wait_for_next`].
     read: usize,
 }
 
@@ -35,13 +35,13 @@ struct Screen {
 #[derive(Debug, Default)]
 struct Shown {
     text: String,
-    /// Nobody writes to the terminal any more.
+    /// All programs have closed the terminal.
     ended: bool,
 }
 
 impl Terminal {
-    /// Starts a program at a new terminal. The command must lead to a new session that takes its stdin
-    /// as its terminal: `setsid --ctty PROGRAM`.
+    /// Starts a program on a new terminal. The command must create a session whose controlling
+    /// terminal is its stdin: `setsid --ctty PROGRAM`.
     pub fn start(command: &mut Command) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&controller).unwrap();
@@ -60,7 +60,7 @@ impl Terminal {
             .stderr(Stdio::from(terminal))
             .spawn()
             .unwrap();
-        // The command keeps its ends open otherwise, and the terminal would never be quiet.
+        // Otherwise the command keeps its copies open and the terminal never reports EOF.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -77,13 +77,13 @@ impl Terminal {
         }
     }
 
-    /// Waits until this is on the screen, and answers with all that is.
+    /// Waits until the text is on the screen, and returns the whole screen.
     pub fn wait_for(&self, text: &str) -> String {
         self.screen
             .wait(text, |shown| shown.text.contains(text) || shown.ended)
     }
 
-    /// Waits until this is on the screen once more, after what was waited for the last time.
+    /// Waits until the text is on the screen again, after the previous match.
     pub fn wait_for_next(&mut self, text: &str) {
         let rest = |shown: &Shown| shown.text.get(self.read..).and_then(|rest| rest.find(text));
         let shown = self
@@ -91,17 +91,17 @@ impl Terminal {
             .wait(text, |shown| rest(shown).is_some() || shown.ended);
         let found = shown.get(self.read..).and_then(|rest| rest.find(text));
         let Some(at) = found else {
-            panic!("it ended before {text:?}; on the screen is:\n{shown}");
+            panic!("the program ended before {text:?}; screen:\n{shown}");
         };
         self.read += at + text.len();
     }
 
-    /// Types something, as it stands.
+    /// Types text verbatim.
     pub fn type_text(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits for the program's end: its exit code, and all that was on the screen.
+    /// Waits for the program to exit; returns its exit code and the whole screen.
     pub fn finish(mut self) -> (Option<i32>, String) {
         let shown = self.screen.wait("the end", |shown| shown.ended);
         let status = self.child.wait().unwrap();
@@ -110,7 +110,7 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
-    /// A test that fails in the middle leaves no program behind.
+    /// Kills the program, so that a failed test leaves no process behind.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -120,7 +120,7 @@ impl Drop for Terminal {
 impl Screen {
     fn follow(&self, mut terminal: File) {
         let mut bytes = [0; 4096];
-        // When the last program at it has ended, a terminal answers with an error.
+        // The read fails after the last program has closed the terminal.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
             let seen = bytes.get(..count).unwrap_or_default();
             let seen = String::from_utf8_lossy(seen).replace('\r', "");
@@ -138,9 +138,9 @@ impl Screen {
         let began = Instant::now();
         let mut shown = self.text.lock().unwrap();
         while !is_so(&shown) {
-            let left = PATIENCE.checked_sub(began.elapsed());
+            let left = WAIT_TIMEOUT.checked_sub(began.elapsed());
             let Some(left) = left else {
-                panic!("waited for {what:?}; on the screen is:\n{}", shown.text);
+                panic!("timed out waiting for {what:?}; screen:\n{}", shown.text);
             };
             (shown, _) = self.changed.wait_timeout(shown, left).unwrap();
         }

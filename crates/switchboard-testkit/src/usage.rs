@@ -1,33 +1,33 @@
-//! What a test has cost the process that it runs in. Needs Linux's `/proc`.
+//! Memory and CPU time of the test process. Needs Linux's `/proc`.
 //!
-//! The figures are those of the whole process: they mean something where a test has one to itself.
+//! The values cover the whole process, so they are only useful if a test runs in its own process.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Measures how far the memory of this process grows, at its peak, from the moment it is made.
+/// Measures the growth of the peak memory of this process.
 #[derive(Debug)]
 pub struct PeakMemory {
     before: u64,
 }
 
 impl PeakMemory {
-    /// Begins to measure.
+    /// Resets the peak and starts to measure.
     pub fn begin() -> Self {
-        // Where the mark cannot be put back, growth is measured from the highest one so far.
+        // If the peak cannot be reset, growth is measured from the previous peak.
         let _ = fs::write("/proc/self/clear_refs", "5");
         Self { before: peak() }
     }
 
-    /// By how many bytes the peak has risen so far.
+    /// Growth of the peak so far, in bytes.
     pub fn growth(&self) -> u64 {
         peak().saturating_sub(self.before)
     }
 }
 
-/// The most memory that was ever resident, in bytes.
+/// Peak resident memory in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("the measurement needs /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -36,7 +36,7 @@ fn peak() -> u64 {
     kib * 1024
 }
 
-/// The processor time that this process has used so far, all threads together.
+/// CPU time of this process so far, over all threads.
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).expect("time goes forward")

@@ -46,7 +46,7 @@ async fn query_runs_one_turn() {
     else {
         panic!("{messages:#?}");
     };
-    assert_eq!(init.init.as_ref().unwrap().model, "stand-in");
+    assert_eq!(init.init.as_ref().unwrap().model, "fake-model");
     assert_eq!(assistant.text().as_deref(), Some(FAKE_CLAUDE_TEXT));
     assert!(result.is_success());
     assert_eq!((result.num_turns, result.usage.output_tokens), (1, 7));

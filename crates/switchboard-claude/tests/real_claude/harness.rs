@@ -32,7 +32,7 @@ impl Harness {
         choose: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static,
     ) -> Option<Self> {
         let claude = RealClaude::find()?;
-        let model = FakeModel::answering(choose).await;
+        let model = FakeModel::with_responder(choose).await;
         Some(Self { claude, model })
     }
 

@@ -149,7 +149,7 @@ async fn overloaded_model_is_retried() {
 
 #[tokio::test]
 async fn api_error_is_a_failed_result() {
-    let harness = Harness::with_model(|_| Turn::refused(400, "too long, too odd")).await;
+    let harness = Harness::with_model(|_| Turn::error(400, "too long, too odd")).await;
     let Some(harness) = harness else {
         return;
     };
@@ -173,7 +173,7 @@ async fn max_turns_ends_the_turn() {
     let result = result_of(&messages);
     assert_eq!(result.subtype, "error_max_turns");
     assert!(!result.is_success());
-    assert_eq!(harness.model.left(), 1);
+    assert_eq!(harness.model.remaining_turns(), 1);
     harness.close().await;
 }
 

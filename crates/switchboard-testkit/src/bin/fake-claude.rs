@@ -1,4 +1,4 @@
-//! Plays a stand-in for the Claude CLI, whose script is in `SWITCHBOARD_FAKE_CLAUDE`.
+//! Plays a fake Claude CLI; its script is in `SWITCHBOARD_FAKE_CLAUDE`.
 
 fn main() {
     std::process::exit(switchboard_testkit::fake_claude::player::run())

@@ -1,7 +1,7 @@
 //! Plays a script as a process: `scripted-server '<json>'` or `scripted-server @file`.
 //!
-//! `scripted-server linger <place> <seconds>` is what the step `spawnChild` starts, and
-//! `scripted-server breed <generations>` what the step `forkBomb` does.
+//! The step `spawnChild` starts `scripted-server linger <group> <seconds>`, and the step `forkBomb`
+//! starts `scripted-server fork-bomb <generations>`.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,20 +10,20 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use switchboard_testkit::Script;
-use switchboard_testkit::scripted::{Platform, ServerExit, serve, spawn_breeders};
+use switchboard_testkit::scripted::{Platform, ServerExit, serve, spawn_fork_bomb};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, Runtime};
 
-/// `EX_USAGE` of sysexits.h: the script is not one.
+/// `EX_USAGE` of sysexits.h: the script is invalid.
 const USAGE: i32 = 64;
 
 fn main() {
     let inherited = open_descriptors();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["linger", place, seconds] => linger(place, seconds),
-        ["breed", generations] => breed(generations),
+        ["linger", group, seconds] => linger(group, seconds),
+        ["fork-bomb", generations] => fork_bomb(generations),
         [script] => play(script, inherited),
         _ => Err("usage: scripted-server <script as JSON or @file>".to_owned()),
     };
@@ -39,20 +39,20 @@ fn play(script: &str, inherited: Vec<i32>) -> Result<i32, String> {
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
         let stdin = take_stdin()?;
-        let (stdout, second_hold) = take_stdout()?;
+        let (stdout, stdout_copy) = take_stdout()?;
         Ok(serve(
             script,
             stdin,
             stdout,
-            Platform::process(inherited, second_hold),
+            Platform::process(inherited, stdout_copy),
         )
         .await)
     });
-    // A write to a stderr that nobody reads would hold the runtime back for ever.
+    // Do not wait for a blocked write to stderr.
     runtime.shutdown_background();
     match ended {
         Ok(ServerExit::Exited(code)) => Ok(code),
-        Ok(ServerExit::Killed) => Err("survived signal 9".to_owned()),
+        Ok(ServerExit::Killed) => Err("survived SIGKILL".to_owned()),
         Err(error) => Err(io::Error::to_string(&error)),
     }
 }
@@ -62,7 +62,7 @@ fn read_script(argument: &str) -> Result<Script, String> {
         Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?,
         None => argument.to_owned(),
     };
-    Script::from_json(&text).map_err(|error| format!("not a script: {error}"))
+    Script::from_json(&text).map_err(|error| format!("invalid script: {error}"))
 }
 
 fn runtime() -> Result<Runtime, String> {
@@ -70,7 +70,7 @@ fn runtime() -> Result<Runtime, String> {
     runtime.map_err(|error| error.to_string())
 }
 
-/// Takes a pipe away from descriptor 0, so that closing it closes it. What is not a pipe stays there.
+/// Moves a pipe away from descriptor 0, so that dropping it closes it. Other files stay there.
 fn take_stdin() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     let descriptor = io::stdin().as_fd().try_clone_to_owned()?;
     let Ok(pipe) = pipe::Receiver::from_owned_fd(descriptor) else {
@@ -80,28 +80,28 @@ fn take_stdin() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     Ok(Box::new(pipe))
 }
 
-/// A stdout, and a second hold on it.
+/// Stdout and a duplicate of it.
 type Stdout = (Box<dyn AsyncWrite + Send + Unpin>, Option<OwnedFd>);
 
-/// Takes a pipe away from descriptor 1, so that closing it closes it. What is not a pipe stays there.
+/// Moves a pipe away from descriptor 1, so that dropping it closes it. Other files stay there.
 fn take_stdout() -> io::Result<Stdout> {
     let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
-    let second_hold = descriptor.try_clone()?;
+    let stdout_copy = descriptor.try_clone()?;
     let Ok(pipe) = pipe::Sender::from_owned_fd(descriptor) else {
-        return Ok((Box::new(tokio::io::stdout()), Some(second_hold)));
+        return Ok((Box::new(tokio::io::stdout()), Some(stdout_copy)));
     };
     rustix::stdio::dup2_stdout(File::create("/dev/null")?)?;
-    Ok((Box::new(pipe), Some(second_hold)))
+    Ok((Box::new(pipe), Some(stdout_copy)))
 }
 
-/// The descriptors above 2 that are open now.
+/// The open file descriptors above 2.
 fn open_descriptors() -> Vec<i32> {
     let listed: Vec<i32> = std::fs::read_dir("/proc/self/fd")
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    // The listing itself needed a descriptor, which is gone by now.
+    // Excludes the descriptor of the listing itself, which is closed by now.
     let still_open = |number: &i32| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
     let above_standard = listed.into_iter().filter(|number| *number > 2);
     let mut descriptors: Vec<i32> = above_standard.filter(still_open).collect();
@@ -109,15 +109,15 @@ fn open_descriptors() -> Vec<i32> {
     descriptors
 }
 
-/// Says that it is up on stderr, and sleeps.
-fn linger(place: &str, seconds: &str) -> Result<i32, String> {
-    if place != "in-group" {
+/// Prints `up` to stderr when it runs in the requested group, and sleeps.
+fn linger(group: &str, seconds: &str) -> Result<i32, String> {
+    if group != "in-group" {
         rustix::process::setsid().map_err(|error| error.to_string())?;
     }
-    if place == "orphan" {
-        return spawn_heir(seconds).map_err(|error| error.to_string());
+    if group == "orphan" {
+        return spawn_orphan(seconds).map_err(|error| error.to_string());
     }
-    let seconds = seconds.parse().map_err(|_| "not a number of seconds")?;
+    let seconds = seconds.parse().map_err(|_| "invalid number of seconds")?;
     let runtime = runtime()?;
     let _ = writeln!(io::stderr(), "up");
     runtime.block_on(async { tokio::time::sleep(Duration::from_secs(seconds)).await });
@@ -125,20 +125,20 @@ fn linger(place: &str, seconds: &str) -> Result<i32, String> {
 }
 
 /// Starts the next generation, and sleeps.
-fn breed(generations: &str) -> Result<i32, String> {
+fn fork_bomb(generations: &str) -> Result<i32, String> {
     let generations = generations
         .parse()
-        .map_err(|_| "not a number of generations")?;
-    spawn_breeders(generations).map_err(|error| error.to_string())?;
+        .map_err(|_| "invalid number of generations")?;
+    spawn_fork_bomb(generations).map_err(|error| error.to_string())?;
     linger("in-group", "300")
 }
 
-/// Starts the process that sleeps, and exits, so that nobody is its parent.
+/// Starts the sleeping process and exits, so that the process becomes an orphan.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a process that is left behind on purpose"
+    reason = "the process outlives its parent on purpose"
 )]
-fn spawn_heir(seconds: &str) -> io::Result<i32> {
+fn spawn_orphan(seconds: &str) -> io::Result<i32> {
     std::process::Command::new(std::env::current_exe()?)
         .args(["linger", "in-group", seconds])
         .stdin(Stdio::null())

@@ -1,11 +1,11 @@
-//! The messages of a polite CLI, with no more in them than a host needs.
+//! Messages of a well-behaved CLI, reduced to the members that a host needs.
 
 use serde_json::{Map, Value, json};
 
 pub(super) const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
-/// The payload with which a polite CLI answers a request; the error if it knows none such.
-pub(super) fn comply(request: &Value) -> Result<Value, String> {
+/// The default answer to a control request; an error if the subtype is unknown.
+pub(super) fn default_answer(request: &Value) -> Result<Value, String> {
     let subtype = request.get("subtype").and_then(Value::as_str);
     let field = |name: &str| request.get(name).cloned().unwrap_or_default();
     Ok(match subtype.unwrap_or_default() {
@@ -42,7 +42,7 @@ fn keys(object: &Value) -> Vec<String> {
     object.map_or_else(Vec::new, |object| object.keys().cloned().collect())
 }
 
-/// Says which state the session is in. A host keeps this to itself.
+/// A session state message. Hosts do not forward it.
 pub(super) fn state(state: &str) -> Value {
     json!({
         "type": "system", "subtype": "session_state_changed", "state": state,
@@ -53,7 +53,7 @@ pub(super) fn state(state: &str) -> Value {
 pub(super) fn init() -> Value {
     json!({
         "type": "system", "subtype": "init", "session_id": SESSION, "cwd": "/", "tools": [],
-        "mcp_servers": [], "model": "stand-in", "permissionMode": "default",
+        "mcp_servers": [], "model": "fake-model", "permissionMode": "default",
         "claude_code_version": "0.0.0",
     })
 }
@@ -62,7 +62,7 @@ pub(super) fn assistant(text: &str) -> Value {
     json!({
         "type": "assistant", "session_id": SESSION, "parent_tool_use_id": null,
         "message": {
-            "id": "msg_1", "type": "message", "role": "assistant", "model": "stand-in",
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "fake-model",
             "content": [{"type": "text", "text": text}], "stop_reason": null,
         },
     })
@@ -84,7 +84,7 @@ pub(super) fn cancel(id: &str) -> Value {
     json!({"type": "control_cancel_request", "request_id": id})
 }
 
-/// The answer to a request of the host. A payload of null is left out.
+/// The response to a control request of the host. A null payload is omitted.
 pub(super) fn response(request: &Value, outcome: Result<Value, String>) -> Value {
     let id = request.get("request_id").cloned().unwrap_or_default();
     let response = match outcome {
@@ -95,7 +95,7 @@ pub(super) fn response(request: &Value, outcome: Result<Value, String>) -> Value
     json!({"type": "control_response", "response": response})
 }
 
-/// One of many calls of a tool.
+/// One tool call of [`ConcurrentCalls`](super::FakeStep::ConcurrentCalls).
 pub(super) fn call(server: &str, tool: &str, number: u64) -> Value {
     json!({
         "subtype": "mcp_message", "server_name": server,
@@ -106,8 +106,8 @@ pub(super) fn call(server: &str, tool: &str, number: u64) -> Value {
     })
 }
 
-/// Whether the answer to one of many calls carries its own id, and its number as its text.
-pub(super) fn is_own(answer: &Value, number: u64) -> bool {
+/// Whether the response to a concurrent call has the call's id, and its number as text.
+pub(super) fn answers_call(answer: &Value, number: u64) -> bool {
     let id = answer.pointer("/response/mcp_response/id");
     let text = answer.pointer("/response/mcp_response/result/content/0/text");
     let text = text.and_then(Value::as_str);

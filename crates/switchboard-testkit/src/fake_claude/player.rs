@@ -1,4 +1,4 @@
-//! Plays a stand-in, on the stdin and stdout of this process.
+//! Runs a [`FakeClaude`] on the stdin and stdout of this process.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -15,22 +15,22 @@ use super::frames;
 use super::stdin_reader::{StdinEvent, StdinReader};
 use super::{FAKE_CLAUDE_TEXT, FAKE_CLAUDE_VARIABLE, FakeClaude, FakeStep};
 
-/// How long anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// `EX_USAGE` of sysexits.h: there is no script, or it is none.
-const USAGE: i32 = 64;
-/// `EX_SOFTWARE`: what the script waits for did not come.
-const IN_VAIN: i32 = 70;
-/// How much filler is written at once.
-const PIECE: usize = 64 * 1024;
+/// How long a step waits for a message.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+/// `EX_USAGE` of sysexits.h: the script is invalid.
+const USAGE_CODE: i32 = 64;
+/// `EX_SOFTWARE` of sysexits.h: a step timed out.
+const TIMEOUT_CODE: i32 = 70;
+/// Bytes per write of a long line.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The code to exit with.
+/// Ends the program with this code.
 struct Exit(i32);
 
-/// Plays the script that the environment holds, and returns the exit code.
+/// Runs the script from the environment and returns the exit code.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a host starts it with arguments of its own, so the script comes by the environment"
+    reason = "the host chooses the arguments, so the script is in the environment"
 )]
 pub fn run() -> i32 {
     if std::env::args().any(|argument| argument == "--version") {
@@ -40,32 +40,35 @@ pub fn run() -> i32 {
     let text = std::env::var(FAKE_CLAUDE_VARIABLE).unwrap_or_else(|_| "{}".to_owned());
     let script: FakeClaude = match serde_json::from_str(&text) {
         Ok(script) => script,
-        Err(error) => return complain(USAGE, &format!("{FAKE_CLAUDE_VARIABLE}: {error}")),
+        Err(error) => return fail(USAGE_CODE, &format!("{FAKE_CLAUDE_VARIABLE}: {error}")),
     };
-    let record = match script.record.as_deref().map(begin_record).transpose() {
+    let record = match script.record.as_deref().map(create_record).transpose() {
         Ok(record) => record,
-        Err(error) => return complain(USAGE, &format!("the record: {error}")),
+        Err(error) => return fail(USAGE_CODE, &format!("record file: {error}")),
     };
     let mut player = Player::new(record);
-    let ended = script.acts.iter().try_for_each(|act| player.act(act));
+    let ended = script
+        .steps
+        .iter()
+        .try_for_each(|step| player.run_step(step));
     let Exit(code) = match ended {
-        Ok(()) => player.be_polite(),
+        Ok(()) => player.run_default(),
         Err(exit) => exit,
     };
     code
 }
 
-fn complain(code: i32, reason: &str) -> i32 {
+fn fail(code: i32, reason: &str) -> i32 {
     let _ = writeln!(io::stderr(), "fake-claude: {reason}");
     code
 }
 
-/// Writes down how this process was started. Of the environment only what concerns a CLI.
+/// Creates the record file and writes the command line, directory and relevant environment to it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the test wants to know what the host has handed on"
 )]
-fn begin_record(path: &Path) -> io::Result<File> {
+fn create_record(path: &Path) -> io::Result<File> {
     let concerns = |name: &str| name.starts_with("CLAUDE") || name.starts_with("ANTHROPIC");
     let variables = std::env::vars().filter(|(name, _)| concerns(name) || name == "PWD");
     let environment: HashMap<String, String> = variables.collect();
@@ -81,14 +84,14 @@ fn begin_record(path: &Path) -> io::Result<File> {
 
 struct Player {
     stdin: Arc<StdinReader>,
-    /// Messages of the user that came before they were awaited.
+    /// User messages that arrived before a step waited for them.
     users: VecDeque<Value>,
-    /// The request that is to be answered.
+    /// The control request that the next answer step answers.
     awaited: Value,
-    /// Answers that came, by the ids of what they answer.
+    /// Responses of the host, by request id.
     answers: HashMap<String, Value>,
     last_answer: Value,
-    /// How many requests were made.
+    /// Number of control requests sent so far.
     asked: u64,
 }
 
@@ -104,8 +107,8 @@ impl Player {
         }
     }
 
-    fn act(&mut self, act: &FakeStep) -> Result<(), Exit> {
-        match act {
+    fn run_step(&mut self, step: &FakeStep) -> Result<(), Exit> {
+        match step {
             FakeStep::AwaitRequest(subtype) => self.await_request(subtype),
             FakeStep::AwaitUser => self.await_user(),
             FakeStep::AwaitEof => {
@@ -117,48 +120,51 @@ impl Player {
             FakeStep::AnswerError(error) => self.answer(Err(error.clone())),
             FakeStep::AnswerDefault => {
                 let request = self.awaited.get("request").cloned().unwrap_or_default();
-                self.answer(frames::comply(&request))
+                self.answer(frames::default_answer(&request))
             }
             FakeStep::Request(request) => {
                 self.start(request)?;
                 self.await_answer()
             }
             FakeStep::StartRequest(request) => self.start(request),
-            FakeStep::CancelRequest => say(&frames::cancel(&id(self.asked))),
+            FakeStep::CancelRequest => send(&frames::cancel(&id(self.asked))),
             FakeStep::AwaitResponse => self.await_answer(),
             FakeStep::ConcurrentCalls {
                 server,
                 tool,
                 count,
-            } => self.crowd(server, tool, *count),
+            } => self.call_concurrently(server, tool, *count),
             FakeStep::ReportResponse => end_turn(&self.last_answer.to_string()),
             FakeStep::Exit(code) => Err(Exit(*code)),
             FakeStep::Silence => {
                 self.read_to_end();
                 Err(Exit(0))
             }
-            said => speak(said),
+            output => run_output_step(output),
         }
     }
 
-    /// What the next message is, after what can be dealt with at once.
+    /// The next message; `what` describes the awaited message in the timeout error.
     fn next(&mut self, what: &str) -> Result<Value, Exit> {
-        match self.stdin.next(Instant::now() + PATIENCE) {
+        match self.stdin.next(Instant::now() + STEP_TIMEOUT) {
             StdinEvent::Message(message) => Ok(message),
-            StdinEvent::End => Err(Exit(0)),
-            StdinEvent::TooLate => {
-                let reason = format!("waited in vain for {what}");
-                Err(Exit(complain(IN_VAIN, &reason)))
+            StdinEvent::Eof => Err(Exit(0)),
+            StdinEvent::TimedOut => {
+                let reason = format!("timed out waiting for {what}");
+                Err(Exit(fail(TIMEOUT_CODE, &reason)))
             }
         }
     }
 
-    /// Deals with a message that is not the awaited one.
-    fn deal_with(&mut self, message: Value) -> Result<(), Exit> {
+    /// Handles a message that no step waits for.
+    fn handle_other(&mut self, message: Value) -> Result<(), Exit> {
         match kind(&message) {
             "control_request" => {
                 let request = message.get("request").cloned().unwrap_or_default();
-                say(&frames::response(&message, frames::comply(&request)))
+                send(&frames::response(
+                    &message,
+                    frames::default_answer(&request),
+                ))
             }
             "control_response" => {
                 let response = message.get("response").cloned().unwrap_or_default();
@@ -183,25 +189,25 @@ impl Player {
                 self.awaited = message;
                 return Ok(());
             }
-            self.deal_with(message)?;
+            self.handle_other(message)?;
         }
     }
 
     fn await_user(&mut self) -> Result<(), Exit> {
         while self.users.pop_front().is_none() {
-            let message = self.next("a message of the user")?;
-            self.deal_with(message)?;
+            let message = self.next("a user message")?;
+            self.handle_other(message)?;
         }
         Ok(())
     }
 
     fn answer(&mut self, outcome: Result<Value, String>) -> Result<(), Exit> {
-        say(&frames::response(&self.awaited, outcome))
+        send(&frames::response(&self.awaited, outcome))
     }
 
     fn start(&mut self, request: &Value) -> Result<(), Exit> {
         self.asked += 1;
-        say(&frames::request(&id(self.asked), request))
+        send(&frames::request(&id(self.asked), request))
     }
 
     fn await_answer(&mut self) -> Result<(), Exit> {
@@ -215,12 +221,12 @@ impl Player {
             if let Some(answer) = self.answers.remove(&id) {
                 return Ok(answer);
             }
-            let message = self.next(&format!("the answer to {id}"))?;
-            self.deal_with(message)?;
+            let message = self.next(&format!("the response to {id}"))?;
+            self.handle_other(message)?;
         }
     }
 
-    fn crowd(&mut self, server: &str, tool: &str, count: u64) -> Result<(), Exit> {
+    fn call_concurrently(&mut self, server: &str, tool: &str, count: u64) -> Result<(), Exit> {
         let first = self.asked + 1;
         for number in first..first + count {
             self.start(&frames::call(server, tool, number))?;
@@ -228,18 +234,18 @@ impl Player {
         let mut own = 0;
         for number in first..first + count {
             let answer = self.take_answer(number)?;
-            own += u64::from(frames::is_own(&answer, number));
+            own += u64::from(frames::answers_call(&answer, number));
         }
         self.last_answer = json!({"answered": count, "own": own, "left": self.answers.len()});
         Ok(())
     }
 
-    /// Agrees to everything, and has a turn for each message of the user, until stdin ends.
-    fn be_polite(&mut self) -> Exit {
+    /// Gives default answers, with one turn per user message, until stdin ends.
+    fn run_default(&mut self) -> Exit {
         loop {
             let turn = self.await_user().and_then(|()| {
                 begin_turn()?;
-                say(&frames::assistant(FAKE_CLAUDE_TEXT))?;
+                send(&frames::assistant(FAKE_CLAUDE_TEXT))?;
                 end_turn(FAKE_CLAUDE_TEXT)
             });
             if let Err(exit) = turn {
@@ -248,20 +254,23 @@ impl Player {
         }
     }
 
-    /// Reads until stdin has ended, and says nothing.
+    /// Reads until the end of stdin without answering.
     fn read_to_end(&mut self) {
-        while !matches!(self.stdin.next(Instant::now() + PATIENCE), StdinEvent::End) {}
+        while !matches!(
+            self.stdin.next(Instant::now() + STEP_TIMEOUT),
+            StdinEvent::Eof
+        ) {}
     }
 }
 
-/// What needs nothing of what was read.
-fn speak(act: &FakeStep) -> Result<(), Exit> {
-    match act {
-        FakeStep::Send(message) => say(message),
+/// Runs a step that only writes.
+fn run_output_step(step: &FakeStep) -> Result<(), Exit> {
+    match step {
+        FakeStep::Send(message) => send(message),
         FakeStep::Raw(line) => write(&[line, "\n"]),
         FakeStep::Bytes(text) => write(&[text]),
-        FakeStep::Flood { message, times } => (0..*times).try_for_each(|_| say(message)),
-        FakeStep::LongLine(bytes) => say_long(*bytes),
+        FakeStep::Flood { message, times } => (0..*times).try_for_each(|_| send(message)),
+        FakeStep::LongLine(bytes) => send_long(*bytes),
         FakeStep::Stderr(line) => {
             let _ = writeln!(io::stderr(), "{line}");
             Ok(())
@@ -270,19 +279,22 @@ fn speak(act: &FakeStep) -> Result<(), Exit> {
         FakeStep::EndTurn(text) => end_turn(text),
         FakeStep::Turn(text) => {
             begin_turn()?;
-            say(&frames::assistant(text))?;
+            send(&frames::assistant(text))?;
             end_turn(text)
         }
         FakeStep::KillSelf(number) => {
-            die(*number);
-            Err(Exit(IN_VAIN))
+            kill_self(*number);
+            Err(Exit(TIMEOUT_CODE))
         }
-        FakeStep::IgnoreShutdown => Err(stay()),
-        other => Err(Exit(complain(USAGE, &format!("{other:?} was not played")))),
+        FakeStep::IgnoreShutdown => Err(wait_to_be_killed()),
+        other => Err(Exit(fail(
+            USAGE_CODE,
+            &format!("{other:?} cannot run here"),
+        ))),
     }
 }
 
-/// How the requests of this process are called.
+/// The id of a control request of this process.
 fn id(number: u64) -> String {
     format!("ask-{number}")
 }
@@ -293,33 +305,33 @@ fn kind(message: &Value) -> &str {
 }
 
 fn begin_turn() -> Result<(), Exit> {
-    say(&frames::state("running"))?;
-    say(&frames::init())
+    send(&frames::state("running"))?;
+    send(&frames::init())
 }
 
 fn end_turn(text: &str) -> Result<(), Exit> {
-    say(&frames::result(text))?;
-    say(&frames::state("idle"))
+    send(&frames::result(text))?;
+    send(&frames::state("idle"))
 }
 
-fn say(message: &Value) -> Result<(), Exit> {
+fn send(message: &Value) -> Result<(), Exit> {
     write(&[&message.to_string(), "\n"])
 }
 
-fn say_long(bytes: usize) -> Result<(), Exit> {
+fn send_long(bytes: usize) -> Result<(), Exit> {
     let (begin, end) = (r#"{"type":"long","text":""#, r#""}"#);
     write(&[begin])?;
-    let filler = "x".repeat(PIECE);
+    let filler = "x".repeat(CHUNK_BYTES);
     let mut left = bytes.saturating_sub(begin.len() + end.len());
     while left > 0 {
-        let now = left.min(PIECE);
+        let now = left.min(CHUNK_BYTES);
         write(&[filler.get(..now).unwrap_or_default()])?;
         left -= now;
     }
     write(&[end, "\n"])
 }
 
-/// Writes, or ends because nobody reads any more.
+/// Writes; ends the program if stdout is closed.
 fn write(parts: &[&str]) -> Result<(), Exit> {
     let mut stdout = io::stdout().lock();
     let written = parts
@@ -329,25 +341,25 @@ fn write(parts: &[&str]) -> Result<(), Exit> {
     written.map_err(|_| Exit(0))
 }
 
-fn die(signal: i32) {
+fn kill_self(signal: i32) {
     let signal = Signal::from_named_raw(signal).unwrap_or(Signal::KILL);
     let ourselves: Pid = getpid();
     let _ = kill_process(ourselves, signal);
 }
 
-/// Stays until somebody kills it.
-fn stay() -> Exit {
+/// Waits to be killed.
+fn wait_to_be_killed() -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let Ok(runtime) = runtime else {
-        return Exit(complain(IN_VAIN, "no runtime"));
+        return Exit(fail(TIMEOUT_CODE, "no runtime"));
     };
     runtime.block_on(async {
-        // The handler stays for the life of the process.
+        // tokio's signal handler stays installed until the process ends.
         let _ = signal(SignalKind::terminate());
         let _ = writeln!(io::stderr(), "stubborn");
-        tokio::time::sleep(PATIENCE * 5).await;
+        tokio::time::sleep(STEP_TIMEOUT * 5).await;
     });
-    Exit(IN_VAIN)
+    Exit(TIMEOUT_CODE)
 }

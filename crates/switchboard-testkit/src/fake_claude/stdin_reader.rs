@@ -1,6 +1,6 @@
-//! What a stand-in has read and not looked at yet.
+//! Reads stdin on a thread and queues the messages.
 //!
-//! A thread reads stdin all the time, so that a host which writes is never held up by a stand-in that
+//! The thread never stops reading, so that a host which writes is not blocked while the fake CLI
 //! writes too.
 
 use std::collections::VecDeque;
@@ -11,34 +11,34 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-/// What there is to read.
+/// The next event of stdin.
 #[derive(Debug)]
 pub(super) enum StdinEvent {
     Message(Value),
     /// Stdin has ended.
-    End,
-    /// Nothing has come in time.
-    TooLate,
+    Eof,
+    /// The deadline has passed.
+    TimedOut,
 }
 
 #[derive(Debug, Default)]
-struct Read {
+struct Queued {
     messages: VecDeque<Value>,
-    is_over: bool,
+    is_eof: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct StdinReader {
-    read: Mutex<Read>,
+    read: Mutex<Queued>,
     changed: Condvar,
 }
 
 impl StdinReader {
-    /// Begins to read, and to write what was read to a file.
+    /// Starts to read; copies every line to `record`.
     pub(super) fn open(mut record: Option<File>) -> Arc<Self> {
         let stdin = Arc::new(Self::default());
         let filled = Arc::clone(&stdin);
-        // Not joined: it ends with stdin, or with the process.
+        // Not joined: the thread ends with stdin or with the process.
         std::thread::spawn(move || {
             for line in io::stdin().lock().lines().map_while(Result::ok) {
                 if let Some(file) = &mut record {
@@ -48,28 +48,28 @@ impl StdinReader {
                 filled.read().messages.push_back(message);
                 filled.changed.notify_all();
             }
-            filled.read().is_over = true;
+            filled.read().is_eof = true;
             filled.changed.notify_all();
         });
         stdin
     }
 
-    fn read(&self) -> MutexGuard<'_, Read> {
+    fn read(&self) -> MutexGuard<'_, Queued> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next message, waited for until the deadline.
+    /// The next message, or the reason why there is none before the deadline.
     pub(super) fn next(&self, deadline: Instant) -> StdinEvent {
         let mut read = self.read();
         loop {
             if let Some(message) = read.messages.pop_front() {
                 return StdinEvent::Message(message);
             }
-            if read.is_over {
-                return StdinEvent::End;
+            if read.is_eof {
+                return StdinEvent::Eof;
             }
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                return StdinEvent::TooLate;
+                return StdinEvent::TimedOut;
             };
             let waited = self.changed.wait_timeout(read, left);
             (read, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -1,22 +1,22 @@
-//! What a client asks of a scripted model.
+//! A client's request to the model.
 
 use serde_json::Value;
 
 /// A request for a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// The body as it arrived.
+    /// The body as received.
     pub body: Value,
 }
 
-/// What became of a tool use, as the model is told.
+/// The result of a tool use, as sent to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutcome {
     /// The id of the tool use.
     pub id: String,
     /// The content: a text, or blocks.
     pub content: Value,
-    /// Whether it is said to have failed.
+    /// Whether the tool call failed.
     pub is_error: bool,
 }
 
@@ -31,17 +31,17 @@ impl ToolOutcome {
 }
 
 impl ModelRequest {
-    /// The model that was asked for.
+    /// The requested model.
     pub fn model(&self) -> &str {
         self.text_at("model")
     }
 
-    /// Whether the answer is to come as a stream of events.
+    /// Whether the answer is requested as an event stream.
     pub fn is_streamed(&self) -> bool {
         self.body.get("stream") == Some(&Value::Bool(true))
     }
 
-    /// Whether only the model's existence is of interest.
+    /// Whether the request only probes that the model exists.
     pub(super) fn is_probe(&self) -> bool {
         !self.is_streamed() && self.body.get("max_tokens") == Some(&1.into())
     }
@@ -63,7 +63,7 @@ impl ModelRequest {
         self.list("messages")
     }
 
-    /// The names of the tools that the model may use.
+    /// The names of the tools in the request.
     pub fn tools(&self) -> Vec<&str> {
         let tools = self.list("tools").iter();
         tools
@@ -71,13 +71,13 @@ impl ModelRequest {
             .collect()
     }
 
-    /// One of the tools.
+    /// The definition of a tool.
     pub fn tool(&self, name: &str) -> Option<&Value> {
         let is_it = |tool: &&Value| tool.get("name").is_some_and(|found| found == name);
         self.list("tools").iter().find(is_it)
     }
 
-    /// What became of every tool use of the conversation, in order.
+    /// All tool results of the conversation, in order.
     pub fn tool_results(&self) -> Vec<ToolOutcome> {
         let blocks = |message: &Value| match message.get("content") {
             Some(Value::Array(blocks)) => blocks.clone(),
@@ -87,13 +87,13 @@ impl ModelRequest {
         all.filter_map(|block| outcome(&block)).collect()
     }
 
-    /// What became of the last tool use.
+    /// The last tool result.
     pub fn last_tool_result(&self) -> ToolOutcome {
         let last = self.tool_results().pop();
         last.expect("the conversation has the result of a tool")
     }
 
-    /// Every text of the conversation, the system's included.
+    /// All text of the conversation, including the system prompt.
     pub fn all_text(&self) -> String {
         let system = self.body.get("system").unwrap_or(&Value::Null);
         let said = self.messages().iter().map(|message| message.get("content"));

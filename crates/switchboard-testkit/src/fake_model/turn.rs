@@ -1,22 +1,22 @@
-//! What a scripted model says to one request, and how that is written as events.
+//! The model's answer to one request, and its encoding as events.
 
 use serde_json::{Value, json};
 
-/// What a scripted model says to one request.
+/// The model's answer to one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
-    /// A message of these blocks. It ends for the tools if there is a tool use among them.
+    /// A message of these blocks. Its stop reason is `tool_use` if it contains a tool use.
     Message(Vec<Block>),
-    /// A refusal with a status of HTTP, in the words of the API.
-    Refused {
-        /// The status. 529 is "overloaded".
+    /// An API error.
+    Error {
+        /// The HTTP status. 529 is "overloaded".
         status: u16,
-        /// What is said of it.
+        /// The error message.
         message: String,
     },
-    /// The beginning of a message, and nothing more until the client has gone.
+    /// The start of a message, then nothing until the client disconnects.
     Hang,
-    /// The connection ends with a reset before a byte was said.
+    /// A connection reset before the first byte.
     Reset,
 }
 
@@ -26,7 +26,7 @@ impl Turn {
         Self::Message(vec![Block::text(text)])
     }
 
-    /// A message that uses one tool.
+    /// A message with one tool use.
     pub fn tool(name: &str, input: Value) -> Self {
         Self::Message(vec![Block::tool(name, input)])
     }
@@ -36,14 +36,14 @@ impl Turn {
         Self::Message(blocks.into_iter().collect())
     }
 
-    /// A refusal, because there is too much to do.
+    /// The error for an overloaded API.
     pub fn overloaded() -> Self {
-        Self::refused(529, "Overloaded")
+        Self::error(529, "Overloaded")
     }
 
-    /// A refusal.
-    pub fn refused(status: u16, message: &str) -> Self {
-        Self::Refused {
+    /// An API error.
+    pub fn error(status: u16, message: &str) -> Self {
+        Self::Error {
             status,
             message: message.to_owned(),
         }
@@ -55,11 +55,11 @@ impl Turn {
 pub enum Block {
     /// Text.
     Text(String),
-    /// The use of a tool. The server gives it an id of its own.
+    /// A tool use; the server assigns its id.
     ToolUse {
-        /// The tool, as it is called in the request.
+        /// The tool's name in the request.
         name: String,
-        /// Its arguments.
+        /// The arguments.
         input: Value,
     },
 }
@@ -70,7 +70,7 @@ impl Block {
         Self::Text(text.to_owned())
     }
 
-    /// The use of a tool.
+    /// A tool use.
     pub fn tool(name: &str, input: Value) -> Self {
         Self::ToolUse {
             name: name.to_owned(),
@@ -79,8 +79,8 @@ impl Block {
     }
 }
 
-/// The body of a refusal.
-pub(super) fn refusal(status: u16, message: &str) -> Value {
+/// The body of an API error.
+pub(super) fn error_body(status: u16, message: &str) -> Value {
     let kind = match status {
         400 => "invalid_request_error",
         401 => "authentication_error",
@@ -93,7 +93,7 @@ pub(super) fn refusal(status: u16, message: &str) -> Value {
 }
 
 /// The first event of a message.
-pub(super) fn beginning(number: u64, model: &str) -> Vec<u8> {
+pub(super) fn start_event(number: u64, model: &str) -> Vec<u8> {
     event(&json!({"type": "message_start", "message": {
         "id": message_id(number), "type": "message", "role": "assistant", "model": model,
         "content": [], "stop_reason": null, "stop_sequence": null,
@@ -101,8 +101,8 @@ pub(super) fn beginning(number: u64, model: &str) -> Vec<u8> {
     }}))
 }
 
-/// A message that is not streamed. Of a hanging one there is nothing in it.
-pub(super) fn whole(blocks: &[Block], model: &str, number: impl Fn() -> u64) -> Value {
+/// A message that is not streamed.
+pub(super) fn message_json(blocks: &[Block], model: &str, number: impl Fn() -> u64) -> Value {
     let content: Vec<Value> = blocks
         .iter()
         .map(|block| match block {

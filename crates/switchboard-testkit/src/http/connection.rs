@@ -1,4 +1,4 @@
-//! Serves one connection: reads requests, lets faults happen, answers.
+//! Serves one connection: reads requests, triggers faults, answers.
 
 use std::io;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use super::request::{ReceivedRequest, Receiver};
 use super::response::{ConnectionCut, SendRate, Sender};
 use super::state::{HttpServerState, ServerRun};
 
-/// What becomes of a connection after an answer.
+/// What happens to a connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AfterResponse {
+pub(crate) enum AfterResponse {
     Keep,
     Close,
     Reset,
 }
 
-pub(super) struct Connection {
-    pub(super) inner: Arc<HttpServerState>,
-    pub(super) life: Arc<ServerRun>,
+pub(in crate::http) struct Connection {
+    pub(super) state: Arc<HttpServerState>,
+    pub(super) run: Arc<ServerRun>,
     pub(super) receiver: Receiver,
     pub(super) sender: Sender,
-    /// What becomes of it when an answer cannot go on.
+    /// What happens to the connection when a response is cut.
     ending: AfterResponse,
 }
 
 impl Connection {
     pub(super) fn new(
-        inner: Arc<HttpServerState>,
-        life: Arc<ServerRun>,
+        state: Arc<HttpServerState>,
+        run: Arc<ServerRun>,
         socket: TcpStream,
         number: usize,
     ) -> Self {
         let _ = socket.set_nodelay(true);
         let (reader, writer) = socket.into_split();
         Self {
-            inner,
-            life,
+            state,
+            run,
             receiver: Receiver::new(reader, number),
             sender: Sender::new(writer),
             ending: AfterResponse::Close,
@@ -55,34 +55,34 @@ impl Connection {
     }
 
     async fn serve_all(&mut self) -> io::Result<AfterResponse> {
-        if let Some(fault) = self.inner.take_fault(FaultTrigger::Accepted, None) {
+        if let Some(fault) = self.state.take_fault(FaultTrigger::Accepted, None) {
             return Ok(fault.ending());
         }
         let mut is_new = true;
         loop {
-            if !std::mem::take(&mut is_new) && self.waits_in_vain().await {
+            if !std::mem::take(&mut is_new) && self.closed_while_idle().await {
                 return Ok(AfterResponse::Close);
             }
-            let Some(mut seen) = self.read_head().await? else {
+            let Some(mut request) = self.read_head().await? else {
                 return Ok(AfterResponse::Close);
             };
-            let read = self.read_body(&mut seen).await;
-            let place = self.inner.record(seen.clone());
+            let read = self.read_body(&mut request).await;
+            let index = self.state.record(request.clone());
             if let Some(fault) = read? {
                 return Ok(fault.ending());
             }
-            if !seen.is_complete {
+            if !request.is_complete {
                 return Ok(AfterResponse::Close);
             }
-            let next = match self.handle(&seen).await {
+            let next = match self.handle(&request).await {
                 Ok(next) => next,
                 Err(ConnectionCut) => self.ending,
             };
             let status = self.sender.status.take();
-            self.inner.record_status(place, status);
-            self.sender.pace = SendRate::AtOnce;
+            self.state.record_status(index, status);
+            self.sender.rate = SendRate::AtOnce;
             self.ending = AfterResponse::Close;
-            let wants_close = seen
+            let wants_close = request
                 .header("connection")
                 .is_some_and(|value| value.eq_ignore_ascii_case("close"));
             match next {
@@ -93,31 +93,31 @@ impl Connection {
         }
     }
 
-    /// Waits for the next request, unless connections that wait are not kept: then until the client
-    /// has closed its end too.
-    async fn waits_in_vain(&mut self) -> bool {
+    /// Waits for the next request and returns false. If idle connections are not kept, shuts down
+    /// the write half, waits until the client closes its end too, and returns true.
+    async fn closed_while_idle(&mut self) -> bool {
         tokio::select! {
             biased;
-            () = self.receiver.stirs() => return false,
-            () = self.inner.lets_go() => {}
+            () = self.receiver.wait_readable() => return false,
+            () = self.state.idle_connections_closed() => {}
         }
-        self.sender.take_leave().await;
-        self.receiver.stirs().await;
+        self.sender.shutdown_write().await;
+        self.receiver.wait_readable().await;
         true
     }
 
     async fn read_more(&mut self) -> io::Result<bool> {
         let bytes = self.receiver.read_more().await?;
         if let Some(bytes) = bytes {
-            self.inner.record_bytes(bytes);
+            self.state.record_bytes(bytes);
         }
         Ok(bytes.is_some())
     }
 
     async fn read_head(&mut self) -> io::Result<Option<ReceivedRequest>> {
         loop {
-            if let Some(seen) = self.receiver.take_head()? {
-                return Ok(Some(seen));
+            if let Some(request) = self.receiver.take_head()? {
+                return Ok(Some(request));
             }
             if !self.read_more().await? {
                 return Ok(None);
@@ -125,45 +125,45 @@ impl Connection {
         }
     }
 
-    /// Reads the body, as far as it comes; or the fault that happens on the way.
-    async fn read_body(&mut self, seen: &mut ReceivedRequest) -> io::Result<Option<Fault>> {
-        if seen.is_chunked() {
-            return self.read_chunks(seen).await;
+    /// Reads the body. Returns the fault that happens before its end, if any.
+    async fn read_body(&mut self, request: &mut ReceivedRequest) -> io::Result<Option<Fault>> {
+        if request.is_chunked() {
+            return self.read_chunks(request).await;
         }
-        let length = seen.length().unwrap_or(0);
-        self.read_up_to(seen, length / 2).await?;
-        if seen.body.len() < length / 2 {
+        let length = request.length().unwrap_or(0);
+        self.read_up_to(request, length / 2).await?;
+        if request.body.len() < length / 2 {
             return Ok(None);
         }
         if length > 0
-            && let Some(fault) = self.inner.take_fault(FaultTrigger::InBody, Some(seen))
+            && let Some(fault) = self.state.take_fault(FaultTrigger::InBody, Some(request))
         {
             return Ok(Some(fault));
         }
-        self.read_up_to(seen, length).await?;
-        seen.is_complete = seen.body.len() == length;
+        self.read_up_to(request, length).await?;
+        request.is_complete = request.body.len() == length;
         Ok(None)
     }
 
-    async fn read_up_to(&mut self, seen: &mut ReceivedRequest, length: usize) -> io::Result<()> {
+    async fn read_up_to(&mut self, request: &mut ReceivedRequest, length: usize) -> io::Result<()> {
         loop {
-            self.receiver.take_body(seen, length);
-            if seen.body.len() >= length || !self.read_more().await? {
+            self.receiver.take_body(request, length);
+            if request.body.len() >= length || !self.read_more().await? {
                 return Ok(());
             }
         }
     }
 
-    async fn read_chunks(&mut self, seen: &mut ReceivedRequest) -> io::Result<Option<Fault>> {
+    async fn read_chunks(&mut self, request: &mut ReceivedRequest) -> io::Result<Option<Fault>> {
         loop {
             match self.receiver.take_chunk()? {
                 Some(chunk) if chunk.is_empty() => {
-                    seen.is_complete = true;
+                    request.is_complete = true;
                     return Ok(None);
                 }
                 Some(chunk) => {
-                    seen.body.extend(chunk);
-                    let fault = self.inner.take_fault(FaultTrigger::InBody, Some(seen));
+                    request.body.extend(chunk);
+                    let fault = self.state.take_fault(FaultTrigger::InBody, Some(request));
                     if fault.is_some() {
                         return Ok(fault);
                     }
@@ -174,42 +174,42 @@ impl Connection {
         }
     }
 
-    /// ResponseFormat a request, or does what a fault wants done instead.
-    async fn handle(&mut self, seen: &ReceivedRequest) -> Result<AfterResponse, ConnectionCut> {
-        let Some(fault) = self.inner.take_fault(FaultTrigger::Read, Some(seen)) else {
-            return self.route(seen, None).await;
+    /// Answers a request, or runs the fault that replaces the answer.
+    async fn handle(&mut self, request: &ReceivedRequest) -> Result<AfterResponse, ConnectionCut> {
+        let Some(fault) = self.state.take_fault(FaultTrigger::Read, Some(request)) else {
+            return self.route(request, None).await;
         };
         self.ending = fault.ending();
-        match fault.deed {
-            FaultAction::CloseInAnswer(bytes) => self.sender.pace = SendRate::Until(bytes),
+        match fault.action {
+            FaultAction::CloseInAnswer(bytes) => self.sender.rate = SendRate::Until(bytes),
             FaultAction::Slow { piece, pause } => {
-                self.sender.pace = SendRate::Slow { piece, pause }
+                self.sender.rate = SendRate::Slow { piece, pause }
             }
             FaultAction::CloseAfterAnswer => {
-                self.route(seen, None).await?;
+                self.route(request, None).await?;
                 return Ok(fault.ending());
             }
-            FaultAction::EndStream(_) => return self.route(seen, Some(&fault)).await,
-            FaultAction::Play(steps) => return self.play(&steps, seen).await,
-            _ if fault.is_executed => return self.route(seen, Some(&fault)).await,
-            _ => return self.misbehave(&fault).await,
+            FaultAction::EndStream(_) => return self.route(request, Some(&fault)).await,
+            FaultAction::Play(steps) => return self.play(&steps, request).await,
+            _ if fault.is_executed => return self.route(request, Some(&fault)).await,
+            _ => return self.run_fault(&fault).await,
         }
-        let next = self.route(seen, None).await?;
-        // An answer that is shorter than where it was to be cut.
-        Ok(match fault.deed {
+        let next = self.route(request, None).await?;
+        // The whole response is shorter than the cut.
+        Ok(match fault.action {
             FaultAction::CloseInAnswer(_) => fault.ending(),
             _ => next,
         })
     }
 
-    /// What a fault does in the place of an answer.
-    pub(super) async fn misbehave(
+    /// Runs a fault in place of an answer.
+    pub(super) async fn run_fault(
         &mut self,
         fault: &Fault,
     ) -> Result<AfterResponse, ConnectionCut> {
-        match &fault.deed {
+        match &fault.action {
             FaultAction::Answer(answer) => {
-                self.sender.answer(answer).await?;
+                self.sender.send_response(answer).await?;
                 Ok(AfterResponse::Keep)
             }
             FaultAction::Raw(bytes) => {
@@ -224,13 +224,13 @@ impl Connection {
         }
     }
 
-    /// Plays bytes in the place of an answer.
+    /// Sends raw bytes in place of an answer.
     async fn play(
         &mut self,
         steps: &[RawStep],
-        seen: &ReceivedRequest,
+        request: &ReceivedRequest,
     ) -> Result<AfterResponse, ConnectionCut> {
-        let id = seen.json().get("id").map(Value::to_string);
+        let id = request.json().get("id").map(Value::to_string);
         for step in steps {
             match step {
                 RawStep::Send(bytes) => {
@@ -240,7 +240,7 @@ impl Connection {
                 RawStep::SendRepeated { bytes, times } => {
                     for piece in RepeatedBytes::of(bytes, *times).iter() {
                         self.sender.send(piece).await?;
-                        // Whoever reads shares our thread.
+                        // Yield: the reader may run on the same thread.
                         tokio::task::yield_now().await;
                     }
                 }
@@ -256,23 +256,23 @@ impl Connection {
         Ok(self.ending)
     }
 
-    pub(super) async fn refuse(
+    pub(super) async fn respond_error(
         &mut self,
         status: u16,
         id: &Value,
         code: i64,
         message: &str,
     ) -> Result<AfterResponse, ConnectionCut> {
-        let refusal = CannedResponse::error(status, id, code, message);
-        self.sender.answer(&refusal).await?;
+        let rejection = CannedResponse::error(status, id, code, message);
+        self.sender.send_response(&rejection).await?;
         Ok(AfterResponse::Keep)
     }
 
-    pub(super) async fn say(
+    pub(super) async fn respond(
         &mut self,
         answer: CannedResponse,
     ) -> Result<AfterResponse, ConnectionCut> {
-        self.sender.answer(&answer).await?;
+        self.sender.send_response(&answer).await?;
         Ok(AfterResponse::Keep)
     }
 }

@@ -1,7 +1,8 @@
-//! One stream of events as a log: what the server has said on it, and how far that was sent.
+//! An event stream as a log of sent and unsent chunks.
 //!
-//! Whoever speaks appends, whoever serves a connection reads from where he likes, so that a stream can
-//! be resumed on another connection. Invariant: what waits to be sent is bounded; who speaks waits.
+//! Handlers append; a connection reads from any position, so that a stream can be resumed on
+//! another connection. Invariant: the unsent bytes are bounded; handlers wait while the log is
+//! full.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,16 +11,16 @@ use tokio::sync::watch;
 
 use crate::scripted::{Chunk, HandlerOutput, StepsStopped, WriteFuture};
 
-/// How many bytes may wait to be sent. One piece always may, however long.
-const MOST_UNSENT: usize = 256 * 1024;
-/// How many bytes that were sent are kept for a client that comes back.
-const MOST_KEPT: usize = 1024 * 1024;
+/// Maximum number of unsent bytes. One chunk of any size always fits into an empty log.
+const MAX_UNSENT_BYTES: usize = 256 * 1024;
+/// Number of sent bytes that are kept for a resumed stream.
+const MAX_RESUMABLE_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct EventLog {
-    /// Its number in its session, which the ids of its events begin with.
+    /// The number of the stream in its session; event ids start with it.
     pub(super) number: u64,
-    /// Whether a client may come back to it.
+    /// Whether a client may resume the stream.
     can_resume: bool,
     log: Mutex<LogState>,
     changed: watch::Sender<()>,
@@ -27,19 +28,19 @@ pub(super) struct EventLog {
 
 #[derive(Debug, Default)]
 struct LogState {
-    pieces: VecDeque<Chunk>,
-    /// How many pieces have gone from the front of `pieces`.
-    forgotten: u64,
-    /// How many bytes of `pieces` were sent, and how many were not.
+    chunks: VecDeque<Chunk>,
+    /// Number of chunks removed from the front of `chunks`.
+    discarded: u64,
+    /// Bytes of `chunks` that were sent, and that were not.
     kept_bytes: usize,
     unsent_bytes: usize,
-    /// The number of the last piece that was sent.
+    /// The number of the last sent chunk.
     sent: u64,
-    /// All is said.
-    is_done: bool,
-    /// Nobody will ever read it again.
-    is_deaf: bool,
-    /// Whoever reads; the newest only.
+    /// No more chunks follow.
+    is_finished: bool,
+    /// No reader will follow.
+    is_abandoned: bool,
+    /// The ticket of the newest reader; older readers stop.
     reader: u64,
 }
 
@@ -57,18 +58,18 @@ impl EventLog {
         self.log.lock().expect("no holder panics")
     }
 
-    /// Appends a piece when there is room. Says no when the stream is over.
+    /// Appends a chunk when there is room. Fails if the stream has ended.
     pub(super) async fn put(&self, piece: Chunk) -> Result<(), StepsStopped> {
         let mut changes = self.changed.subscribe();
         loop {
             {
                 let mut log = self.log();
-                if log.is_done || log.is_deaf {
+                if log.is_finished || log.is_abandoned {
                     return Err(StepsStopped);
                 }
-                if log.unsent_bytes < MOST_UNSENT {
+                if log.unsent_bytes < MAX_UNSENT_BYTES {
                     log.unsent_bytes += length(&piece);
-                    log.pieces.push_back(piece);
+                    log.chunks.push_back(piece);
                     break;
                 }
             }
@@ -78,23 +79,24 @@ impl EventLog {
         Ok(())
     }
 
-    /// All is said.
+    /// Marks the stream as complete.
     pub(super) fn finish(&self) {
-        self.log().is_done = true;
+        self.log().is_finished = true;
         self.changed.send_replace(());
     }
 
-    pub(super) fn is_done(&self) -> bool {
-        self.log().is_done
+    pub(super) fn is_finished(&self) -> bool {
+        self.log().is_finished
     }
 
     pub(super) fn is_open(&self) -> bool {
         let log = self.log();
-        !log.is_done && !log.is_deaf
+        !log.is_finished && !log.is_abandoned
     }
 
-    /// Reads on behind the piece of that number, or where reading stopped. Whoever read before is done.
-    pub(super) fn read_behind(self: &Arc<Self>, number: Option<u64>) -> EventLogReader {
+    /// Reads after chunk `number`, or from where the last reader stopped. Replaces the previous
+    /// reader.
+    pub(super) fn read_after(self: &Arc<Self>, number: Option<u64>) -> EventLogReader {
         let mut log = self.log();
         log.reader += 1;
         let reader = EventLogReader {
@@ -110,10 +112,10 @@ impl EventLog {
 }
 
 impl LogState {
-    fn piece_behind(&self, last: u64) -> Option<(u64, Chunk)> {
-        let index = usize::try_from(last.saturating_sub(self.forgotten)).ok()?;
-        let number = last.max(self.forgotten) + 1;
-        Some((number, self.pieces.get(index)?.clone()))
+    fn chunk_after(&self, last: u64) -> Option<(u64, Chunk)> {
+        let index = usize::try_from(last.saturating_sub(self.discarded)).ok()?;
+        let number = last.max(self.discarded) + 1;
+        Some((number, self.chunks.get(index)?.clone()))
     }
 
     fn mark_sent(&mut self, number: u64, piece: &Chunk, can_resume: bool) {
@@ -122,13 +124,13 @@ impl LogState {
             self.unsent_bytes -= length(piece);
             self.kept_bytes += length(piece);
         }
-        let most = if can_resume { MOST_KEPT } else { 0 };
-        while self.kept_bytes > most && self.forgotten < self.sent {
-            let Some(piece) = self.pieces.pop_front() else {
+        let max = if can_resume { MAX_RESUMABLE_BYTES } else { 0 };
+        while self.kept_bytes > max && self.discarded < self.sent {
+            let Some(piece) = self.chunks.pop_front() else {
                 break;
             };
             self.kept_bytes -= length(&piece);
-            self.forgotten += 1;
+            self.discarded += 1;
         }
     }
 }
@@ -140,7 +142,7 @@ fn length(piece: &Chunk) -> usize {
     }
 }
 
-/// Reads a stream. Dropping it ends a stream that nobody can come back to.
+/// Reads an event log. Dropping it ends a stream that cannot be resumed.
 #[derive(Debug)]
 pub(super) struct EventLogReader {
     pub(super) stream: Arc<EventLog>,
@@ -150,7 +152,8 @@ pub(super) struct EventLogReader {
 }
 
 impl EventLogReader {
-    /// The next piece and its number; none when all is said, or another reads now.
+    /// The next chunk and its number; `None` at the end of the stream, or if another reader took
+    /// over.
     pub(super) async fn next(&mut self) -> Option<(u64, Chunk)> {
         loop {
             self.changes.borrow_and_update();
@@ -159,14 +162,14 @@ impl EventLogReader {
                 if log.reader != self.ticket {
                     return None;
                 }
-                if let Some((number, piece)) = log.piece_behind(self.last) {
+                if let Some((number, piece)) = log.chunk_after(self.last) {
                     self.last = number;
                     log.mark_sent(number, &piece, self.stream.can_resume);
                     drop(log);
                     self.stream.changed.send_replace(());
                     return Some((number, piece));
                 }
-                if log.is_done {
+                if log.is_finished {
                     return None;
                 }
             }
@@ -178,34 +181,34 @@ impl EventLogReader {
 impl Drop for EventLogReader {
     fn drop(&mut self) {
         if !self.stream.can_resume {
-            self.stream.log().is_deaf = true;
+            self.stream.log().is_abandoned = true;
             self.stream.changed.send_replace(());
         }
     }
 }
 
-/// Where the words of one request's handler go.
+/// The output of one request's handler.
 #[derive(Debug)]
 pub(super) struct ResponseStream {
     pub(super) own: Arc<EventLog>,
-    /// Where that goes which belongs to no request, and what is said after the answer.
-    pub(super) unasked: Option<Arc<EventLog>>,
-    /// Others speak on the same stream, so it goes on when the handler is done.
+    /// Where notifications go, and messages after the answer.
+    pub(super) notifications: Option<Arc<EventLog>>,
+    /// Other handlers write to the same stream, so it stays open when this handler is done.
     pub(super) is_shared: bool,
 }
 
 impl HandlerOutput for ResponseStream {
     fn put(&self, piece: Chunk) -> WriteFuture<'_> {
-        if self.own.is_done() {
-            return self.put_unasked(piece);
+        if self.own.is_finished() {
+            return self.put_notification(piece);
         }
         Box::pin(self.own.put(piece))
     }
 
-    fn put_unasked(&self, piece: Chunk) -> WriteFuture<'_> {
+    fn put_notification(&self, piece: Chunk) -> WriteFuture<'_> {
         Box::pin(async move {
-            let unasked = self.unasked.as_ref().ok_or(StepsStopped)?;
-            unasked.put(piece).await
+            let notifications = self.notifications.as_ref().ok_or(StepsStopped)?;
+            notifications.put(piece).await
         })
     }
 
@@ -223,9 +226,9 @@ impl HandlerOutput for ResponseStream {
         self.own.is_open()
     }
 
-    fn hears_unasked(&self) -> bool {
-        self.unasked
+    fn accepts_notifications(&self) -> bool {
+        self.notifications
             .as_ref()
-            .is_some_and(|unasked| unasked.is_open())
+            .is_some_and(|notifications| notifications.is_open())
     }
 }

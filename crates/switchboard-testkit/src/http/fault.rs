@@ -1,10 +1,10 @@
-//! What goes wrong, and with which request.
+//! Faults, and the requests that trigger them.
 
 use std::time::Duration;
 
 use super::raw_server::RawStep;
 
-/// Something that goes wrong with a request or a connection, once unless it is said otherwise.
+/// A fault of a request or a connection. It happens once by default.
 ///
 /// ```
 /// use switchboard_testkit::http::Fault;
@@ -13,15 +13,15 @@ use super::raw_server::RawStep;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Fault {
-    pub(super) deed: FaultAction,
+    pub(super) action: FaultAction,
     on: String,
-    /// How many that match pass unharmed before it happens.
-    spared: usize,
-    /// How often it happens; none: for ever.
+    /// Number of matches to skip before the fault happens.
+    skip: usize,
+    /// How often the fault happens; `None`: unlimited.
     times: Option<usize>,
-    /// The request is carried out before.
+    /// The request is executed before the fault happens.
     pub(super) is_executed: bool,
-    /// A connection ends with a reset and not with a clean close.
+    /// The connection ends with a reset instead of a clean close.
     pub(super) is_reset: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum FaultAction {
     Slow { piece: usize, pause: Duration },
 }
 
-/// An answer of the test's choice.
+/// A fixed response.
 #[derive(Debug, Clone)]
 pub(crate) struct CannedResponse {
     pub(super) status: u16,
@@ -48,61 +48,61 @@ pub(crate) struct CannedResponse {
     pub(super) body: Vec<u8>,
 }
 
-/// What goes wrong.
+/// Constructors.
 impl Fault {
-    fn new(deed: FaultAction) -> Self {
+    fn new(action: FaultAction) -> Self {
         Self {
-            deed,
+            action,
             on: "*".to_owned(),
-            spared: 0,
+            skip: 0,
             times: Some(1),
             is_executed: false,
             is_reset: false,
         }
     }
 
-    /// A connection is closed as soon as it is accepted. Counts connections, not requests.
+    /// Closes a connection right after accepting it. `nth` and `times` count connections.
     pub fn close_on_accept() -> Self {
         Self::new(FaultAction::CloseUnread)
     }
 
-    /// The connection is closed when half of the body has been read. Nothing is carried out.
+    /// Closes the connection after half of the body was read. The request is not executed.
     pub fn close_in_body() -> Self {
         Self::new(FaultAction::CloseInBody)
     }
 
-    /// The connection is closed when the request has been read. Nothing is carried out.
+    /// Closes the connection after the request was read. The request is not executed.
     pub fn close_before_execution() -> Self {
         Self::new(FaultAction::Close)
     }
 
-    /// The request is carried out, and the connection closed without a byte of an answer.
+    /// Executes the request, then closes the connection without a response.
     pub fn close_after_execution() -> Self {
         Self::new(FaultAction::Close).after_execution()
     }
 
-    /// The connection is closed after so many bytes of the answer, its head included.
+    /// Closes the connection after this many bytes of the response, including its head.
     pub fn close_in_answer(bytes: usize) -> Self {
         Self::new(FaultAction::CloseInAnswer(bytes))
     }
 
-    /// The whole answer is sent, and then the connection is closed although nothing has said so.
+    /// Sends the whole response, then closes the connection without announcing it.
     pub fn close_after_answer() -> Self {
         Self::new(FaultAction::CloseAfterAnswer)
     }
 
-    /// The answer begins as a stream of events which ends properly before anything was answered. A
-    /// legacy server with sessions goes on with it when the client asks by `Last-Event-ID`.
+    /// Starts an event stream and ends it properly before the answer. A legacy server with sessions
+    /// resumes it when the client sends `Last-Event-ID`.
     pub fn end_stream() -> Self {
         Self::new(FaultAction::EndStream(None))
     }
 
-    /// The same, and the client is told when to come back.
+    /// Like [`Fault::end_stream`], with a `retry` field.
     pub fn end_stream_with_retry(retry: Duration) -> Self {
         Self::new(FaultAction::EndStream(Some(retry)))
     }
 
-    /// ResponseFormat with this status and an empty body.
+    /// Responds with this status and an empty body.
     pub fn status(status: u16) -> Self {
         Self::new(FaultAction::Answer(CannedResponse {
             status,
@@ -111,109 +111,109 @@ impl Fault {
         }))
     }
 
-    /// Sends the client somewhere else.
+    /// Responds with a redirect.
     pub fn redirect(status: u16, url: &str) -> Self {
         Self::status(status).header("Location", url)
     }
 
-    /// Asks for a login, with this challenge.
+    /// Responds with 401 and this challenge.
     pub fn unauthorized(challenge: &str) -> Self {
         Self::status(401).header("WWW-Authenticate", challenge)
     }
 
-    /// Sends these bytes instead of an answer, and closes the connection.
+    /// Sends these bytes instead of a response and closes the connection.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self::new(FaultAction::Raw(bytes.into()))
     }
 
-    /// Plays these steps instead of an answer, and closes the connection. `$ID` in bytes that are sent
-    /// is the id of the request. Nothing more is read.
+    /// Runs these steps instead of a response and closes the connection. `$ID` in sent bytes is
+    /// replaced by the id of the request. Steps that read are not allowed.
     pub fn raw_steps(steps: impl IntoIterator<Item = RawStep>) -> Self {
         Self::new(FaultAction::Play(steps.into_iter().collect()))
     }
 
-    /// Reads the request and never answers it.
+    /// Reads the request and never responds.
     pub fn hang() -> Self {
         Self::new(FaultAction::Hang)
     }
 
-    /// ResponseFormat as usual, but only so many bytes at a time.
+    /// Responds normally, but in writes of `piece` bytes with a pause after each.
     pub fn slow(piece: usize, pause: Duration) -> Self {
         Self::new(FaultAction::Slow { piece, pause })
     }
 }
 
-/// The details.
+/// Conditions and details.
 impl Fault {
-    /// Adds a header to an answer made with [`Fault::status`].
+    /// Adds a header to a response made with [`Fault::status`].
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        if let FaultAction::Answer(canned) = &mut self.deed {
+        if let FaultAction::Answer(canned) = &mut self.action {
             canned.headers.push((name.to_owned(), value.to_owned()));
         }
         self
     }
 
-    /// Gives an answer made with [`Fault::status`] a body.
+    /// Adds a body to a response made with [`Fault::status`].
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
-        if let FaultAction::Answer(canned) = &mut self.deed {
+        if let FaultAction::Answer(canned) = &mut self.action {
             canned.body = body.into();
         }
         self
     }
 
-    /// Which requests it concerns: a method of HTTP (`"GET"`), a method of the protocol
-    /// (`"tools/call"`), that and a name (`"tools/call echo"`), `"response"` for an answer of the
-    /// client, or `"*"` for any, which is the default.
+    /// The requests that match: an HTTP method (`"GET"`), an MCP method (`"tools/call"`), a method
+    /// and name (`"tools/call echo"`), `"response"` for a response of the client, or `"*"`
+    /// (default) for all.
     pub fn on(mut self, key: &str) -> Self {
         key.clone_into(&mut self.on);
         self
     }
 
-    /// It happens to the n-th that matches, counted from now and from 1.
+    /// Happens to the n-th match, counted from 1 and from now.
     pub fn nth(mut self, n: usize) -> Self {
-        self.spared = n.saturating_sub(1);
+        self.skip = n.saturating_sub(1);
         self
     }
 
-    /// It happens so many times in a row.
+    /// Happens to this many matches in a row.
     pub fn times(mut self, times: usize) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// It happens again and again.
+    /// Happens to every match.
     pub fn always(mut self) -> Self {
         self.times = None;
         self
     }
 
-    /// The request is carried out before it happens.
+    /// Executes the request before the fault happens.
     pub fn after_execution(mut self) -> Self {
         self.is_executed = true;
         self
     }
 
-    /// The connection ends with a reset and not with a clean close.
+    /// Ends the connection with a reset instead of a clean close.
     pub fn with_reset(mut self) -> Self {
         self.is_reset = true;
         self
     }
 }
 
-/// When a fault can come.
+/// When a fault can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultTrigger {
-    /// A connection was accepted.
+    /// After a connection was accepted.
     Accepted,
-    /// Half of a body was read.
+    /// After half of a body was read.
     InBody,
-    /// A request was read.
+    /// After a request was read.
     Read,
 }
 
 impl Fault {
-    fn moment(&self) -> FaultTrigger {
-        match self.deed {
+    fn trigger(&self) -> FaultTrigger {
+        match self.action {
             FaultAction::CloseUnread => FaultTrigger::Accepted,
             FaultAction::CloseInBody => FaultTrigger::InBody,
             _ => FaultTrigger::Read,
@@ -221,7 +221,7 @@ impl Fault {
     }
 }
 
-/// The faults that have been armed and have not happened yet, the oldest first.
+/// The armed faults that have not happened yet, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct ArmedFaults(Vec<Fault>);
 
@@ -238,16 +238,16 @@ impl ArmedFaults {
         self.0.clear();
     }
 
-    /// The fault that happens now, to a thing that goes by these names.
-    pub(super) fn take(&mut self, moment: FaultTrigger, names: &[String]) -> Option<Fault> {
+    /// Removes and returns the fault that happens now to a request with these names.
+    pub(super) fn take(&mut self, trigger: FaultTrigger, names: &[String]) -> Option<Fault> {
         let mut happens = None;
         for (index, fault) in self.0.iter_mut().enumerate() {
             let matches = fault.on == "*" || names.contains(&fault.on);
-            if fault.moment() != moment || !matches {
+            if fault.trigger() != trigger || !matches {
                 continue;
             }
-            if fault.spared > 0 {
-                fault.spared -= 1;
+            if fault.skip > 0 {
+                fault.skip -= 1;
                 continue;
             }
             if let Some(times) = &mut fault.times {

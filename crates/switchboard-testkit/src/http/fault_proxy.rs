@@ -1,7 +1,7 @@
-//! A proxy that breaks connections by a plan drawn from a seed.
+//! A TCP proxy that breaks connections by a plan derived from a seed.
 //!
-//! It knows nothing of HTTP. Invariant: the plan of the n-th connection depends on the seed and on n
-//! alone; what the client and the server make of it depends on their timing.
+//! It knows nothing of HTTP. Invariant: the plan of the n-th connection depends only on the seed
+//! and on n; its effect also depends on the timing of client and server.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,19 +16,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::PATIENCE;
+use super::WAIT_TIMEOUT;
 
-/// How much is taken from one side at once, at most.
-const PIECE: usize = 64 * 1024;
-/// So many bytes of a direction go in the pieces of its plan; what is longer is not worth the time.
-const IN_PIECES: usize = 4 * 1024;
-/// The longest delay of a drawn plan: real time, and so short.
-const LONGEST_DELAY: u64 = 20;
+/// Maximum number of bytes per read.
+const READ_BYTES: usize = 64 * 1024;
+/// A plan's write size applies to the first bytes of a direction; small writes for longer transfers
+/// would take too long.
+const SMALL_WRITES_UNTIL: usize = 4 * 1024;
+/// The longest delay of a plan, in milliseconds. Short, because it passes in real time.
+const MAX_DELAY_MS: u64 = 20;
 
-/// What happens to one connection.
+/// The faults of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionPlan {
-    /// It ends with a reset as soon as it is accepted.
+    /// The connection is reset right after it was accepted.
     pub is_refused: bool,
     /// From the client to the server.
     pub to_server: DirectionPlan,
@@ -36,85 +37,87 @@ pub struct ConnectionPlan {
     pub to_client: DirectionPlan,
 }
 
-/// What happens to one direction of a connection.
+/// The faults of one direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectionPlan {
-    /// How many of the first few thousand bytes go through at once, at most.
-    pub piece: usize,
-    /// After how many bytes something happens, and what.
+    /// Maximum number of bytes per write, for the first 4 KiB.
+    pub write_bytes: usize,
+    /// The fault, and the number of bytes before it.
     pub fault: Option<(usize, FaultKind)>,
 }
 
-/// What happens to bytes, or to the connection.
+/// A fault of a connection or of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Both directions end, as with a clean close.
+    /// Both directions end with a clean close.
     Close,
     /// Both directions end with a reset.
     Reset,
-    /// This direction ends; the other goes on.
+    /// This direction ends; the other continues.
     HalfClose,
-    /// Nothing passes for so long.
+    /// Nothing is forwarded for this long.
     Delay(Duration),
-    /// Nothing passes any more, and nothing is taken.
+    /// Nothing is forwarded or read any more.
     Silence,
-    /// What comes is taken and lost.
+    /// Everything is read and discarded.
     Swallow,
 }
 
 impl ConnectionPlan {
-    /// A connection to which nothing happens.
+    /// A connection without faults.
     pub const NO_FAULT: Self = Self {
         is_refused: false,
         to_server: DirectionPlan::NO_FAULT,
         to_client: DirectionPlan::NO_FAULT,
     };
 
-    /// The plan for the n-th connection of a seed, with faults within the first `reach` bytes of either
-    /// direction.
+    /// The plan of the n-th connection, with faults within the first `reach` bytes of a direction.
     pub fn from_seed(seed: u64, connection: usize, reach: usize) -> Self {
         let salt = (connection as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let rng = &mut Rng::with_seed(seed ^ salt);
-        let mut link = Self {
+        let mut plan = Self {
             is_refused: rng.u8(..10) == 0,
-            to_server: DirectionPlan::draw_sound(rng),
-            to_client: DirectionPlan::draw_sound(rng),
+            to_server: DirectionPlan::draw_write_bytes(rng),
+            to_client: DirectionPlan::draw_write_bytes(rng),
         };
         match rng.u8(..10) {
             0..=2 => {}
-            3..=5 => link.to_server.fault = Some(draw_fault(rng, reach)),
-            6..=8 => link.to_client.fault = Some(draw_fault(rng, reach)),
+            3..=5 => plan.to_server.fault = Some(draw_fault(rng, reach)),
+            6..=8 => plan.to_client.fault = Some(draw_fault(rng, reach)),
             _ => {
-                link.to_server.fault = Some(draw_fault(rng, reach));
-                link.to_client.fault = Some(draw_fault(rng, reach));
+                plan.to_server.fault = Some(draw_fault(rng, reach));
+                plan.to_client.fault = Some(draw_fault(rng, reach));
             }
         }
-        link
+        plan
     }
 }
 
 impl DirectionPlan {
-    /// A direction to which nothing happens.
+    /// A direction without faults.
     pub const NO_FAULT: Self = Self {
-        piece: usize::MAX,
+        write_bytes: usize::MAX,
         fault: None,
     };
 
-    /// A direction that ends or stalls after so many bytes.
-    pub const fn broken(at: usize, how: FaultKind) -> Self {
+    /// A direction with a fault after `at` bytes.
+    pub const fn with_fault(at: usize, kind: FaultKind) -> Self {
         Self {
-            piece: usize::MAX,
-            fault: Some((at, how)),
+            write_bytes: usize::MAX,
+            fault: Some((at, kind)),
         }
     }
 
-    fn draw_sound(rng: &mut Rng) -> Self {
-        let piece = match rng.u8(..4) {
+    fn draw_write_bytes(rng: &mut Rng) -> Self {
+        let write_bytes = match rng.u8(..4) {
             0 => rng.usize(1..8),
             1 => rng.usize(8..200),
             _ => usize::MAX,
         };
-        Self { piece, fault: None }
+        Self {
+            write_bytes,
+            fault: None,
+        }
     }
 }
 
@@ -123,24 +126,25 @@ fn draw_fault(rng: &mut Rng, reach: usize) -> (usize, FaultKind) {
         0 => 0,
         _ => rng.usize(..=reach),
     };
-    let how = match rng.u8(..16) {
+    let kind = match rng.u8(..16) {
         0..=4 => FaultKind::Close,
         5..=8 => FaultKind::Reset,
         9 => FaultKind::HalfClose,
-        10..=12 => FaultKind::Delay(Duration::from_millis(rng.u64(1..=LONGEST_DELAY))),
+        10..=12 => FaultKind::Delay(Duration::from_millis(rng.u64(1..=MAX_DELAY_MS))),
         13 => FaultKind::Swallow,
         _ => FaultKind::Silence,
     };
-    (at, how)
+    (at, kind)
 }
 
 /// A proxy on loopback that breaks connections. Dropping it ends them all.
 ///
-/// Nothing happens before [`FaultProxy::arm`] and after [`FaultProxy::disarm`], and no bytes are counted.
+/// Faults happen, and bytes are counted, only between [`FaultProxy::arm`] and
+/// [`FaultProxy::disarm`].
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
-    shared: Arc<ProxyState>,
+    state: Arc<ProxyState>,
     task: JoinHandle<()>,
 }
 
@@ -148,10 +152,10 @@ struct ProxyState {
     upstream: SocketAddr,
     plan: Box<dyn Fn(usize) -> ConnectionPlan + Send + Sync>,
     is_armed: AtomicBool,
-    /// The plans that were put to use, in order.
-    used: Mutex<Vec<ConnectionPlan>>,
+    /// The plans of all connections so far, in order.
+    plans: Mutex<Vec<ConnectionPlan>>,
     connections: Mutex<JoinSet<()>>,
-    /// What is silent ends now.
+    /// True after [`FaultProxy::settle`]: silent connections end.
     is_settling: watch::Sender<bool>,
 }
 
@@ -159,14 +163,14 @@ impl fmt::Debug for ProxyState {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("ProxyState")
             .field("upstream", &self.upstream)
-            .field("used", &self.used)
+            .field("plans", &self.plans)
             .finish_non_exhaustive()
     }
 }
 
 impl FaultProxy {
-    /// Stands before a server, with plans drawn from a seed by [`ConnectionPlan::from_seed`]. Connections that were
-    /// opened before it was armed count too, and those after it have the plans that follow.
+    /// Starts a proxy in front of a server, with plans from [`ConnectionPlan::from_seed`].
+    /// Connections that were opened before the proxy was armed count as well.
     pub async fn seeded(upstream: SocketAddr, seed: u64, reach: usize) -> Self {
         Self::start(upstream, move |connection| {
             ConnectionPlan::from_seed(seed, connection, reach)
@@ -174,7 +178,7 @@ impl FaultProxy {
         .await
     }
 
-    /// Stands before a server, with a plan for the n-th connection, counted from 0.
+    /// Starts a proxy in front of a server, with a plan for the n-th connection, counted from 0.
     #[expect(
         clippy::disallowed_methods,
         reason = "the proxy outlives this call and its handle is kept"
@@ -185,62 +189,62 @@ impl FaultProxy {
     ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
-            .expect("there is a free port");
-        let shared = Arc::new(ProxyState {
+            .expect("a free port");
+        let state = Arc::new(ProxyState {
             upstream,
             plan: Box::new(plan),
             is_armed: AtomicBool::new(false),
-            used: Mutex::default(),
+            plans: Mutex::default(),
             connections: Mutex::default(),
             is_settling: watch::Sender::new(false),
         });
         Self {
             address: listener.local_addr().expect("it is bound"),
-            task: tokio::spawn(accept(Arc::clone(&shared), listener)),
-            shared,
+            task: tokio::spawn(accept(Arc::clone(&state), listener)),
+            state,
         }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address of a server behind it, for a client that shall come by here.
+    /// The URL of a server behind the proxy, rewritten to go through the proxy.
     pub fn url(&self, of_server: &str) -> String {
-        let upstream = self.shared.upstream.to_string();
+        let upstream = self.state.upstream.to_string();
         of_server.replace(&upstream, &self.address.to_string())
     }
 
-    /// The faults begin.
+    /// Enables the faults.
     pub fn arm(&self) {
-        self.shared.is_armed.store(true, Ordering::Relaxed);
+        self.state.is_armed.store(true, Ordering::Relaxed);
     }
 
-    /// The faults are over, except that what is silent stays so; see [`FaultProxy::drop_connections`].
+    /// Disables the faults. Silent connections stay silent; see [`FaultProxy::drop_connections`].
     pub fn disarm(&self) {
-        self.shared.is_armed.store(false, Ordering::Relaxed);
+        self.state.is_armed.store(false, Ordering::Relaxed);
     }
 
-    /// The plans of all connections so far, in order: what to print when a seed fails.
-    pub fn used(&self) -> Vec<ConnectionPlan> {
-        self.shared.used().clone()
+    /// The plans of all connections so far, in order. Print them when a seed fails.
+    pub fn plans(&self) -> Vec<ConnectionPlan> {
+        self.state.plans().clone()
     }
 
-    /// Waits until every byte that is to pass has passed: the clients have closed their connections
-    /// before. What is silent ends without what it holds. Panics after a minute.
+    /// Waits until all bytes are forwarded; the clients must have closed their connections before.
+    /// Silent connections end and lose their bytes. Panics after a minute.
     pub async fn settle(&self) {
-        self.shared.is_settling.send_replace(true);
-        let mut connections = std::mem::take(&mut *self.shared.connections());
+        self.state.is_settling.send_replace(true);
+        let mut connections = std::mem::take(&mut *self.state.connections());
         let all = async { while connections.join_next().await.is_some() {} };
-        let outcome = tokio::time::timeout(PATIENCE, all).await;
-        let used = self.used();
-        assert!(outcome.is_ok(), "a client keeps its connection: {used:#?}");
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, all).await;
+        let plans = self.plans();
+        assert!(outcome.is_ok(), "a client keeps its connection: {plans:#?}");
     }
 
-    /// Closes all connections; comes back when they are closed.
+    /// Closes all connections; returns when they are closed.
     pub async fn drop_connections(&self) {
-        let mut connections = std::mem::take(&mut *self.shared.connections());
+        let mut connections = std::mem::take(&mut *self.state.connections());
         connections.shutdown().await;
     }
 }
@@ -248,13 +252,13 @@ impl FaultProxy {
 impl Drop for FaultProxy {
     fn drop(&mut self) {
         self.task.abort();
-        self.shared.connections().abort_all();
+        self.state.connections().abort_all();
     }
 }
 
 impl ProxyState {
-    fn used(&self) -> MutexGuard<'_, Vec<ConnectionPlan>> {
-        self.used.lock().expect("no holder panics")
+    fn plans(&self) -> MutexGuard<'_, Vec<ConnectionPlan>> {
+        self.plans.lock().expect("no holder panics")
     }
 
     fn connections(&self) -> MutexGuard<'_, JoinSet<()>> {
@@ -266,33 +270,33 @@ impl ProxyState {
     }
 }
 
-async fn accept(shared: Arc<ProxyState>, listener: TcpListener) {
+async fn accept(state: Arc<ProxyState>, listener: TcpListener) {
     while let Ok((client, _)) = listener.accept().await {
-        let link = {
-            let mut used = shared.used();
-            let link = (shared.plan)(used.len());
-            used.push(link.clone());
-            link
+        let plan = {
+            let mut plans = state.plans();
+            let plan = (state.plan)(plans.len());
+            plans.push(plan.clone());
+            plan
         };
-        let mut connections = shared.connections();
+        let mut connections = state.connections();
         while connections.try_join_next().is_some() {}
-        connections.spawn(carry(Arc::clone(&shared), client, link));
+        connections.spawn(carry(Arc::clone(&state), client, plan));
     }
 }
 
-/// How a connection ends before either side has ended it.
+/// How a fault ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionEnd {
     Close,
     Reset,
 }
 
-async fn carry(shared: Arc<ProxyState>, mut client: TcpStream, link: ConnectionPlan) {
+async fn carry(state: Arc<ProxyState>, mut client: TcpStream, plan: ConnectionPlan) {
     let reset = |socket: &TcpStream| _ = socket.set_zero_linger();
-    if link.is_refused && shared.is_armed() {
+    if plan.is_refused && state.is_armed() {
         return reset(&client);
     }
-    let Ok(mut server) = TcpStream::connect(shared.upstream).await else {
+    let Ok(mut server) = TcpStream::connect(state.upstream).await else {
         return reset(&client);
     };
     let _ = client.set_nodelay(true);
@@ -301,15 +305,15 @@ async fn carry(shared: Arc<ProxyState>, mut client: TcpStream, link: ConnectionP
     {
         let (client_reads, client_writes) = client.split();
         let (server_reads, server_writes) = server.split();
-        let pump = |way| Forwarder {
-            shared: &shared,
-            way,
+        let pump = |plan| Forwarder {
+            state: &state,
+            plan,
             passed: 0,
-            in_all: 0,
+            total: 0,
             end: &end,
         };
-        let up = pump(link.to_server).run(client_reads, server_writes);
-        let down = pump(link.to_client).run(server_reads, client_writes);
+        let up = pump(plan.to_server).run(client_reads, server_writes);
+        let down = pump(plan.to_client).run(server_reads, client_writes);
         tokio::select! {
             biased;
             _ = ended.wait_for(Option::is_some) => {}
@@ -325,70 +329,71 @@ async fn carry(shared: Arc<ProxyState>, mut client: TcpStream, link: ConnectionP
     }
 }
 
-/// Closes as somebody does who has read all that came: otherwise it were a reset.
+/// Reads the pending bytes before closing; unread bytes would turn the close into a reset.
 async fn close(mut socket: TcpStream) {
     let _ = socket.shutdown().await;
     let mut unread = [0; 1024];
     while let Ok(1..) = socket.try_read(&mut unread) {}
 }
 
-/// Carries the bytes of one direction.
+/// Forwards the bytes of one direction.
 struct Forwarder<'a> {
-    shared: &'a ProxyState,
-    way: DirectionPlan,
-    /// How many bytes have passed since the faults began.
+    state: &'a ProxyState,
+    plan: DirectionPlan,
+    /// Bytes forwarded while armed.
     passed: usize,
-    /// How many have passed in all.
-    in_all: usize,
+    /// All forwarded bytes.
+    total: usize,
     end: &'a watch::Sender<Option<ConnectionEnd>>,
 }
 
-/// What is left to do about a direction that carries nothing more.
+/// What happens after a direction has ended.
 enum DirectionEnd {
-    /// It ends, and the other goes on.
-    ConnectionEnd,
-    /// Both end.
+    /// The direction ends; the other continues.
+    HalfClose,
+    /// Both directions end.
     EndBoth(ConnectionEnd),
-    /// What still comes is lost.
+    /// All further bytes are discarded.
     Swallow,
 }
 
 impl Forwarder<'_> {
     async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) {
         match self.carry(&mut from, &mut to).await {
-            DirectionEnd::ConnectionEnd => _ = to.shutdown().await,
-            DirectionEnd::EndBoth(end) => self.come_to(end).await,
+            DirectionEnd::HalfClose => _ = to.shutdown().await,
+            DirectionEnd::EndBoth(end) => self.end_both(end).await,
             DirectionEnd::Swallow => {
                 let mut lost = [0; 1024];
                 while let Ok(1..) = from.read(&mut lost).await {}
-                self.come_to(ConnectionEnd::Close).await;
+                self.end_both(ConnectionEnd::Close).await;
             }
         }
     }
 
     async fn carry(&mut self, from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>) -> DirectionEnd {
-        let mut buffer = vec![0; PIECE];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
-            let most = self.fault().map_or(PIECE, |(left, _)| left);
-            if most == 0 {
-                if let Some(rest) = self.happen().await {
+            let max = self.fault().map_or(READ_BYTES, |(left, _)| left);
+            if max == 0 {
+                if let Some(rest) = self.run_fault().await {
                     return rest;
                 }
                 continue;
             }
-            let piece = match self.in_all {
-                ..IN_PIECES => self.way.piece.min(PIECE),
-                _ => PIECE,
+            let piece = match self.total {
+                ..SMALL_WRITES_UNTIL => self.plan.write_bytes.min(READ_BYTES),
+                _ => READ_BYTES,
             };
-            let room = buffer.get_mut(..most.min(piece));
+            let room = buffer.get_mut(..max.min(piece));
             let room = room.unwrap_or_default();
             let read = match from.read(room).await {
                 Ok(read @ 1..) => read,
-                Ok(0) => return DirectionEnd::ConnectionEnd,
+                Ok(0) => return DirectionEnd::HalfClose,
                 Err(_) => return DirectionEnd::EndBoth(ConnectionEnd::Reset),
             };
             let mut bytes = room.get(..read).unwrap_or_default();
-            // The faults may have begun while it waited: more has come than was to pass.
+            // The proxy may have been armed during the read, so more bytes may have arrived than
+            // the fault lets pass.
             while let Some((left, _)) = self.fault()
                 && left < bytes.len()
             {
@@ -397,7 +402,7 @@ impl Forwarder<'_> {
                     return DirectionEnd::EndBoth(ConnectionEnd::Reset);
                 }
                 bytes = later;
-                if let Some(rest) = self.happen().await {
+                if let Some(rest) = self.run_fault().await {
                     return rest;
                 }
             }
@@ -407,43 +412,43 @@ impl Forwarder<'_> {
         }
     }
 
-    /// What happens next, and after how many bytes.
+    /// The next fault, and the number of bytes before it.
     fn fault(&self) -> Option<(usize, FaultKind)> {
-        let (at, how) = self.way.fault.filter(|_| self.shared.is_armed())?;
-        Some((at.saturating_sub(self.passed), how))
+        let (at, kind) = self.plan.fault.filter(|_| self.state.is_armed())?;
+        Some((at.saturating_sub(self.passed), kind))
     }
 
     async fn pass(&mut self, to: &mut WriteHalf<'_>, bytes: &[u8]) -> Option<()> {
         to.write_all(bytes).await.ok()?;
-        self.in_all += bytes.len();
-        if self.shared.is_armed() {
+        self.total += bytes.len();
+        if self.state.is_armed() {
             self.passed += bytes.len();
         }
         Some(())
     }
 
-    /// Lets the fault happen, and says what is left to do if that was the end.
-    async fn happen(&mut self) -> Option<DirectionEnd> {
-        let (_, how) = self.way.fault.take()?;
-        match how {
+    /// Runs the fault. Returns how the direction ends, or `None` if it continues.
+    async fn run_fault(&mut self) -> Option<DirectionEnd> {
+        let (_, kind) = self.plan.fault.take()?;
+        match kind {
             FaultKind::Delay(time) => {
                 tokio::time::sleep(time).await;
                 None
             }
-            FaultKind::HalfClose => Some(DirectionEnd::ConnectionEnd),
+            FaultKind::HalfClose => Some(DirectionEnd::HalfClose),
             FaultKind::Close => Some(DirectionEnd::EndBoth(ConnectionEnd::Close)),
             FaultKind::Reset => Some(DirectionEnd::EndBoth(ConnectionEnd::Reset)),
             FaultKind::Swallow => Some(DirectionEnd::Swallow),
             FaultKind::Silence => {
-                let mut settling = self.shared.is_settling.subscribe();
+                let mut settling = self.state.is_settling.subscribe();
                 let _ = settling.wait_for(|is_settling| *is_settling).await;
                 Some(DirectionEnd::EndBoth(ConnectionEnd::Close))
             }
         }
     }
 
-    /// Both directions end; whoever carries the connection sees to it.
-    async fn come_to(&self, end: ConnectionEnd) {
+    /// Ends both directions; `carry` closes the sockets.
+    async fn end_both(&self, end: ConnectionEnd) {
         self.end.send_replace(Some(end));
         std::future::pending::<()>().await;
     }

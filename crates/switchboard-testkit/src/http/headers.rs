@@ -1,4 +1,4 @@
-//! What the protocol wants of a request's headers. Pure.
+//! The header rules of the protocol. Pure functions.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::fault::CannedResponse;
 use super::request::ReceivedRequest;
 use crate::scripted::Request;
 
-/// The legacy versions that know the header.
+/// The legacy versions that `MCP-Protocol-Version` may have.
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -15,23 +15,26 @@ const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// Refuses a POST that no server of the protocol would take.
-pub(super) fn refuse_post(seen: &ReceivedRequest) -> Option<CannedResponse> {
-    if !accepts(seen, "application/json") || !accepts(seen, "text/event-stream") {
-        return Some(CannedResponse::bare(406));
+/// The error response for a POST with wrong `Accept` or `Content-Type`.
+pub(super) fn reject_post(received: &ReceivedRequest) -> Option<CannedResponse> {
+    if !accepts(received, "application/json") || !accepts(received, "text/event-stream") {
+        return Some(CannedResponse::empty(406));
     }
-    let content_type = seen.header("content-type").unwrap_or_default();
-    (!content_type.starts_with("application/json")).then(|| CannedResponse::bare(415))
+    let content_type = received.header("content-type").unwrap_or_default();
+    (!content_type.starts_with("application/json")).then(|| CannedResponse::empty(415))
 }
 
-pub(super) fn accepts(seen: &ReceivedRequest, media_type: &str) -> bool {
-    let accepted = seen.header("accept").unwrap_or_default();
+pub(super) fn accepts(received: &ReceivedRequest, media_type: &str) -> bool {
+    let accepted = received.header("accept").unwrap_or_default();
     accepted.contains(media_type) || accepted.contains("*/*")
 }
 
-/// Refuses a version that a legacy server cannot know.
-pub(super) fn refuse_version(seen: &ReceivedRequest, request: &Request) -> Option<CannedResponse> {
-    let version = seen.header("mcp-protocol-version")?;
+/// The error response for a version that a legacy server does not support.
+pub(super) fn reject_version(
+    received: &ReceivedRequest,
+    request: &Request,
+) -> Option<CannedResponse> {
+    let version = received.header("mcp-protocol-version")?;
     let is_known = LEGACY_VERSIONS.contains(&version);
     (!is_known && request.method != "initialize").then(|| {
         let reason = format!("unsupported protocol version {version}");
@@ -39,8 +42,8 @@ pub(super) fn refuse_version(seen: &ReceivedRequest, request: &Request) -> Optio
     })
 }
 
-/// Says where the headers of a modern request and its body differ.
-pub(super) fn find_mismatch(seen: &ReceivedRequest, request: &Request) -> Option<String> {
+/// Describes the first difference between the headers of a modern request and its body.
+pub(super) fn find_mismatch(received: &ReceivedRequest, request: &Request) -> Option<String> {
     let version = request.meta("io.modelcontextprotocol/protocolVersion");
     let named = matches!(
         request.method.as_str(),
@@ -59,13 +62,13 @@ pub(super) fn find_mismatch(seen: &ReceivedRequest, request: &Request) -> Option
     .into_iter()
     .filter_map(|(name, body)| Some((name, body?)))
     .find_map(|(name, body)| {
-        let header = seen.header(name).map(plain);
+        let header = received.header(name).map(plain);
         (header.as_deref() != Some(body))
             .then(|| format!("{name} is {header:?}, but the body says {body:?}"))
     })
 }
 
-/// The status with which a modern server refuses by this code.
+/// The HTTP status of a modern server for this error code.
 pub(super) fn status_of(code: i64) -> Option<u16> {
     match code {
         METHOD_NOT_FOUND => Some(404),
@@ -74,12 +77,12 @@ pub(super) fn status_of(code: i64) -> Option<u16> {
     }
 }
 
-/// The value of a header without its Base64 dress.
+/// Decodes a header value from `=?base64?…?=`, if it is encoded.
 fn plain(value: &str) -> String {
-    let inner = value
+    let state = value
         .strip_prefix("=?base64?")
         .and_then(|rest| rest.strip_suffix("?="));
-    let decoded = inner.and_then(decode_base64);
+    let decoded = state.and_then(decode_base64);
     decoded
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .unwrap_or_else(|| value.to_owned())

@@ -1,6 +1,6 @@
-//! A server that plays bytes, for what is no proper HTTP.
+//! A server that sends arbitrary bytes, for malformed HTTP.
 //!
-//! It understands nothing of what it sends, and of what it receives only where a request ends.
+//! It does not interpret its own bytes. Of the received bytes it only parses where a request ends.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,35 +11,35 @@ use tokio::net::{TcpListener, TcpStream, tcp::OwnedWriteHalf};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::PATIENCE;
+use super::WAIT_TIMEOUT;
 use super::request::Receiver;
 
-/// Repeated bytes are sent in pieces of about this size.
-const PIECE: usize = 64 * 1024;
+/// Repeated bytes are sent in chunks of about this size.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// One thing that a raw server does on a connection.
+/// One action of a raw server on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawStep {
-    /// Reads a request, with its body if it says how long that is.
+    /// Reads a request, with its body if it has a `Content-Length`.
     ReadRequest,
-    /// Reads whatever comes until there are at least so many bytes.
+    /// Reads at least this many bytes.
     ReadBytes(usize),
     /// Sends bytes.
     Send(Vec<u8>),
-    /// Sends bytes again and again.
+    /// Sends bytes repeatedly.
     SendRepeated {
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
-        /// How often; none: until the client has gone.
+        /// Number of repetitions; `None`: until the client disconnects.
         times: Option<u64>,
     },
     /// Waits.
     Pause(Duration),
-    /// Closes the connection, which is also what the end of the steps does.
+    /// Closes the connection. So does the end of the steps.
     Close,
-    /// Ends the connection with a reset.
+    /// Resets the connection.
     Reset,
-    /// Does nothing until the client has gone.
+    /// Does nothing until the client disconnects.
     Hang,
 }
 
@@ -49,7 +49,7 @@ impl RawStep {
         Self::Send(bytes.into())
     }
 
-    /// Sends bytes until the client has gone.
+    /// Sends bytes until the client disconnects.
     pub fn send_forever(bytes: impl Into<Vec<u8>>) -> Self {
         Self::SendRepeated {
             bytes: bytes.into(),
@@ -57,7 +57,7 @@ impl RawStep {
         }
     }
 
-    /// Sends bytes so many times.
+    /// Sends bytes `times` times.
     pub fn send_times(times: u64, bytes: impl Into<Vec<u8>>) -> Self {
         Self::SendRepeated {
             bytes: bytes.into(),
@@ -66,23 +66,23 @@ impl RawStep {
     }
 }
 
-/// A server on loopback that plays bytes. Dropping it stops it.
+/// A server on loopback that sends arbitrary bytes. Dropping it stops it.
 #[derive(Debug)]
 pub struct RawServer {
     address: SocketAddr,
-    shared: Arc<RawServerState>,
+    state: Arc<RawServerState>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
 struct RawServerState {
-    /// The n-th connection plays the n-th list; all later ones the last.
+    /// The n-th connection runs the n-th list; all later ones run the last.
     scripts: Vec<Vec<RawStep>>,
-    met: Mutex<Vec<ConnectionRecord>>,
+    records: Mutex<Vec<ConnectionRecord>>,
     changed: watch::Sender<()>,
 }
 
-/// What is known of one connection.
+/// The record of one connection.
 #[derive(Debug, Default)]
 struct ConnectionRecord {
     received: Vec<u8>,
@@ -91,12 +91,12 @@ struct ConnectionRecord {
 }
 
 impl RawServer {
-    /// Starts a server that plays these steps on every connection.
+    /// Starts a server that runs these steps on every connection.
     pub async fn start(steps: impl IntoIterator<Item = RawStep>) -> Self {
         Self::in_sequence([steps.into_iter().collect()]).await
     }
 
-    /// Starts a server whose n-th connection plays the n-th list, and all later ones the last.
+    /// Starts a server whose n-th connection runs the n-th list, and all later ones the last.
     #[expect(
         clippy::disallowed_methods,
         reason = "the server outlives this call and its handle is kept"
@@ -106,62 +106,63 @@ impl RawServer {
         assert!(!scripts.is_empty(), "a server needs a script");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
-            .expect("there is a free port");
-        let shared = Arc::new(RawServerState {
+            .expect("a free port");
+        let state = Arc::new(RawServerState {
             scripts,
-            met: Mutex::default(),
+            records: Mutex::default(),
             changed: watch::Sender::new(()),
         });
         Self {
             address: listener.local_addr().expect("it is bound"),
-            task: tokio::spawn(accept(Arc::clone(&shared), listener)),
-            shared,
+            task: tokio::spawn(accept(Arc::clone(&state), listener)),
+            state,
         }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its address for a client.
+    /// The URL for a client.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// How many connections were accepted.
+    /// Number of accepted connections.
     pub fn connections(&self) -> usize {
-        self.shared.met().len()
+        self.state.records().len()
     }
 
-    /// How many connections are open.
+    /// Number of open connections.
     pub fn open_connections(&self) -> usize {
-        let is_open = |met: &&ConnectionRecord| !met.is_over;
-        self.shared.met().iter().filter(is_open).count()
+        let is_open = |record: &&ConnectionRecord| !record.is_over;
+        self.state.records().iter().filter(is_open).count()
     }
 
-    /// Every byte that was read, for each connection.
+    /// The received bytes of each connection.
     pub fn received(&self) -> Vec<Vec<u8>> {
-        let received = |met: &ConnectionRecord| met.received.clone();
-        self.shared.met().iter().map(received).collect()
+        let received = |record: &ConnectionRecord| record.received.clone();
+        self.state.records().iter().map(received).collect()
     }
 
-    /// How many bytes were sent over all connections: taken by the system, if not by the client.
+    /// Number of bytes sent over all connections. The kernel accepted them; the client may not have
+    /// read them.
     pub fn sent(&self) -> u64 {
-        self.shared.met().iter().map(|met| met.sent).sum()
+        self.state.records().iter().map(|record| record.sent).sum()
     }
 
-    /// Waits until the server is as described. Panics with the description after a minute.
+    /// Waits until `is_so` holds. Panics with `what` after a minute.
     pub async fn wait_until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
-        let mut changes = self.shared.changed.subscribe();
+        let mut changes = self.state.changed.subscribe();
         let enough = async {
             while !is_so(self) {
                 let changed = changes.changed().await;
                 changed.expect("the server keeps the sender");
             }
         };
-        let outcome = tokio::time::timeout(PATIENCE, enough).await;
-        assert!(outcome.is_ok(), "waited for: {what}; {:?}", self.shared);
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, enough).await;
+        assert!(outcome.is_ok(), "waited for: {what}; {:?}", self.state);
     }
 }
 
@@ -172,52 +173,52 @@ impl Drop for RawServer {
 }
 
 impl RawServerState {
-    fn met(&self) -> MutexGuard<'_, Vec<ConnectionRecord>> {
-        self.met.lock().expect("no holder panics")
+    fn records(&self) -> MutexGuard<'_, Vec<ConnectionRecord>> {
+        self.records.lock().expect("no holder panics")
     }
 
-    fn note(&self, connection: usize, note: impl FnOnce(&mut ConnectionRecord)) {
-        if let Some(met) = self.met().get_mut(connection) {
-            note(met);
+    fn update(&self, connection: usize, change: impl FnOnce(&mut ConnectionRecord)) {
+        if let Some(record) = self.records().get_mut(connection) {
+            change(record);
         }
         self.changed.send_replace(());
     }
 }
 
-async fn accept(shared: Arc<RawServerState>, listener: TcpListener) {
+async fn accept(state: Arc<RawServerState>, listener: TcpListener) {
     let mut connections = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
         let number = {
-            let mut met = shared.met();
-            met.push(ConnectionRecord::default());
-            met.len() - 1
+            let mut records = state.records();
+            records.push(ConnectionRecord::default());
+            records.len() - 1
         };
-        let shared = Arc::clone(&shared);
+        let state = Arc::clone(&state);
         connections.spawn(async move {
-            RawConnection::new(&shared, socket, number).run().await;
-            shared.note(number, |met| met.is_over = true);
+            RawConnection::new(&state, socket, number).run().await;
+            state.update(number, |record| record.is_over = true);
         });
     }
 }
 
-/// A connection on which steps are played.
+/// A connection that runs steps.
 struct RawConnection<'s> {
-    shared: &'s RawServerState,
+    state: &'s RawServerState,
     receiver: Receiver,
     writer: OwnedWriteHalf,
     number: usize,
 }
 
-/// The rest of the steps is not played: the connection is over.
+/// The connection has ended, so the remaining steps do not run.
 struct ConnectionOver;
 
 impl<'s> RawConnection<'s> {
-    fn new(shared: &'s RawServerState, socket: TcpStream, number: usize) -> Self {
+    fn new(state: &'s RawServerState, socket: TcpStream, number: usize) -> Self {
         let _ = socket.set_nodelay(true);
         let (reader, writer) = socket.into_split();
         Self {
-            shared,
+            state,
             receiver: Receiver::new(reader, number + 1),
             writer,
             number,
@@ -225,26 +226,26 @@ impl<'s> RawConnection<'s> {
     }
 
     async fn run(mut self) {
-        let last = self.shared.scripts.len() - 1;
-        let steps = self.shared.scripts.get(self.number.min(last));
+        let last = self.state.scripts.len() - 1;
+        let steps = self.state.scripts.get(self.number.min(last));
         for step in steps.into_iter().flatten() {
             if *step == RawStep::Reset {
                 let _ = self.writer.as_ref().set_zero_linger();
                 self.writer.forget();
                 return;
             }
-            if self.take(step).await.is_err() {
+            if self.run_step(step).await.is_err() {
                 return;
             }
         }
     }
 
-    async fn take(&mut self, step: &RawStep) -> Result<(), ConnectionOver> {
+    async fn run_step(&mut self, step: &RawStep) -> Result<(), ConnectionOver> {
         match step {
             RawStep::ReadRequest => self.read_request().await,
-            RawStep::ReadBytes(most) => {
+            RawStep::ReadBytes(max) => {
                 let mut read = 0;
-                while read < *most {
+                while read < *max {
                     read += self.read_more().await?;
                 }
                 self.receiver.forget_buffer();
@@ -266,23 +267,23 @@ impl<'s> RawConnection<'s> {
     async fn read_more(&mut self) -> Result<usize, ConnectionOver> {
         let bytes = self.receiver.read_more().await;
         let bytes = bytes.map_err(|_| ConnectionOver)?.ok_or(ConnectionOver)?;
-        let note = |met: &mut ConnectionRecord| met.received.extend_from_slice(bytes);
-        self.shared.note(self.number, note);
+        let change = |record: &mut ConnectionRecord| record.received.extend_from_slice(bytes);
+        self.state.update(self.number, change);
         Ok(bytes.len())
     }
 
     async fn read_request(&mut self) -> Result<(), ConnectionOver> {
-        let mut seen = loop {
+        let mut request = loop {
             match self.receiver.take_head() {
-                Ok(Some(seen)) => break seen,
+                Ok(Some(request)) => break request,
                 Ok(None) => _ = self.read_more().await?,
                 Err(_) => return Err(ConnectionOver),
             }
         };
-        let length = seen.length().unwrap_or(0);
+        let length = request.length().unwrap_or(0);
         loop {
-            self.receiver.take_body(&mut seen, length);
-            if seen.body.len() >= length {
+            self.receiver.take_body(&mut request, length);
+            if request.body.len() >= length {
                 return Ok(());
             }
             self.read_more().await?;
@@ -294,8 +295,8 @@ impl<'s> RawConnection<'s> {
             .write_all(bytes)
             .await
             .map_err(|_| ConnectionOver)?;
-        let note = |met: &mut ConnectionRecord| met.sent += bytes.len() as u64;
-        self.shared.note(self.number, note);
+        let change = |record: &mut ConnectionRecord| record.sent += bytes.len() as u64;
+        self.state.update(self.number, change);
         Ok(())
     }
 
@@ -304,38 +305,38 @@ impl<'s> RawConnection<'s> {
         bytes: &[u8],
         times: Option<u64>,
     ) -> Result<(), ConnectionOver> {
-        for piece in RepeatedBytes::of(bytes, times).iter() {
-            self.send(piece).await?;
-            // Whoever reads shares our thread.
+        for chunk in RepeatedBytes::of(bytes, times).iter() {
+            self.send(chunk).await?;
+            // Yield: the reader may run on the same thread.
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 }
 
-/// The same bytes again and again, in pieces of a fair size.
+/// Repeated bytes, grouped into chunks.
 pub(super) struct RepeatedBytes {
-    piece: Vec<u8>,
-    /// How often the piece goes out; none: for ever.
-    whole: Option<u64>,
+    chunk: Vec<u8>,
+    /// How often the chunk is sent; `None`: unlimited.
+    chunks: Option<u64>,
     rest: Vec<u8>,
 }
 
 impl RepeatedBytes {
     pub(super) fn of(bytes: &[u8], times: Option<u64>) -> Self {
-        let per_piece = (PIECE / bytes.len().max(1)).max(1);
-        let in_whole = per_piece as u64;
-        let rest = times.map_or(0, |times| times % in_whole);
+        let per_chunk = (CHUNK_BYTES / bytes.len().max(1)).max(1);
+        let times_per_chunk = per_chunk as u64;
+        let rest = times.map_or(0, |times| times % times_per_chunk);
         Self {
-            piece: bytes.repeat(per_piece),
-            whole: times.map(|times| times / in_whole),
+            chunk: bytes.repeat(per_chunk),
+            chunks: times.map(|times| times / times_per_chunk),
             rest: bytes.repeat(usize::try_from(rest).unwrap_or_default()),
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> + Send {
-        let most = self.whole.unwrap_or(u64::MAX);
-        let whole = (0..most).map(|_| self.piece.as_slice());
-        whole.chain([self.rest.as_slice()])
+        let max = self.chunks.unwrap_or(u64::MAX);
+        let chunks = (0..max).map(|_| self.chunk.as_slice());
+        chunks.chain([self.rest.as_slice()])
     }
 }

@@ -1,4 +1,4 @@
-//! What a client sends: requests of HTTP/1.1, read by hand.
+//! Parses HTTP/1.1 requests.
 
 use std::io;
 
@@ -6,32 +6,32 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::tcp::OwnedReadHalf;
 
-/// A longer head is none.
-const MOST_HEAD: usize = 1024 * 1024;
-/// More headers than this are none.
-const MOST_HEADERS: usize = 256;
+/// A longer head is an error.
+const MAX_HEAD_BYTES: usize = 1024 * 1024;
+/// More headers are an error.
+const MAX_HEADERS: usize = 256;
 
-/// A request as it arrived.
+/// A request as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedRequest {
-    /// The method of HTTP.
+    /// The HTTP method.
     pub method: String,
-    /// What was asked for, with its query.
+    /// The path with its query.
     pub path: String,
-    /// The headers in their order, with their names as they were written.
+    /// The headers in order, with the original spelling of their names.
     pub headers: Vec<(String, String)>,
-    /// The body, or as much of it as was read.
+    /// The part of the body that was read.
     pub body: Vec<u8>,
-    /// Which connection it came on, counted from 1.
+    /// The number of its connection, from 1.
     pub connection: usize,
-    /// Whether all of it was read.
+    /// Whether the whole request was read.
     pub is_complete: bool,
-    /// The status of the answer, once that is over.
+    /// The status of the response; set after the response was sent.
     pub status: Option<u16>,
 }
 
 impl ReceivedRequest {
-    /// The first header of that name, in whatever case.
+    /// The first header of that name, case-insensitive.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -39,17 +39,17 @@ impl ReceivedRequest {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The protocol's method that the body asks for.
+    /// The MCP method in the body.
     pub fn rpc_method(&self) -> Option<String> {
         self.json().get("method")?.as_str().map(str::to_owned)
     }
 
-    /// The names by which faults are armed.
+    /// The names that [`Fault::on`](super::Fault::on) matches.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = vec![self.method.clone()];
         let message = self.json();
@@ -68,7 +68,7 @@ impl ReceivedRequest {
         names
     }
 
-    /// The method that half a body is about.
+    /// The method in an incomplete body.
     fn guess_method(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.body);
         let rest = text.split_once("\"method\"")?.1;
@@ -77,7 +77,7 @@ impl ReceivedRequest {
         Some(method.to_owned())
     }
 
-    /// How long the body is, if its length was announced.
+    /// `Content-Length`, if present.
     pub(crate) fn length(&self) -> Option<usize> {
         self.header("content-length")?.trim().parse().ok()
     }
@@ -105,47 +105,47 @@ impl Receiver {
         }
     }
 
-    /// Reads more; the new bytes. None at the end.
+    /// Reads more bytes and returns them; `None` at EOF.
     pub(crate) async fn read_more(&mut self) -> io::Result<Option<&[u8]>> {
         let before = self.buffer.len();
         let read = self.reader.read_buf(&mut self.buffer).await?;
         Ok((read > 0).then(|| self.buffer.get(before..).unwrap_or_default()))
     }
 
-    /// Reads one request to its end. None if the client has gone before.
+    /// Reads one complete request; `None` if the client disconnects before its end.
     pub(crate) async fn read_request(&mut self) -> io::Result<Option<ReceivedRequest>> {
-        let mut seen = loop {
-            if let Some(seen) = self.take_head()? {
-                break seen;
+        let mut request = loop {
+            if let Some(request) = self.take_head()? {
+                break request;
             }
             if self.read_more().await?.is_none() {
                 return Ok(None);
             }
         };
-        let length = seen.length().unwrap_or(0);
-        while !seen.is_complete {
-            if !seen.is_chunked() {
-                self.take_body(&mut seen, length);
-                seen.is_complete = seen.body.len() == length;
+        let length = request.length().unwrap_or(0);
+        while !request.is_complete {
+            if !request.is_chunked() {
+                self.take_body(&mut request, length);
+                request.is_complete = request.body.len() == length;
             } else if let Some(chunk) = self.take_chunk()? {
-                seen.is_complete = chunk.is_empty();
-                seen.body.extend(chunk);
+                request.is_complete = chunk.is_empty();
+                request.body.extend(chunk);
                 continue;
             }
-            if !seen.is_complete && self.read_more().await?.is_none() {
+            if !request.is_complete && self.read_more().await?.is_none() {
                 return Ok(None);
             }
         }
-        Ok(Some(seen))
+        Ok(Some(request))
     }
 
-    /// Takes a head off the front of what has been read, if it is all there.
+    /// Takes a head from the buffer, if it is complete.
     pub(crate) fn take_head(&mut self) -> io::Result<Option<ReceivedRequest>> {
-        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut parsed = httparse::Request::new(&mut headers);
         let status = parsed.parse(&self.buffer).map_err(io::Error::other)?;
         let httparse::Status::Complete(length) = status else {
-            return if self.buffer.len() > MOST_HEAD {
+            return if self.buffer.len() > MAX_HEAD_BYTES {
                 Err(io::Error::other("the head is too long"))
             } else {
                 Ok(None)
@@ -157,7 +157,7 @@ impl Receiver {
             .iter()
             .map(|header| (header.name.to_owned(), text(header.value)))
             .collect();
-        let seen = ReceivedRequest {
+        let request = ReceivedRequest {
             method: parsed.method.unwrap_or_default().to_owned(),
             path: parsed.path.unwrap_or_default().to_owned(),
             headers,
@@ -167,17 +167,17 @@ impl Receiver {
             status: None,
         };
         self.buffer.drain(..length);
-        Ok(Some(seen))
+        Ok(Some(request))
     }
 
-    /// Takes as much of the body as has been read, up to `most` bytes in all.
-    pub(crate) fn take_body(&mut self, seen: &mut ReceivedRequest, most: usize) {
-        let wanted = most.saturating_sub(seen.body.len());
+    /// Takes body bytes from the buffer, up to `max` bytes in total.
+    pub(crate) fn take_body(&mut self, request: &mut ReceivedRequest, max: usize) {
+        let wanted = max.saturating_sub(request.body.len());
         let now = wanted.min(self.buffer.len());
-        seen.body.extend(self.buffer.drain(..now));
+        request.body.extend(self.buffer.drain(..now));
     }
 
-    /// Takes one chunk, if it is all there. The last one is empty.
+    /// Takes one chunk from the buffer, if it is complete. The last chunk is empty.
     pub(crate) fn take_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let size = httparse::parse_chunk_size(&self.buffer)
             .map_err(|_| io::Error::other("not the size of a chunk"))?;
@@ -194,14 +194,15 @@ impl Receiver {
         Ok(Some(chunk))
     }
 
-    /// Waits until there is something of the next request, or the end.
-    pub(crate) async fn stirs(&mut self) {
+    /// Waits until the next request or EOF arrives.
+    pub(crate) async fn wait_readable(&mut self) {
         if self.buffer.is_empty() {
             let _ = self.reader.peek(&mut [0]).await;
         }
     }
 
-    /// Waits until the client has closed its end. Never comes back if it sends something instead.
+    /// Waits until the client closes its end. Never completes if the client sends something
+    /// instead.
     pub(crate) async fn closed(&mut self) {
         let mut byte = [0];
         if let Ok(1..) = self.reader.peek(&mut byte).await {
@@ -209,7 +210,7 @@ impl Receiver {
         }
     }
 
-    /// What has been read and not taken is of no interest.
+    /// Drops the unparsed bytes.
     pub(crate) fn forget_buffer(&mut self) {
         self.buffer.clear();
     }

@@ -1,4 +1,4 @@
-//! What a server sends: answers of HTTP/1.1, written by hand so that they can go wrong anywhere.
+//! Writes HTTP/1.1 responses by hand, so that a fault can cut them at any byte.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use tokio::net::tcp::OwnedWriteHalf;
 use super::fault::CannedResponse;
 use crate::scripted::{Chunk, error_line};
 
-/// Nothing more can be sent: the client has gone, or the fault wants it so.
+/// Nothing more can be sent: the client has disconnected, or a fault cut the response.
 #[derive(Debug)]
 pub(crate) struct ConnectionCut;
 
-/// How the bytes of an answer go out.
+/// How fast, and how far, a response is sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SendRate {
     AtOnce,
-    /// So many bytes at a time.
+    /// In writes of `piece` bytes.
     Slow {
         piece: usize,
         pause: Duration,
     },
-    /// So many bytes, and no more.
+    /// Stops after this many bytes.
     Until(usize),
 }
 
-/// Writes the answers of one connection.
+/// Writes the responses of one connection.
 #[derive(Debug)]
 pub(crate) struct Sender {
     writer: OwnedWriteHalf,
-    pub(super) pace: SendRate,
-    /// The status of the answer that is being sent.
+    pub(super) rate: SendRate,
+    /// The status of the current response.
     pub(super) status: Option<u16>,
 }
 
@@ -40,13 +40,13 @@ impl Sender {
     pub(crate) fn new(writer: OwnedWriteHalf) -> Self {
         Self {
             writer,
-            pace: SendRate::AtOnce,
+            rate: SendRate::AtOnce,
             status: None,
         }
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), ConnectionCut> {
-        match self.pace {
+        match self.rate {
             SendRate::AtOnce => self.write(bytes).await,
             SendRate::Slow { piece, pause } => {
                 for part in bytes.chunks(piece.max(1)) {
@@ -58,7 +58,7 @@ impl Sender {
             SendRate::Until(left) => {
                 let now = bytes.len().min(left);
                 self.write(bytes.get(..now).unwrap_or_default()).await?;
-                self.pace = SendRate::Until(left - now);
+                self.rate = SendRate::Until(left - now);
                 if now == left {
                     Err(ConnectionCut)
                 } else {
@@ -75,20 +75,23 @@ impl Sender {
             .map_err(|_| ConnectionCut)
     }
 
-    /// Nothing more is sent; the client may still send.
-    pub(crate) async fn take_leave(&mut self) {
+    /// Shuts down the write half; the client may still send.
+    pub(crate) async fn shutdown_write(&mut self) {
         let _ = self.writer.shutdown().await;
     }
 
-    /// The connection ends with a reset, once its reader is dropped too.
+    /// Resets the connection after the receiver is dropped too.
     pub(crate) fn reset(self) {
         let _ = self.writer.as_ref().set_zero_linger();
-        // Dropped, it would say a proper goodbye first.
+        // Dropping the half would send a FIN first.
         self.writer.forget();
     }
 
-    /// A whole answer.
-    pub(crate) async fn answer(&mut self, answer: &CannedResponse) -> Result<(), ConnectionCut> {
+    /// Sends a complete response.
+    pub(crate) async fn send_response(
+        &mut self,
+        answer: &CannedResponse,
+    ) -> Result<(), ConnectionCut> {
         self.status = Some(answer.status);
         let mut bytes = head(answer.status, &answer.headers);
         if answer.status != 204 {
@@ -100,7 +103,7 @@ impl Sender {
         self.send(&bytes).await
     }
 
-    /// The head of an answer that comes in chunks.
+    /// Sends the head of a chunked response.
     pub(crate) async fn begin_chunks(
         &mut self,
         content_type: &str,
@@ -165,8 +168,8 @@ fn reason(status: u16) -> &'static str {
 }
 
 impl CannedResponse {
-    /// An answer without a body.
-    pub(crate) fn bare(status: u16) -> Self {
+    /// A response without a body.
+    pub(crate) fn empty(status: u16) -> Self {
         Self {
             status,
             headers: Vec::new(),
@@ -183,7 +186,7 @@ impl CannedResponse {
         .with("Content-Type", "application/json")
     }
 
-    /// A refusal in the words of JSON-RPC.
+    /// A JSON-RPC error.
     pub(crate) fn error(status: u16, id: &Value, code: i64, message: &str) -> Self {
         Self::json(status, error_line(id, code, message, None))
     }
@@ -194,7 +197,7 @@ impl CannedResponse {
     }
 }
 
-/// A piece of a stream as it is sent: a line becomes an event, with an id where it can be asked for again.
+/// Encodes a chunk for an event stream: a line becomes an event, with an id if it is resumable.
 pub(super) fn as_event(piece: &Chunk, id: Option<&str>) -> Vec<u8> {
     let line = match piece {
         Chunk::Bytes(bytes) => return bytes.clone(),

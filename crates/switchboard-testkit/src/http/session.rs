@@ -1,18 +1,18 @@
-//! What a server remembers of its clients between requests, as the legacy revisions want it.
+//! Server-side sessions of the legacy revisions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::event_log::{EventLog, EventLogReader};
 
-/// The number of the stream for everything that no request asked for.
-const UNASKED: u64 = 0;
+/// The number of the notification stream.
+const NOTIFICATION_STREAM: u64 = 0;
 
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: String,
-    /// For everything that no request asked for.
-    pub(super) unasked: Arc<EventLog>,
+    /// Messages that belong to no request.
+    pub(super) notifications: Arc<EventLog>,
     streams: Mutex<SessionStreams>,
 }
 
@@ -26,7 +26,7 @@ impl Session {
     pub(super) fn new(id: String) -> Arc<Self> {
         Arc::new(Self {
             id,
-            unasked: EventLog::new(UNASKED, true),
+            notifications: EventLog::new(NOTIFICATION_STREAM, true),
             streams: Mutex::default(),
         })
     }
@@ -35,7 +35,7 @@ impl Session {
         self.streams.lock().expect("no holder panics")
     }
 
-    /// A stream for the answer to one request.
+    /// Creates a stream for the answer to one request.
     pub(super) fn open_stream(&self) -> Arc<EventLog> {
         let mut streams = self.streams();
         streams.last += 1;
@@ -44,20 +44,20 @@ impl Session {
         stream
     }
 
-    /// Goes on behind the event of that id.
+    /// Resumes a stream after the event with this id.
     pub(super) fn resume(&self, event: &str) -> Option<EventLogReader> {
         let (stream, number) = event.split_once('-')?;
         let (stream, number) = (stream.parse().ok()?, number.parse().ok()?);
-        if stream == UNASKED {
-            return Some(self.unasked.read_behind(Some(number)));
+        if stream == NOTIFICATION_STREAM {
+            return Some(self.notifications.read_after(Some(number)));
         }
         let stream = self.streams().open.get(&stream).cloned()?;
-        Some(stream.read_behind(Some(number)))
+        Some(stream.read_after(Some(number)))
     }
 
-    /// Nothing more is said on any of its streams.
+    /// Ends all streams of the session.
     pub(super) fn end(&self) {
-        self.unasked.finish();
+        self.notifications.finish();
         for stream in self.streams().open.values() {
             stream.finish();
         }

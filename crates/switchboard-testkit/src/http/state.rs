@@ -1,4 +1,4 @@
-//! The state of a scripted HTTP server, and its lives: a restart begins a new one.
+//! The state of a scripted HTTP server, and its runs. A restart starts a new run.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,20 +18,21 @@ use super::session::Session;
 use crate::script::{Era, Script};
 use crate::scripted::{Request, ScriptDriver, SharedState};
 
-/// How many received bytes are kept for the test to look at.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
-/// How often, and with what pause, a port is asked for that was just left.
+/// Maximum number of recorded bytes.
+const MAX_RECORDED_BYTES: usize = 64 * 1024 * 1024;
+/// Attempts, and the pause between them, to bind a port that was just released.
 const BIND_ATTEMPTS: u32 = 200;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
-/// What outlives a restart.
+/// The state that survives a restart.
 #[derive(Debug)]
 pub(super) struct HttpServerState {
     pub(super) script: Script,
     pub(super) mode: Mode,
     pub(super) address: SocketAddr,
-    pub(super) memory: Arc<SharedState>,
-    noted: Mutex<Noted>,
+    pub(super) shared: Arc<SharedState>,
+    recorded: Mutex<Recorded>,
+    settings: Mutex<Settings>,
     connections: AtomicUsize,
     open_connections: AtomicUsize,
     open_streams: AtomicUsize,
@@ -39,28 +40,33 @@ pub(super) struct HttpServerState {
 }
 
 #[derive(Debug, Default)]
-struct Noted {
+struct Recorded {
     requests: Vec<ReceivedRequest>,
     bytes: Vec<u8>,
-    armed: ArmedFaults,
+}
+
+/// What the test has configured.
+#[derive(Debug, Default)]
+struct Settings {
+    faults: ArmedFaults,
     bearer: Option<String>,
     endpoint: Option<String>,
     retry: Option<Duration>,
 }
 
-/// Something that is open, counted for as long as it is.
+/// Counts an open connection or stream until it is dropped.
 #[derive(Debug)]
 pub(super) struct OpenGuard {
-    inner: Arc<HttpServerState>,
+    state: Arc<HttpServerState>,
     count: fn(&HttpServerState) -> &AtomicUsize,
 }
 
 impl OpenGuard {
-    fn new(inner: &Arc<HttpServerState>, count: fn(&HttpServerState) -> &AtomicUsize) -> Self {
-        count(inner).fetch_add(1, Ordering::Relaxed);
-        inner.memory.touch();
+    fn new(state: &Arc<HttpServerState>, count: fn(&HttpServerState) -> &AtomicUsize) -> Self {
+        count(state).fetch_add(1, Ordering::Relaxed);
+        state.shared.notify_change();
         Self {
-            inner: Arc::clone(inner),
+            state: Arc::clone(state),
             count,
         }
     }
@@ -68,8 +74,8 @@ impl OpenGuard {
 
 impl Drop for OpenGuard {
     fn drop(&mut self) {
-        (self.count)(&self.inner).fetch_sub(1, Ordering::Relaxed);
-        self.inner.memory.touch();
+        (self.count)(&self.state).fetch_sub(1, Ordering::Relaxed);
+        self.state.shared.notify_change();
     }
 }
 
@@ -79,8 +85,9 @@ impl HttpServerState {
             script,
             mode,
             address,
-            memory: Arc::default(),
-            noted: Mutex::default(),
+            shared: Arc::default(),
+            recorded: Mutex::default(),
+            settings: Mutex::default(),
             connections: AtomicUsize::new(0),
             open_connections: AtomicUsize::new(0),
             open_streams: AtomicUsize::new(0),
@@ -88,44 +95,48 @@ impl HttpServerState {
         })
     }
 
-    fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().expect("no holder panics")
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().expect("no holder panics")
+    }
+
+    fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().expect("no holder panics")
     }
 }
 
-/// What was seen.
+/// Recorded traffic.
 impl HttpServerState {
-    /// Keeps a request, and says where.
-    pub(super) fn record(&self, seen: ReceivedRequest) -> usize {
-        let place = {
-            let requests = &mut self.noted().requests;
-            requests.push(seen);
+    /// Records a request and returns its index.
+    pub(super) fn record(&self, request: ReceivedRequest) -> usize {
+        let index = {
+            let requests = &mut self.recorded().requests;
+            requests.push(request);
             requests.len() - 1
         };
-        self.memory.touch();
-        place
+        self.shared.notify_change();
+        index
     }
 
-    pub(super) fn record_status(&self, place: usize, status: Option<u16>) {
-        if let Some(seen) = self.noted().requests.get_mut(place) {
-            seen.status = status;
+    pub(super) fn record_status(&self, index: usize, status: Option<u16>) {
+        if let Some(request) = self.recorded().requests.get_mut(index) {
+            request.status = status;
         }
-        self.memory.touch();
+        self.shared.notify_change();
     }
 
     pub(super) fn record_bytes(&self, bytes: &[u8]) {
-        let mut noted = self.noted();
-        let room = MOST_BYTES - noted.bytes.len();
+        let mut recorded = self.recorded();
+        let room = MAX_RECORDED_BYTES - recorded.bytes.len();
         let kept = bytes.get(..bytes.len().min(room)).unwrap_or_default();
-        noted.bytes.extend_from_slice(kept);
+        recorded.bytes.extend_from_slice(kept);
     }
 
     pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
-        self.noted().requests.clone()
+        self.recorded().requests.clone()
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
-        self.noted().bytes.clone()
+        self.recorded().bytes.clone()
     }
 
     pub(super) fn connections(&self) -> usize {
@@ -140,48 +151,48 @@ impl HttpServerState {
         self.open_streams.load(Ordering::Relaxed)
     }
 
-    /// A stream is open for what no request asked for.
+    /// Counts an open notification stream.
     pub(super) fn count_stream(self: &Arc<Self>) -> OpenGuard {
-        OpenGuard::new(self, |inner| &inner.open_streams)
+        OpenGuard::new(self, |state| &state.open_streams)
     }
 
     pub(super) fn count(&self, name: &str) -> usize {
-        let seen = self.memory.seen();
-        seen.counters.get(name).copied().unwrap_or_default()
+        let observed = self.shared.observed();
+        observed.counters.get(name).copied().unwrap_or_default()
     }
 }
 
-/// What a test has set.
+/// Configuration by the test.
 impl HttpServerState {
     pub(super) fn arm(&self, fault: Fault) {
-        self.noted().armed.arm(fault);
+        self.settings().faults.arm(fault);
     }
 
     pub(super) fn disarm(&self) {
-        self.noted().armed.disarm();
+        self.settings().faults.disarm();
     }
 
-    /// The fault that happens now, to this request if there is one yet.
+    /// The fault that happens now, to this request if there is one.
     pub(super) fn take_fault(
         &self,
-        moment: FaultTrigger,
-        seen: Option<&ReceivedRequest>,
+        trigger: FaultTrigger,
+        request: Option<&ReceivedRequest>,
     ) -> Option<Fault> {
-        if self.noted().armed.is_empty() {
+        if self.settings().faults.is_empty() {
             return None;
         }
-        let names = seen.map(ReceivedRequest::names).unwrap_or_default();
-        self.noted().armed.take(moment, &names)
+        let names = request.map(ReceivedRequest::names).unwrap_or_default();
+        self.settings().faults.take(trigger, &names)
     }
 
     pub(super) fn require_bearer(&self, token: Option<&str>) {
-        self.noted().bearer = token.map(str::to_owned);
+        self.settings().bearer = token.map(str::to_owned);
     }
 
-    /// The challenge to a request that lacks the token.
-    pub(super) fn challenge_to(&self, seen: &ReceivedRequest) -> Option<String> {
-        let token = self.noted().bearer.clone()?;
-        let given = seen.header("authorization");
+    /// The challenge for a request without the required token.
+    pub(super) fn challenge_to(&self, request: &ReceivedRequest) -> Option<String> {
+        let token = self.settings().bearer.clone()?;
+        let given = request.header("authorization");
         (given != Some(&format!("Bearer {token}"))).then(|| {
             let error = given.map_or("", |_| r#", error="invalid_token""#);
             let address = self.address;
@@ -191,43 +202,43 @@ impl HttpServerState {
     }
 
     pub(super) fn set_endpoint(&self, endpoint: &str) {
-        self.noted().endpoint = Some(endpoint.to_owned());
+        self.settings().endpoint = Some(endpoint.to_owned());
     }
 
     pub(super) fn set_retry(&self, retry: Duration) {
-        self.noted().retry = Some(retry);
+        self.settings().retry = Some(retry);
     }
 
-    /// When a client shall come back to a stream, as it is said at the beginning of each.
+    /// The `retry` field at the start of each legacy stream.
     pub(super) fn retry(&self) -> Option<Duration> {
-        self.noted().retry
+        self.settings().retry
     }
 
     pub(super) fn close_idle_connections(&self) {
         self.keeps_connections.send_replace(false);
     }
 
-    /// Comes back when connections that wait for a request are not kept any more.
-    pub(super) async fn lets_go(&self) {
+    /// Waits until idle connections are no longer kept.
+    pub(super) async fn idle_connections_closed(&self) {
         let mut keeps = self.keeps_connections.subscribe();
         let _ = keeps.wait_for(|keeps| !keeps).await;
     }
 
-    /// Where a client of the first transport posts to.
+    /// The URL that a client of [`Mode::LegacySse`] posts to.
     pub(super) fn endpoint(&self, session: &str) -> String {
-        let set = self.noted().endpoint.clone();
+        let set = self.settings().endpoint.clone();
         set.unwrap_or_else(|| format!("/message?sessionId={session}"))
     }
 }
 
-/// What the script says.
+/// Configuration by the script.
 impl HttpServerState {
     pub(super) fn is_modern_only(&self) -> bool {
         self.script.era == Era::Modern
     }
 
-    /// Whether the script has something to say to a probe that comes without a session.
-    pub(super) fn meets_probe(&self, request: &Request) -> bool {
+    /// Whether the script answers a probe that has no session.
+    pub(super) fn answers_probe(&self, request: &Request) -> bool {
         let has_way = matches!(
             self.script.era,
             Era::LegacyExitsOnProbe | Era::LegacySilentOnProbe
@@ -236,18 +247,18 @@ impl HttpServerState {
             && (has_way || self.script.on.contains_key("server/discover"))
     }
 
-    /// Whether a stream begins with an empty event, as the last legacy revision wants it.
+    /// Whether a stream starts with an empty event, as revision 2025-11-25 requires.
     pub(super) fn primes_streams(&self) -> bool {
         self.script.protocol_version.as_deref() == Some("2025-11-25")
     }
 }
 
-/// What a restart forgets.
+/// One run of the server; a restart drops it.
 #[derive(Debug)]
 pub(super) struct ServerRun {
-    pub(super) player: ScriptDriver,
+    pub(super) driver: ScriptDriver,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
-    /// For a server without sessions, which has one client.
+    /// The only session of a server without session ids.
     common: Arc<Session>,
     ordinal: usize,
     last: AtomicU64,
@@ -255,9 +266,9 @@ pub(super) struct ServerRun {
 }
 
 impl ServerRun {
-    pub(super) fn new(inner: &HttpServerState, ordinal: usize) -> Arc<Self> {
+    pub(super) fn new(state: &HttpServerState, ordinal: usize) -> Arc<Self> {
         Arc::new(Self {
-            player: ScriptDriver::new(inner.script.clone(), &inner.memory, ordinal),
+            driver: ScriptDriver::new(state.script.clone(), &state.shared, ordinal),
             sessions: Mutex::default(),
             common: Session::new(String::new()),
             ordinal,
@@ -270,7 +281,7 @@ impl ServerRun {
         self.sessions.lock().expect("no holder panics")
     }
 
-    /// A name that nothing else has.
+    /// A unique name.
     pub(super) fn unique(&self, what: &str) -> String {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         format!("{what}-{}-{number}", self.ordinal)
@@ -291,7 +302,7 @@ impl ServerRun {
         Arc::clone(&self.common)
     }
 
-    /// The sessions that hear what no request asked for.
+    /// The sessions that receive notifications.
     pub(super) fn listeners(&self, mode: Mode) -> Vec<Arc<Session>> {
         let sessions = || self.sessions().values().cloned().collect();
         match mode {
@@ -313,16 +324,17 @@ impl ServerRun {
         self.connections.lock().expect("no holder panics")
     }
 
-    /// Closes all connections; comes back when they are closed.
+    /// Closes all connections; returns when they are closed.
     pub(super) async fn drop_connections(&self) {
         let mut connections = std::mem::take(&mut *self.connections());
         connections.shutdown().await;
     }
 
-    /// Nothing of this life goes on: the tasks hold it and it holds the tasks.
+    /// Aborts all tasks. The tasks and the run own each other, so dropping the run alone would leak
+    /// both.
     pub(super) fn abort(&self) {
         self.connections().abort_all();
-        self.player.abort();
+        self.driver.abort();
     }
 
     pub(super) fn end_sessions(&self) {
@@ -333,29 +345,33 @@ impl ServerRun {
 }
 
 /// Accepts connections until the script ends the server.
-pub(super) async fn live(inner: Arc<HttpServerState>, life: Arc<ServerRun>, listener: TcpListener) {
-    life.player.begin().await;
+pub(super) async fn accept_loop(
+    state: Arc<HttpServerState>,
+    run: Arc<ServerRun>,
+    listener: TcpListener,
+) {
+    run.driver.begin().await;
     tokio::select! {
         biased;
-        _ = life.player.ended() => {}
-        () = accept(&inner, &life, &listener) => {}
+        _ = run.driver.ended() => {}
+        () = accept(&state, &run, &listener) => {}
     }
     drop(listener);
-    life.player.abort();
-    life.drop_connections().await;
+    run.driver.abort();
+    run.drop_connections().await;
 }
 
-async fn accept(inner: &Arc<HttpServerState>, life: &Arc<ServerRun>, listener: &TcpListener) {
+async fn accept(state: &Arc<HttpServerState>, run: &Arc<ServerRun>, listener: &TcpListener) {
     loop {
-        // Too many open files, perhaps: others are about to close.
+        // Possibly too many open files; retry until a connection closes.
         let Ok((socket, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
         };
-        let number = inner.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let open = OpenGuard::new(inner, |inner| &inner.open_connections);
-        let connection = Connection::new(Arc::clone(inner), Arc::clone(life), socket, number);
-        let mut connections = life.connections();
+        let number = state.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let open = OpenGuard::new(state, |state| &state.open_connections);
+        let connection = Connection::new(Arc::clone(state), Arc::clone(run), socket, number);
+        let mut connections = run.connections();
         while connections.try_join_next().is_some() {}
         connections.spawn(async move {
             connection.serve().await;
@@ -364,7 +380,7 @@ async fn accept(inner: &Arc<HttpServerState>, life: &Arc<ServerRun>, listener: &
     }
 }
 
-/// Listens at that address, which a life before may just have left.
+/// Binds an address that the previous run may just have released.
 pub(super) async fn bind(address: SocketAddr) -> TcpListener {
     let mut attempts = 0;
     loop {

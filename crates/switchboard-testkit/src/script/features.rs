@@ -1,8 +1,9 @@
-//! What a scripted server offers besides tools: resources, templates, prompts and completions, as data.
+//! The features of a scripted server besides tools: resources, templates, prompts, completions and
+//! tasks, as data.
 //!
-//! Like tools they are sent as they stand, malformed ones too. A few members are for the server alone and
-//! are never listed: `text`, `blob`, `contents` and `changes` of a resource, `text` of a template,
-//! `messages` of a prompt.
+//! Entries are sent verbatim, even if malformed. Some members are private to the server and never
+//! listed: `text`, `blob`, `contents` and `changes` of a resource, `text` of a template, `messages`
+//! of a prompt.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +12,51 @@ use serde_json::{Value, json};
 
 use super::{Era, Script};
 
-/// What a server suggests for one argument of a prompt, or for one variable of a template.
+/// The values that a server suggests for one prompt argument or one template variable.
 ///
-/// Of several for the same argument all count whose context fits.
+/// If several completions match an argument and its context, their values are combined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
-    /// The name of the prompt, or the template as it is listed.
+    /// The name of the prompt, or the URI template.
     pub of: String,
-    /// The argument or variable.
+    /// The prompt argument or template variable.
     pub argument: String,
-    /// What is suggested, as far as it begins with what was typed.
+    /// The candidates; only those that start with the typed text are sent.
     pub values: Vec<String>,
-    /// Counts only if the client says in `context.arguments` that these have these values.
+    /// Applies only if `context.arguments` of the request has these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context: BTreeMap<String, String>,
 }
 
-/// How a modern server treats a `subscriptions/listen`.
+/// How a modern server handles `subscriptions/listen`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ListenOptions {
-    /// A filter like that of the request: what is not in it is not acknowledged. Absent: all is that the
-    /// capabilities promise.
+    /// A filter in the format of the request: only its members are acknowledged. Absent: everything
+    /// that the capabilities declare is acknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub honours: Option<Value>,
-    /// Ends each one after so many notifications, the acknowledgement not counted. Absent: never.
+    pub accepted_filter: Option<Value>,
+    /// Ends each listen request after this many notifications, not counting the acknowledgement.
+    /// Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends_after: Option<u64>,
-    /// How it ends then. Default `dropped`.
+    /// How the listen request then ends. Default `dropped`.
     pub ending: ListenEnding,
 }
 
-/// How the tasks of a server go on.
+/// How the tasks of a server advance and expire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskOptions {
-    /// How often a client shall ask, in milliseconds; null says nothing. Default 1000.
+    /// The poll interval for the client in milliseconds; null omits it. Default 1000.
     pub poll_ms: Option<u64>,
-    /// After how many milliseconds a task is forgotten; null: never. A legacy client may say otherwise.
+    /// The lifetime of a task in milliseconds; null: unlimited. A legacy client may override it.
     /// Default null.
     pub ttl_ms: Option<u64>,
-    /// A step takes as long as `pollMs`, and whoever wants to know is told of each. Default false: a step
-    /// is made each time the client asks.
-    pub by_time: bool,
+    /// If true, a step takes `pollMs` and the server sends a status notification after each step.
+    /// If false, a task advances one step per poll. Default false.
+    pub advance_by_time: bool,
 }
 
 impl Default for TaskOptions {
@@ -62,43 +64,45 @@ impl Default for TaskOptions {
         Self {
             poll_ms: Some(1000),
             ttl_ms: None,
-            by_time: false,
+            advance_by_time: false,
         }
     }
 }
 
-/// How a server ends a `subscriptions/listen`.
+/// How a server ends a `subscriptions/listen` request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ListenEnding {
-    /// Over HTTP the stream ends without an answer; over lines nothing more is said.
+    /// Over HTTP the stream ends without a response; over stdio the server sends nothing more.
     #[default]
     Dropped,
-    /// With the answer to the request.
+    /// The server sends the response to the request.
     Result,
-    /// With `notifications/cancelled`.
+    /// The server sends `notifications/cancelled`.
     Cancelled,
 }
 
-/// Many notifications at once.
+/// A burst of notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Flood {
-    /// The resource that is said to be updated. Absent: the resources are said to have changed.
+    /// The resource in `notifications/resources/updated`. Absent: sends
+    /// `notifications/resources/list_changed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
-    /// What is said instead.
+    /// Sends this method instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// How often.
+    /// The number of notifications.
     pub count: u64,
-    /// How often a second; absent: as fast as it is read.
+    /// The rate per second. Absent: as fast as the client reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u64>,
 }
 
 impl Flood {
-    /// So many times, as fast as it is read, that this resource is updated.
+    /// Sends `notifications/resources/updated` for this URI `count` times, as fast as the client
+    /// reads.
     pub fn of_updates(uri: &str, count: u64) -> Self {
         Self {
             uri: Some(uri.to_owned()),
@@ -108,7 +112,7 @@ impl Flood {
         }
     }
 
-    /// So many times, as fast as it is read, a notification without parameters.
+    /// Sends a notification without parameters `count` times, as fast as the client reads.
     pub fn of(method: &str, count: u64) -> Self {
         Self {
             uri: None,
@@ -118,7 +122,7 @@ impl Flood {
         }
     }
 
-    /// So many a second.
+    /// Limits the rate.
     pub fn per_second(self, rate: u64) -> Self {
         Self {
             per_second: Some(rate),
@@ -127,66 +131,67 @@ impl Flood {
     }
 }
 
-/// Making offers in Rust. Each adds the capability that goes with it, unless there is one already.
+/// Builder methods for features. Each adds the matching capability if it is missing.
 impl Script {
-    /// Adds the well-formed text resource of that address, see [`resource`].
+    /// Adds a well-formed text resource, see [`resource`].
     pub fn resource(self, uri: &str, text: &str) -> Self {
         self.raw_resource(resource(uri, text))
     }
 
-    /// Adds a resource of bytes, given in Base64.
+    /// Adds a binary resource; the data is Base64.
     pub fn blob(self, uri: &str, mime_type: &str, base64: &str) -> Self {
-        let name = name_of(uri);
+        let name = last_segment(uri);
         self.raw_resource(json!({"uri": uri, "name": name, "mimeType": mime_type, "blob": base64}))
     }
 
-    /// Adds a text resource that ends with a number, one more each time it is read.
+    /// Adds a text resource that ends with a counter, incremented on each read.
     pub fn counter(self, uri: &str) -> Self {
         let mut counter = resource(uri, "count");
         insert(&mut counter, "changes", json!("onRead"));
         self.raw_resource(counter)
     }
 
-    /// Adds a text resource that ends with a number, one more each time so many milliseconds are over;
-    /// whoever is subscribed is told.
+    /// Adds a text resource that ends with a counter, incremented every `every_ms` milliseconds.
+    /// Subscribers are notified.
     pub fn clock(self, uri: &str, every_ms: u64) -> Self {
         let mut clock = resource(uri, "tick");
         insert(&mut clock, "changes", json!({"everyMs": every_ms}));
         self.raw_resource(clock)
     }
 
-    /// Adds a resource that is listed as it stands. `text` or `blob` is what it holds; `contents` is what
-    /// `resources/read` answers, as it stands; `changes` is `"onRead"` or `{"everyMs": n}`.
+    /// Adds a resource that is listed verbatim. `text` or `blob` is its content; `contents` is the
+    /// verbatim answer of `resources/read`; `changes` is `"onRead"` or `{"everyMs": n}`.
     pub fn raw_resource(mut self, resource: Value) -> Self {
         self.resources.push(resource);
-        self.declare_offers()
+        self.declare_capabilities()
     }
 
-    /// Adds a template; what it stands for is read as a text that names the variables.
+    /// Adds a template whose content lists the values of its variables.
     pub fn resource_template(self, template: &str) -> Self {
-        let name = name_of(template);
+        let name = last_segment(template);
         self.raw_template(json!({"uriTemplate": template, "name": name, "mimeType": "text/plain"}))
     }
 
-    /// Adds a template that is listed as it stands. `text`, with its variables filled in, is what it holds.
+    /// Adds a template that is listed verbatim. `text`, with its variables filled in, is its
+    /// content.
     pub fn raw_template(mut self, template: Value) -> Self {
         self.resource_templates.push(template);
-        self.declare_offers()
+        self.declare_capabilities()
     }
 
-    /// Adds the well-formed prompt of that name, see [`prompt`].
+    /// Adds a well-formed prompt, see [`prompt`].
     pub fn prompt(self, name: &str) -> Self {
         self.raw_prompt(prompt(name))
     }
 
-    /// Adds a prompt that is listed as it stands. `messages`, with the arguments filled in, is what
-    /// `prompts/get` answers.
+    /// Adds a prompt that is listed verbatim. `messages`, with the arguments filled in, is the
+    /// answer of `prompts/get`.
     pub fn raw_prompt(mut self, prompt: Value) -> Self {
         self.prompts.push(prompt);
-        self.declare_offers()
+        self.declare_capabilities()
     }
 
-    /// Suggests values for an argument of a prompt, or a variable of a template.
+    /// Suggests values for a prompt argument or a template variable.
     pub fn completion<'a>(
         self,
         of: &str,
@@ -196,7 +201,7 @@ impl Script {
         self.completion_when(of, argument, [], values)
     }
 
-    /// Suggests values where other arguments have these values.
+    /// Suggests values if other arguments have the values of `context`.
     pub fn completion_when<'a>(
         mut self,
         of: &str,
@@ -214,22 +219,24 @@ impl Script {
                 .map(|(name, value)| (own(name), own(value)))
                 .collect(),
         });
-        self.declare_offers()
+        self.declare_capabilities()
     }
 
-    /// Adds the tool `research`, which runs as a task where the client knows tasks: `topic`, `steps`, `ask`
-    /// for input half way, and `fail` in the end. How often it ran is counted as `ran research`.
+    /// Adds the tool `research`, which runs as a task if the client supports tasks. Its arguments
+    /// are `topic`, `steps`, `ask` (requests input half way) and `fail` (ends with an error). Each
+    /// run counts as `ran research`.
     pub fn research(self) -> Self {
-        self.raw_tool(super::tool("research")).declare_offers()
+        self.raw_tool(super::tool("research"))
+            .declare_capabilities()
     }
 
-    /// Sets how tasks go on.
-    pub fn tasking(mut self, tasking: TaskOptions) -> Self {
-        self.tasking = tasking;
+    /// Sets how tasks advance and expire.
+    pub fn task_options(mut self, task_options: TaskOptions) -> Self {
+        self.task_options = task_options;
         self
     }
 
-    /// Resources cannot be subscribed to.
+    /// Removes the capability to subscribe to resources.
     pub fn without_subscribe(mut self) -> Self {
         if let Some(Value::Object(resources)) = self.capabilities.get_mut("resources") {
             resources.remove("subscribe");
@@ -237,21 +244,22 @@ impl Script {
         self
     }
 
-    /// Acknowledges of a `subscriptions/listen` only what is in this filter.
+    /// Acknowledges only this filter of a `subscriptions/listen` request.
     pub fn accepting_only(mut self, filter: Value) -> Self {
-        self.listening.honours = Some(filter);
+        self.listen_options.accepted_filter = Some(filter);
         self
     }
 
-    /// Ends each `subscriptions/listen` after so many notifications.
+    /// Ends each `subscriptions/listen` request after this many notifications.
     pub fn end_listen_after(mut self, notifications: u64, ending: ListenEnding) -> Self {
-        self.listening.ends_after = Some(notifications);
-        self.listening.ending = ending;
+        self.listen_options.ends_after = Some(notifications);
+        self.listen_options.ending = ending;
         self
     }
 
-    /// Adds the capabilities that go with what is offered, where there are none of that name.
-    pub(super) fn declare_offers(mut self) -> Self {
+    /// Adds the missing capabilities for the resources, prompts, completions and tasks of the
+    /// script.
+    pub(super) fn declare_capabilities(mut self) -> Self {
         let has_resources = !self.resources.is_empty() || !self.resource_templates.is_empty();
         let mut tools = self.tools.iter();
         let has_tasks = tools.any(|tool| tool.get("name").is_some_and(|name| name == "research"));
@@ -288,23 +296,23 @@ impl Script {
     }
 }
 
-/// A well-formed resource of text.
+/// A well-formed text resource.
 pub fn resource(uri: &str, text: &str) -> Value {
     json!({
         "uri": uri,
-        "name": name_of(uri),
+        "name": last_segment(uri),
         "description": format!("The scripted resource {uri}."),
         "mimeType": "text/plain",
         "text": text,
     })
 }
 
-/// A well-formed prompt. `greet` takes a `name` and, if wanted, a `style`; `picture` answers with an image
-/// and an embedded resource; any other takes nothing and answers with one text.
+/// A well-formed prompt. `greet` takes a `name` and an optional `style`; `picture` returns an image
+/// and an embedded resource; any other name takes no arguments and returns one text.
 pub fn prompt(name: &str) -> Value {
-    /// A picture of one pixel.
+    /// A PNG of one pixel.
     const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
-    let say = |role: &str, content: Value| json!({"role": role, "content": content});
+    let message = |role: &str, content: Value| json!({"role": role, "content": content});
     let text = |text: &str| json!({"type": "text", "text": text});
     let (arguments, messages) = match name {
         "greet" => (
@@ -313,18 +321,18 @@ pub fn prompt(name: &str) -> Value {
                 {"name": "style", "description": "How.", "required": false},
             ]),
             json!([
-                say("user", text("Greet {name} in this style: {style}")),
-                say("assistant", text("Hello, {name}!")),
+                message("user", text("Greet {name} in this style: {style}")),
+                message("assistant", text("Hello, {name}!")),
             ]),
         ),
         "picture" => (
             json!([]),
             json!([
-                say(
+                message(
                     "user",
                     json!({"type": "image", "data": PIXEL, "mimeType": "image/png"})
                 ),
-                say(
+                message(
                     "user",
                     json!({
                         "type": "resource",
@@ -335,7 +343,10 @@ pub fn prompt(name: &str) -> Value {
         ),
         _ => (
             json!([]),
-            json!([say("user", text(&format!("The scripted prompt {name}.")))]),
+            json!([message(
+                "user",
+                text(&format!("The scripted prompt {name}."))
+            )]),
         ),
     };
     json!({
@@ -347,7 +358,7 @@ pub fn prompt(name: &str) -> Value {
     })
 }
 
-fn name_of(uri: &str) -> &str {
+fn last_segment(uri: &str) -> &str {
     uri.rsplit('/').next().unwrap_or(uri)
 }
 

@@ -1,7 +1,7 @@
-//! One thing that a scripted server does.
+//! One action of a scripted server.
 //!
-//! In JSON a step is an object with one key, or its bare name when it has nothing to say:
-//! `[{"delayMs": 50}, {"text": "done"}, "hang"]`.
+//! In JSON a step is an object with one key, or a bare name if it has no parameters: `[{"delayMs":
+//! 50}, {"text": "done"}, "hang"]`.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::features::{Flood, ListenEnding};
 
-/// One thing that a scripted server does.
+/// One action of a scripted server.
 ///
-/// Steps that answer (`default`, `reply`, `text`, `error`, …) need a request; in the start steps or for
-/// a notification they are a fault of the script, which ends the server with exit code 70.
-/// In `raw`, `bytes` and `stderr` the placeholder `$ID` stands for the request's id and `$TOKEN` for its
-/// progress token, both as JSON.
+/// Steps that answer (`default`, `reply`, `text`, `error`, …) need a request. In the start steps or
+/// for a notification they are an error in the script, which ends the server with exit code 70. In
+/// `raw`, `bytes` and `stderr`, `$ID` is replaced by the request's id and `$TOKEN` by its progress
+/// token, both as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -23,83 +23,85 @@ use super::features::{Flood, ListenEnding};
     deny_unknown_fields
 )]
 pub enum Step {
-    /// What a polite server does: answer the request, or heed the notification.
+    /// Answers the request, or handles the notification, like a well-behaved server.
     Default,
-    /// Answers with this result, as it stands.
+    /// Answers with this result, sent verbatim.
     Reply(Value),
-    /// Answers with a tool result of one text block; with `resultType` where the request is modern.
+    /// Answers with a tool result of one text block; adds `resultType` for a modern request.
     Text(String),
     /// Answers with an error.
     Error {
         /// JSON-RPC error code.
         code: i64,
-        /// Its message.
+        /// Error message.
         message: String,
-        /// Its data; absent unless given.
+        /// Error data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<Value>,
     },
     /// Answers twice with this result.
     ReplyTwice(Value),
-    /// Answers with a tool result whose line has exactly this many bytes, line feed not counted.
+    /// Answers with a tool result whose line has exactly this many bytes, without the line feed.
     ReplyOfSize(usize),
-    /// Answers with the client's last awaited response, as text.
+    /// Answers with the last response from the client, as text; see [`Step::Request`].
     ReplyWithResponse,
 
-    /// Writes a line as it stands.
+    /// Writes a line verbatim.
     Raw(String),
-    /// Writes text without a line feed, in one piece.
+    /// Writes text without a line feed; no other output comes in between.
     Bytes {
-        /// What to write.
+        /// The text.
         text: String,
-        /// How often. Default 1.
+        /// Number of repetitions. Default 1.
         #[serde(default = "once")]
         repeat: u64,
     },
-    /// Writes bytes that JSON text cannot hold, without a line feed, in one piece.
+    /// Writes bytes that JSON text cannot contain, without a line feed; no other output comes in
+    /// between.
     Hex {
-        /// What to write, as hexadecimal digits.
+        /// The bytes, as hexadecimal digits.
         data: HexBytes,
-        /// How often. Default 1.
+        /// Number of repetitions. Default 1.
         #[serde(default = "once")]
         repeat: u64,
     },
-    /// Writes the whole environment, one `NAME=value` a line, to stdout. Needs a process.
+    /// Writes the environment to stdout, one `NAME=value` per line. Needs a process.
     PrintEnv,
     /// Writes a line to stderr.
     Stderr(String),
-    /// Floods stderr, and goes on only when all of it has been read. Needs a process.
+    /// Floods stderr; the next step runs after all bytes were read. Needs a process.
     StderrFlood {
-        /// How much; absent: for ever.
+        /// Number of bytes. Absent: unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
 
-    /// Sends a notification, as it stands.
+    /// Sends a notification verbatim.
     Notify {
-        /// Its method.
+        /// The method.
         method: String,
-        /// Its parameters; absent unless given.
+        /// The parameters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         params: Option<Value>,
     },
-    /// Sends a notification to each open `subscriptions/listen` that asked for it, marked with its id. A
-    /// legacy server sends it once, unmarked; that a resource was updated only if it is subscribed to.
+    /// Sends a notification to each open `subscriptions/listen` whose filter matches, with the
+    /// subscription id. A legacy server sends it once, without an id;
+    /// `notifications/resources/updated` only to subscribers of the resource.
     Publish {
-        /// Its method.
+        /// The method.
         method: String,
-        /// Its parameters.
+        /// The parameters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         params: Option<Value>,
     },
-    /// Reports progress under the request's token; does nothing if the client gave none.
+    /// Sends a progress notification; does nothing if the request has no progress token.
     Progress {
-        /// How far.
+        /// The progress.
         progress: Value,
-        /// Out of how much.
+        /// The total.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         total: Option<Value>,
-        /// In words.
+        /// The message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
@@ -108,121 +110,124 @@ pub enum Step {
 
     /// Waits, on the clock of the runtime.
     DelayMs(u64),
-    /// Never goes on.
+    /// Never completes.
     Hang,
-    /// Runs steps again and again.
+    /// Repeats steps.
     Repeat {
-        /// How often; absent: for ever.
+        /// Number of repetitions. Absent: unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         times: Option<u64>,
-        /// What.
+        /// The steps.
         steps: Vec<Step>,
     },
-    /// Runs steps beside the ones that follow.
+    /// Runs steps concurrently with the steps that follow.
     Background(Vec<Step>),
-    /// Runs steps from the n-th time on that this list is started (by this process), counted from 1.
+    /// Runs steps from the n-th run of this list on, counted from 1 per process.
     After {
-        /// The first time they run.
+        /// The first run that includes the steps.
         n: u64,
-        /// What.
+        /// The steps.
         steps: Vec<Step>,
     },
-    /// Runs steps up to the n-th time that this list is started (by this process), counted from 1.
+    /// Runs steps up to the n-th run of this list, counted from 1 per process.
     Until {
-        /// The last time they run.
+        /// The last run that includes the steps.
         n: u64,
-        /// What.
+        /// The steps.
         steps: Vec<Step>,
     },
-    /// Runs steps only if this file is not there yet, and makes it: once for all processes together.
+    /// Creates a marker file and runs steps; does nothing if the file exists. Works across
+    /// processes.
     Once {
-        /// The file that remembers.
+        /// The marker file.
         marker: PathBuf,
-        /// What.
+        /// The steps.
         steps: Vec<Step>,
     },
 
-    /// Appends one line to this file. In memory: adds one to the counter of this name instead.
+    /// Appends one line to this file. In memory: increments the counter of this name.
     Count(String),
-    /// Writes a file, relative to the working directory.
+    /// Writes a file.
     WriteFile {
-        /// Where; what begins with `~/` is in the home directory.
+        /// The path, relative to the working directory; a leading `~/` is the home directory.
         path: PathBuf,
-        /// What.
+        /// The content.
         text: String,
     },
-    /// Offers these tools from now on; says nothing about it.
+    /// Replaces the tools; sends no notification.
     SetTools(Vec<Value>),
-    /// Offers these resources from now on; says nothing about it.
+    /// Replaces the resources; sends no notification.
     SetResources(Vec<Value>),
-    /// Offers these prompts from now on; says nothing about it.
+    /// Replaces the prompts; sends no notification.
     SetPrompts(Vec<Value>),
-    /// Changes what a resource holds, and tells whoever is subscribed to it.
+    /// Changes the content of a resource and notifies its subscribers.
     SetResource {
-        /// Which.
+        /// The URI of the resource.
         uri: String,
-        /// What it holds from now on.
+        /// The new content.
         text: String,
     },
-    /// Sends many notifications to whoever wants them; goes on when all are sent.
+    /// Sends a burst of notifications; completes when all are sent.
     Flood(Flood),
     /// Ends every open `subscriptions/listen`.
     EndListens(ListenEnding),
 
-    /// Ends the server with this code.
+    /// Exits with this code.
     Exit(i32),
-    /// Ends the server with signal 9. In memory: drops both streams.
+    /// Kills the server with SIGKILL. In memory: drops both streams.
     Abort,
-    /// Closes stdout and lives on.
+    /// Closes stdout; the server keeps running.
     CloseStdout,
-    /// Closes stdin and lives on; nothing more is read, nor is the end of it noticed.
+    /// Closes stdin; the server keeps running and does not notice EOF.
     CloseStdin,
-    /// Reads nothing more, but keeps stdin open, so that whoever writes to it is kept waiting.
+    /// Stops reading but keeps stdin open, so that writes of the client block.
     StopReading,
-    /// Writes a line to every descriptor above 2 that the process began with. Needs a process.
+    /// Writes a line to every inherited file descriptor above 2. Needs a process.
     WriteToInheritedFds,
-    /// Survives SIGTERM from now on. Needs a process.
+    /// Ignores SIGTERM from now on. Needs a process.
     IgnoreTerm,
     /// Stops the process with SIGSTOP. Needs a process.
     StopSelf,
-    /// Starts a process that sleeps and inherits the environment; goes on when it is up. Needs a process.
+    /// Starts a sleeping process that inherits the environment; completes when it is running. Needs
+    /// a process.
     SpawnChild(Grandchild),
-    /// Starts processes that start processes, two each; goes on at once. Needs a process.
+    /// Starts two processes that each start two processes, and so on; completes at once. Needs a
+    /// process.
     ForkBomb {
-        /// How many generations, so that the machine survives: n of them are 2^(n+1) - 2 processes.
+        /// Number of generations, which bounds the bomb: n generations are 2^(n+1) - 2 processes.
         generations: u32,
     },
 }
 
-/// A request of the server to the client.
+/// A request from the server to the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerRequest {
-    /// Its id; absent: `server-1`, `server-2`, …
+    /// The id. Absent: `server-1`, `server-2`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Value>,
-    /// Its method.
+    /// The method.
     pub method: String,
-    /// Its parameters; absent unless given.
+    /// The parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Value>,
-    /// Goes on only when the client has answered; see `replyWithAnswer`. Default false.
+    /// Waits for the response; see [`Step::ReplyWithResponse`]. Default false.
     #[serde(default, rename = "await")]
     pub wait: bool,
 }
 
-/// A process that the server starts, and that only sleeps.
+/// A sleeping process that the server starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Grandchild {
-    /// In a session, and so a process group, of its own. Default false.
+    /// Runs in its own session and process group. Default false.
     pub setsid: bool,
-    /// By way of a process in between that exits, so that its parent is gone at once; in a session of
-    /// its own too. Default false.
+    /// Starts through an intermediate process that exits, so that the process becomes an orphan in
+    /// its own session. Default false.
     pub double_fork: bool,
-    /// Holds the server's stdout open, so that its reader sees no end. Default false.
+    /// Keeps the server's stdout open, so that its reader sees no EOF. Default false.
     pub hold_stdout: bool,
-    /// How long it sleeps. Default 300.
+    /// How long the process sleeps. Default 300.
     pub seconds: u64,
 }
 
@@ -237,7 +242,7 @@ impl Default for Grandchild {
     }
 }
 
-/// Bytes, written in JSON as a string of hexadecimal digits.
+/// Bytes, in JSON a string of hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HexBytes(pub Vec<u8>);
@@ -269,7 +274,7 @@ impl From<HexBytes> for String {
 }
 
 impl Step {
-    /// This step, or the first one inside it, that only a real process can do.
+    /// This step, or the first step inside it, that needs a real process.
     pub(crate) fn first_process_step(&self) -> Option<&Self> {
         match self {
             Self::PrintEnv

@@ -1,4 +1,4 @@
-//! Steps in Rust, where writing out the variant is wordy.
+//! Constructors for steps whose variants are verbose to write.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Step {
         }
     }
 
-    /// Writes a line as it stands.
+    /// Writes a line verbatim.
     pub fn raw(line: &str) -> Self {
         Self::Raw(line.to_owned())
     }
@@ -32,7 +32,7 @@ impl Step {
         Self::repeated_bytes(text, 1)
     }
 
-    /// Writes text without a line feed, so many times.
+    /// Writes text without a line feed, `repeat` times.
     pub fn repeated_bytes(text: &str, repeat: u64) -> Self {
         Self::Bytes {
             text: text.to_owned(),
@@ -66,27 +66,27 @@ impl Step {
         }
     }
 
-    /// Says that the tools have changed, as the era wants it said.
+    /// Announces that the tools have changed, see [`Step::Publish`].
     pub fn tools_changed() -> Self {
         Self::publish("notifications/tools/list_changed", None)
     }
 
-    /// Says that the resources have changed, as the era wants it said.
+    /// Announces that the resources have changed, see [`Step::Publish`].
     pub fn resources_changed() -> Self {
         Self::publish("notifications/resources/list_changed", None)
     }
 
-    /// Says that the prompts have changed, as the era wants it said.
+    /// Announces that the prompts have changed, see [`Step::Publish`].
     pub fn prompts_changed() -> Self {
         Self::publish("notifications/prompts/list_changed", None)
     }
 
-    /// Says that a resource was updated, to whoever is subscribed to it.
+    /// Announces to the subscribers that a resource was updated.
     pub fn resource_updated(uri: &str) -> Self {
         Self::publish("notifications/resources/updated", Some(json!({"uri": uri})))
     }
 
-    /// Changes what a resource holds, and says so to whoever is subscribed to it.
+    /// Changes the content of a resource and notifies its subscribers.
     pub fn set_resource(uri: &str, text: &str) -> Self {
         Self::SetResource {
             uri: uri.to_owned(),
@@ -120,7 +120,7 @@ impl Step {
         })
     }
 
-    /// Runs steps so many times.
+    /// Runs steps `times` times.
     pub fn repeat(times: u64, steps: impl IntoIterator<Item = Self>) -> Self {
         Self::Repeat {
             times: Some(times),
@@ -128,7 +128,7 @@ impl Step {
         }
     }
 
-    /// Runs steps for ever.
+    /// Runs steps forever.
     pub fn forever(steps: impl IntoIterator<Item = Self>) -> Self {
         Self::Repeat {
             times: None,
@@ -136,12 +136,12 @@ impl Step {
         }
     }
 
-    /// Runs steps beside the ones that follow.
+    /// Runs steps concurrently with the steps that follow.
     pub fn background(steps: impl IntoIterator<Item = Self>) -> Self {
         Self::Background(steps.into_iter().collect())
     }
 
-    /// Runs steps on the n-th time and later.
+    /// Runs steps from the n-th run of this list on.
     pub fn after(n: u64, steps: impl IntoIterator<Item = Self>) -> Self {
         Self::After {
             n,
@@ -149,7 +149,7 @@ impl Step {
         }
     }
 
-    /// Runs steps up to the n-th time.
+    /// Runs steps up to the n-th run of this list.
     pub fn until(n: u64, steps: impl IntoIterator<Item = Self>) -> Self {
         Self::Until {
             n,
@@ -157,7 +157,7 @@ impl Step {
         }
     }
 
-    /// Runs steps once for all processes together.
+    /// Runs steps once across all processes.
     pub fn once(marker: impl Into<PathBuf>, steps: impl IntoIterator<Item = Self>) -> Self {
         Self::Once {
             marker: marker.into(),
@@ -165,7 +165,7 @@ impl Step {
         }
     }
 
-    /// Appends one line to this file; in memory, adds one to the counter of this name.
+    /// Appends one line to this file; in memory, increments the counter of this name.
     pub fn count(name: impl AsRef<Path>) -> Self {
         Self::Count(name.as_ref().to_string_lossy().into_owned())
     }
@@ -175,7 +175,7 @@ impl Step {
         Self::SpawnChild(Grandchild::default())
     }
 
-    /// Starts a process in a session of its own.
+    /// Starts a process in its own session.
     pub fn spawn_in_own_session() -> Self {
         Self::SpawnChild(Grandchild {
             setsid: true,

@@ -1,11 +1,10 @@
-//! Tools whose work the polite server knows.
+//! Definitions of the built-in tools.
 
 use serde_json::{Value, json};
 
-/// A well-formed tool. Those that the polite server knows (`echo`, `add`, `sleep` and the ones that change
-/// what is offered: `set_resource`, `add_resource`, `remove_resource`, `touch_resources`, `touch_prompts`, `touch_tools`,
-/// `updates_flood`; and `research`, which can be a task) get the schema of what it does under that name; any other takes an object of whatever
-/// shape.
+/// A well-formed tool definition. The built-in tools (`echo`, `add`, `sleep`, `set_resource`,
+/// `add_resource`, `remove_resource`, `touch_resources`, `touch_prompts`, `touch_tools`,
+/// `updates_flood` and `research`) get their input schema; any other name accepts any object.
 pub fn tool(name: &str) -> Value {
     let text = || json!({"type": "string"});
     let (properties, required) = match name {

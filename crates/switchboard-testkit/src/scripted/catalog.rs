@@ -1,7 +1,8 @@
-//! What a server offers besides tools, as it is now: it can change while the server runs. Its tasks too.
+//! The current resources, templates and prompts of a server, and its tasks. They can change while
+//! the server runs.
 //!
-//! A server in memory or over HTTP has one for all its connections and lives, as if it kept it in a
-//! database; a process has its own. Invariant: nobody holds the lock while he waits for anything.
+//! All connections and restarts of an in-memory or HTTP server share one catalog; a process has its
+//! own. Invariant: the lock is never held across an await.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use super::tasks::Tasks;
 use crate::script::Script;
 
-/// What a server offers besides tools, as it is now.
+/// The current resources, templates and prompts of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     state: Mutex<State>,
@@ -21,12 +22,12 @@ pub(crate) struct Catalog {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the script said that was played last; another script replaces everything.
-    origin: Option<CatalogEntries>,
-    now: CatalogEntries,
-    /// How far the resources have come that change by themselves, by their address.
-    turns: HashMap<String, u64>,
-    /// How many requests were begun, by method, and by method and name.
+    /// The entries of the last script. Loading a different script replaces the current entries.
+    from_script: Option<CatalogEntries>,
+    current: CatalogEntries,
+    /// How often each self-changing resource has changed, by URI.
+    change_counts: HashMap<String, u64>,
+    /// Number of started requests, by method and by method and name.
     counts: BTreeMap<String, u64>,
 }
 
@@ -42,17 +43,18 @@ impl Catalog {
         self.state.lock().expect("no holder panics")
     }
 
-    /// CatalogEntries what the script says, unless it is what the script before said: then what became of it.
-    pub(super) fn fill(&self, script: &Script) {
+    /// Takes the entries of the script. If the previous script had the same entries, the current
+    /// entries stay.
+    pub(super) fn load(&self, script: &Script) {
         let offers = CatalogEntries {
             resources: script.resources.clone(),
             templates: script.resource_templates.clone(),
             prompts: script.prompts.clone(),
         };
         let mut state = self.state();
-        if state.origin.as_ref() != Some(&offers) {
-            state.origin = Some(offers.clone());
-            state.now = offers;
+        if state.from_script.as_ref() != Some(&offers) {
+            state.from_script = Some(offers.clone());
+            state.current = offers;
         }
     }
 
@@ -72,33 +74,33 @@ impl Catalog {
 /// Resources.
 impl Catalog {
     pub(crate) fn resources(&self) -> Vec<Value> {
-        self.state().now.resources.clone()
+        self.state().current.resources.clone()
     }
 
     pub(super) fn templates(&self) -> Vec<Value> {
-        self.state().now.templates.clone()
+        self.state().current.templates.clone()
     }
 
     pub(crate) fn set_resources(&self, resources: &[Value]) {
-        self.state().now.resources = resources.to_vec();
+        self.state().current.resources = resources.to_vec();
     }
 
     pub(crate) fn add_resource(&self, resource: Value) {
-        self.state().now.resources.push(resource);
+        self.state().current.resources.push(resource);
     }
 
-    /// Says whether there was one.
+    /// Returns whether the resource existed.
     pub(crate) fn remove_resource(&self, uri: &str) -> bool {
-        let resources = &mut self.state().now.resources;
+        let resources = &mut self.state().current.resources;
         let before = resources.len();
         resources.retain(|resource| !has_uri(resource, uri));
         resources.len() < before
     }
 
-    /// Changes what a resource holds. Says whether there is one.
+    /// Changes the content of a resource. Returns whether the resource exists.
     pub(crate) fn set_text(&self, uri: &str, text: &str) -> bool {
         let mut state = self.state();
-        let mut resources = state.now.resources.iter_mut();
+        let mut resources = state.current.resources.iter_mut();
         let found = resources.find(|resource| has_uri(resource, uri));
         let Some(Value::Object(resource)) = found else {
             return false;
@@ -109,24 +111,28 @@ impl Catalog {
         true
     }
 
-    /// Whether there is anything at that address.
+    /// Whether the URI is a resource or matches a template.
     pub(super) fn has(&self, uri: &str) -> bool {
         let state = self.state();
-        let mut resources = state.now.resources.iter();
-        let mut templates = state.now.templates.iter();
+        let mut resources = state.current.resources.iter();
+        let mut templates = state.current.templates.iter();
         resources.any(|resource| has_uri(resource, uri))
-            || templates.any(|template| stand_in(template, uri).is_some())
+            || templates.any(|template| template_text(template, uri).is_some())
     }
 
-    /// The contents of what is at that address; none if nothing is.
+    /// The `contents` of the resource or template at this URI.
     pub(super) fn read(&self, uri: &str) -> Option<Value> {
         let mut state = self.state();
-        let State { now, turns, .. } = &mut *state;
-        let Some(resource) = now.resources.iter().find(|found| has_uri(found, uri)) else {
-            let text = now
+        let State {
+            current,
+            change_counts,
+            ..
+        } = &mut *state;
+        let Some(resource) = current.resources.iter().find(|found| has_uri(found, uri)) else {
+            let text = current
                 .templates
                 .iter()
-                .find_map(|found| stand_in(found, uri))?;
+                .find_map(|found| template_text(found, uri))?;
             return Some(json!([{"uri": uri, "mimeType": "text/plain", "text": text}]));
         };
         if let Some(contents) = resource.get("contents") {
@@ -142,16 +148,16 @@ impl Catalog {
             );
         }
         if let Some(how) = resource.get("changes") {
-            let turn = turns.entry(uri.to_owned()).or_default();
-            *turn += u64::from(how == "onRead");
+            let count = change_counts.entry(uri.to_owned()).or_default();
+            *count += u64::from(how == "onRead");
             let text = resource.get("text").and_then(Value::as_str);
-            let text = format!("{} {turn}", text.unwrap_or_default());
+            let text = format!("{} {count}", text.unwrap_or_default());
             fields.insert("text".to_owned(), json!(text));
         }
         Some(json!([content]))
     }
 
-    /// The resources that change as time goes by, and how often.
+    /// The resources that change periodically, with their periods.
     pub(super) fn clocks(&self) -> Vec<(String, Duration)> {
         let period = |resource: &Value| {
             let every = resource.get("changes")?.get("everyMs")?.as_u64()?;
@@ -159,26 +165,30 @@ impl Catalog {
             Some((uri, Duration::from_millis(every.max(1))))
         };
         self.state()
-            .now
+            .current
             .resources
             .iter()
             .filter_map(period)
             .collect()
     }
 
-    pub(super) fn turn(&self, uri: &str) {
-        *self.state().turns.entry(uri.to_owned()).or_default() += 1;
+    pub(super) fn advance(&self, uri: &str) {
+        *self
+            .state()
+            .change_counts
+            .entry(uri.to_owned())
+            .or_default() += 1;
     }
 }
 
 /// Prompts.
 impl Catalog {
     pub(super) fn prompts(&self) -> Vec<Value> {
-        self.state().now.prompts.clone()
+        self.state().current.prompts.clone()
     }
 
     pub(crate) fn set_prompts(&self, prompts: &[Value]) {
-        self.state().now.prompts = prompts.to_vec();
+        self.state().current.prompts = prompts.to_vec();
     }
 }
 
@@ -186,31 +196,31 @@ fn has_uri(resource: &Value, uri: &str) -> bool {
     resource.get("uri").is_some_and(|found| found == uri)
 }
 
-/// What a template says at that address; none if the address is not one of its own.
-fn stand_in(template: &Value, uri: &str) -> Option<String> {
+/// The content of a template at this URI; `None` if the URI does not match.
+fn template_text(template: &Value, uri: &str) -> Option<String> {
     let pattern = template.get("uriTemplate")?.as_str()?;
-    let variables = variables_in(pattern, uri)?;
+    let variables = match_template(pattern, uri)?;
     let Some(text) = template.get("text").and_then(Value::as_str) else {
         let named = variables
             .iter()
             .map(|(name, value)| format!("{name} = {value}"));
         return Some(named.collect::<Vec<_>>().join("\n"));
     };
-    Some(fill_in(text, &variables))
+    Some(fill_placeholders(text, &variables))
 }
 
-/// The values of a template's variables in an address; none if it does not fit. `{name}` is one segment of
-/// a path, `{+name}` may be several.
-fn variables_in(template: &str, uri: &str) -> Option<BTreeMap<String, String>> {
+/// The values of a template's variables in a URI; `None` if the URI does not match. `{name}`
+/// matches one path segment, `{+name}` one or more.
+fn match_template(template: &str, uri: &str) -> Option<BTreeMap<String, String>> {
     let mut variables = BTreeMap::new();
     let (mut template, mut uri) = (template, uri);
     while let Some((literal, rest)) = template.split_once('{') {
         let (name, rest) = rest.split_once('}')?;
-        let behind = rest.split('{').next().unwrap_or_default();
+        let after = rest.split('{').next().unwrap_or_default();
         uri = uri.strip_prefix(literal)?;
-        let end = match behind {
+        let end = match after {
             "" => uri.len(),
-            _ => uri.find(behind)?,
+            _ => uri.find(after)?,
         };
         let (value, left) = uri.split_at(end);
         let is_plain = !name.starts_with('+');
@@ -224,8 +234,8 @@ fn variables_in(template: &str, uri: &str) -> Option<BTreeMap<String, String>> {
     (template == uri).then_some(variables)
 }
 
-/// Puts values where `{name}` stands.
-pub(super) fn fill_in(text: &str, values: &BTreeMap<String, String>) -> String {
+/// Replaces each `{name}` by its value.
+pub(super) fn fill_placeholders(text: &str, values: &BTreeMap<String, String>) -> String {
     let mut filled = text.to_owned();
     for (name, value) in values {
         filled = filled.replace(&format!("{{{name}}}"), value);
@@ -240,7 +250,7 @@ mod tests {
     #[test]
     fn an_address_fits_a_template_or_does_not() {
         let fits = |template: &str, uri: &str| {
-            let variables = variables_in(template, uri)?;
+            let variables = match_template(template, uri)?;
             let pairs = variables
                 .iter()
                 .map(|(name, value)| format!("{name}={value}"));

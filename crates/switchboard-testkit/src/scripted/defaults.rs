@@ -1,4 +1,4 @@
-//! What a well-behaved server answers where the script says nothing. Decides; writes nothing.
+//! The answers of a well-behaved server, for messages without steps. Computes only; writes nothing.
 
 mod completion;
 mod listing;
@@ -25,7 +25,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// What to do about a request.
+/// What the handler does about a request.
 #[derive(Debug)]
 pub(super) enum DefaultAnswer {
     Result(Value),
@@ -34,36 +34,36 @@ pub(super) enum DefaultAnswer {
         message: String,
         data: Option<Value>,
     },
-    /// Answers after a while.
+    /// Answers after a delay.
     Sleep {
         time: Duration,
         result: Value,
     },
-    /// Opens a subscription to these kinds of notification.
+    /// Acknowledges a `subscriptions/listen` with this filter.
     Listen {
         filter: Value,
     },
     /// Subscribes a legacy client to a resource.
-    Watch {
+    Subscribe {
         uri: String,
     },
-    Unwatch {
+    Unsubscribe {
         uri: String,
     },
-    /// Answers with what comes of a task.
+    /// Answers with the result of a task.
     AwaitTask {
         id: String,
     },
-    /// Tells whoever wants to know, and answers.
-    SideEffect {
-        change: SideEffect,
+    /// Applies a side effect, then answers.
+    WithSideEffect {
+        effect: SideEffect,
         result: Value,
     },
     Silence,
     Exit(i32),
 }
 
-/// What follows from a tool that has changed what is offered.
+/// A consequence of a tool call besides its answer.
 #[derive(Debug)]
 pub(super) enum SideEffect {
     Announce {
@@ -71,8 +71,8 @@ pub(super) enum SideEffect {
         params: Option<Value>,
     },
     Flood(Flood),
-    /// Tells how far a task is, as time goes by.
-    Follow {
+    /// Notifies the client about the progress of a task.
+    NotifyTask {
         id: String,
         modern: bool,
     },
@@ -88,16 +88,16 @@ impl DefaultAnswer {
     }
 }
 
-/// Heeds a notification; only a cancellation has a consequence.
-pub(super) fn heed(shared: &ServerState, notification: &Request) {
+/// Handles a notification; only a cancellation has an effect.
+pub(super) fn handle_notification(state: &ServerState, notification: &Request) {
     if notification.method == "notifications/cancelled"
         && let Some(id) = notification.params.get("requestId")
     {
-        shared.cancel(id);
+        state.cancel(id);
     }
 }
 
-/// Whether the request is to be answered as the modern revision wants it.
+/// Whether the request is answered according to the modern revision.
 pub(super) fn is_modern(script: &Script, request: &Request) -> bool {
     match script.era {
         Era::Modern => true,
@@ -111,12 +111,12 @@ pub(super) fn text_result(text: &str, modern: bool) -> Value {
     complete(json!({"content": [{"type": "text", "text": text}]}), modern)
 }
 
-/// Answers a request.
-pub(super) fn answer(shared: &ServerState, request: &Request) -> DefaultAnswer {
-    let script = shared.script();
+/// The default answer to a request.
+pub(super) fn answer(state: &ServerState, request: &Request) -> DefaultAnswer {
+    let script = state.script();
     let modern = is_modern(&script, request);
-    if modern && let Some(refusal) = refuse_undescribed(&script, request) {
-        return refusal;
+    if modern && let Some(rejection) = reject_missing_meta(&script, request) {
+        return rejection;
     }
     match (request.method.as_str(), modern) {
         ("initialize", false) => DefaultAnswer::Result(initialize(&script, request)),
@@ -125,32 +125,32 @@ pub(super) fn answer(shared: &ServerState, request: &Request) -> DefaultAnswer {
         ("server/discover", false) => answer_probe(script.era),
         ("subscriptions/listen", true) => {
             let filter = request.params.get("notifications").unwrap_or(&Value::Null);
-            if filter.get("taskIds").is_some() && !tasks::is_declared(request) {
-                return tasks::refuse_undeclared();
+            if filter.get("taskIds").is_some() && !tasks::declares_tasks(request) {
+                return tasks::reject_undeclared();
             }
             DefaultAnswer::Listen {
                 filter: acknowledge(&script, filter),
             }
         }
         ("tools/list", _) => {
-            let listing = Listing::of("tools", shared.tools());
+            let listing = Listing::of("tools", state.tools());
             listing.page(&script, request, modern)
         }
-        ("tools/call", _) => tools::call(shared, request, modern),
-        (method, _) => answer_capability(shared, request, modern)
-            .or_else(|| tasks::answer(shared, request, modern))
+        ("tools/call", _) => tools::call(state, request, modern),
+        (method, _) => answer_capability(state, request, modern)
+            .or_else(|| tasks::answer(state, request, modern))
             .unwrap_or_else(|| unknown_method(method)),
     }
 }
 
-/// Answers a request that belongs to a capability besides tools; none if the server does not have it.
+/// Answers a method of a capability other than tools; `None` if the server lacks the capability.
 fn answer_capability(
-    shared: &ServerState,
+    state: &ServerState,
     request: &Request,
     modern: bool,
 ) -> Option<DefaultAnswer> {
-    let script = shared.script();
-    let stock = shared.host.stock();
+    let script = state.script();
+    let catalog = state.platform.catalog();
     let page = |listing: Listing| listing.page(&script, request, modern);
     let (capability, _) = request.method.split_once('/')?;
     let capability = match capability {
@@ -160,14 +160,14 @@ fn answer_capability(
     let capability = script.capabilities.get(capability)?;
     let can_subscribe = !modern && capability.get("subscribe") == Some(&json!(true));
     Some(match request.method.as_str() {
-        "resources/list" => page(Listing::of("resources", stock.resources())),
-        "resources/templates/list" => page(Listing::of("resourceTemplates", stock.templates())),
-        "resources/read" => resources::read(shared, request, modern),
-        "resources/subscribe" if can_subscribe => resources::watch(shared, request),
-        "resources/unsubscribe" if can_subscribe => resources::unwatch(request),
-        "prompts/list" => page(Listing::of("prompts", stock.prompts())),
-        "prompts/get" => prompts::fill_in(&stock.prompts(), request, modern),
-        "completion/complete" => completion::complete(shared, request, modern),
+        "resources/list" => page(Listing::of("resources", catalog.resources())),
+        "resources/templates/list" => page(Listing::of("resourceTemplates", catalog.templates())),
+        "resources/read" => resources::read(state, request, modern),
+        "resources/subscribe" if can_subscribe => resources::subscribe(state, request),
+        "resources/unsubscribe" if can_subscribe => resources::unsubscribe(request),
+        "prompts/list" => page(Listing::of("prompts", catalog.prompts())),
+        "prompts/get" => prompts::get(&catalog.prompts(), request, modern),
+        "completion/complete" => completion::complete(state, request, modern),
         _ => return None,
     })
 }
@@ -176,9 +176,9 @@ fn unknown_method(method: &str) -> DefaultAnswer {
     DefaultAnswer::error(METHOD_NOT_FOUND, format!("method not found: {method}"))
 }
 
-/// What a modern server says to a request that does not describe itself properly.
-fn refuse_undescribed(script: &Script, request: &Request) -> Option<DefaultAnswer> {
-    // An unknown method is unknown in whatever version.
+/// The error of a modern server for a request with missing or wrong `_meta`.
+fn reject_missing_meta(script: &Script, request: &Request) -> Option<DefaultAnswer> {
+    // An unknown method is unknown in every version.
     if matches!(request.method.as_str(), "initialize" | "ping") {
         return Some(unknown_method(&request.method));
     }
@@ -240,7 +240,7 @@ fn discover(script: &Script) -> Value {
     complete(result, true)
 }
 
-/// Marks a result as final, which only the modern revision does.
+/// Adds `resultType`, which only the modern revision has.
 fn complete(mut result: Value, modern: bool) -> Value {
     if modern {
         insert(&mut result, "resultType", Some(&"complete"));

@@ -1,7 +1,7 @@
-//! Plays a script message by message, for transports that are no stream of lines.
+//! Plays a script message by message, for transports that are not line streams.
 //!
-//! It is given a message and where its answer goes. Invariant: a request is counted when its handler
-//! begins, and not when it arrives.
+//! The caller passes each message and the output for its answer. Invariant: a request is counted
+//! when its handler starts, not when the request arrives.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,67 +13,69 @@ use super::message::Request;
 use super::output::HandlerOutput;
 use super::platform::{Platform, SharedState};
 use super::state::ServerState;
-use super::{Queue, ServerExit, choose_steps, defaults};
+use super::{SerialQueue, ServerExit, choose_steps, defaults};
 use crate::script::Script;
 
-/// One life of a server.
+/// One run of a server, from a start to the next restart.
 #[derive(Debug)]
 pub(crate) struct ScriptDriver {
-    shared: Arc<ServerState>,
-    queue: Mutex<Queue>,
+    state: Arc<ServerState>,
+    queue: Mutex<SerialQueue>,
 }
 
 impl ScriptDriver {
-    /// The n-th life, which leaves what a test can see in `memory`.
+    /// Run number `ordinal`, which records its traffic in `memory`.
     pub(crate) fn new(script: Script, memory: &Arc<SharedState>, ordinal: usize) -> Self {
-        let host = Platform::memory(Arc::clone(memory), ordinal);
-        let shared = Arc::new(ServerState::new(script, tokio::io::sink(), host));
-        shared.host.introduce(&shared);
+        let platform = Platform::memory(Arc::clone(memory), ordinal);
+        let state = Arc::new(ServerState::new(script, tokio::io::sink(), platform));
+        state.platform.register(&state);
         Self {
-            shared,
+            state,
             queue: Mutex::default(),
         }
     }
 
-    /// Runs the steps that come before everything else. What they say is heard by nobody.
+    /// Runs the start steps. Their output is discarded.
     pub(crate) async fn begin(&self) {
-        let script = self.shared.script();
-        self.shared.start_clocks();
-        let _ = Handler::unprompted(&self.shared).run(&script.start).await;
+        let script = self.state.script();
+        self.state.start_clocks();
+        let _ = Handler::without_request(&self.state)
+            .run(&script.start)
+            .await;
     }
 
-    /// Whether the request is answered as the modern revision wants it.
+    /// Whether the request is answered according to the modern revision.
     pub(crate) fn is_modern(&self, request: &Request) -> bool {
-        defaults::is_modern(&self.shared.script(), request)
+        defaults::is_modern(&self.state.script(), request)
     }
 
-    /// Starts to answer a request; the outlet is finished when that is done. `scope` tells requests of
-    /// the same id apart. The receiver wakes when its handler begins.
+    /// Spawns the handler of a request, which calls `output.finish()` at its end. `scope`
+    /// distinguishes requests with equal ids. The receiver completes when the handler starts.
     pub(crate) fn answer(
         &self,
         scope: &str,
         request: Request,
-        outlet: Arc<dyn HandlerOutput>,
+        output: Arc<dyn HandlerOutput>,
     ) -> oneshot::Receiver<()> {
         let (begins, has_begun) = oneshot::channel();
-        let (steps, round) = choose_steps(&self.shared, &request);
+        let (steps, occurrence) = choose_steps(&self.state, &request);
         let key = scoped(scope, &request.id);
-        self.shared.notice(scope, &request, Some(&outlet));
-        let cancelled = self.shared.begin(&key);
-        let is_serial = self.shared.script().serial;
+        self.state.register_client(scope, &request, Some(&output));
+        let cancelled = self.state.start_request(&key);
+        let is_serial = self.state.script().serial;
         let turn = is_serial.then(|| self.queue.lock().expect("no holder panics").take_turn());
-        let shared = Arc::clone(&self.shared);
+        let state = Arc::clone(&self.state);
         let scope = scope.to_owned();
         let work = async move {
-            shared.host.executes(&request);
+            state.platform.record_execution(&request);
             let _ = begins.send(());
-            let mut handler = Handler::for_request(&shared, request, round, cancelled)
-                .through(Arc::clone(&outlet), &scope);
-            handler.answer(&steps).await;
-            shared.finish(&key);
-            outlet.finish();
+            let mut handler = Handler::for_request(&state, request, occurrence, cancelled)
+                .with_output(Arc::clone(&output), &scope);
+            handler.run_request(&steps).await;
+            state.finish_request(&key);
+            output.finish();
         };
-        self.shared.spawn(async move {
+        self.state.spawn(async move {
             match turn {
                 Some(turn) => turn.run(work).await,
                 None => work.await,
@@ -82,9 +84,14 @@ impl ScriptDriver {
         has_begun
     }
 
-    /// Starts to heed a notification.
-    pub(crate) fn heed(&self, scope: &str, notification: &Request, outlet: Arc<dyn HandlerOutput>) {
-        let script = self.shared.script();
+    /// Spawns the handler of a notification.
+    pub(crate) fn handle_notification(
+        &self,
+        scope: &str,
+        notification: &Request,
+        output: Arc<dyn HandlerOutput>,
+    ) {
+        let script = self.state.script();
         let (method, subject) = (&notification.method, notification.subject());
         let Some((key, steps)) = script.steps_for(method, subject, None) else {
             if method == "notifications/cancelled"
@@ -94,47 +101,51 @@ impl ScriptDriver {
             }
             return;
         };
-        let (round, steps) = (self.shared.next_round(key), steps.to_vec());
+        let (occurrence, steps) = (self.state.next_occurrence(key), steps.to_vec());
         let never_cancelled = watch::channel(false).1;
-        let mut handler =
-            Handler::for_request(&self.shared, notification.clone(), round, never_cancelled)
-                .through(outlet, scope);
-        self.shared.spawn(async move {
+        let mut handler = Handler::for_request(
+            &self.state,
+            notification.clone(),
+            occurrence,
+            never_cancelled,
+        )
+        .with_output(output, scope);
+        self.state.spawn(async move {
             let _ = handler.run(&steps).await;
         });
     }
 
-    /// Hands over the answer to a request of the server.
+    /// Passes on the client's response to a request of the server.
     pub(crate) fn deliver(&self, response: Value) {
-        self.shared.deliver(response);
+        self.state.deliver(response);
     }
 
     pub(crate) fn cancel(&self, scope: &str, id: &Value) {
-        self.shared.cancel(&scoped(scope, id));
+        self.state.cancel(&scoped(scope, id));
     }
 
     /// Sends a notification to each open subscription.
     pub(crate) async fn publish(&self, method: &str, params: &Value) {
-        let _ = self.shared.publish(method, Some(params)).await;
+        let _ = self.state.publish(method, Some(params)).await;
     }
 
     /// Waits until the script ends the server.
     pub(crate) async fn ended(&self) -> ServerExit {
-        self.shared.ended().await;
-        self.shared.how_ended().unwrap_or(ServerExit::Exited(0))
+        self.state.wait_exit().await;
+        self.state.exit_status().unwrap_or(ServerExit::Exited(0))
     }
 }
 
 impl ScriptDriver {
-    /// Nothing that was begun goes on.
+    /// Aborts all handlers.
     pub(crate) fn abort(&self) {
-        self.shared.abort_tasks();
+        self.state.abort_tasks();
     }
 }
 
 impl Drop for ScriptDriver {
     fn drop(&mut self) {
-        self.shared.abort_tasks();
+        self.state.abort_tasks();
     }
 }
 

@@ -16,91 +16,139 @@ use super::listeners::UPDATED;
 use super::message::Request;
 use super::output::{Chunk, HandlerOutput};
 use super::platform;
-use super::state::{PIECE, ServerState, StepsStopped};
+use super::state::{CHUNK_BYTES, ServerState, StepsStopped};
 use super::{ServerExit, notification_line};
 use crate::script::Step;
 
 /// Runs the steps of one message.
 #[derive(Debug, Clone)]
 pub(super) struct Handler {
-    shared: Arc<ServerState>,
-    /// What is being answered; none at the start and at the end.
+    state: Arc<ServerState>,
+    /// The request or notification; `None` for the start steps and the EOF steps.
     request: Option<Request>,
-    /// Which time it is that this list was started, from 1.
-    round: u64,
-    /// Becomes true when the client cancels the request.
+    /// How often this list of steps was started, from 1.
+    occurrence: u64,
+    /// True after the client cancelled the request.
     cancelled: watch::Receiver<bool>,
-    /// The client's last awaited response.
-    answer: Option<Value>,
-    /// Where its words go; none: to stdout.
-    outlet: Option<Arc<dyn HandlerOutput>>,
-    /// The session of a legacy client; empty where a connection is one.
+    /// The client's response to the last request of this handler.
+    last_response: Option<Value>,
+    /// Where the handler writes; `None`: stdout.
+    output: Option<Arc<dyn HandlerOutput>>,
+    /// The session of a legacy client; empty if each connection is a session.
     scope: String,
 }
 
 type Run<'a> = Pin<Box<dyn Future<Output = Result<(), StepsStopped>> + Send + 'a>>;
 
 impl Handler {
-    /// A handler of steps that no message asked for.
-    pub(super) fn unprompted(shared: &Arc<ServerState>) -> Self {
+    /// A handler for steps that no message triggered.
+    pub(super) fn without_request(state: &Arc<ServerState>) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            state: Arc::clone(state),
             request: None,
-            round: 1,
+            occurrence: 1,
             cancelled: watch::channel(false).1,
-            answer: None,
-            outlet: None,
+            last_response: None,
+            output: None,
             scope: String::new(),
         }
     }
 
     pub(super) fn for_request(
-        shared: &Arc<ServerState>,
+        state: &Arc<ServerState>,
         request: Request,
-        round: u64,
+        occurrence: u64,
         cancelled: watch::Receiver<bool>,
     ) -> Self {
         Self {
             request: Some(request),
-            round,
+            occurrence,
             cancelled,
-            ..Self::unprompted(shared)
+            ..Self::without_request(state)
         }
     }
 
-    /// Speaks through this and not to stdout, to the client of that session.
-    pub(super) fn through(self, outlet: Arc<dyn HandlerOutput>, scope: &str) -> Self {
+    /// Writes to `output` instead of stdout, for the client of session `scope`.
+    pub(super) fn with_output(self, output: Arc<dyn HandlerOutput>, scope: &str) -> Self {
         Self {
-            outlet: Some(outlet),
+            output: Some(output),
             scope: scope.to_owned(),
             ..self
         }
     }
 
-    /// Runs the steps of a request, and forgets it.
-    pub(super) async fn answer(&mut self, steps: &[Step]) {
+    /// Runs the steps of a request, then removes the request from the in-flight table.
+    pub(super) async fn run_request(&mut self, steps: &[Step]) {
         let _ = self.run(steps).await;
         if let Some(request) = &self.request {
-            self.shared.finish(&request.id);
+            self.state.finish_request(&request.id);
         }
     }
 
-    /// Runs steps in order, until one stops the list.
+    /// Runs steps in order until one fails.
     pub(super) fn run<'a>(&'a mut self, steps: &'a [Step]) -> Run<'a> {
         Box::pin(async move {
             for step in steps {
                 if *self.cancelled.borrow() {
                     return Err(StepsStopped);
                 }
-                self.take(step).await?;
+                self.run_step(step).await?;
             }
             Ok(())
         })
     }
 
-    async fn take(&mut self, step: &Step) -> Result<(), StepsStopped> {
+    async fn run_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         match step {
-            Step::Default => self.be_polite().await,
+            Step::Default
+            | Step::Reply(_)
+            | Step::Text(_)
+            | Step::Error { .. }
+            | Step::ReplyTwice(_)
+            | Step::ReplyOfSize(_)
+            | Step::ReplyWithResponse => self.run_answer_step(step).await,
+            Step::Raw(_)
+            | Step::Bytes { .. }
+            | Step::Hex { .. }
+            | Step::PrintEnv
+            | Step::Stderr(_)
+            | Step::StderrFlood { .. }
+            | Step::Notify { .. }
+            | Step::Publish { .. }
+            | Step::Progress { .. }
+            | Step::Request(_) => self.run_output_step(step).await,
+            Step::DelayMs(_)
+            | Step::Hang
+            | Step::Repeat { .. }
+            | Step::Background(_)
+            | Step::After { .. }
+            | Step::Until { .. }
+            | Step::Once { .. } => self.run_flow_step(step).await,
+            Step::SetTools(_)
+            | Step::SetResources(_)
+            | Step::SetPrompts(_)
+            | Step::SetResource { .. }
+            | Step::Flood(_)
+            | Step::EndListens(_) => self.run_catalog_step(step).await,
+            Step::CloseStdout
+            | Step::CloseStdin
+            | Step::StopReading
+            | Step::Exit(_)
+            | Step::Abort => self.run_stream_step(step).await,
+            Step::Count(_)
+            | Step::WriteFile { .. }
+            | Step::WriteToInheritedFds
+            | Step::IgnoreTerm
+            | Step::StopSelf
+            | Step::SpawnChild(_)
+            | Step::ForkBomb { .. } => self.run_process_step(step).await,
+        }
+    }
+
+    /// Steps that answer the request.
+    async fn run_answer_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
+        match step {
+            Step::Default => self.answer_default().await,
             Step::Reply(result) => self.reply(result).await,
             Step::Text(text) => self.reply_text(text).await,
             Step::Error {
@@ -114,23 +162,27 @@ impl Handler {
             }
             Step::ReplyOfSize(size) => self.reply_of_size(*size).await,
             Step::ReplyWithResponse => {
-                let answer = self.answer.clone().unwrap_or(Value::Null);
-                self.reply_text(&answer.to_string()).await
+                let response = self.last_response.clone().unwrap_or(Value::Null);
+                self.reply_text(&response.to_string()).await
             }
-            Step::Raw(line) => self.write_line(&self.fill_in(line)).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Steps that write something else than an answer.
+    async fn run_output_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
+        match step {
+            Step::Raw(line) => self.write_line(&self.fill_placeholders(line)).await,
             Step::Bytes { text, repeat } => {
-                let text = self.fill_in(text);
+                let text = self.fill_placeholders(text);
                 self.write(text.as_bytes(), *repeat).await
             }
             Step::Hex { data, repeat } => self.write(&data.0, *repeat).await,
             Step::PrintEnv => self.print_env().await,
             Step::Stderr(line) => {
-                let line = format!("{}\n", self.fill_in(line));
-                self.shared
-                    .host
-                    .stderr(line.as_bytes())
-                    .await
-                    .map_err(|_| StepsStopped)
+                let line = format!("{}\n", self.fill_placeholders(line));
+                let written = self.state.platform.stderr(line.as_bytes()).await;
+                written.map_err(|_| StepsStopped)
             }
             Step::StderrFlood { bytes } => self.flood_stderr(*bytes).await,
             Step::Notify { method, params } => {
@@ -143,141 +195,145 @@ impl Handler {
                 total,
                 message,
             } => {
-                self.report(progress, total.as_ref(), message.as_deref())
+                self.report_progress(progress, total.as_ref(), message.as_deref())
                     .await
             }
-            Step::Request(request) => self.ask(request).await,
+            Step::Request(request) => self.send_request(request).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Steps that wait, or that contain steps.
+    async fn run_flow_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
+        match step {
             Step::DelayMs(time) => {
-                self.pause(tokio::time::sleep(Duration::from_millis(*time)))
-                    .await
+                let delay = tokio::time::sleep(Duration::from_millis(*time));
+                self.wait_unless_cancelled(delay).await
             }
-            Step::Hang => self.pause(std::future::pending()).await,
+            Step::Hang => self.wait_unless_cancelled(std::future::pending()).await,
             Step::Repeat { times, steps } => self.repeat(*times, steps).await,
             Step::Background(steps) => {
                 self.spawn_background(steps.clone());
                 Ok(())
             }
-            Step::After { n, steps } if self.round >= *n => self.run(steps).await,
-            Step::Until { n, steps } if self.round <= *n => self.run(steps).await,
-            Step::After { .. } | Step::Until { .. } => Ok(()),
+            Step::After { n, steps } if self.occurrence >= *n => self.run(steps).await,
+            Step::Until { n, steps } if self.occurrence <= *n => self.run(steps).await,
             Step::Once { marker, steps } => self.run_once(marker, steps).await,
-            Step::CloseStdout => {
-                match &self.outlet {
-                    Some(outlet) => outlet.close(),
-                    None => self.shared.close_output().await,
-                }
-                Ok(())
-            }
-            Step::CloseStdin => {
-                self.shared.close_input();
-                Ok(())
-            }
-            Step::StopReading => {
-                self.shared.stop_reading();
-                Ok(())
-            }
-            Step::SetTools(tools) => {
-                self.shared.set_tools(tools);
-                Ok(())
-            }
-            Step::SetResources(_)
-            | Step::SetPrompts(_)
-            | Step::SetResource { .. }
-            | Step::Flood(_)
-            | Step::EndListens(_) => self.change_offer(step).await,
-            Step::Exit(code) => self.end(ServerExit::Exited(*code)),
-            Step::Abort => {
-                self.shared.host.kill_self();
-                self.end(ServerExit::Killed)
-            }
-            _ => self.reach_out(step).await,
+            _ => Ok(()),
         }
     }
 
-    /// Steps that concern what is offered besides tools, and who is told.
-    async fn change_offer(&mut self, step: &Step) -> Result<(), StepsStopped> {
-        let stock = self.shared.host.stock();
+    /// Steps that change the tools, resources and prompts, or notify listeners.
+    async fn run_catalog_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
+        let catalog = self.state.platform.catalog();
         match step {
-            Step::SetResources(resources) => stock.set_resources(resources),
-            Step::SetPrompts(prompts) => stock.set_prompts(prompts),
+            Step::SetTools(tools) => self.state.set_tools(tools),
+            Step::SetResources(resources) => catalog.set_resources(resources),
+            Step::SetPrompts(prompts) => catalog.set_prompts(prompts),
             Step::SetResource { uri, text } => {
-                if !stock.set_text(uri, text) {
-                    self.shared
-                        .fault(&format!("setResource: there is no {uri}"));
+                if !catalog.set_text(uri, text) {
+                    self.state
+                        .script_error(&format!("setResource: unknown resource {uri}"));
                     return Err(StepsStopped);
                 }
                 let params = json!({"uri": uri});
-                return self.shared.announce(UPDATED, Some(&params)).await;
+                return self.state.announce(UPDATED, Some(&params)).await;
             }
-            Step::Flood(flood) => return self.shared.flood(flood).await,
-            Step::EndListens(ending) => self.shared.end_listens(*ending),
+            Step::Flood(flood) => return self.state.flood(flood).await,
+            Step::EndListens(ending) => self.state.end_listens(*ending),
             _ => {}
         }
         Ok(())
     }
 
-    /// Steps that concern more than the two streams: the process, its children, its files.
-    async fn reach_out(&mut self, step: &Step) -> Result<(), StepsStopped> {
-        let host = &self.shared.host;
+    /// Steps that close a stream or end the server.
+    async fn run_stream_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
+        match step {
+            Step::CloseStdout => match &self.output {
+                Some(output) => output.close(),
+                None => self.state.close_output().await,
+            },
+            Step::CloseStdin => self.state.close_input(),
+            Step::StopReading => self.state.stop_reading(),
+            Step::Exit(code) => return self.end(ServerExit::Exited(*code)),
+            Step::Abort => {
+                self.state.platform.kill_self();
+                return self.end(ServerExit::Killed);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Steps that affect the process, its children or files.
+    async fn run_process_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
+        let platform = &self.state.platform;
         match step {
             Step::WriteToInheritedFds => {
-                host.use_descriptors();
+                platform.write_to_inherited_fds();
                 Ok(())
             }
-            Step::IgnoreTerm => self.attempt("ignoreTerm", platform::ignore_term()),
-            Step::StopSelf => self.attempt("stopSelf", platform::stop_self()),
+            Step::IgnoreTerm => self.or_script_error("ignoreTerm", platform::ignore_term()),
+            Step::StopSelf => self.or_script_error("stopSelf", platform::stop_self()),
             Step::SpawnChild(grandchild) => {
-                let spawned = host.spawn_grandchild(*grandchild).await;
-                self.attempt("spawnChild", spawned)
+                let spawned = platform.spawn_grandchild(*grandchild).await;
+                self.or_script_error("spawnChild", spawned)
             }
             Step::ForkBomb { generations } => {
-                self.attempt("forkBomb", platform::spawn_breeders(*generations))
+                self.or_script_error("forkBomb", platform::spawn_fork_bomb(*generations))
             }
-            Step::Count(name) => self.attempt("count", host.count(name)),
+            Step::Count(name) => self.or_script_error("count", platform.count_step(name)),
             Step::WriteFile { path, text } => {
-                self.attempt("writeFile", platform::write_file(path, text))
+                self.or_script_error("writeFile", platform::write_file(path, text))
             }
             _ => Ok(()),
         }
     }
 
     async fn write_line(&self, line: &str) -> Result<(), StepsStopped> {
-        match &self.outlet {
-            Some(outlet) => outlet.put(Chunk::Line(line.to_owned())).await,
-            None => self.shared.write_line(line).await,
+        match &self.output {
+            Some(output) => output.put(Chunk::Line(line.to_owned())).await,
+            None => self.state.write_line(line).await,
         }
     }
 
-    /// Writes bytes so many times.
+    /// Writes bytes `times` times.
     async fn write(&self, bytes: &[u8], times: u64) -> Result<(), StepsStopped> {
-        let Some(outlet) = &self.outlet else {
-            return self.shared.write(bytes, times).await;
+        let Some(output) = &self.output else {
+            return self.state.write(bytes, times).await;
         };
-        let per_piece = (PIECE / bytes.len().max(1)).max(1) as u64;
+        let per_piece = (CHUNK_BYTES / bytes.len().max(1)).max(1) as u64;
         let mut left = times;
         while left > 0 {
             let now = left.min(per_piece);
             let piece = bytes.repeat(usize::try_from(now).unwrap_or(1));
-            outlet.put(Chunk::Bytes(piece)).await?;
+            output.put(Chunk::Bytes(piece)).await?;
             left -= now;
         }
         Ok(())
     }
 
     fn end(&self, how: ServerExit) -> Result<(), StepsStopped> {
-        self.shared.end(how);
+        self.state.set_exit(how);
         Err(StepsStopped)
     }
 
-    fn attempt(&self, what: &str, outcome: Result<(), impl Display>) -> Result<(), StepsStopped> {
+    fn or_script_error(
+        &self,
+        what: &str,
+        outcome: Result<(), impl Display>,
+    ) -> Result<(), StepsStopped> {
         outcome.map_err(|error| {
-            self.shared.fault(&format!("{what}: {error}"));
+            self.state.script_error(&format!("{what}: {error}"));
             StepsStopped
         })
     }
 
-    /// Waits, unless the client cancels.
-    async fn pause(&mut self, wait: impl Future<Output = ()>) -> Result<(), StepsStopped> {
+    /// Waits until `wait` completes or the client cancels the request.
+    async fn wait_unless_cancelled(
+        &mut self,
+        wait: impl Future<Output = ()>,
+    ) -> Result<(), StepsStopped> {
         let cancelled = async {
             if self
                 .cancelled
@@ -285,7 +341,7 @@ impl Handler {
                 .await
                 .is_err()
             {
-                // Nobody is left who could cancel.
+                // The sender is gone, so the request can no longer be cancelled.
                 std::future::pending::<()>().await;
             }
         };
@@ -296,7 +352,7 @@ impl Handler {
         }
     }
 
-    fn fill_in(&self, text: &str) -> String {
+    fn fill_placeholders(&self, text: &str) -> String {
         let json = |value: Option<&Value>| value.unwrap_or(&Value::Null).to_string();
         let request = self.request.as_ref();
         text.replace("$ID", &json(request.map(|request| &request.id)))
@@ -304,14 +360,14 @@ impl Handler {
     }
 }
 
-/// Steps that hold steps.
+/// Steps that contain steps.
 impl Handler {
     async fn repeat(&mut self, times: Option<u64>, steps: &[Step]) -> Result<(), StepsStopped> {
         let mut done = 0;
         while times.is_none_or(|times| done < times) {
             self.run(steps).await?;
             done += 1;
-            // A loop that never waits must not keep the others from running.
+            // Yield, so that a loop without waits does not starve other tasks.
             tokio::task::yield_now().await;
         }
         Ok(())
@@ -319,7 +375,7 @@ impl Handler {
 
     fn spawn_background(&self, steps: Vec<Step>) {
         let mut beside = self.clone();
-        self.shared.spawn(async move {
+        self.state.spawn(async move {
             let _ = beside.run(&steps).await;
         });
     }
@@ -328,7 +384,7 @@ impl Handler {
         match std::fs::File::create_new(marker) {
             Ok(_) => self.run(steps).await,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => self.attempt("once", Err(error)),
+            Err(error) => self.or_script_error("once", Err(error)),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Who hears what no request asked for, and what each of them wants to hear.
+//! The clients that receive notifications, and the filter of each.
 //!
-//! A modern client listens by a request that stays open, a legacy one by having a session. Invariant: a
-//! change of a list or of a resource goes to nobody who did not ask for it in the way of his era.
+//! A modern client listens by an open `subscriptions/listen` request, a legacy client by its
+//! session. Invariant: changes of a list or a resource are sent only to clients that subscribed in
+//! the way of their era.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard};
@@ -23,26 +24,26 @@ pub(super) const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const TASKS: &str = "notifications/tasks";
 pub(super) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
-/// Who hears what no request asked for.
+/// The clients that receive notifications.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    /// The open `subscriptions/listen`, in order.
+    /// The open `subscriptions/listen` requests, oldest first.
     listens: Vec<Listen>,
-    /// The legacy clients, in the order in which they came.
-    sessions: Vec<LegacyClient>,
+    /// The legacy clients, oldest first.
+    legacy_clients: Vec<LegacyClient>,
 }
 
-/// An open `subscriptions/listen`.
+/// An open `subscriptions/listen` request.
 #[derive(Debug)]
 struct Listen {
     id: Value,
-    /// Where its notifications go; none: to stdout.
-    outlet: Option<Arc<dyn HandlerOutput>>,
-    /// What was acknowledged.
+    /// Where its notifications go; `None`: stdout.
+    output: Option<Arc<dyn HandlerOutput>>,
+    /// The acknowledged filter.
     filter: Value,
-    /// How many notifications it has had.
-    heard: u64,
-    /// Wakes the handler of the request, which says how it ends.
+    /// Number of notifications sent so far.
+    delivered: u64,
+    /// Tells the handler of the request how to end it.
     end: oneshot::Sender<ListenEnding>,
 }
 
@@ -50,18 +51,18 @@ struct Listen {
 #[derive(Debug)]
 struct LegacyClient {
     scope: String,
-    /// Where it hears what it did not ask for; none: on stdout.
-    outlet: Option<Arc<dyn HandlerOutput>>,
-    /// What it is subscribed to.
-    watched: BTreeSet<String>,
+    /// Where its notifications go; `None`: stdout.
+    output: Option<Arc<dyn HandlerOutput>>,
+    /// The resources that it subscribed to.
+    subscribed_uris: BTreeSet<String>,
 }
 
-/// Where one notification goes.
+/// One destination of a notification.
 struct Recipient {
-    outlet: Option<Arc<dyn HandlerOutput>>,
-    /// The id of a listen; none: unmarked.
+    output: Option<Arc<dyn HandlerOutput>>,
+    /// The subscription id to add; `None` for a legacy client.
     id: Option<Value>,
-    /// It has heard enough.
+    /// Set if the listen request ends after this notification.
     end: Option<oneshot::Sender<ListenEnding>>,
 }
 
@@ -78,24 +79,24 @@ impl Listen {
                 let wanted = self.filter.get("taskIds").and_then(Value::as_array);
                 wanted.is_some_and(|wanted| wanted.iter().any(|wanted| Some(wanted) == id))
             }
-            // Whatever else a script says is meant to be heard.
+            // Other methods of a script are always sent.
             _ => true,
         }
     }
 
     fn is_open(&self) -> bool {
-        self.outlet.as_ref().is_none_or(|outlet| outlet.is_open())
+        self.output.as_ref().is_none_or(|output| output.is_open())
     }
 }
 
 impl LegacyClient {
     fn wants(&self, method: &str, params: Option<&Value>) -> bool {
-        method != UPDATED || uri_of(params).is_some_and(|uri| self.watched.contains(uri))
+        method != UPDATED || uri_of(params).is_some_and(|uri| self.subscribed_uris.contains(uri))
     }
 
     fn is_open(&self) -> bool {
-        let hears = |outlet: &Arc<dyn HandlerOutput>| outlet.hears_unasked();
-        self.outlet.as_ref().is_none_or(hears)
+        let accepts = |output: &Arc<dyn HandlerOutput>| output.accepts_notifications();
+        self.output.as_ref().is_none_or(accepts)
     }
 }
 
@@ -110,37 +111,44 @@ fn uris(filter: &Value) -> impl Iterator<Item = &str> {
     uris.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// What of a filter a server honours: what its capabilities promise and its script does not take away.
+/// The part of a requested filter that the capabilities declare and the script accepts.
 pub(super) fn acknowledge(script: &Script, asked: &Value) -> Value {
-    let promised = |capability: &str, what: &str| {
+    let declared = |capability: &str, what: &str| {
         let capability = script.capabilities.get(capability);
         capability.and_then(|capability| capability.get(what)) == Some(&json!(true))
     };
-    let honours = |key: &str| script.listening.honours.as_ref().map(|all| all.get(key));
+    let accepted = |key: &str| {
+        script
+            .listen_options
+            .accepted_filter
+            .as_ref()
+            .map(|all| all.get(key))
+    };
     let mut filter = json!({});
     for (key, capability) in [
         ("toolsListChanged", "tools"),
         ("promptsListChanged", "prompts"),
         ("resourcesListChanged", "resources"),
     ] {
-        let is_honoured = honours(key).is_none_or(|honoured| honoured == Some(&json!(true)));
+        let is_accepted =
+            accepted(key).is_none_or(|accepted_value| accepted_value == Some(&json!(true)));
         if asked.get(key) == Some(&json!(true))
-            && promised(capability, "listChanged")
-            && is_honoured
+            && declared(capability, "listChanged")
+            && is_accepted
         {
             insert(&mut filter, key, json!(true));
         }
     }
-    if asked.get("resourceSubscriptions").is_some() && promised("resources", "subscribe") {
-        let honoured = honours("resourceSubscriptions");
-        let is_honoured = |uri: &str| {
-            let all = honoured.as_ref();
+    if asked.get("resourceSubscriptions").is_some() && declared("resources", "subscribe") {
+        let accepted_value = accepted("resourceSubscriptions");
+        let is_accepted = |uri: &str| {
+            let all = accepted_value.as_ref();
             all.is_none_or(|all| {
                 let all = all.and_then(Value::as_array);
                 all.is_some_and(|all| all.iter().any(|found| found == uri))
             })
         };
-        let accepted: Vec<_> = uris(asked).filter(|uri| is_honoured(uri)).collect();
+        let accepted: Vec<_> = uris(asked).filter(|uri| is_accepted(uri)).collect();
         if !accepted.is_empty() {
             insert(&mut filter, "resourceSubscriptions", json!(accepted));
         }
@@ -162,29 +170,33 @@ fn insert(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Coming and going.
+/// Registration.
 impl ServerState {
-    fn audience(&self) -> MutexGuard<'_, Listeners> {
-        self.audience.lock().expect("no holder panics")
+    fn listeners(&self) -> MutexGuard<'_, Listeners> {
+        self.listeners.lock().expect("no holder panics")
     }
 
-    /// Notes whom a legacy request came from.
-    pub(super) fn notice(
+    /// Registers the sender of a legacy request.
+    pub(super) fn register_client(
         &self,
         scope: &str,
         request: &Request,
-        outlet: Option<&Arc<dyn HandlerOutput>>,
+        output: Option<&Arc<dyn HandlerOutput>>,
     ) {
-        // A probe is no beginning of anything.
+        // A probe does not start a session.
         if request.method == "server/discover" || is_modern(&self.script(), request) {
             return;
         }
-        let mut audience = self.audience();
-        if !audience.sessions.iter().any(|known| known.scope == scope) {
-            audience.sessions.push(LegacyClient {
+        let mut listeners = self.listeners();
+        if !listeners
+            .legacy_clients
+            .iter()
+            .any(|known| known.scope == scope)
+        {
+            listeners.legacy_clients.push(LegacyClient {
                 scope: scope.to_owned(),
-                outlet: outlet.cloned(),
-                watched: BTreeSet::new(),
+                output: output.cloned(),
+                subscribed_uris: BTreeSet::new(),
             });
         }
     }
@@ -193,187 +205,196 @@ impl ServerState {
         &self,
         id: &Value,
         filter: Value,
-        outlet: Option<Arc<dyn HandlerOutput>>,
+        output: Option<Arc<dyn HandlerOutput>>,
     ) -> oneshot::Receiver<ListenEnding> {
         let (end, ended) = oneshot::channel();
-        self.audience().listens.push(Listen {
+        self.listeners().listens.push(Listen {
             id: id.clone(),
-            outlet,
+            output,
             filter,
-            heard: 0,
+            delivered: 0,
             end,
         });
-        self.host.touch();
+        self.platform.notify_change();
         ended
     }
 
     pub(super) fn stop_listening(&self, id: &Value) {
-        self.audience().listens.retain(|listen| listen.id != *id);
-        self.host.touch();
+        self.listeners().listens.retain(|listen| listen.id != *id);
+        self.platform.notify_change();
     }
 
-    pub(super) fn watch(&self, scope: &str, uri: &str) {
-        self.change_watched(scope, |watched| watched.insert(uri.to_owned()));
+    pub(super) fn subscribe(&self, scope: &str, uri: &str) {
+        self.change_subscriptions(scope, |subscribed_uris| {
+            subscribed_uris.insert(uri.to_owned())
+        });
     }
 
-    pub(super) fn unwatch(&self, scope: &str, uri: &str) {
-        self.change_watched(scope, |watched| watched.remove(uri));
+    pub(super) fn unsubscribe(&self, scope: &str, uri: &str) {
+        self.change_subscriptions(scope, |subscribed_uris| subscribed_uris.remove(uri));
     }
 
-    fn change_watched(&self, scope: &str, change: impl FnOnce(&mut BTreeSet<String>) -> bool) {
-        let mut audience = self.audience();
-        let mut sessions = audience.sessions.iter_mut();
-        if let Some(session) = sessions.find(|session| session.scope == scope) {
-            change(&mut session.watched);
+    fn change_subscriptions(
+        &self,
+        scope: &str,
+        change: impl FnOnce(&mut BTreeSet<String>) -> bool,
+    ) {
+        let mut listeners = self.listeners();
+        let mut legacy_clients = listeners.legacy_clients.iter_mut();
+        if let Some(client) = legacy_clients.find(|client| client.scope == scope) {
+            change(&mut client.subscribed_uris);
         }
-        drop(audience);
-        self.host.touch();
+        drop(listeners);
+        self.platform.notify_change();
     }
 
-    /// Every resource that somebody is subscribed to now, once for each who is.
+    /// The URIs of all current subscriptions; a URI appears once per subscriber.
     pub(super) fn subscribed(&self) -> Vec<String> {
-        let mut audience = self.audience();
-        audience.forget_the_gone();
-        let listens = audience
+        let mut listeners = self.listeners();
+        listeners.remove_closed();
+        let listens = listeners
             .listens
             .iter()
             .flat_map(|listen| uris(&listen.filter));
-        let sessions = audience
-            .sessions
+        let legacy_clients = listeners
+            .legacy_clients
             .iter()
-            .flat_map(|session| &session.watched);
-        let sessions = sessions.map(String::as_str);
-        listens.chain(sessions).map(str::to_owned).collect()
+            .flat_map(|client| &client.subscribed_uris);
+        let legacy_clients = legacy_clients.map(String::as_str);
+        listens.chain(legacy_clients).map(str::to_owned).collect()
     }
 
-    /// What was acknowledged of each open `subscriptions/listen`.
+    /// The acknowledged filter of each open `subscriptions/listen`.
     pub(super) fn listens(&self) -> Vec<Value> {
-        let mut audience = self.audience();
-        audience.forget_the_gone();
+        let mut listeners = self.listeners();
+        listeners.remove_closed();
         let filter = |listen: &Listen| listen.filter.clone();
-        audience.listens.iter().map(filter).collect()
+        listeners.listens.iter().map(filter).collect()
     }
 
     pub(super) fn end_listens(&self, ending: ListenEnding) {
-        let listens = std::mem::take(&mut self.audience().listens);
+        let listens = std::mem::take(&mut self.listeners().listens);
         for listen in listens {
             let _ = listen.end.send(ending);
         }
-        self.host.touch();
+        self.platform.notify_change();
     }
 
-    /// Nobody hears anything any more.
-    pub(super) fn dismiss(&self) {
-        *self.audience() = Listeners::default();
-        self.host.touch();
+    /// Removes all listeners.
+    pub(super) fn clear_listeners(&self) {
+        *self.listeners() = Listeners::default();
+        self.platform.notify_change();
     }
 }
 
 impl Listeners {
-    fn forget_the_gone(&mut self) {
+    fn remove_closed(&mut self) {
         self.listens.retain(Listen::is_open);
-        self.sessions.retain(LegacyClient::is_open);
+        self.legacy_clients.retain(LegacyClient::is_open);
     }
 }
 
-/// Speaking.
+/// Sending.
 impl ServerState {
-    /// Sends a notification to each open listen that wants it, marked with its id. Says whether any is
-    /// open.
+    /// Sends a notification to each open listen request whose filter matches, with its subscription
+    /// id. Returns whether any listen request is open.
     pub(super) async fn publish(
         &self,
         method: &str,
         params: Option<&Value>,
     ) -> Result<bool, StepsStopped> {
-        drop(self.acknowledging.lock().await);
-        let (hearers, is_heard) = {
-            let mut audience = self.audience();
-            audience.forget_the_gone();
-            let is_heard = !audience.listens.is_empty();
-            (self.choose_listens(&mut audience, method, params), is_heard)
+        drop(self.ack_lock.lock().await);
+        let (recipients, has_listens) = {
+            let mut listeners = self.listeners();
+            listeners.remove_closed();
+            let has_listens = !listeners.listens.is_empty();
+            (
+                self.take_recipients(&mut listeners, method, params),
+                has_listens,
+            )
         };
-        self.tell(hearers, method, params).await?;
-        Ok(is_heard)
+        self.send_to_recipients(recipients, method, params).await?;
+        Ok(has_listens)
     }
 
-    /// Sends a notification to everybody who wants it, in either era.
+    /// Sends a notification to every client that subscribed to it, in either era.
     pub(super) async fn announce(
         &self,
         method: &str,
         params: Option<&Value>,
     ) -> Result<(), StepsStopped> {
-        drop(self.acknowledging.lock().await);
-        let hearers = {
-            let mut audience = self.audience();
-            audience.forget_the_gone();
-            let mut hearers = self.choose_listens(&mut audience, method, params);
-            let sessions = audience.sessions.iter();
-            let wanting = sessions.filter(|session| session.wants(method, params));
-            hearers.extend(wanting.map(|session| Recipient {
-                outlet: session.outlet.clone(),
+        drop(self.ack_lock.lock().await);
+        let recipients = {
+            let mut listeners = self.listeners();
+            listeners.remove_closed();
+            let mut recipients = self.take_recipients(&mut listeners, method, params);
+            let legacy_clients = listeners.legacy_clients.iter();
+            let wanting = legacy_clients.filter(|client| client.wants(method, params));
+            recipients.extend(wanting.map(|client| Recipient {
+                output: client.output.clone(),
                 id: None,
                 end: None,
             }));
-            hearers
+            recipients
         };
-        self.tell(hearers, method, params).await
+        self.send_to_recipients(recipients, method, params).await
     }
 
-    fn choose_listens(
+    fn take_recipients(
         &self,
-        audience: &mut Listeners,
+        listeners: &mut Listeners,
         method: &str,
         params: Option<&Value>,
     ) -> Vec<Recipient> {
-        let most = self.script().listening.ends_after;
-        let listens = std::mem::take(&mut audience.listens);
-        let mut hearers = Vec::new();
+        let max = self.script().listen_options.ends_after;
+        let listens = std::mem::take(&mut listeners.listens);
+        let mut recipients = Vec::new();
         for mut listen in listens {
             if !listen.wants(method, params) {
-                audience.listens.push(listen);
+                listeners.listens.push(listen);
                 continue;
             }
-            listen.heard += 1;
-            let mut hearer = Recipient {
-                outlet: listen.outlet.clone(),
+            listen.delivered += 1;
+            let mut recipient = Recipient {
+                output: listen.output.clone(),
                 id: Some(listen.id.clone()),
                 end: None,
             };
-            if most.is_some_and(|most| listen.heard >= most) {
-                hearer.end = Some(listen.end);
+            if max.is_some_and(|max| listen.delivered >= max) {
+                recipient.end = Some(listen.end);
             } else {
-                audience.listens.push(listen);
+                listeners.listens.push(listen);
             }
-            hearers.push(hearer);
+            recipients.push(recipient);
         }
-        hearers
+        recipients
     }
 
-    async fn tell(
+    async fn send_to_recipients(
         &self,
-        hearers: Vec<Recipient>,
+        recipients: Vec<Recipient>,
         method: &str,
         params: Option<&Value>,
     ) -> Result<(), StepsStopped> {
-        for Recipient { outlet, id, end } in hearers {
+        for Recipient { output, id, end } in recipients {
             let line = match &id {
-                Some(id) => notification_line(method, Some(&marked(params, id))),
+                Some(id) => notification_line(method, Some(&with_subscription_id(params, id))),
                 None => notification_line(method, params),
             };
-            // An outlet may have closed just now.
-            match (outlet, &id) {
-                (Some(outlet), Some(_)) => _ = outlet.put(Chunk::Line(line)).await,
-                (Some(outlet), None) => _ = outlet.put_unasked(Chunk::Line(line)).await,
+            // Ignore errors: the client may just have disconnected.
+            match (output, &id) {
+                (Some(output), Some(_)) => _ = output.put(Chunk::Line(line)).await,
+                (Some(output), None) => _ = output.put_notification(Chunk::Line(line)).await,
                 (None, _) => self.write_line(&line).await?,
             }
             if let Some(end) = end {
-                let _ = end.send(self.script().listening.ending);
+                let _ = end.send(self.script().listen_options.ending);
             }
         }
         Ok(())
     }
 
-    /// Sends one notification many times to everybody who wants it.
+    /// Sends one notification many times to every client that subscribed to it.
     pub(super) async fn flood(&self, flood: &Flood) -> Result<(), StepsStopped> {
         let (method, params) = match (&flood.method, &flood.uri) {
             (Some(method), uri) => (method.as_str(), uri.as_ref().map(|uri| json!({"uri": uri}))),
@@ -382,28 +403,28 @@ impl ServerState {
         };
         let pause = flood
             .per_second
-            .map(|rate| Duration::from_secs(1) / one_or_more(rate));
+            .map(|rate| Duration::from_secs(1) / at_least_one(rate));
         for _ in 0..flood.count {
             self.announce(method, params.as_ref()).await?;
             match pause {
                 Some(pause) => tokio::time::sleep(pause).await,
-                // A flood that never waits must not keep the others from running.
+                // Yield, so that a flood without a rate does not starve other tasks.
                 None => tokio::task::yield_now().await,
             }
         }
         Ok(())
     }
 
-    /// Lets the resources change that change as time goes by.
+    /// Spawns a task for each resource that changes periodically.
     pub(super) fn start_clocks(self: &Arc<Self>) {
-        for (uri, period) in self.host.stock().clocks() {
-            let shared = Arc::clone(self);
+        for (uri, period) in self.platform.catalog().clocks() {
+            let state = Arc::clone(self);
             self.spawn(async move {
                 loop {
                     tokio::time::sleep(period).await;
-                    shared.host.stock().turn(&uri);
+                    state.platform.catalog().advance(&uri);
                     let params = json!({"uri": uri});
-                    if shared.announce(UPDATED, Some(&params)).await.is_err() {
+                    if state.announce(UPDATED, Some(&params)).await.is_err() {
                         return;
                     }
                 }
@@ -412,12 +433,12 @@ impl ServerState {
     }
 }
 
-fn one_or_more(rate: u64) -> u32 {
+fn at_least_one(rate: u64) -> u32 {
     u32::try_from(rate).unwrap_or(u32::MAX).max(1)
 }
 
-/// The parameters, with the id of the listen that they are for.
-fn marked(params: Option<&Value>, id: &Value) -> Value {
+/// The parameters with the subscription id in `_meta`.
+fn with_subscription_id(params: Option<&Value>, id: &Value) -> Value {
     let mut params = params.cloned().unwrap_or_else(|| json!({}));
     if let Some(params) = params.as_object_mut() {
         let meta = params.entry("_meta").or_insert_with(|| json!({}));

@@ -1,4 +1,4 @@
-//! What the client says, and the lines a server says back. Pure.
+//! Parses client lines and formats server lines. Pure functions.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub(crate) enum Message {
         method: String,
         params: Value,
     },
-    /// The answer to a request of the server, whole.
+    /// The complete response to a request of the server.
     Response(Value),
     Invalid {
         code: i64,
@@ -18,7 +18,7 @@ pub(crate) enum Message {
     },
 }
 
-/// A request of the client; a notification is one whose id is null.
+/// A request from the client; a notification has a null id.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) id: Value,
@@ -78,7 +78,8 @@ impl Request {
     }
 }
 
-/// What a message is about: the name of its tool or prompt, the address of its resource, or its task.
+/// The subject of a message: the name of its tool or prompt, the URI of its resource, or its task
+/// id.
 pub(crate) fn subject(params: &Value) -> Option<&str> {
     params
         .get("name")

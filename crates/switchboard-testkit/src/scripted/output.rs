@@ -1,35 +1,35 @@
-//! Where a handler's words go when the server has no stdout.
+//! The output of a handler whose server has no stdout.
 
 use std::fmt;
 use std::pin::Pin;
 
 use super::state::StepsStopped;
 
-/// What a handler says at once.
+/// A unit of handler output.
 #[derive(Debug, Clone)]
 pub(crate) enum Chunk {
-    /// A message, or what the script passes off as one.
+    /// A message, or any other line that the script sends instead.
     Line(String),
-    /// Bytes that belong to no message.
+    /// Bytes outside of any message.
     Bytes(Vec<u8>),
 }
 
-/// What comes of saying it.
+/// Completes when the chunk is queued.
 pub(crate) type WriteFuture<'a> =
     Pin<Box<dyn Future<Output = Result<(), StepsStopped>> + Send + 'a>>;
 
-/// Where the words of one handler go.
+/// The output of one handler.
 pub(crate) trait HandlerOutput: fmt::Debug + Send + Sync {
-    /// Says what belongs to the request; waits while nobody reads.
+    /// Queues output that belongs to the request; waits while the queue is full.
     fn put(&self, piece: Chunk) -> WriteFuture<'_>;
-    /// Says what belongs to no request.
-    fn put_unasked(&self, piece: Chunk) -> WriteFuture<'_>;
-    /// The handler is done.
+    /// Queues output that belongs to no request.
+    fn put_notification(&self, piece: Chunk) -> WriteFuture<'_>;
+    /// Marks the output as complete.
     fn finish(&self);
-    /// Says nothing more from now on.
+    /// Discards all later output.
     fn close(&self);
-    /// Whether anybody can still hear it.
+    /// Whether output that belongs to the request can still reach the client.
     fn is_open(&self) -> bool;
-    /// Whether anybody can still hear what belongs to no request.
-    fn hears_unasked(&self) -> bool;
+    /// Whether output that belongs to no request can still reach the client.
+    fn accepts_notifications(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! What is around a server: a process of its own, or the memory of a test.
+//! What a scripted server runs on: a real process, or the memory of a test.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -20,65 +20,67 @@ use super::server_handle::ServerHandle;
 use super::state::ServerState;
 use crate::script::Grandchild;
 
-/// What is around a server.
+/// What a scripted server runs on.
 #[derive(Debug)]
 pub struct Platform(PlatformKind);
 
 #[derive(Debug)]
 enum PlatformKind {
     Process {
-        /// Descriptors above 2 that were open when the process began.
+        /// File descriptors above 2 that were open when the process started.
         inherited: Vec<i32>,
-        /// A second hold on stdout, to hand to a grandchild.
+        /// A duplicate of stdout, for a grandchild that keeps it open.
         stdout: Mutex<Option<OwnedFd>>,
-        stock: Box<Catalog>,
+        catalog: Box<Catalog>,
     },
     Memory {
-        memory: Arc<SharedState>,
-        /// Which connection this is, from 1: stands for the process id.
+        shared: Arc<SharedState>,
+        /// The number of this connection or run, from 1; takes the place of the pid.
         ordinal: usize,
     },
 }
 
-/// What a test can see of the servers that it runs in memory.
+/// State that all connections and restarts of an in-memory or HTTP server share. Tests inspect and
+/// change it.
 #[derive(Debug, Default)]
 pub(crate) struct SharedState {
-    seen: Mutex<Observed>,
-    /// What its servers offer, over all connections and lives.
-    stock: Catalog,
-    /// Its connections, or lives, that have not ended.
+    observed: Mutex<Observed>,
+    /// The resources and prompts, kept across connections and restarts.
+    catalog: Catalog,
+    /// The connections or runs that have not ended.
     running: Mutex<Vec<Weak<ServerState>>>,
-    /// Changes whenever something is received or done.
+    /// Changes whenever the server receives or does something.
     changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) received: Vec<Value>,
-    /// The requests that a handler has begun to carry out, where the server is played by messages.
+    /// The requests whose handler has started; only recorded by
+    /// [`ScriptDriver`](super::ScriptDriver).
     pub(crate) executed: Vec<Value>,
     pub(crate) counters: HashMap<String, usize>,
     pub(crate) stderr: Vec<u8>,
 }
 
 impl SharedState {
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Observed> {
-        self.seen.lock().expect("no holder panics")
+    pub(crate) fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().expect("no holder panics")
     }
 
-    /// Wakes whoever waits for a change.
-    pub(crate) fn touch(&self) {
+    /// Wakes the tests that wait for a change.
+    pub(crate) fn notify_change(&self) {
         self.changed.send_replace(());
     }
 
-    pub(crate) fn stock(&self) -> &Catalog {
-        &self.stock
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
-    /// The connections, or lives, that have not ended.
+    /// The connections or runs that have not ended.
     pub(crate) fn running(&self) -> Vec<ServerHandle> {
         let mut running = self.running.lock().expect("no holder panics");
-        running.retain(|shared| shared.strong_count() > 0);
+        running.retain(|state| state.strong_count() > 0);
         let servers = running.iter().filter_map(Weak::upgrade);
         servers.map(ServerHandle::new).collect()
     }
@@ -89,98 +91,107 @@ impl SharedState {
 }
 
 impl Platform {
-    /// The process that this runs in. `inherited` are the descriptors above 2 that it began with,
-    /// `stdout` a second hold on its stdout for a grandchild to keep open.
+    /// The current process. `inherited` are the file descriptors above 2 that it started with,
+    /// `stdout` is a duplicate of its stdout for a grandchild.
     pub fn process(inherited: Vec<i32>, stdout: Option<OwnedFd>) -> Self {
         Self(PlatformKind::Process {
             inherited,
             stdout: Mutex::new(stdout),
-            stock: Box::default(),
+            catalog: Box::default(),
         })
     }
 
-    pub(crate) fn memory(memory: Arc<SharedState>, ordinal: usize) -> Self {
-        Self(PlatformKind::Memory { memory, ordinal })
+    pub(crate) fn memory(shared: Arc<SharedState>, ordinal: usize) -> Self {
+        Self(PlatformKind::Memory { shared, ordinal })
     }
 
-    pub(super) fn stock(&self) -> &Catalog {
+    pub(super) fn catalog(&self) -> &Catalog {
         match &self.0 {
-            PlatformKind::Process { stock, .. } => stock,
-            PlatformKind::Memory { memory, .. } => memory.stock(),
+            PlatformKind::Process { catalog, .. } => catalog,
+            PlatformKind::Memory { shared, .. } => shared.catalog(),
         }
     }
 
-    /// Makes a server known to whoever holds the memory.
-    pub(super) fn introduce(&self, shared: &Arc<ServerState>) {
-        if let PlatformKind::Memory { memory, .. } = &self.0 {
-            let mut running = memory.running.lock().expect("no holder panics");
-            running.push(Arc::downgrade(shared));
+    /// Adds a server to the running servers of the shared state.
+    pub(super) fn register(&self, state: &Arc<ServerState>) {
+        if let PlatformKind::Memory { shared, .. } = &self.0 {
+            let mut running = shared.running.lock().expect("no holder panics");
+            running.push(Arc::downgrade(state));
         }
     }
 
-    /// Wakes whoever waits for a change.
-    pub(super) fn touch(&self) {
-        if let PlatformKind::Memory { memory, .. } = &self.0 {
-            memory.touch();
+    /// Wakes the tests that wait for a change.
+    pub(super) fn notify_change(&self) {
+        if let PlatformKind::Memory { shared, .. } = &self.0 {
+            shared.notify_change();
         }
     }
 
-    pub(super) fn received(&self, line: &[u8]) {
-        if let PlatformKind::Memory { memory, .. } = &self.0 {
+    pub(super) fn record_received(&self, line: &[u8]) {
+        if let PlatformKind::Memory { shared, .. } = &self.0 {
             let message = serde_json::from_slice(line)
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
-            memory.seen().received.push(message);
-            memory.touch();
+            shared.observed().received.push(message);
+            shared.notify_change();
         }
     }
 
-    /// Counts a request that a handler begins to carry out: by its method, and by method and name.
-    pub(super) fn counts(&self, request: &Request) {
+    /// Counts a request whose handler starts, by method and by method and name.
+    pub(super) fn count_request(&self, request: &Request) {
         let method = &request.method;
         let with_name = request
             .subject()
             .map(|subject| format!("{method} {subject}"));
         for key in [Some(method.clone()), with_name].into_iter().flatten() {
-            self.counts_as(&key);
+            self.count_key(&key);
         }
     }
 
-    /// Counts something under this key.
-    pub(super) fn counts_as(&self, key: &str) {
-        self.stock().count(key);
-        if let PlatformKind::Memory { memory, .. } = &self.0 {
-            *memory.seen().counters.entry(key.to_owned()).or_default() += 1;
+    /// Increments the counter `key`.
+    pub(super) fn count_key(&self, key: &str) {
+        self.catalog().count(key);
+        if let PlatformKind::Memory { shared, .. } = &self.0 {
+            *shared
+                .observed()
+                .counters
+                .entry(key.to_owned())
+                .or_default() += 1;
         }
-        self.touch();
+        self.notify_change();
     }
 
-    /// A handler begins to carry out a request, where the server is played by messages.
-    pub(super) fn executes(&self, request: &Request) {
-        let PlatformKind::Memory { memory, .. } = &self.0 else {
+    /// Records and counts a request whose handler starts.
+    pub(super) fn record_execution(&self, request: &Request) {
+        let PlatformKind::Memory { shared, .. } = &self.0 else {
             return;
         };
-        let mut seen = memory.seen();
+        let mut observed = shared.observed();
         let method = &request.method;
-        seen.executed
+        observed
+            .executed
             .push(json!({"id": request.id, "method": method, "params": request.params}));
-        drop(seen);
-        self.counts(request);
+        drop(observed);
+        self.count_request(request);
     }
 
-    pub(super) fn count(&self, name: &str) -> io::Result<()> {
+    pub(super) fn count_step(&self, name: &str) -> io::Result<()> {
         match &self.0 {
             PlatformKind::Process { .. } => {
                 append(Path::new(name), std::process::id().to_string().as_bytes())
             }
-            PlatformKind::Memory { memory, .. } => {
-                *memory.seen().counters.entry(name.to_owned()).or_default() += 1;
-                memory.touch();
+            PlatformKind::Memory { shared, .. } => {
+                *shared
+                    .observed()
+                    .counters
+                    .entry(name.to_owned())
+                    .or_default() += 1;
+                shared.notify_change();
                 Ok(())
             }
         }
     }
 
-    /// Writes to stderr; waits while nobody reads it.
+    /// Writes to stderr; waits while the pipe is full.
     pub(super) async fn stderr(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.0 {
             PlatformKind::Process { .. } => {
@@ -188,22 +199,22 @@ impl Platform {
                 stderr.write_all(bytes).await?;
                 stderr.flush().await
             }
-            PlatformKind::Memory { memory, .. } => {
-                memory.seen().stderr.extend_from_slice(bytes);
+            PlatformKind::Memory { shared, .. } => {
+                shared.observed().stderr.extend_from_slice(bytes);
                 Ok(())
             }
         }
     }
 
-    /// Reports a fault of the script.
-    pub(super) fn complain(&self, what: &str) {
+    /// Reports an error in the script.
+    pub(super) fn report_script_error(&self, what: &str) {
         match &self.0 {
             PlatformKind::Process { .. } => {
                 let _ = writeln!(io::stderr(), "scripted-server: {what}");
             }
-            PlatformKind::Memory { memory, .. } => {
+            PlatformKind::Memory { shared, .. } => {
                 let line = format!("scripted server: {what}\n");
-                memory.seen().stderr.extend_from_slice(line.as_bytes());
+                shared.observed().stderr.extend_from_slice(line.as_bytes());
             }
         }
     }
@@ -222,24 +233,25 @@ impl Platform {
         }
     }
 
-    /// Writes a line to each inherited descriptor that can be written to.
-    pub(super) fn use_descriptors(&self) {
+    /// Writes a line to each inherited descriptor that is a regular file.
+    pub(super) fn write_to_inherited_fds(&self) {
         for number in self.inherited_descriptors() {
             let path = format!("/proc/self/fd/{number}");
-            // Whoever runs the tests may leave descriptors of other kinds open, and needs them.
+            // The test runner may leave other kinds of descriptors open and still need them.
             let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
             if is_file && let Ok(mut file) = OpenOptions::new().append(true).open(path) {
-                let _ = file.write_all(b"the scripted server was here\n");
+                let _ = file.write_all(b"written by scripted-server\n");
             }
         }
     }
 
-    /// The environment, sorted by name; none in memory, where it would be the test's own.
+    /// The environment, sorted by name; empty in memory, because it would be the environment of the
+    /// test.
     #[expect(
         clippy::disallowed_methods,
-        reason = "showing what the child was given is the point"
+        reason = "the script prints the environment of the child"
     )]
-    pub(super) fn environment(&self) -> Vec<(String, String)> {
+    pub(super) fn env_vars(&self) -> Vec<(String, String)> {
         if let PlatformKind::Memory { .. } = &self.0 {
             return Vec::new();
         }
@@ -253,26 +265,26 @@ impl Platform {
         variables
     }
 
-    pub(super) fn forget_stdout(&self) {
+    pub(super) fn drop_stdout(&self) {
         if let PlatformKind::Process { stdout, .. } = &self.0 {
             *stdout.lock().expect("no holder panics") = None;
         }
     }
 
-    /// Signal 9 to itself. Returns in memory, where the streams are dropped instead.
+    /// Sends SIGKILL to this process. Does nothing in memory; the caller drops the streams instead.
     pub(super) fn kill_self(&self) {
         if let PlatformKind::Process { .. } = &self.0 {
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
         }
     }
 
-    /// Starts the sleeping grandchild, and returns when it stands where it was asked to.
+    /// Starts the sleeping grandchild and waits until it is running in the requested process group.
     #[expect(
         clippy::disallowed_methods,
-        reason = "a grandchild that is left behind on purpose"
+        reason = "the grandchild outlives the server on purpose"
     )]
     pub(super) async fn spawn_grandchild(&self, grandchild: Grandchild) -> io::Result<()> {
-        let held = match &self.0 {
+        let stdout_copy = match &self.0 {
             PlatformKind::Process { stdout, .. } if grandchild.hold_stdout => stdout
                 .lock()
                 .expect("no holder panics")
@@ -281,15 +293,15 @@ impl Platform {
                 .transpose()?,
             _ => None,
         };
-        let place = match (grandchild.double_fork, grandchild.setsid) {
+        let group = match (grandchild.double_fork, grandchild.setsid) {
             (true, _) => "orphan",
             (false, true) => "own-session",
             (false, false) => "in-group",
         };
         let mut child = tokio::process::Command::new(std::env::current_exe()?)
-            .args(["linger", place, &grandchild.seconds.to_string()])
+            .args(["linger", group, &grandchild.seconds.to_string()])
             .stdin(Stdio::null())
-            .stdout(held.map_or_else(Stdio::null, Stdio::from))
+            .stdout(stdout_copy.map_or_else(Stdio::null, Stdio::from))
             .stderr(Stdio::piped())
             .spawn()?;
         let mut first_line = String::new();
@@ -303,18 +315,18 @@ impl Platform {
     }
 }
 
-/// Starts two processes that start two processes each, and so on.
+/// Starts two processes that each start two processes, for `generations` generations.
 #[expect(
     clippy::disallowed_methods,
-    reason = "processes that are left behind on purpose"
+    reason = "the processes outlive the server on purpose"
 )]
-pub fn spawn_breeders(generations: u32) -> io::Result<()> {
+pub fn spawn_fork_bomb(generations: u32) -> io::Result<()> {
     let Some(next) = generations.checked_sub(1) else {
         return Ok(());
     };
     for _ in 0..2 {
         std::process::Command::new(std::env::current_exe()?)
-            .args(["breed", &next.to_string()])
+            .args(["fork-bomb", &next.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -323,11 +335,8 @@ pub fn spawn_breeders(generations: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file; `~/` at the beginning of its path is the home directory.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "where the child was told that its home is"
-)]
+/// Writes a file; a leading `~/` of the path is the home directory.
+#[expect(clippy::disallowed_methods, reason = "the home directory of the child")]
 pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let path = match (path.strip_prefix("~"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => Path::new(&home).join(rest),
@@ -336,18 +345,18 @@ pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text)
 }
 
-/// Survives SIGTERM from now on: tokio's handler stays for the life of the process.
+/// Ignores SIGTERM from now on: tokio's signal handler stays installed until the process ends.
 pub(super) fn ignore_term() -> io::Result<()> {
     signal(SignalKind::terminate()).map(drop)
 }
 
-/// Stops this process until somebody continues it.
+/// Stops this process until it receives SIGCONT.
 pub(super) fn stop_self() -> io::Result<()> {
     rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
     Ok(())
 }
 
-/// Appends one line in one write, so that several processes can share the file.
+/// Appends one line in a single write, so that several processes can share the file.
 pub(super) fn append(path: &Path, line: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     file.write_all(&[line, b"\n"].concat())

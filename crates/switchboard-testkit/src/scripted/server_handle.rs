@@ -1,4 +1,4 @@
-//! A running server, for whoever holds its memory.
+//! A handle to a running server, for the owner of its [`SharedState`](super::SharedState).
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::state::ServerState;
 use crate::script::{Flood, ListenEnding};
 
-/// One connection of a server that is played on lines, or one life of one that is not.
+/// One connection of a stream server, or one run of an HTTP server.
 #[derive(Debug)]
 pub(crate) struct ServerHandle(Arc<ServerState>);
 
 impl ServerHandle {
-    pub(super) fn new(shared: Arc<ServerState>) -> Self {
-        Self(shared)
+    pub(super) fn new(state: Arc<ServerState>) -> Self {
+        Self(state)
     }
 
     pub(crate) async fn announce(&self, method: &str, params: &Value) {

@@ -1,4 +1,4 @@
-//! What all handlers of one server have in common: its output, its memory and its end.
+//! State that all handlers of one server share: its output, its in-flight requests and its exit.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,63 +14,64 @@ use super::listeners::Listeners;
 use super::{Platform, ServerExit};
 use crate::script::Script;
 
-/// Repeated bytes are written in pieces of about this size, so that 17 MiB need no buffer of 17 MiB.
-pub(super) const PIECE: usize = 64 * 1024;
+/// Repeated bytes are written in chunks of about this size, so that 17 MiB need no 17 MiB buffer.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Under which key of `_meta` a notification names its subscription.
+/// The `_meta` key of a notification with its subscription id.
 pub(super) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The rest of a list of steps does not run: cancelled, nowhere to write, or the server has ended.
+/// The remaining steps of a list do not run: the request was cancelled, the output is closed, or
+/// the server has ended.
 #[derive(Debug)]
 pub(crate) struct StepsStopped;
 
-/// What a script can do to stdin.
+/// How the server treats its stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum StdinMode {
     Read,
-    /// Open, and nobody reads it.
+    /// Open but no longer read.
     Ignored,
     Closed,
 }
 
 /// The state of one server.
 pub(super) struct ServerState {
-    /// What is played. Behind a pointer so that handlers can walk it while they change themselves.
+    /// In an `Arc`, so that a handler can iterate over steps while it mutates itself.
     script: Arc<Script>,
-    /// What is around the server.
-    pub(super) host: Platform,
+    pub(super) platform: Platform,
     /// Stdout, until the script closes it.
     output: tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>,
-    /// What the script has done to stdin.
-    input: watch::Sender<Input>,
-    /// How the server ended, once it has.
-    ended: watch::Sender<Option<ServerExit>>,
-    /// Every handler that runs.
+    /// How the script treats stdin.
+    stdin_mode: watch::Sender<StdinMode>,
+    /// How the server ended; `None` while it runs.
+    exit: watch::Sender<Option<ServerExit>>,
+    /// All running handlers.
     tasks: Mutex<JoinSet<()>>,
-    memory: Mutex<MutableState>,
-    pub(super) audience: Mutex<Listeners>,
-    /// Held from an acknowledgement until what it promises is kept, so that nothing falls in between.
-    pub(super) acknowledging: tokio::sync::Mutex<()>,
-    /// Numbers the server's own requests.
+    mutable: Mutex<MutableState>,
+    pub(super) listeners: Mutex<Listeners>,
+    /// Held while a listen request is acknowledged and registered, so that no notification is lost
+    /// in between.
+    pub(super) ack_lock: tokio::sync::Mutex<()>,
+    /// The number of the last request that the server sent.
     last_request: AtomicU64,
 }
 
-/// What changes while a server runs.
+/// The part of the state that changes while the server runs.
 struct MutableState {
-    /// The tools on offer.
+    /// The current tools.
     tools: Vec<Value>,
-    /// How often the list under each key was started.
-    rounds: HashMap<String, u64>,
-    /// Requests of the client that are being handled, by id, to cancel them.
-    pending: HashMap<String, watch::Sender<bool>>,
-    /// Requests of the server that it awaits an answer to, by id.
-    awaited: HashMap<String, oneshot::Sender<Value>>,
+    /// How often the steps of each key were started.
+    occurrences: HashMap<String, u64>,
+    /// Cancellation of the client's in-flight requests, by id.
+    in_flight: HashMap<String, watch::Sender<bool>>,
+    /// The requests of the server that wait for a response, by id.
+    awaited_responses: HashMap<String, oneshot::Sender<Value>>,
 }
 
 impl fmt::Debug for ServerState {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("ServerState")
-            .field("host", &self.host)
+            .field("host", &self.platform)
             .finish_non_exhaustive()
     }
 }
@@ -79,25 +80,25 @@ impl ServerState {
     pub(super) fn new(
         script: Script,
         writer: impl AsyncWrite + Send + Unpin + 'static,
-        host: Platform,
+        platform: Platform,
     ) -> Self {
-        host.stock().fill(&script);
-        let memory = MutableState {
+        platform.catalog().load(&script);
+        let mutable = MutableState {
             tools: script.tools.clone(),
-            rounds: HashMap::new(),
-            pending: HashMap::new(),
-            awaited: HashMap::new(),
+            occurrences: HashMap::new(),
+            in_flight: HashMap::new(),
+            awaited_responses: HashMap::new(),
         };
         Self {
             script: Arc::new(script),
-            host,
+            platform,
             output: tokio::sync::Mutex::new(Some(Box::new(writer))),
-            input: watch::Sender::new(Input::Read),
-            ended: watch::Sender::new(None),
+            stdin_mode: watch::Sender::new(StdinMode::Read),
+            exit: watch::Sender::new(None),
             tasks: Mutex::new(JoinSet::new()),
-            memory: Mutex::new(memory),
-            audience: Mutex::default(),
-            acknowledging: tokio::sync::Mutex::default(),
+            mutable: Mutex::new(mutable),
+            listeners: Mutex::default(),
+            ack_lock: tokio::sync::Mutex::default(),
             last_request: AtomicU64::new(0),
         }
     }
@@ -106,68 +107,71 @@ impl ServerState {
         Arc::clone(&self.script)
     }
 
-    fn memory(&self) -> MutexGuard<'_, MutableState> {
-        self.memory.lock().expect("no holder panics")
+    fn mutable(&self) -> MutexGuard<'_, MutableState> {
+        self.mutable.lock().expect("no holder panics")
     }
 
-    /// Keeps what was received.
+    /// Records a received line.
     pub(super) fn record(&self, line: &[u8]) {
-        self.host.received(line);
+        self.platform.record_received(line);
         if let Some(path) = &self.script.record
             && let Err(error) = super::platform::append(path, line)
         {
-            self.fault(&format!("cannot record to {}: {error}", path.display()));
+            self.script_error(&format!("cannot record to {}: {error}", path.display()));
         }
     }
 }
 
-/// Output.
+/// Input and output.
 impl ServerState {
     pub(super) async fn write_line(&self, line: &str) -> Result<(), StepsStopped> {
         self.write(format!("{line}\n").as_bytes(), 1).await
     }
 
-    /// Writes bytes so many times, in one piece.
+    /// Writes bytes `times` times without other output in between.
     pub(super) async fn write(&self, bytes: &[u8], times: u64) -> Result<(), StepsStopped> {
         let mut output = self.output.lock().await;
         let writer = output.as_mut().ok_or(StepsStopped)?;
-        let per_piece = (PIECE / bytes.len().max(1)).max(1) as u64;
-        let piece = bytes.repeat(usize::try_from(per_piece.min(times)).unwrap_or(1));
-        let mut left = times;
-        while left > 0 {
-            let now = left.min(per_piece);
+        let repeats_per_chunk = (CHUNK_BYTES / bytes.len().max(1)).max(1) as u64;
+        let chunk = bytes.repeat(usize::try_from(repeats_per_chunk.min(times)).unwrap_or(1));
+        let mut remaining = times;
+        while remaining > 0 {
+            let now = remaining.min(repeats_per_chunk);
             let length = bytes.len() * usize::try_from(now).unwrap_or(1);
-            let part = piece.get(..length).unwrap_or(&piece);
+            let part = chunk.get(..length).unwrap_or(&chunk);
             writer.write_all(part).await.map_err(|_| StepsStopped)?;
-            left -= now;
+            remaining -= now;
         }
         writer.flush().await.map_err(|_| StepsStopped)
     }
 
     pub(super) async fn close_output(&self) {
-        self.host.forget_stdout();
+        self.platform.drop_stdout();
         *self.output.lock().await = None;
     }
 
     pub(super) fn close_input(&self) {
-        self.input.send_replace(Input::Closed);
+        self.stdin_mode.send_replace(StdinMode::Closed);
     }
 
     pub(super) fn stop_reading(&self) {
-        self.input.send_replace(Input::Ignored);
+        self.stdin_mode.send_replace(StdinMode::Ignored);
     }
 
-    /// Comes back when stdin shall no longer be read, and says what becomes of it.
-    pub(super) async fn no_longer_read(&self) -> Input {
-        let mut input = self.input.subscribe();
-        match input.wait_for(|input| *input != Input::Read).await {
-            Ok(input) => *input,
-            Err(_) => Input::Closed,
+    /// Waits until the script closes stdin or stops reading it, and returns which.
+    pub(super) async fn stdin_stopped(&self) -> StdinMode {
+        let mut stdin_mode = self.stdin_mode.subscribe();
+        match stdin_mode
+            .wait_for(|stdin_mode| *stdin_mode != StdinMode::Read)
+            .await
+        {
+            Ok(stdin_mode) => *stdin_mode,
+            Err(_) => StdinMode::Closed,
         }
     }
 }
 
-/// Tasks and the end.
+/// Tasks and exit.
 impl ServerState {
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().expect("no holder panics");
@@ -176,74 +180,74 @@ impl ServerState {
     }
 
     pub(super) fn abort_tasks(&self) {
-        self.dismiss();
+        self.clear_listeners();
         self.tasks.lock().expect("no holder panics").abort_all();
     }
 
-    /// Ends all tasks and waits until they are gone, so that nobody holds the streams any more.
+    /// Aborts all tasks and waits for them, so that the streams have no other owner.
     pub(super) async fn end_tasks(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no holder panics"));
         tasks.shutdown().await;
-        self.dismiss();
+        self.clear_listeners();
         *self.output.lock().await = None;
     }
 
-    pub(super) fn end(&self, how: ServerExit) {
-        self.ended.send_if_modified(|ended| {
+    pub(super) fn set_exit(&self, how: ServerExit) {
+        self.exit.send_if_modified(|ended| {
             let first = ended.is_none();
             ended.get_or_insert(how);
             first
         });
     }
 
-    pub(super) fn how_ended(&self) -> Option<ServerExit> {
-        *self.ended.borrow()
+    pub(super) fn exit_status(&self) -> Option<ServerExit> {
+        *self.exit.borrow()
     }
 
-    pub(super) async fn ended(&self) {
-        let _ = self.ended.subscribe().wait_for(Option::is_some).await;
+    pub(super) async fn wait_exit(&self) {
+        let _ = self.exit.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// The script asks for what cannot be done: says so and ends the server.
-    pub(super) fn fault(&self, what: &str) {
+    /// Reports an error in the script and ends the server.
+    pub(super) fn script_error(&self, what: &str) {
         /// `EX_SOFTWARE` of sysexits.h.
-        const SCRIPT_FAULT: i32 = 70;
-        self.host.complain(what);
-        self.end(ServerExit::Exited(SCRIPT_FAULT));
+        const SCRIPT_ERROR_CODE: i32 = 70;
+        self.platform.report_script_error(what);
+        self.set_exit(ServerExit::Exited(SCRIPT_ERROR_CODE));
     }
 }
 
-/// MutableState.
+/// Tools, requests and responses.
 impl ServerState {
     pub(super) fn tools(&self) -> Vec<Value> {
-        self.memory().tools.clone()
+        self.mutable().tools.clone()
     }
 
     pub(super) fn set_tools(&self, tools: &[Value]) {
-        self.memory().tools = tools.to_vec();
+        self.mutable().tools = tools.to_vec();
     }
 
-    /// Counts a start of the list under this key, from 1.
-    pub(super) fn next_round(&self, key: &str) -> u64 {
-        let mut memory = self.memory();
-        let round = memory.rounds.entry(key.to_owned()).or_default();
-        *round += 1;
-        *round
+    /// Counts a start of the steps of this key, from 1.
+    pub(super) fn next_occurrence(&self, key: &str) -> u64 {
+        let mut mutable = self.mutable();
+        let occurrence = mutable.occurrences.entry(key.to_owned()).or_default();
+        *occurrence += 1;
+        *occurrence
     }
 
-    pub(super) fn begin(&self, id: &Value) -> watch::Receiver<bool> {
+    pub(super) fn start_request(&self, id: &Value) -> watch::Receiver<bool> {
         let (cancel, cancelled) = watch::channel(false);
-        self.memory().pending.insert(id.to_string(), cancel);
+        self.mutable().in_flight.insert(id.to_string(), cancel);
         cancelled
     }
 
-    pub(super) fn finish(&self, id: &Value) {
-        self.memory().pending.remove(&id.to_string());
+    pub(super) fn finish_request(&self, id: &Value) {
+        self.mutable().in_flight.remove(&id.to_string());
     }
 
     pub(super) fn cancel(&self, id: &Value) {
         self.stop_listening(id);
-        if let Some(cancel) = self.memory().pending.get(&id.to_string()) {
+        if let Some(cancel) = self.mutable().in_flight.get(&id.to_string()) {
             cancel.send_replace(true);
         }
     }
@@ -255,14 +259,16 @@ impl ServerState {
 
     pub(super) fn await_response(&self, id: &Value) -> oneshot::Receiver<Value> {
         let (send, response) = oneshot::channel();
-        self.memory().awaited.insert(id.to_string(), send);
+        self.mutable()
+            .awaited_responses
+            .insert(id.to_string(), send);
         response
     }
 
-    /// Hands a response to whoever awaits it; otherwise it was recorded, and that is all.
+    /// Passes a response to the handler that waits for it. Other responses are only recorded.
     pub(super) fn deliver(&self, response: Value) {
         let id = response.get("id").map(Value::to_string).unwrap_or_default();
-        let waiting = self.memory().awaited.remove(&id);
+        let waiting = self.mutable().awaited_responses.remove(&id);
         if let Some(waiting) = waiting {
             let _ = waiting.send(response);
         }

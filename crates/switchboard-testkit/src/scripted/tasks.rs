@@ -1,6 +1,6 @@
-//! Calls that go on when they were answered, as the tasks of both eras. Decides; writes nothing.
+//! The state machine of tasks in both eras. Computes only; writes nothing.
 //!
-//! Invariant: a task that has ended changes no more, whatever is asked of it.
+//! Invariant: a task in a terminal state never changes.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard};
@@ -11,29 +11,29 @@ use tokio::time::Instant;
 
 use crate::script::TaskOptions;
 
-/// Under this key a task asks its question.
+/// The key of a task's input request.
 const QUESTION: &str = "question-1";
 const INTERNAL_ERROR: i64 = -32603;
 
-/// The tasks of a server, over all its connections and lives.
+/// The tasks of a server across connections and restarts.
 #[derive(Debug, Default)]
 pub(super) struct Tasks(Mutex<TaskTable>);
 
 #[derive(Debug, Default)]
 struct TaskTable {
     tasks: Vec<Task>,
-    last: u64,
-    /// When the first one was made.
-    began: Option<Instant>,
+    last_number: u64,
+    /// When the first task was created.
+    first_created: Option<Instant>,
 }
 
-/// What a task shall do.
+/// What a task does.
 #[derive(Debug, Clone)]
 pub(super) struct TaskSpec {
     pub(super) topic: String,
-    /// How many steps it takes, at least one.
+    /// Number of steps, at least one.
     pub(super) steps: u64,
-    /// Asks for input when half of the steps are done.
+    /// Requests input after half of the steps.
     pub(super) asks: bool,
     /// Ends with an error.
     pub(super) fails: bool,
@@ -43,16 +43,16 @@ pub(super) struct TaskSpec {
 #[derive(Debug)]
 struct Task {
     id: String,
-    order: TaskSpec,
-    tasking: TaskOptions,
+    spec: TaskSpec,
+    options: TaskOptions,
     done: u64,
     status: Status,
-    /// What was answered to its question.
+    /// The answer to its input request.
     answer: Option<Value>,
     created: Instant,
     updated: Instant,
-    /// From when on time counts that was not yet turned into steps.
-    since: Instant,
+    /// The start of the elapsed time that was not yet converted into steps.
+    unapplied_since: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,26 +64,26 @@ enum Status {
     Cancelled,
 }
 
-/// Where a task is.
+/// The progress of a task.
 #[derive(Debug)]
 pub(super) enum TaskProgress {
-    /// It goes on in a while.
+    /// Working; the next step takes this long.
     Working(Duration),
-    /// It needs an answer to this `elicitation/create`.
+    /// Waiting for the answer to this `elicitation/create`.
     Asking(Value),
-    /// It has ended with this result.
+    /// Ended with this result.
     Result(Value),
-    /// It has ended with this error of JSON-RPC.
+    /// Ended with this JSON-RPC error.
     Error(Value),
 }
 
-/// How the two eras write a task.
+/// The JSON format of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskFormat {
     Legacy,
     Modern,
-    /// With what came of it, or what it asks for.
-    ModernWhole,
+    /// With the result or the input request.
+    ModernDetailed,
 }
 
 impl Status {
@@ -97,106 +97,110 @@ impl Status {
         }
     }
 
-    fn is_end(self) -> bool {
+    fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
 impl Tasks {
-    fn known(&self) -> MutexGuard<'_, TaskTable> {
-        let mut known = self.0.lock().expect("no holder panics");
-        known.forget_the_expired();
-        known
+    fn table(&self) -> MutexGuard<'_, TaskTable> {
+        let mut table = self.0.lock().expect("no holder panics");
+        table.remove_expired();
+        table
     }
 
-    /// Begins a task, and says its id.
-    pub(super) fn begin(&self, order: TaskSpec, tasking: &TaskOptions) -> String {
+    /// Creates a task and returns its id.
+    pub(super) fn create(&self, spec: TaskSpec, options: &TaskOptions) -> String {
         let now = Instant::now();
-        let mut known = self.known();
-        known.began.get_or_insert(now);
-        known.last += 1;
-        let id = format!("task-{}", known.last);
-        known.tasks.push(Task {
+        let mut table = self.table();
+        table.first_created.get_or_insert(now);
+        table.last_number += 1;
+        let id = format!("task-{}", table.last_number);
+        table.tasks.push(Task {
             id: id.clone(),
-            order,
-            tasking: tasking.clone(),
+            spec,
+            options: options.clone(),
             done: 0,
             status: Status::Working,
             answer: None,
             created: now,
             updated: now,
-            since: now,
+            unapplied_since: now,
         });
         id
     }
 
-    /// What the client shall see of a task; none if there is none of that id.
-    pub(super) fn show(&self, id: &str, form: TaskFormat) -> Option<Value> {
-        let mut known = self.known();
-        let began = known.began?;
-        let task = known.find(id)?;
-        task.catch_up();
-        Some(task.show(form, began))
+    /// The task as JSON; `None` if the id is unknown.
+    pub(super) fn to_json(&self, id: &str, form: TaskFormat) -> Option<Value> {
+        let mut table = self.table();
+        let first_created = table.first_created?;
+        let task = table.find(id)?;
+        task.apply_elapsed();
+        Some(task.to_json(form, first_created))
     }
 
-    /// All of them, in the order in which they began.
-    pub(super) fn show_all(&self) -> Vec<Value> {
-        let mut known = self.known();
-        let Some(began) = known.began else {
+    /// All tasks as legacy JSON, oldest first.
+    pub(super) fn list_json(&self) -> Vec<Value> {
+        let mut table = self.table();
+        let Some(first_created) = table.first_created else {
             return Vec::new();
         };
-        let tasks = known.tasks.iter_mut();
+        let tasks = table.tasks.iter_mut();
         tasks
             .map(|task| {
-                task.catch_up();
-                task.show(TaskFormat::Legacy, began)
+                task.apply_elapsed();
+                task.to_json(TaskFormat::Legacy, first_created)
             })
             .collect()
     }
 
-    /// Somebody asks how far it is, which lets it go on where it goes on by that.
+    /// Advances a task by one step, unless it advances by time.
     pub(super) fn poll(&self, id: &str) {
-        if let Some(task) = self.known().find(id).filter(|task| !task.tasking.by_time) {
+        if let Some(task) = self
+            .table()
+            .find(id)
+            .filter(|task| !task.options.advance_by_time)
+        {
             task.step();
         }
     }
 
-    pub(super) fn standing(&self, id: &str) -> Option<TaskProgress> {
-        let mut known = self.known();
-        let task = known.find(id)?;
-        task.catch_up();
-        Some(task.standing())
+    pub(super) fn progress(&self, id: &str) -> Option<TaskProgress> {
+        let mut table = self.table();
+        let task = table.find(id)?;
+        task.apply_elapsed();
+        Some(task.progress())
     }
 
-    /// Answers the question of a task; an answer that it does not wait for changes nothing. Says whether
-    /// there is such a task.
+    /// Answers the input request of a task; an unexpected answer is ignored. Returns whether the
+    /// task exists.
     pub(super) fn answer(&self, id: &str, key: &str, answer: &Value) -> bool {
-        let mut known = self.known();
-        let Some(task) = known.find(id) else {
+        let mut table = self.table();
+        let Some(task) = table.find(id) else {
             return false;
         };
         if task.status == Status::InputRequired && key == QUESTION {
             task.answer = Some(answer.clone());
-            task.since = Instant::now();
-            task.turn(Status::Working);
+            task.unapplied_since = Instant::now();
+            task.set_status(Status::Working);
         }
         true
     }
 
-    /// Ends a task that has not ended. Says whether it had not; none if there is none.
+    /// Cancels a task. Returns whether it was still open; `None` if the id is unknown.
     pub(super) fn cancel(&self, id: &str) -> Option<bool> {
-        let mut known = self.known();
-        let task = known.find(id)?;
-        task.catch_up();
-        let was_open = !task.status.is_end();
+        let mut table = self.table();
+        let task = table.find(id)?;
+        task.apply_elapsed();
+        let was_open = !task.status.is_terminal();
         if was_open {
-            task.turn(Status::Cancelled);
+            task.set_status(Status::Cancelled);
         }
         Some(was_open)
     }
 }
 
-/// The key under which a task asks its question.
+/// The key of a task's input request.
 pub(super) fn question_key() -> &'static str {
     QUESTION
 }
@@ -206,32 +210,32 @@ impl TaskTable {
         self.tasks.iter_mut().find(|task| task.id == id)
     }
 
-    fn forget_the_expired(&mut self) {
+    fn remove_expired(&mut self) {
         self.tasks.retain(|task| {
-            let ttl = task.order.ttl_ms.map(Duration::from_millis);
+            let ttl = task.spec.ttl_ms.map(Duration::from_millis);
             ttl.is_none_or(|ttl| task.created.elapsed() < ttl)
         });
     }
 }
 
 impl Task {
-    fn turn(&mut self, status: Status) {
+    fn set_status(&mut self, status: Status) {
         self.status = status;
         self.updated = Instant::now();
     }
 
-    fn pause(&self) -> Duration {
-        Duration::from_millis(self.tasking.poll_ms.unwrap_or(1).max(1))
+    fn step_time(&self) -> Duration {
+        Duration::from_millis(self.options.poll_ms.unwrap_or(1).max(1))
     }
 
-    /// Turns the time that went by into steps, where the task goes on by time.
-    fn catch_up(&mut self) {
-        let pause = self.pause();
-        while self.tasking.by_time
+    /// Converts the elapsed time into steps, if the task advances by time.
+    fn apply_elapsed(&mut self) {
+        let step_time = self.step_time();
+        while self.options.advance_by_time
             && self.status == Status::Working
-            && self.since.elapsed() >= pause
+            && self.unapplied_since.elapsed() >= step_time
         {
-            self.since += pause;
+            self.unapplied_since += step_time;
             self.step();
         }
     }
@@ -241,23 +245,23 @@ impl Task {
             return;
         }
         self.done += 1;
-        let is_half_done = self.done * 2 >= self.order.steps;
-        let status = if self.order.asks && self.answer.is_none() && is_half_done {
+        let is_half_done = self.done * 2 >= self.spec.steps;
+        let status = if self.spec.asks && self.answer.is_none() && is_half_done {
             Status::InputRequired
-        } else if self.done < self.order.steps {
+        } else if self.done < self.spec.steps {
             Status::Working
-        } else if self.order.fails {
+        } else if self.spec.fails {
             Status::Failed
         } else {
             Status::Completed
         };
-        self.turn(status);
+        self.set_status(status);
     }
 
-    fn standing(&self) -> TaskProgress {
+    fn progress(&self) -> TaskProgress {
         match self.status {
-            Status::Working => TaskProgress::Working(self.pause()),
-            Status::InputRequired => TaskProgress::Asking(question(&self.order)),
+            Status::Working => TaskProgress::Working(self.step_time()),
+            Status::InputRequired => TaskProgress::Asking(question(&self.spec)),
             Status::Completed => TaskProgress::Result(self.result()),
             Status::Failed => TaskProgress::Error(failure("the research failed")),
             Status::Cancelled => TaskProgress::Error(failure("the task was cancelled")),
@@ -265,7 +269,7 @@ impl Task {
     }
 
     fn result(&self) -> Value {
-        let TaskSpec { topic, steps, .. } = &self.order;
+        let TaskSpec { topic, steps, .. } = &self.spec;
         let mut text = format!("research on {topic} in {steps} steps");
         if let Some(answer) = &self.answer {
             let said = answer.get("content").or(answer.get("action"));
@@ -274,25 +278,25 @@ impl Task {
         json!({"content": [{"type": "text", "text": text}]})
     }
 
-    fn show(&self, form: TaskFormat, began: Instant) -> Value {
+    fn to_json(&self, form: TaskFormat, first_created: Instant) -> Value {
         let (ttl, poll) = match form {
             TaskFormat::Legacy => ("ttl", "pollInterval"),
-            TaskFormat::Modern | TaskFormat::ModernWhole => ("ttlMs", "pollIntervalMs"),
+            TaskFormat::Modern | TaskFormat::ModernDetailed => ("ttlMs", "pollIntervalMs"),
         };
-        let message = format!("step {} of {}", self.done, self.order.steps);
+        let message = format!("step {} of {}", self.done, self.spec.steps);
         let mut shown = Map::new();
         let mut put = |key: &str, value: Value| _ = shown.insert(key.to_owned(), value);
         put("taskId", json!(self.id));
         put("status", json!(self.status.name()));
         put("statusMessage", json!(message));
-        put("createdAt", json!(date(self.created - began)));
-        put("lastUpdatedAt", json!(date(self.updated - began)));
-        put(ttl, json!(self.order.ttl_ms));
-        if let Some(interval) = self.tasking.poll_ms {
+        put("createdAt", json!(date(self.created - first_created)));
+        put("lastUpdatedAt", json!(date(self.updated - first_created)));
+        put(ttl, json!(self.spec.ttl_ms));
+        if let Some(interval) = self.options.poll_ms {
             put(poll, json!(interval));
         }
-        if form == TaskFormat::ModernWhole {
-            match self.standing() {
+        if form == TaskFormat::ModernDetailed {
+            match self.progress() {
                 TaskProgress::Asking(params) => {
                     let request = json!({"method": "elicitation/create", "params": params});
                     put("inputRequests", json!({QUESTION: request}));
@@ -310,11 +314,11 @@ fn failure(message: &str) -> Value {
     json!({"code": INTERNAL_ERROR, "message": message})
 }
 
-/// The parameters of the `elicitation/create` in the middle of a task.
-fn question(order: &TaskSpec) -> Value {
+/// The parameters of the `elicitation/create` that a task sends.
+fn question(spec: &TaskSpec) -> Value {
     json!({
         "mode": "form",
-        "message": format!("How deep shall the research on {} go?", order.topic),
+        "message": format!("How deep shall the research on {} go?", spec.topic),
         "requestedSchema": {
             "type": "object",
             "properties": {"depth": {"type": "string", "enum": ["short", "long"]}},
@@ -323,7 +327,7 @@ fn question(order: &TaskSpec) -> Value {
     })
 }
 
-/// A date for the protocol. The first task of every server begins at midnight, so that tests know it.
+/// A timestamp. The first task of every server is created at midnight, so that tests know it.
 fn date(after: Duration) -> String {
     let seconds = after.as_secs();
     let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);

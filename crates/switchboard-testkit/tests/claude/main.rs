@@ -1,13 +1,13 @@
-//! The scripted model and the real CLI that asks it, spoken to by hand.
+//! The fake model, the fake CLI, and the real CLI with the fake model.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "tests: a failed step is a failed test"
+    reason = "tests fail by panicking"
 )]
 
 mod fake_claude;
-mod lines;
-mod model;
+mod fake_model;
+mod json_lines;
 mod real;

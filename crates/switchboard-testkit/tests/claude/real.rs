@@ -1,12 +1,12 @@
-//! One round trip of the real CLI: the model uses a tool of ours, and hears what it said.
+//! One round trip of the real CLI: the model calls an in-process tool and gets its result.
 
 use serde_json::{Value, json};
 use switchboard_testkit::fake_model::{Block, FakeModel, Turn};
 use switchboard_testkit::{RealClaude, assert_no_process_left};
 
-use crate::lines::Talk;
+use crate::json_lines::JsonLines;
 
-/// A calculator in the words of the protocol.
+/// An MCP server with the tool `add`, as responses to control requests.
 fn calculator(request: &Value) -> Value {
     let message = &request["message"];
     let params = &message["params"];
@@ -29,7 +29,7 @@ fn calculator(request: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_model_hears_what_a_tool_of_ours_said() {
+async fn tool_result_reaches_model() {
     let Some(claude) = RealClaude::find() else {
         return;
     };
@@ -46,22 +46,23 @@ async fn the_model_hears_what_a_tool_of_ours_said() {
         .args(["--output-format", "stream-json", "--verbose"])
         .args(["--input-format", "stream-json"])
         .args(["--allowedTools", "mcp__calculator", "--strict-mcp-config"]);
-    let mut talk = Talk::start(command);
-    let hello = json!({"subtype": "initialize", "hooks": null, "sdkMcpServers": ["calculator"]});
-    talk.ask("1", hello).await;
-    talk.say("What is 15 + 27?").await;
-    let result = talk
+    let mut cli = JsonLines::start(command);
+    let initialize =
+        json!({"subtype": "initialize", "hooks": null, "sdkMcpServers": ["calculator"]});
+    cli.ask("1", initialize).await;
+    cli.send_user("What is 15 + 27?").await;
+    let result = cli
         .until(calculator, |message| message["type"] == "result")
         .await;
     assert_eq!(result["subtype"], "success");
     assert_eq!(result["result"], "It is 42.");
-    assert_eq!(talk.finish().await, Some(0));
+    assert_eq!(cli.finish().await, Some(0));
 
     let requests = model.requests();
     assert_eq!(requests.len(), 2, "{requests:#?}");
     assert!(requests[0].tools().contains(&"mcp__calculator__add"));
-    let heard = requests[1].last_tool_result();
-    assert_eq!((heard.text().as_str(), heard.is_error), ("42", false));
-    assert_eq!(model.left(), 0);
+    let outcome = requests[1].last_tool_result();
+    assert_eq!((outcome.text().as_str(), outcome.is_error), ("42", false));
+    assert_eq!(model.remaining_turns(), 0);
     assert_no_process_left(claude.sandbox().tag()).await;
 }

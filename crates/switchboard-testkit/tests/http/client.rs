@@ -1,4 +1,4 @@
-//! The least client: it writes requests and reads answers, with a bound on how long it waits.
+//! A minimal HTTP client with timeouts, which gives access to every byte.
 
 use std::fmt::Write as _;
 use std::io;
@@ -10,7 +10,7 @@ use switchboard_testkit::http::HttpServer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection to a server.
 pub(crate) struct Wire {
@@ -21,15 +21,15 @@ pub(crate) struct Wire {
     is_chunked: bool,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter();
         let found = found.find(|(header, _)| header.eq_ignore_ascii_case(name));
@@ -41,7 +41,7 @@ impl Answer {
             .unwrap_or_else(|_| panic!("not JSON: {}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// The data of the events in the body.
+    /// The data of the events in the body, without empty events.
     pub(crate) fn events(&self) -> Vec<Value> {
         let text = String::from_utf8_lossy(&self.body).into_owned();
         let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -76,7 +76,7 @@ impl Wire {
         within(self.socket.write_all(bytes)).await
     }
 
-    /// Sends a request of HTTP.
+    /// Sends an HTTP request.
     pub(crate) async fn send(&mut self, line: &str, headers: &[(&str, &str)], body: &[u8]) {
         let mut text = format!("{line} HTTP/1.1\r\nHost: loopback\r\n");
         for (name, value) in headers {
@@ -105,29 +105,29 @@ impl Wire {
         self.send(&format!("GET {path}"), &headers, b"").await;
     }
 
-    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn message(&mut self, method: &str, params: Value) -> Value {
         self.last_id += 1;
         let mut message = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method});
         message["params"] = params;
         message
     }
 
-    /// Posts a message and reads the answer.
-    pub(crate) async fn post(&mut self, message: &Value) -> Answer {
+    /// Posts a message and reads the response.
+    pub(crate) async fn post(&mut self, message: &Value) -> Response {
         self.send_post("/mcp", message).await;
-        self.answer().await.unwrap()
+        self.response().await.unwrap()
     }
 
-    /// Makes a legacy request.
-    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Answer {
-        let message = self.request(method, params);
+    /// Sends a legacy request and reads the response.
+    pub(crate) async fn request_legacy(&mut self, method: &str, params: Value) -> Response {
+        let message = self.message(method, params);
         self.post(&message).await
     }
 
-    /// Makes a modern request.
-    pub(crate) async fn ask_modern(&mut self, method: &str, params: Value) -> Answer {
+    /// Sends a modern request and reads the response.
+    pub(crate) async fn request_modern(&mut self, method: &str, params: Value) -> Response {
         self.send_modern(method, params).await;
-        self.answer().await.unwrap()
+        self.response().await.unwrap()
     }
 
     pub(crate) async fn send_modern(&mut self, method: &str, mut params: Value) {
@@ -142,32 +142,29 @@ impl Wire {
             .find_map(|key| params[key].as_str());
         let name = name.map(str::to_owned);
         headers.extend(name.as_deref().map(|name| ("Mcp-Name", name)));
-        let fields = params.as_object_mut().unwrap();
-        let capabilities = fields.remove("_capabilities");
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities":
-                capabilities.unwrap_or_else(|| json!({})),
+            "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let body = self.request(method, params).to_string();
+        let body = self.message(method, params).to_string();
         self.send("POST /mcp", &headers, body.as_bytes()).await;
     }
 
-    /// Begins a legacy session, and names it in every request from now on.
-    pub(crate) async fn initialize(&mut self) -> Answer {
+    /// Starts a legacy session and adds its id to all later requests.
+    pub(crate) async fn initialize(&mut self) -> Response {
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"},
         });
-        let answer = self.ask("initialize", params).await;
-        if let Some(id) = answer.header("mcp-session-id") {
+        let response = self.request_legacy("initialize", params).await;
+        if let Some(id) = response.header("mcp-session-id") {
             let id = id.to_owned();
             self.headers.push(("Mcp-Session-Id".to_owned(), id));
         }
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         assert_eq!(self.post(&initialized).await.status, 202);
-        answer
+        response
     }
 
     /// Another connection to the same server, in the same session.
@@ -208,8 +205,8 @@ impl Wire {
         Ok(self.buffer.drain(..length).collect())
     }
 
-    /// Reads the head of an answer.
-    pub(crate) async fn head(&mut self) -> io::Result<Answer> {
+    /// Reads the head of a response.
+    pub(crate) async fn head(&mut self) -> io::Result<Response> {
         let head = String::from_utf8(self.read_past("\r\n\r\n").await?).unwrap();
         let mut lines = head.lines();
         let status = lines.next().unwrap().split(' ').nth(1).unwrap();
@@ -217,16 +214,16 @@ impl Wire {
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        let answer = Answer {
+        let response = Response {
             status: status.parse().unwrap(),
             headers,
             body: Vec::new(),
         };
-        self.is_chunked = answer.header("transfer-encoding").is_some();
-        Ok(answer)
+        self.is_chunked = response.header("transfer-encoding").is_some();
+        Ok(response)
     }
 
-    /// The next chunk of the answer whose head was read; none after the last.
+    /// The next chunk of the response whose head was read; `None` after the last chunk.
     pub(crate) async fn chunk(&mut self) -> io::Result<Option<String>> {
         assert!(self.is_chunked);
         let size = String::from_utf8(self.read_past("\r\n").await?).unwrap();
@@ -236,21 +233,21 @@ impl Wire {
         Ok((size > 0).then_some(chunk))
     }
 
-    /// Reads a whole answer.
-    pub(crate) async fn answer(&mut self) -> io::Result<Answer> {
-        let mut answer = self.head().await?;
+    /// Reads a complete response.
+    pub(crate) async fn response(&mut self) -> io::Result<Response> {
+        let mut response = self.head().await?;
         if self.is_chunked {
             while let Some(chunk) = self.chunk().await? {
-                answer.body.extend(chunk.bytes());
+                response.body.extend(chunk.bytes());
             }
-        } else if let Some(length) = answer.header("content-length") {
+        } else if let Some(length) = response.header("content-length") {
             let length = length.parse().unwrap();
-            answer.body = self.read_exactly(length).await?;
+            response.body = self.read_exactly(length).await?;
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// Everything until the end, and how that came.
+    /// All bytes until the connection ends, and the kind of the end.
     pub(crate) async fn rest(&mut self) -> (Vec<u8>, io::ErrorKind) {
         loop {
             if let Err(error) = self.read_more().await {
@@ -261,6 +258,6 @@ impl Wire {
 }
 
 pub(crate) async fn within<T>(wait: impl Future<Output = T>) -> T {
-    let outcome = tokio::time::timeout(PATIENCE, wait).await;
-    outcome.unwrap_or_else(|_| panic!("waited too long"))
+    let outcome = tokio::time::timeout(TIMEOUT, wait).await;
+    outcome.unwrap_or_else(|_| panic!("timed out"))
 }

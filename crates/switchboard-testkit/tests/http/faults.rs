@@ -1,4 +1,4 @@
-//! Each fault, seen from the client's side and from the server's.
+//! The effect of each fault on the client and on the server.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn call() -> Value {
     json!({"name": "echo", "arguments": {"message": "hi"}})
 }
 
-/// Makes a call that gets no whole answer, and says what came instead.
+/// Sends a call without a complete response and returns the received bytes.
 async fn lost_call(server: &HttpServer) -> (Vec<u8>, ErrorKind) {
     let mut wire = Wire::open(server).await;
     wire.send_modern("tools/call", call()).await;
@@ -25,23 +25,23 @@ async fn lost_call(server: &HttpServer) -> (Vec<u8>, ErrorKind) {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_tests_choice() {
+async fn status_fault_hits_nth_match() {
     let server = start().await;
     let busy = Fault::status(503).header("Retry-After", "2").body("busy");
     server.arm(busy.on("tools/call echo").nth(2));
     let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.ask_modern("tools/call", call()).await.status, 200);
-    let refused = wire.ask_modern("tools/call", call()).await;
+    assert_eq!(wire.request_modern("tools/call", call()).await.status, 200);
+    let refused = wire.request_modern("tools/call", call()).await;
     assert_eq!(refused.status, 503);
     assert_eq!(refused.header("retry-after"), Some("2"));
     assert_eq!(refused.body, b"busy");
-    assert_eq!(wire.ask_modern("tools/call", call()).await.status, 200);
+    assert_eq!(wire.request_modern("tools/call", call()).await.status, 200);
     assert_eq!(server.count("tools/call"), 2);
     assert_eq!(server.requests_with("tools/call").len(), 3);
 }
 
 #[tokio::test]
-async fn steps_in_the_place_of_an_answer() {
+async fn raw_steps_replace_response() {
     let server = start().await;
     let steps = [
         RawStep::send("HTTP/1.1 200 OK\r\n\r\n$ID "),
@@ -59,16 +59,16 @@ async fn steps_in_the_place_of_an_answer() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_gives_up_after_the_call_was_made() {
+async fn status_after_execution() {
     let server = start().await;
     server.arm(Fault::status(504).after_execution());
     let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.ask_modern("tools/call", call()).await.status, 504);
+    assert_eq!(wire.request_modern("tools/call", call()).await.status, 504);
     assert_eq!(server.count("tools/call"), 1);
 }
 
 #[tokio::test]
-async fn a_connection_that_is_closed_before_anything_is_read() {
+async fn close_on_accept_counts_connections() {
     let server = start().await;
     server.arm(Fault::close_on_accept().times(2));
     for _ in 0..2 {
@@ -76,12 +76,12 @@ async fn a_connection_that_is_closed_before_anything_is_read() {
         assert_eq!(wire.rest().await.0, b"");
     }
     let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.ask_modern("tools/call", call()).await.status, 200);
+    assert_eq!(wire.request_modern("tools/call", call()).await.status, 200);
     assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn connections_that_are_closed_and_what_was_done_before() {
+async fn close_faults_execute_as_documented() {
     for (fault, executed) in [
         (Fault::close_in_body(), 0),
         (Fault::close_before_execution(), 0),
@@ -98,21 +98,21 @@ async fn connections_that_are_closed_and_what_was_done_before() {
 }
 
 #[tokio::test]
-async fn half_a_body_is_all_that_is_read() {
+async fn close_in_body_reads_half() {
     let server = start().await;
     server.arm(Fault::close_in_body().on("tools/call"));
     let mut wire = Wire::open(&server).await;
     let long = json!({"name": "echo", "arguments": {"message": "x".repeat(50_000)}});
     wire.send_modern("tools/call", long).await;
     wire.rest().await;
-    let seen = &server.requests()[0];
-    assert!(!seen.is_complete);
-    assert_eq!(seen.header("mcp-name"), Some("echo"));
-    assert!((25_000..26_000).contains(&seen.body.len()));
+    let request = &server.requests()[0];
+    assert!(!request.is_complete);
+    assert_eq!(request.header("mcp-name"), Some("echo"));
+    assert!((25_000..26_000).contains(&request.body.len()));
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut() {
+async fn response_is_cut_at_byte() {
     let server = start().await;
     server.arm(Fault::close_in_answer(20));
     let (bytes, end) = lost_call(&server).await;
@@ -125,27 +125,27 @@ async fn an_answer_that_is_cut() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_closed_behind_the_answer() {
+async fn close_after_answer_is_unannounced() {
     let server = start().await;
     server.arm(Fault::close_after_answer());
     let mut wire = Wire::open(&server).await;
-    let answer = wire.ask_modern("tools/call", call()).await;
-    assert_eq!(answer.header("connection"), None);
+    let response = wire.request_modern("tools/call", call()).await;
+    assert_eq!(response.header("connection"), None);
     assert_eq!(wire.rest().await, (Vec::new(), ErrorKind::UnexpectedEof));
 }
 
 #[tokio::test]
-async fn a_modern_stream_that_ends_without_an_answer() {
+async fn end_stream_sends_no_answer() {
     let server = HttpServer::start(Script::modern().tool("echo"), Mode::SSE).await;
     server.arm(Fault::end_stream());
     let mut wire = Wire::open(&server).await;
-    let answer = wire.ask_modern("tools/call", call()).await;
-    assert_eq!((answer.status, answer.body.len()), (200, 0));
+    let response = wire.request_modern("tools/call", call()).await;
+    assert_eq!((response.status, response.body.len()), (200, 0));
     assert_eq!(server.count("tools/call"), 1);
 }
 
 #[tokio::test]
-async fn bytes_of_the_tests_choice() {
+async fn raw_bytes_replace_response() {
     let server = start().await;
     server.arm(Fault::raw("HTTP/9 what?\r\n\r\n").on("POST"));
     let (bytes, _) = lost_call(&server).await;
@@ -154,44 +154,49 @@ async fn bytes_of_the_tests_choice() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_in_drops() {
+async fn slow_response_is_complete() {
     let server = start().await;
     server.arm(Fault::slow(7, Duration::ZERO));
     let mut wire = Wire::open(&server).await;
-    let answer = wire.ask_modern("tools/call", call()).await;
-    assert_eq!(answer.json()["result"]["content"][0]["text"], "hi");
+    let response = wire.request_modern("tools/call", call()).await;
+    assert_eq!(response.json()["result"]["content"][0]["text"], "hi");
 }
 
 #[tokio::test]
-async fn no_answer_at_all() {
+async fn hang_never_responds() {
     let server = start().await;
     server.arm(Fault::hang().on("tools/call"));
     let mut hanging = Wire::open(&server).await;
     hanging.send_modern("tools/call", call()).await;
     server
-        .wait_until("it arrived", |server| server.requests().len() == 1)
+        .wait_until("the request arrived", |server| server.requests().len() == 1)
         .await;
     let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.ask_modern("tools/call", call()).await.status, 200);
+    assert_eq!(wire.request_modern("tools/call", call()).await.status, 200);
     drop(hanging);
     server
-        .wait_until("it is closed", |server| server.open_connections() == 1)
+        .wait_until("the connection is closed", |server| {
+            server.open_connections() == 1
+        })
         .await;
     assert_eq!(server.count("tools/call"), 1);
 }
 
 #[tokio::test]
-async fn a_redirect_and_a_challenge() {
+async fn redirect_and_challenge_headers() {
     let server = start().await;
     server.arm(Fault::redirect(307, "http://127.0.0.1:1/mcp"));
     server.arm(Fault::unauthorized("Bearer realm=\"x\""));
     let mut wire = Wire::open(&server).await;
-    let moved = wire.ask_modern("tools/list", json!({})).await;
+    let moved = wire.request_modern("tools/list", json!({})).await;
     assert_eq!(moved.header("location"), Some("http://127.0.0.1:1/mcp"));
-    let refused = wire.ask_modern("tools/list", json!({})).await;
+    let refused = wire.request_modern("tools/list", json!({})).await;
     assert_eq!(
         (refused.status, refused.header("www-authenticate")),
         (401, Some("Bearer realm=\"x\""))
     );
-    assert_eq!(wire.ask_modern("tools/list", json!({})).await.status, 200);
+    assert_eq!(
+        wire.request_modern("tools/list", json!({})).await.status,
+        200
+    );
 }

@@ -1,10 +1,8 @@
-//! The legacy revisions over streamable HTTP: sessions, and streams that can be resumed.
-
-use std::time::Duration;
+//! The legacy revisions: sessions, resumed streams and the transport of 2024-11-05.
 
 use serde_json::json;
 use switchboard_testkit::http::{Fault, HttpServer, Mode, ResponseFormat};
-use switchboard_testkit::{Script, Step};
+use switchboard_testkit::{Script, Step, resource};
 
 use crate::client::Wire;
 
@@ -17,102 +15,27 @@ fn call(message: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_session_begins_with_initialize_and_ends_with_delete() {
+async fn session_id_is_required() {
     let server = HttpServer::start(script(), Mode::JSON).await;
     let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.ask("tools/list", json!({})).await.status, 400);
-    let answer = wire.initialize().await;
-    assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25");
-    let answer = wire.ask("tools/call", call("hi")).await;
-    assert_eq!(answer.json()["result"]["content"][0]["text"], "hi");
+    assert_eq!(
+        wire.request_legacy("tools/list", json!({})).await.status,
+        400
+    );
+    let response = wire.initialize().await;
+    assert_eq!(response.json()["result"]["protocolVersion"], "2025-11-25");
+    let response = wire.request_legacy("tools/call", call("hi")).await;
+    assert_eq!(response.json()["result"]["content"][0]["text"], "hi");
     wire.send("DELETE /mcp", &[], b"").await;
-    assert_eq!(wire.answer().await.unwrap().status, 204);
-    assert_eq!(wire.ask("tools/list", json!({})).await.status, 404);
+    assert_eq!(wire.response().await.unwrap().status, 204);
+    assert_eq!(
+        wire.request_legacy("tools/list", json!({})).await.status,
+        404
+    );
 }
 
 #[tokio::test]
-async fn sessions_expire_and_do_not_survive_a_restart() {
-    let server = HttpServer::start(script(), Mode::JSON).await;
-    let mut wire = Wire::open(&server).await;
-    wire.initialize().await;
-    server.expire_sessions();
-    assert_eq!(wire.ask("ping", json!({})).await.status, 404);
-    let mut wire = Wire::open(&server).await;
-    wire.initialize().await;
-    server.restart().await;
-    let mut again = wire.another().await;
-    assert_eq!(again.ask("ping", json!({})).await.status, 404);
-    assert_eq!(wire.rest().await.0, b"");
-}
-
-#[tokio::test]
-async fn a_server_without_sessions_remembers_nobody() {
-    let server = HttpServer::start(script(), Mode::STATELESS).await;
-    let mut wire = Wire::open(&server).await;
-    let answer = wire.ask("tools/call", call("hi")).await;
-    assert_eq!(answer.json()["result"]["content"][0]["text"], "hi");
-    assert_eq!(answer.header("mcp-session-id"), None);
-    wire.send_get("/mcp", &[]).await;
-    assert_eq!(wire.answer().await.unwrap().status, 405);
-    wire.send("DELETE /mcp", &[], b"").await;
-    assert_eq!(wire.answer().await.unwrap().status, 405);
-}
-
-#[tokio::test]
-async fn a_probe_of_the_other_era_is_refused_and_says_why() {
-    for (mode, status, code) in [(Mode::JSON, 400, -32000), (Mode::STATELESS, 400, -32000)] {
-        let server = HttpServer::start(script(), mode).await;
-        let mut wire = Wire::open(&server).await;
-        let answer = wire.ask_modern("server/discover", json!({})).await;
-        let error = &answer.json()["error"]["code"];
-        assert_eq!((answer.status, error), (status, &json!(code)));
-    }
-}
-
-#[tokio::test]
-async fn the_stream_of_a_session_hears_what_is_pushed() {
-    let script = script().on("tools/call", [Step::tools_changed(), Step::text("done")]);
-    let server = HttpServer::start(script, Mode::JSON).await;
-    let mut wire = Wire::open(&server).await;
-    wire.initialize().await;
-    let mut stream = wire.another().await;
-    stream.send_get("/mcp", &[]).await;
-    assert_eq!(stream.head().await.unwrap().status, 200);
-    let primed = stream.chunk().await.unwrap().unwrap();
-    assert_eq!(primed, "id: 0-0\ndata: \n\n");
-    let answer = wire.ask("tools/call", call("hi")).await;
-    assert_eq!(answer.header("content-type"), Some("application/json"));
-    let pushed = stream.chunk().await.unwrap().unwrap();
-    assert!(pushed.contains("notifications/tools/list_changed"));
-    assert!(pushed.contains("id: 0-1\n"));
-    server
-        .push_notification("notifications/message", json!({"n": 1}))
-        .await;
-    assert!(stream.chunk().await.unwrap().unwrap().contains("\"n\":1"));
-}
-
-#[tokio::test]
-async fn a_stream_that_ended_early_is_resumed_where_it_was() {
-    let server = HttpServer::start(script(), Mode::SSE).await;
-    let mut wire = Wire::open(&server).await;
-    wire.initialize().await;
-    let retry = Duration::from_millis(50);
-    server.arm(Fault::end_stream_with_retry(retry).on("tools/call"));
-    let cut = wire.ask("tools/call", call("hi")).await;
-    let text = String::from_utf8_lossy(&cut.body).into_owned();
-    assert!(cut.events().is_empty());
-    assert!(text.contains("retry: 50\n"));
-    let last = text.split_once("id: ").unwrap().1;
-    let last = last.split_once('\n').unwrap().0.to_owned();
-    wire.send_get("/mcp", &[("Last-Event-ID", &last)]).await;
-    let resumed = wire.answer().await.unwrap();
-    let events = resumed.events();
-    assert_eq!(events[0]["result"]["content"][0]["text"], "hi");
-    assert_eq!(server.count("tools/call"), 1);
-}
-
-#[tokio::test]
-async fn a_stream_that_was_cut_is_resumed_behind_what_was_sent() {
+async fn cut_stream_resumes_after_last_event() {
     let script = script().on(
         "tools/call",
         [
@@ -129,7 +52,7 @@ async fn a_stream_that_was_cut_is_resumed_behind_what_was_sent() {
     let server = HttpServer::start(script, mode).await;
     let mut wire = Wire::open(&server).await;
     wire.initialize().await;
-    let message = wire.request("tools/call", call("hi"));
+    let message = wire.message("tools/call", call("hi"));
     wire.send_post("/mcp", &message).await;
     wire.head().await.unwrap();
     wire.chunk().await.unwrap();
@@ -140,38 +63,13 @@ async fn a_stream_that_was_cut_is_resumed_behind_what_was_sent() {
     let mut again = wire.another().await;
     drop(wire);
     again.send_get("/mcp", &[("Last-Event-ID", &last)]).await;
-    let events = again.answer().await.unwrap().events();
+    let events = again.response().await.unwrap().events();
     assert_eq!(events[0]["method"], "notifications/two");
     assert_eq!(events[1]["result"]["content"][0]["text"], "three");
 }
 
 #[tokio::test]
-async fn the_server_asks_and_is_answered_by_a_post() {
-    let script = script().on(
-        "tools/call",
-        [
-            Step::request("roots/list", json!({})),
-            Step::ReplyWithResponse,
-        ],
-    );
-    let server = HttpServer::start(script, Mode::JSON).await;
-    let mut wire = Wire::open(&server).await;
-    wire.initialize().await;
-    let message = wire.request("tools/call", call("hi"));
-    wire.send_post("/mcp", &message).await;
-    wire.head().await.unwrap();
-    wire.chunk().await.unwrap();
-    let question = wire.chunk().await.unwrap().unwrap();
-    assert!(question.contains("roots/list"));
-    let mut other = wire.another().await;
-    let reply = json!({"jsonrpc": "2.0", "id": "server-1", "result": {"roots": []}});
-    assert_eq!(other.post(&reply).await.status, 202);
-    let answer = wire.chunk().await.unwrap().unwrap();
-    assert!(answer.contains("roots"), "{answer}");
-}
-
-#[tokio::test]
-async fn a_cancellation_is_heeded_and_a_disconnect_is_none() {
+async fn notification_cancels_and_disconnect_does_not() {
     let script = script().on(
         "tools/call",
         [Step::DelayMs(1), Step::Hang, Step::text("never")],
@@ -179,7 +77,7 @@ async fn a_cancellation_is_heeded_and_a_disconnect_is_none() {
     let server = HttpServer::start(script, Mode::SSE).await;
     let mut wire = Wire::open(&server).await;
     wire.initialize().await;
-    let message = wire.request("tools/call", call("hi"));
+    let message = wire.message("tools/call", call("hi"));
     wire.send_post("/mcp", &message).await;
     wire.head().await.unwrap();
     let primed = wire.chunk().await.unwrap().unwrap();
@@ -195,4 +93,86 @@ async fn a_cancellation_is_heeded_and_a_disconnect_is_none() {
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
     assert_eq!(other.post(&cancel).await.status, 202);
     assert_eq!(resumed.chunk().await.unwrap(), None);
+}
+
+/// Opens the notification stream of a session.
+async fn open_notifications(wire: &Wire) -> Wire {
+    let mut stream = wire.another().await;
+    stream.send_get("/mcp", &[]).await;
+    stream.head().await.unwrap();
+    stream.chunk().await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn update_reaches_only_subscribed_session() {
+    let server = HttpServer::start(script().resource("demo://a", "one"), Mode::JSON).await;
+    let mut first = Wire::open(&server).await;
+    first.initialize().await;
+    let mut second = Wire::open(&server).await;
+    second.initialize().await;
+    let (mut first_stream, mut second_stream) = (
+        open_notifications(&first).await,
+        open_notifications(&second).await,
+    );
+    let subscribed = first
+        .request_legacy("resources/subscribe", json!({"uri": "demo://a"}))
+        .await;
+    assert_eq!(subscribed.json()["result"], json!({}));
+    let catalog = server.catalog();
+    assert_eq!(catalog.subscribed(), ["demo://a"]);
+    catalog.set_resource("demo://a", "two").await;
+    catalog.add_resource(resource("demo://b", "new")).await;
+    assert!(
+        first_stream
+            .chunk()
+            .await
+            .unwrap()
+            .unwrap()
+            .contains("notifications/resources/updated")
+    );
+    let changed = "notifications/resources/list_changed";
+    assert!(
+        first_stream
+            .chunk()
+            .await
+            .unwrap()
+            .unwrap()
+            .contains(changed)
+    );
+    assert!(
+        second_stream
+            .chunk()
+            .await
+            .unwrap()
+            .unwrap()
+            .contains(changed)
+    );
+    first.send("DELETE /mcp", &[], b"").await;
+    first.response().await.unwrap();
+    assert!(catalog.subscribed().is_empty());
+    assert_eq!(server.count("resources/subscribe"), 1);
+}
+
+/// Opens the event stream of the 2024-11-05 transport and reads its endpoint.
+async fn open_sse(server: &HttpServer) -> (Wire, String) {
+    let mut stream = Wire::open(server).await;
+    stream.send_get("/sse", &[]).await;
+    assert_eq!(stream.head().await.unwrap().status, 200);
+    let endpoint = stream.chunk().await.unwrap().unwrap();
+    let path = endpoint.strip_prefix("event: endpoint\ndata: ").unwrap();
+    (stream, path.trim_end().to_owned())
+}
+
+#[tokio::test]
+async fn sse_call_executes_although_post_fails() {
+    let server = HttpServer::start(Script::legacy().tool("echo"), Mode::LegacySse).await;
+    let (mut stream, path) = open_sse(&server).await;
+    server.arm(Fault::close_after_execution().on("tools/call"));
+    let mut wire = Wire::open(&server).await;
+    let call = wire.message("tools/call", json!({"name": "echo"}));
+    wire.send_post(&path, &call).await;
+    assert!(wire.response().await.is_err());
+    assert_eq!(server.count("tools/call"), 1);
+    assert!(stream.chunk().await.unwrap().unwrap().contains("result"));
 }

@@ -1,19 +1,16 @@
-//! Servers on loopback, seen by a client that knows nothing but sockets.
+//! The HTTP fakes at the level of bytes, through plain sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "tests: a failed step is a failed test"
+    reason = "tests fail by panicking"
 )]
 
 mod client;
+mod fault_proxy;
 mod faults;
 mod legacy;
 mod modern;
-mod offers;
-mod proxy;
-mod raw;
+mod raw_server;
 mod server;
-mod sse;
-mod tasks;

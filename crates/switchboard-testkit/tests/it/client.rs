@@ -1,4 +1,4 @@
-//! The least client: it writes lines and reads lines, with a bound on how long it waits.
+//! A minimal client that writes and reads lines, with timeouts.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use tokio::io::{
 };
 use tokio::process::{Child, Command};
 
-/// How long a real process may take for anything; on a paused clock, as long as nothing can happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit of every wait.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, wait)
+    tokio::time::timeout(TIMEOUT, wait)
         .await
-        .unwrap_or_else(|_| panic!("waited too long for {what}"))
+        .unwrap_or_else(|_| panic!("timed out waiting for {what}"))
 }
 
-/// Both directions of a connection.
+/// A connection to a server.
 pub(crate) struct Wire {
     pub(crate) reader: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     pub(crate) writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
@@ -69,7 +69,7 @@ impl Wire {
         self.request("tools/call", params).await
     }
 
-    /// The next line, without its line feed; none at the end.
+    /// The next line without its line feed; `None` at EOF.
     pub(crate) async fn next_line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
         within("a line", self.reader.read_until(b'\n', &mut line))
@@ -82,22 +82,22 @@ impl Wire {
     }
 
     pub(crate) async fn next(&mut self) -> Value {
-        let line = self.next_line().await.expect("the server still speaks");
+        let line = self.next_line().await.expect("another line");
         serde_json::from_slice(&line)
             .unwrap_or_else(|_| panic!("not JSON: {}", String::from_utf8_lossy(&line)))
     }
 
-    /// Everything until the end.
+    /// All bytes until EOF.
     pub(crate) async fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        within("the end", self.reader.read_to_end(&mut rest))
+        within("EOF", self.reader.read_to_end(&mut rest))
             .await
             .unwrap();
         rest
     }
 
-    /// Sends a request and returns its result, or else the whole response.
-    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+    /// Sends a request and returns its result, or the whole response if it is an error.
+    pub(crate) async fn request_result(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).await;
         let mut response = self.next().await;
         assert_eq!(response["id"], id);
@@ -105,43 +105,34 @@ impl Wire {
         result.unwrap_or(response)
     }
 
-    /// Calls a tool and returns the text it answers with.
+    /// Calls a tool and returns the text of its result.
     pub(crate) async fn call_text(&mut self, tool: &str, arguments: Value) -> String {
         let params = json!({"name": tool, "arguments": arguments});
-        let result = self.ask("tools/call", params).await;
+        let result = self.request_result("tools/call", params).await;
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Asserts that the server has said everything it was going to say before this.
+    /// Asserts that the next message answers a ping, so nothing else was sent before.
     pub(crate) async fn assert_next_is_pong(&mut self) {
-        assert_eq!(self.ask("ping", json!({})).await, json!({}));
+        assert_eq!(self.request_result("ping", json!({})).await, json!({}));
     }
 }
 
-/// A connection to a server in memory.
+/// Connects to a server in memory.
 pub(crate) fn open(server: &MemoryServer) -> Wire {
     Wire::new(server.open())
 }
 
-/// A real child. It is killed if the test fails; what it started is not.
-pub(crate) struct Running {
+/// A child process. It is killed if the test fails; its children are not.
+pub(crate) struct ChildServer {
     pub(crate) tag: String,
     pub(crate) wire: Wire,
     pub(crate) child: Child,
 }
 
-pub(crate) fn start(script: &Script) -> Running {
-    start_with(script, |_| {})
-}
-
-pub(crate) fn start_with(
-    script: &Script,
-    change: impl FnOnce(&mut std::process::Command),
-) -> Running {
+pub(crate) fn start(script: &Script) -> ChildServer {
     let tag = unique_tag();
-    let mut command = script.command(&tag);
-    change(&mut command);
-    let mut child = Command::from(command)
+    let mut child = Command::from(script.command(&tag))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -150,10 +141,10 @@ pub(crate) fn start_with(
         .spawn()
         .unwrap();
     let wire = Wire::new((child.stdout.take().unwrap(), child.stdin.take().unwrap()));
-    Running { tag, wire, child }
+    ChildServer { tag, wire, child }
 }
 
-impl Running {
+impl ChildServer {
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.id().expect("not waited for yet")).unwrap()
     }
@@ -165,15 +156,6 @@ impl Running {
     pub(crate) async fn close_and_wait(&mut self) -> ExitStatus {
         self.wire.writer = None;
         self.wait().await
-    }
-
-    pub(crate) async fn stderr(&mut self) -> String {
-        let mut text = String::new();
-        let mut stderr = self.child.stderr.take().unwrap();
-        within("the end of stderr", stderr.read_to_string(&mut text))
-            .await
-            .unwrap();
-        text
     }
 }
 

@@ -1,21 +1,19 @@
-//! The testkit, seen from the tests that will use it.
+//! Behaviour of the fakes that no suite of another crate would notice if it broke.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "tests: a failed step is a failed test"
+    reason = "tests fail by panicking"
 )]
 
 mod child;
 mod client;
-mod cost;
+mod defaults;
 mod faults;
-mod memory;
-mod offers;
-mod polite;
-mod process;
+mod memory_server;
+mod process_scan;
 mod sandbox;
 mod script;
 mod subscriptions;
-mod tasks;
+mod usage;

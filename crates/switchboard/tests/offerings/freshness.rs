@@ -123,7 +123,7 @@ async fn a_listing_is_not_kept_longer_than_its_changes_are_told() {
         host.resources(None).await.unwrap();
         host.resources(None).await.unwrap();
         assert_eq!(listings(&server, "resources"), 1);
-        server.catalog().end_listening(ending);
+        server.catalog().end_listens(ending);
         tokio::time::sleep(Duration::from_secs(1)).await;
         server
             .catalog()

@@ -79,7 +79,7 @@ async fn a_change_is_told_on_every_transport() {
 #[tokio::test]
 async fn a_stream_that_broke_is_opened_again_and_what_was_missed_is_told() {
     let (host, server) = watching(Script::modern(), Mode::SSE, RemoteKind::Http).await;
-    server.catalog().end_listening(ListenEnding::Dropped);
+    server.catalog().end_listens(ListenEnding::Dropped);
     server.catalog().set_resource(URI, "b").await;
     assert_eq!(next(&host).await.change, ONCE);
     assert_eq!(host.watches()[0].effective_kind, WatchKind::Subscription);
@@ -92,9 +92,9 @@ async fn a_stream_that_broke_is_opened_again_and_what_was_missed_is_told() {
 async fn the_stream_of_a_watch_that_ended_is_closed() {
     let (host, server) = watching(Script::modern(), Mode::SSE, RemoteKind::Http).await;
     let ours = json!({"resourceSubscriptions": [URI]});
-    assert!(server.catalog().listening().contains(&ours));
+    assert!(server.catalog().listen_filters().contains(&ours));
     host.unwatch("sub-1").unwrap();
-    while server.catalog().listening().contains(&ours) {
+    while server.catalog().listen_filters().contains(&ours) {
         tokio::task::yield_now().await;
     }
     host.shutdown().await;

@@ -202,7 +202,7 @@ async fn a_subscription_that_the_server_ended_is_polled_until_it_is_connected_an
     for ending in [ListenEnding::Result, ListenEnding::Cancelled] {
         let script = Script::modern().resource(URI, "a");
         let (host, server) = watching(script).await;
-        server.catalog().end_listening(ending);
+        server.catalog().end_listens(ending);
         sleep(A_WHILE).await;
         assert_eq!(host.watches()[0].effective_kind, WatchKind::Poll);
         assert!(server.catalog().subscribed().is_empty());
@@ -234,7 +234,7 @@ async fn a_listen_is_replaced_without_a_gap_when_others_are_wanted() {
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].target.name(), uris[0]);
     assert_eq!(
-        server.catalog().listening().len(),
+        server.catalog().listen_filters().len(),
         2,
         "one for lists, one for resources"
     );

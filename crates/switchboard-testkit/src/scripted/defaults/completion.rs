@@ -1,23 +1,26 @@
-//! Suggestions for arguments of prompts and variables of templates.
+//! Default answer of `completion/complete`.
 
 use serde_json::{Value, json};
 
 use super::{DefaultAnswer, INVALID_PARAMS, Request, ServerState, complete as mark_complete};
 use crate::script::Completion;
 
-/// How many suggestions the protocol allows in one answer.
-const MOST: usize = 100;
+/// The protocol's limit of values per answer.
+const MAX_VALUES: usize = 100;
 
-pub(super) fn complete(shared: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+pub(super) fn complete(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let subject = request.params.get("ref");
     let field = |name: &str| text(subject.and_then(|subject| subject.get(name)));
-    let stock = shared.host.stock();
+    let catalog = state.platform.catalog();
     let (of, known) = match field("type").as_str() {
-        "ref/prompt" => (field("name"), has(&stock.prompts(), "name", &field("name"))),
+        "ref/prompt" => (
+            field("name"),
+            has(&catalog.prompts(), "name", &field("name")),
+        ),
         "ref/resource" => {
             let uri = field("uri");
-            let is_known = has(&stock.templates(), "uriTemplate", &uri) || stock.has(&uri);
+            let is_known = has(&catalog.templates(), "uriTemplate", &uri) || catalog.has(&uri);
             (uri, is_known)
         }
         other => {
@@ -38,15 +41,15 @@ pub(super) fn complete(shared: &ServerState, request: &Request, modern: bool) ->
         };
         completion.of == of && completion.argument == name && completion.context.iter().all(has)
     };
-    let script = shared.script();
+    let script = state.script();
     let rows = script.completions.iter().filter(fits);
     let values = rows.flat_map(|completion| &completion.values);
     let values: Vec<_> = values.filter(|value| value.starts_with(&typed)).collect();
-    let shown: Vec<_> = values.iter().take(MOST).collect();
+    let shown: Vec<_> = values.iter().take(MAX_VALUES).collect();
     let completion = json!({
         "values": shown,
         "total": values.len(),
-        "hasMore": values.len() > MOST,
+        "hasMore": values.len() > MAX_VALUES,
     });
     DefaultAnswer::Result(mark_complete(json!({"completion": completion}), modern))
 }

@@ -1,21 +1,21 @@
-//! Lists in pages, with whatever cursors the script wants between them.
+//! Paged lists with the cursors that the script configures.
 
 use serde_json::{Value, json};
 
 use super::{DefaultAnswer, INVALID_PARAMS, Request, add_cache_hints, complete, insert};
 use crate::script::{Cursors, Script};
 
-/// Members of an entry that are for the server alone.
+/// Members of an entry that are never sent.
 const PRIVATE: [&str; 5] = ["text", "blob", "contents", "changes", "messages"];
 
-/// A whole list.
+/// A complete list.
 pub(super) struct Listing {
     key: &'static str,
     entries: Vec<Value>,
 }
 
 impl Listing {
-    /// The list that stands under this key in the result.
+    /// The list under this key of the result.
     pub(super) fn of(key: &'static str, entries: Vec<Value>) -> Self {
         Self { key, entries }
     }
@@ -56,7 +56,7 @@ impl Listing {
 
     fn show(&self, entry: &Value) -> Value {
         let mut shown = entry.clone();
-        // Tools are sent as they stand, whatever is in them.
+        // Tools are sent verbatim.
         if let (Some(fields), true) = (shown.as_object_mut(), self.key != "tools") {
             fields.retain(|name, _| !PRIVATE.contains(&name.as_str()));
         }

@@ -1,4 +1,4 @@
-//! Prompts with their arguments filled in.
+//! Default answer of `prompts/get`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::catalog;
 use super::{DefaultAnswer, INVALID_PARAMS, Request, complete, insert};
 
-pub(super) fn fill_in(prompts: &[Value], request: &Request, modern: bool) -> DefaultAnswer {
+pub(super) fn get(prompts: &[Value], request: &Request, modern: bool) -> DefaultAnswer {
     let name = request.subject().unwrap_or_default();
     let is_named = |prompt: &&Value| prompt.get("name").is_some_and(|found| found == name);
     let Some(prompt) = prompts.iter().find(is_named) else {
@@ -25,22 +25,22 @@ pub(super) fn fill_in(prompts: &[Value], request: &Request, modern: bool) -> Def
         values.insert(name.to_owned(), given.unwrap_or_default().to_owned());
     }
     let mut messages = prompt.get("messages").cloned().unwrap_or_else(|| json!([]));
-    fill_in_all(&mut messages, &values);
+    fill_all_placeholders(&mut messages, &values);
     let mut result = json!({"messages": messages});
     insert(&mut result, "description", prompt.get("description"));
     DefaultAnswer::Result(complete(result, modern))
 }
 
-/// Fills in every text inside a value.
-fn fill_in_all(value: &mut Value, values: &BTreeMap<String, String>) {
+/// Replaces placeholders in every string inside a value.
+fn fill_all_placeholders(value: &mut Value, values: &BTreeMap<String, String>) {
     match value {
-        Value::String(text) => *text = catalog::fill_in(text, values),
+        Value::String(text) => *text = catalog::fill_placeholders(text, values),
         Value::Array(entries) => entries
             .iter_mut()
-            .for_each(|entry| fill_in_all(entry, values)),
+            .for_each(|entry| fill_all_placeholders(entry, values)),
         Value::Object(fields) => fields
             .values_mut()
-            .for_each(|field| fill_in_all(field, values)),
+            .for_each(|field| fill_all_placeholders(field, values)),
         _ => {}
     }
 }

@@ -1,41 +1,41 @@
-//! Reading resources, and subscribing to them in the legacy way.
+//! Default answers of `resources/read` and of the legacy subscription methods.
 
 use serde_json::{Value, json};
 
 use super::{DefaultAnswer, INVALID_PARAMS, Request, ServerState, add_cache_hints, complete};
 
-/// How the legacy revisions say that there is no such resource.
+/// Error code of the legacy revisions for an unknown resource.
 const NOT_FOUND: i64 = -32002;
 
-pub(super) fn read(shared: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+pub(super) fn read(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
     let Some(uri) = uri_of(request) else {
         return DefaultAnswer::error(INVALID_PARAMS, "uri is missing");
     };
-    let Some(contents) = shared.host.stock().read(uri) else {
+    let Some(contents) = state.platform.catalog().read(uri) else {
         return not_found(uri, modern);
     };
     let mut result = json!({"contents": contents});
     if modern {
-        add_cache_hints(&mut result, &shared.script());
+        add_cache_hints(&mut result, &state.script());
     }
     DefaultAnswer::Result(complete(result, modern))
 }
 
-pub(super) fn watch(shared: &ServerState, request: &Request) -> DefaultAnswer {
+pub(super) fn subscribe(state: &ServerState, request: &Request) -> DefaultAnswer {
     let Some(uri) = uri_of(request) else {
         return DefaultAnswer::error(INVALID_PARAMS, "uri is missing");
     };
-    if !shared.host.stock().has(uri) {
+    if !state.platform.catalog().has(uri) {
         return not_found(uri, false);
     }
-    DefaultAnswer::Watch {
+    DefaultAnswer::Subscribe {
         uri: uri.to_owned(),
     }
 }
 
-pub(super) fn unwatch(request: &Request) -> DefaultAnswer {
+pub(super) fn unsubscribe(request: &Request) -> DefaultAnswer {
     match uri_of(request) {
-        Some(uri) => DefaultAnswer::Unwatch {
+        Some(uri) => DefaultAnswer::Unsubscribe {
             uri: uri.to_owned(),
         },
         None => DefaultAnswer::error(INVALID_PARAMS, "uri is missing"),

@@ -1,4 +1,5 @@
-//! Tasks: `research`, which becomes one, and what can be asked of it in both eras.
+//! Default answers of the tool `research`, which can run as a task, and of the task methods of both
+//! eras.
 
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ use super::{META_CAPABILITIES, Request, ServerState, complete, insert, text_resu
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const MISSING_CAPABILITY: i64 = -32021;
-/// How many steps there are where nothing is said.
-const STEPS: u64 = 3;
+/// Number of steps if the call does not set it.
+const DEFAULT_STEPS: u64 = 3;
 
-/// Whether the server has tasks, in the way of the era.
-fn has_tasks(shared: &ServerState, modern: bool) -> bool {
-    let script = shared.script();
+/// Whether the server declares tasks in this era.
+fn has_tasks(state: &ServerState, modern: bool) -> bool {
+    let script = state.script();
     let capabilities = &script.capabilities;
     if modern {
         let extensions = capabilities.get("extensions");
@@ -24,14 +25,14 @@ fn has_tasks(shared: &ServerState, modern: bool) -> bool {
     capabilities.get("tasks").is_some()
 }
 
-/// Whether the client says in this request that it knows the extension.
-pub(super) fn is_declared(request: &Request) -> bool {
+/// Whether the client declares the tasks extension in this request.
+pub(super) fn declares_tasks(request: &Request) -> bool {
     let capabilities = request.meta(META_CAPABILITIES);
     let extensions = capabilities.and_then(|capabilities| capabilities.get("extensions"));
     extensions.is_some_and(|extensions| extensions.get(EXTENSION).is_some())
 }
 
-pub(super) fn refuse_undeclared() -> DefaultAnswer {
+pub(super) fn reject_undeclared() -> DefaultAnswer {
     DefaultAnswer::Error {
         code: MISSING_CAPABILITY,
         message: format!("the client lacks the extension {EXTENSION}"),
@@ -39,21 +40,21 @@ pub(super) fn refuse_undeclared() -> DefaultAnswer {
     }
 }
 
-/// The tool `research`: a task where client and server know tasks, and a long call where they do not.
-pub(super) fn research(shared: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
-    let script = shared.script();
+/// Calls `research`: as a task if client and server support tasks, else as a slow call.
+pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+    let script = state.script();
     let wanted = request.params.get("task");
-    let support = support(shared);
-    let is_task = has_tasks(shared, modern)
+    let support = task_support(state);
+    let is_task = has_tasks(state, modern)
         && support != "forbidden"
         && (if modern {
-            is_declared(request)
+            declares_tasks(request)
         } else {
             wanted.is_some()
         });
     if !is_task && support == "required" {
         return if modern {
-            refuse_undeclared()
+            reject_undeclared()
         } else {
             DefaultAnswer::error(METHOD_NOT_FOUND, "research must be called as a task")
         };
@@ -67,44 +68,44 @@ pub(super) fn research(shared: &ServerState, request: &Request, modern: bool) ->
     let asked_ttl = wanted
         .and_then(|task| task.get("ttl"))
         .and_then(Value::as_u64);
-    let order = TaskSpec {
+    let spec = TaskSpec {
         topic: topic.unwrap_or("anything").to_owned(),
-        steps: steps.unwrap_or(STEPS).max(1),
+        steps: steps.unwrap_or(DEFAULT_STEPS).max(1),
         asks: flag("ask"),
         fails: flag("fail"),
-        ttl_ms: asked_ttl.or(script.tasking.ttl_ms),
+        ttl_ms: asked_ttl.or(script.task_options.ttl_ms),
     };
-    shared.host.counts_as("ran research");
+    state.platform.count_key("ran research");
     if !is_task {
-        let pause = Duration::from_millis(script.tasking.poll_ms.unwrap_or_default());
-        let TaskSpec { topic, steps, .. } = &order;
+        let pause = Duration::from_millis(script.task_options.poll_ms.unwrap_or_default());
+        let TaskSpec { topic, steps, .. } = &spec;
         return DefaultAnswer::Sleep {
             time: pause.saturating_mul(u32::try_from(*steps).unwrap_or(u32::MAX)),
             result: text_result(&format!("research on {topic} in {steps} steps"), modern),
         };
     }
-    let tasks = shared.host.stock().tasks();
-    let id = tasks.begin(order, &script.tasking);
+    let tasks = state.platform.catalog().tasks();
+    let id = tasks.create(spec, &script.task_options);
     let form = if modern {
         TaskFormat::Modern
     } else {
         TaskFormat::Legacy
     };
-    let mut result = tasks.show(&id, form).unwrap_or_default();
+    let mut result = tasks.to_json(&id, form).unwrap_or_default();
     if modern {
         insert(&mut result, "resultType", Some(&"task"));
     } else {
         result = json!({"task": result});
     }
-    DefaultAnswer::SideEffect {
-        change: SideEffect::Follow { id, modern },
+    DefaultAnswer::WithSideEffect {
+        effect: SideEffect::NotifyTask { id, modern },
         result,
     }
 }
 
-/// What the tool says of itself.
-fn support(shared: &ServerState) -> String {
-    let tools = shared.tools();
+/// `taskSupport` of the tool.
+fn task_support(state: &ServerState) -> String {
+    let tools = state.tools();
     let is_named = |tool: &&Value| tool.get("name").is_some_and(|name| name == "research");
     let tool = tools.iter().find(is_named);
     let execution = tool.and_then(|tool| tool.get("execution"));
@@ -115,14 +116,14 @@ fn support(shared: &ServerState) -> String {
         .to_owned()
 }
 
-/// Answers what is asked of tasks; none if the server has none, or the era does not know the method.
+/// Answers a task method; `None` if the server has no tasks or the era lacks the method.
 pub(super) fn answer(
-    shared: &ServerState,
+    state: &ServerState,
     request: &Request,
     modern: bool,
 ) -> Option<DefaultAnswer> {
     let method = request.method.strip_prefix("tasks/")?;
-    if !has_tasks(shared, modern) {
+    if !has_tasks(state, modern) {
         return None;
     }
     let is_known = match method {
@@ -134,46 +135,46 @@ pub(super) fn answer(
     if !is_known {
         return None;
     }
-    if modern && !is_declared(request) {
-        return Some(refuse_undeclared());
+    if modern && !declares_tasks(request) {
+        return Some(reject_undeclared());
     }
     if method == "list" {
-        let tasks = shared.host.stock().tasks().show_all();
-        return Some(Listing::of("tasks", tasks).page(&shared.script(), request, false));
+        let tasks = state.platform.catalog().tasks().list_json();
+        return Some(Listing::of("tasks", tasks).page(&state.script(), request, false));
     }
     let id = request.params.get("taskId").and_then(Value::as_str);
-    let done = id.and_then(|id| ask(shared, request, method, id, modern));
+    let answer = id.and_then(|id| answer_for_task(state, request, method, id, modern));
     let missing = || {
         DefaultAnswer::error(
             INVALID_PARAMS,
             format!("no such task: {}", id.unwrap_or("")),
         )
     };
-    Some(done.unwrap_or_else(missing))
+    Some(answer.unwrap_or_else(missing))
 }
 
-/// Answers what is asked of one task; none if there is none of that id.
-fn ask(
-    shared: &ServerState,
+/// Answers a method about one task; `None` if the id is unknown.
+fn answer_for_task(
+    state: &ServerState,
     request: &Request,
     method: &str,
     id: &str,
     modern: bool,
 ) -> Option<DefaultAnswer> {
-    let tasks = shared.host.stock().tasks();
+    let tasks = state.platform.catalog().tasks();
     match (method, modern) {
         ("get", _) => {
             tasks.poll(id);
             let form = if modern {
-                TaskFormat::ModernWhole
+                TaskFormat::ModernDetailed
             } else {
                 TaskFormat::Legacy
             };
-            let task = tasks.show(id, form)?;
+            let task = tasks.to_json(id, form)?;
             Some(DefaultAnswer::Result(complete(task, modern)))
         }
         ("update", true) => {
-            tasks.standing(id)?;
+            tasks.progress(id)?;
             let responses = request
                 .params
                 .get("inputResponses")
@@ -188,12 +189,12 @@ fn ask(
             Some(DefaultAnswer::Result(complete(json!({}), true)))
         }
         ("cancel", false) => Some(if tasks.cancel(id)? {
-            DefaultAnswer::Result(tasks.show(id, TaskFormat::Legacy)?)
+            DefaultAnswer::Result(tasks.to_json(id, TaskFormat::Legacy)?)
         } else {
-            DefaultAnswer::error(INVALID_PARAMS, format!("{id} has ended already"))
+            DefaultAnswer::error(INVALID_PARAMS, format!("{id} has already ended"))
         }),
         ("result", false) => {
-            tasks.standing(id)?;
+            tasks.progress(id)?;
             Some(DefaultAnswer::AwaitTask { id: id.to_owned() })
         }
         _ => None,

@@ -1,4 +1,4 @@
-//! What the tools do that a polite server knows.
+//! Default behaviour of the built-in tools.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use super::super::listeners::{PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED,
 use super::{DefaultAnswer, Request, ServerState, SideEffect, insert, tasks, text_result};
 use crate::script::resource;
 
-pub(super) fn call(shared: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+pub(super) fn call(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
     let text = |text: &str| DefaultAnswer::Result(text_result(text, modern));
-    let host = &shared.host;
+    let platform = &state.platform;
     match request.subject().unwrap_or_default() {
         "echo" => text(
             request
@@ -29,63 +29,67 @@ pub(super) fn call(shared: &ServerState, request: &Request, modern: bool) -> Def
                 result: text_result(&format!("slept {ms} ms"), modern),
             }
         }
-        "pid" => text(&host.process_id().to_string()),
+        "pid" => text(&platform.process_id().to_string()),
         "env" => {
-            let names = host.environment().into_iter().map(|(name, _)| name);
+            let names = platform.env_vars().into_iter().map(|(name, _)| name);
             text(&names.collect::<Vec<_>>().join("\n"))
         }
         "fds" => {
-            let numbers = host.inherited_descriptors().iter().map(i32::to_string);
+            let numbers = platform.inherited_descriptors().iter().map(i32::to_string);
             text(&numbers.collect::<Vec<_>>().join("\n"))
         }
         "cwd" => {
             let directory = std::env::current_dir().unwrap_or_default();
             text(&directory.to_string_lossy())
         }
-        "research" => tasks::research(shared, request, modern),
-        other => change(shared, request, other, modern)
-            .unwrap_or_else(|| failure(&format!("no script for {other}"), modern)),
+        "research" => tasks::research(state, request, modern),
+        other => call_catalog_tool(state, request, other, modern)
+            .unwrap_or_else(|| failure(&format!("tool {other} has no script"), modern)),
     }
 }
 
-/// Tools that change what is offered, so that a client can cause what it wants to hear of.
-fn change(
-    shared: &ServerState,
+/// Tools that change the catalog or send notifications, so that a client can trigger them.
+fn call_catalog_tool(
+    state: &ServerState,
     request: &Request,
     tool: &str,
     modern: bool,
 ) -> Option<DefaultAnswer> {
-    let stock = shared.host.stock();
+    let catalog = state.platform.catalog();
     let argument = |name: &str| request.argument(name).and_then(Value::as_str);
     let uri = argument("uri").unwrap_or_default();
     let text = argument("text").unwrap_or_default();
-    let announce = |method, params| DefaultAnswer::SideEffect {
-        change: SideEffect::Announce { method, params },
+    let announce = |method, params| DefaultAnswer::WithSideEffect {
+        effect: SideEffect::Announce { method, params },
         result: text_result("done", modern),
     };
     Some(match tool {
-        "set_resource" if stock.set_text(uri, text) => announce(UPDATED, Some(json!({"uri": uri}))),
+        "set_resource" if catalog.set_text(uri, text) => {
+            announce(UPDATED, Some(json!({"uri": uri})))
+        }
         "add_resource" => {
-            stock.add_resource(resource(uri, text));
+            catalog.add_resource(resource(uri, text));
             announce(RESOURCES_CHANGED, None)
         }
-        "remove_resource" if stock.remove_resource(uri) => announce(RESOURCES_CHANGED, None),
-        "set_resource" | "remove_resource" => failure(&format!("there is no {uri}"), modern),
+        "remove_resource" if catalog.remove_resource(uri) => announce(RESOURCES_CHANGED, None),
+        "set_resource" | "remove_resource" => failure(&format!("unknown resource {uri}"), modern),
         "touch_resources" => announce(RESOURCES_CHANGED, None),
         "touch_prompts" => announce(PROMPTS_CHANGED, None),
         "touch_tools" => announce(TOOLS_CHANGED, None),
         "updates_flood" => {
             let arguments = request.params.get("arguments").cloned().unwrap_or_default();
             let Ok(flood) = serde_json::from_value(arguments) else {
-                return Some(failure("not a flood: give at least a count", modern));
+                return Some(failure("invalid flood: count is required", modern));
             };
-            DefaultAnswer::SideEffect {
-                change: SideEffect::Flood(flood),
-                result: text_result("begun", modern),
+            DefaultAnswer::WithSideEffect {
+                effect: SideEffect::Flood(flood),
+                result: text_result("started", modern),
             }
         }
-        "counts" => DefaultAnswer::Result(text_result(&json!(stock.counts()).to_string(), modern)),
-        "subscribed" => DefaultAnswer::Result(text_result(&shared.subscribed().join("\n"), modern)),
+        "counts" => {
+            DefaultAnswer::Result(text_result(&json!(catalog.counts()).to_string(), modern))
+        }
+        "subscribed" => DefaultAnswer::Result(text_result(&state.subscribed().join("\n"), modern)),
         _ => return None,
     })
 }
@@ -98,11 +102,11 @@ fn failure(text: &str, modern: bool) -> DefaultAnswer {
 
 fn add(request: &Request, modern: bool) -> Value {
     let (a, b) = (request.argument("a"), request.argument("b"));
-    let whole = |value: Option<&Value>| value.and_then(Value::as_i64);
-    let broken = |value: Option<&Value>| value.and_then(Value::as_f64).unwrap_or_default();
-    let sum = match (whole(a), whole(b)) {
+    let integer = |value: Option<&Value>| value.and_then(Value::as_i64);
+    let float = |value: Option<&Value>| value.and_then(Value::as_f64).unwrap_or_default();
+    let sum = match (integer(a), integer(b)) {
         (Some(a), Some(b)) => json!(a.wrapping_add(b)),
-        _ => json!(broken(a) + broken(b)),
+        _ => json!(float(a) + float(b)),
     };
     let mut result = text_result(&sum.to_string(), modern);
     insert(&mut result, "structuredContent", Some(&json!({"sum": sum})));

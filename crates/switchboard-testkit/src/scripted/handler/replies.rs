@@ -1,4 +1,4 @@
-//! Everything that a handler writes: answers, and messages of the server's own.
+//! Writes the answers of a handler and the messages that it sends on its own.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::super::{ServerExit, notification_line};
 use super::{Handler, StepsStopped};
 use crate::script::{Era, ListenEnding, ServerRequest};
 
-/// How much a flood of stderr writes at once.
-const FLOOD_PIECE: usize = 64 * 1024;
+/// Bytes per write of a stderr flood.
+const FLOOD_CHUNK: usize = 64 * 1024;
 
 /// Answers.
 impl Handler {
     fn id(&self) -> Result<&Value, StepsStopped> {
         let id = self.request.as_ref().map(|request| &request.id);
         id.filter(|id| !id.is_null()).ok_or_else(|| {
-            self.shared.fault("there is no request to answer here");
+            self.state.script_error("no request to answer");
             StepsStopped
         })
     }
@@ -44,7 +44,7 @@ impl Handler {
         let modern = self
             .request
             .as_ref()
-            .is_some_and(|request| defaults::is_modern(&self.shared.script(), request));
+            .is_some_and(|request| defaults::is_modern(&self.state.script(), request));
         defaults::text_result(text, modern)
     }
 
@@ -55,25 +55,24 @@ impl Handler {
     pub(super) async fn reply_of_size(&self, size: usize) -> Result<(), StepsStopped> {
         let shortest = result_line(self.id()?, &self.text_result("")).len();
         let Some(padding) = size.checked_sub(shortest) else {
-            self.shared.fault(&format!(
-                "replyOfSize: {size} is below the least, {shortest}"
+            self.state.script_error(&format!(
+                "replyOfSize: {size} is less than the minimum, {shortest}"
             ));
             return Err(StepsStopped);
         };
         self.reply_text(&"x".repeat(padding)).await
     }
 
-    pub(super) async fn be_polite(&mut self) -> Result<(), StepsStopped> {
+    pub(super) async fn answer_default(&mut self) -> Result<(), StepsStopped> {
         let Some(request) = self.request.clone() else {
-            self.shared
-                .fault("there is no message to be polite about here");
+            self.state.script_error("no message to answer");
             return Err(StepsStopped);
         };
         if request.id.is_null() {
-            defaults::heed(&self.shared, &request);
+            defaults::handle_notification(&self.state, &request);
             return Ok(());
         }
-        match defaults::answer(&self.shared, &request) {
+        match defaults::answer(&self.state, &request) {
             DefaultAnswer::Result(result) => self.reply(&result).await,
             DefaultAnswer::Error {
                 code,
@@ -81,63 +80,70 @@ impl Handler {
                 data,
             } => self.reply_error(code, &message, data.as_ref()).await,
             DefaultAnswer::Sleep { time, result } => {
-                self.pause(tokio::time::sleep(time)).await?;
+                self.wait_unless_cancelled(tokio::time::sleep(time)).await?;
                 self.reply(&result).await
             }
             DefaultAnswer::Listen { filter } => self.listen(&request.id, filter).await,
-            DefaultAnswer::Watch { uri } => {
-                self.shared.watch(&self.scope, &uri);
+            DefaultAnswer::Subscribe { uri } => {
+                self.state.subscribe(&self.scope, &uri);
                 self.reply(&json!({})).await
             }
-            DefaultAnswer::Unwatch { uri } => {
-                self.shared.unwatch(&self.scope, &uri);
+            DefaultAnswer::Unsubscribe { uri } => {
+                self.state.unsubscribe(&self.scope, &uri);
                 self.reply(&json!({})).await
             }
             DefaultAnswer::AwaitTask { id } => self.await_task(&id).await,
-            DefaultAnswer::SideEffect { change, result } => self.change(change, &result).await,
-            DefaultAnswer::Silence => self.pause(std::future::pending()).await,
+            DefaultAnswer::WithSideEffect { effect, result } => {
+                self.apply_effect(effect, &result).await
+            }
+            DefaultAnswer::Silence => self.wait_unless_cancelled(std::future::pending()).await,
             DefaultAnswer::Exit(code) => self.end(ServerExit::Exited(code)),
         }
     }
 
-    /// Acknowledges a subscription and keeps it open: only its end is answered.
+    /// Acknowledges a `subscriptions/listen` and waits until it ends.
     async fn listen(&mut self, id: &Value, filter: Value) -> Result<(), StepsStopped> {
         let meta = json!({SUBSCRIPTION_ID: id});
         let params = json!({"_meta": meta, "notifications": filter});
         let line = notification_line("notifications/subscriptions/acknowledged", Some(&params));
         let end = {
-            let _promise = self.shared.acknowledging.lock().await;
+            let _promise = self.state.ack_lock.lock().await;
             self.write_line(&line).await?;
-            self.shared.listen(id, filter, self.outlet.clone())
+            self.state.listen(id, filter, self.output.clone())
         };
         let mut ending = None;
-        self.pause(async { ending = end.await.ok() }).await?;
+        self.wait_unless_cancelled(async { ending = end.await.ok() })
+            .await?;
         match ending {
             Some(ListenEnding::Result) => {
                 self.reply(&json!({"_meta": meta, "resultType": "complete"}))
                     .await
             }
             Some(ListenEnding::Cancelled) => {
-                let params = json!({"requestId": id, "reason": "the server ends it"});
+                let params = json!({"requestId": id, "reason": "ended by the server"});
                 let line = notification_line("notifications/cancelled", Some(&params));
                 self.write_line(&line).await
             }
-            // The outlet, if there is one, is finished with the handler.
+            // The stream of the request, if any, ends with the handler.
             Some(ListenEnding::Dropped) | None => Ok(()),
         }
     }
 
-    /// Does what a tool was asked to do, tells whoever wants to know, and answers.
-    async fn change(&mut self, change: SideEffect, result: &Value) -> Result<(), StepsStopped> {
-        match change {
+    /// Applies the side effect of a tool call, then answers.
+    async fn apply_effect(
+        &mut self,
+        effect: SideEffect,
+        result: &Value,
+    ) -> Result<(), StepsStopped> {
+        match effect {
             SideEffect::Announce { method, params } => {
-                self.shared.announce(method, params.as_ref()).await?;
+                self.state.announce(method, params.as_ref()).await?;
             }
-            SideEffect::Follow { id, modern } => self.follow_task(id, modern),
+            SideEffect::NotifyTask { id, modern } => self.spawn_task_notifications(id, modern),
             SideEffect::Flood(flood) => {
-                let shared = Arc::clone(&self.shared);
-                self.shared.spawn(async move {
-                    let _ = shared.flood(&flood).await;
+                let state = Arc::clone(&self.state);
+                self.state.spawn(async move {
+                    let _ = state.flood(&flood).await;
                 });
             }
         }
@@ -145,7 +151,7 @@ impl Handler {
     }
 }
 
-/// Messages of the server's own.
+/// Messages other than answers.
 impl Handler {
     pub(super) async fn publish(
         &self,
@@ -153,19 +159,19 @@ impl Handler {
         params: Option<&Value>,
     ) -> Result<(), StepsStopped> {
         if method == UPDATED {
-            return self.shared.announce(method, params).await;
+            return self.state.announce(method, params).await;
         }
-        if self.shared.publish(method, params).await? || self.shared.script().era == Era::Modern {
+        if self.state.publish(method, params).await? || self.state.script().era == Era::Modern {
             return Ok(());
         }
         let line = notification_line(method, params);
-        match &self.outlet {
-            Some(outlet) => outlet.put_unasked(Chunk::Line(line)).await,
-            None => self.shared.write_line(&line).await,
+        match &self.output {
+            Some(output) => output.put_notification(Chunk::Line(line)).await,
+            None => self.state.write_line(&line).await,
         }
     }
 
-    pub(super) async fn report(
+    pub(super) async fn report_progress(
         &self,
         progress: &Value,
         total: Option<&Value>,
@@ -183,27 +189,31 @@ impl Handler {
         self.write_line(&line).await
     }
 
-    pub(super) async fn ask(&mut self, request: &ServerRequest) -> Result<(), StepsStopped> {
+    pub(super) async fn send_request(
+        &mut self,
+        request: &ServerRequest,
+    ) -> Result<(), StepsStopped> {
         let id = request
             .id
             .clone()
-            .unwrap_or_else(|| self.shared.next_request_id());
+            .unwrap_or_else(|| self.state.next_request_id());
         let mut message = json!({"jsonrpc": "2.0", "id": id, "method": request.method});
         if let (Some(message), Some(params)) = (message.as_object_mut(), &request.params) {
             message.insert("params".to_owned(), params.clone());
         }
-        let response = request.wait.then(|| self.shared.await_response(&id));
+        let response = request.wait.then(|| self.state.await_response(&id));
         self.write_line(&message.to_string()).await?;
         if let Some(response) = response {
             let mut answer = None;
-            self.pause(async { answer = response.await.ok() }).await?;
-            self.answer = answer;
+            self.wait_unless_cancelled(async { answer = response.await.ok() })
+                .await?;
+            self.last_response = answer;
         }
         Ok(())
     }
 
     pub(super) async fn print_env(&self) -> Result<(), StepsStopped> {
-        for (name, value) in self.shared.host.environment() {
+        for (name, value) in self.state.platform.env_vars() {
             self.write_line(&format!("{name}={value}")).await?;
         }
         Ok(())
@@ -211,14 +221,14 @@ impl Handler {
 
     pub(super) async fn flood_stderr(&mut self, bytes: Option<u64>) -> Result<(), StepsStopped> {
         let line = format!("{}\n", "scripted flood ".repeat(8));
-        let piece: Vec<u8> = line.bytes().cycle().take(FLOOD_PIECE).collect();
+        let piece: Vec<u8> = line.bytes().cycle().take(FLOOD_CHUNK).collect();
         let mut left = bytes.unwrap_or(u64::MAX);
         while left > 0 {
-            let now = left.min(FLOOD_PIECE as u64);
+            let now = left.min(FLOOD_CHUNK as u64);
             let length = usize::try_from(now).unwrap_or(piece.len());
             let part = piece.get(..length).unwrap_or(&piece);
-            self.shared
-                .host
+            self.state
+                .platform
                 .stderr(part)
                 .await
                 .map_err(|_| StepsStopped)?;

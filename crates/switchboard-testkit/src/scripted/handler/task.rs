@@ -1,4 +1,4 @@
-//! Waiting for the end of a task, and telling of its way.
+//! Waits for tasks and reports their progress.
 
 use std::sync::Arc;
 
@@ -11,20 +11,22 @@ use crate::script::ServerRequest;
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 impl Handler {
-    /// Answers with what came of a task, once it has ended. What it asks for is asked for here.
+    /// Answers with the result of a task after it ended. Sends the task's input requests to the
+    /// client.
     pub(super) async fn await_task(&mut self, id: &str) -> Result<(), StepsStopped> {
-        let shared = Arc::clone(&self.shared);
-        let tasks = shared.host.stock().tasks();
+        let state = Arc::clone(&self.state);
+        let tasks = state.platform.catalog().tasks();
         let related = json!({RELATED: {"taskId": id}});
         loop {
-            match tasks.standing(id) {
+            match tasks.progress(id) {
                 Some(TaskProgress::Working(pause)) => {
-                    self.pause(tokio::time::sleep(pause)).await?;
+                    self.wait_unless_cancelled(tokio::time::sleep(pause))
+                        .await?;
                     tasks.poll(id);
                 }
                 Some(TaskProgress::Asking(params)) => {
-                    self.ask(&question(params, &related)).await?;
-                    let answer = self.answer.take().unwrap_or_default();
+                    self.send_request(&question(params, &related)).await?;
+                    let answer = self.last_response.take().unwrap_or_default();
                     let answer = answer.get("result").unwrap_or(&Value::Null);
                     tasks.answer(id, question_key(), answer);
                 }
@@ -43,43 +45,43 @@ impl Handler {
         }
     }
 
-    /// Tells whoever wants to know how far a task is, as time goes by, until it has ended.
-    pub(super) fn follow_task(&self, id: String, modern: bool) {
-        if !self.shared.script().tasking.by_time {
+    /// Spawns a task that notifies the client about each step until the task has ended.
+    pub(super) fn spawn_task_notifications(&self, id: String, modern: bool) {
+        if !self.state.script().task_options.advance_by_time {
             return;
         }
         let (method, form) = if modern {
-            ("notifications/tasks", TaskFormat::ModernWhole)
+            ("notifications/tasks", TaskFormat::ModernDetailed)
         } else {
             ("notifications/tasks/status", TaskFormat::Legacy)
         };
-        let shared = Arc::clone(&self.shared);
-        self.shared.spawn(async move {
-            let tasks = shared.host.stock().tasks();
-            let pause = shared.script().tasking.poll_ms.unwrap_or(1).max(1);
-            let mut told = Value::Null;
+        let state = Arc::clone(&self.state);
+        self.state.spawn(async move {
+            let tasks = state.platform.catalog().tasks();
+            let pause = state.script().task_options.poll_ms.unwrap_or(1).max(1);
+            let mut last_sent = Value::Null;
             loop {
                 tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
-                let Some(task) = tasks.show(&id, form) else {
+                let Some(task) = tasks.to_json(&id, form) else {
                     return;
                 };
-                if task != told && shared.announce(method, Some(&task)).await.is_err() {
+                if task != last_sent && state.announce(method, Some(&task)).await.is_err() {
                     return;
                 }
                 let is_over = matches!(
-                    tasks.standing(&id),
+                    tasks.progress(&id),
                     Some(TaskProgress::Result(_) | TaskProgress::Error(_)) | None
                 );
                 if is_over {
                     return;
                 }
-                told = task;
+                last_sent = task;
             }
         });
     }
 }
 
-/// The request by which a task asks a legacy client.
+/// The request by which a task asks a legacy client for input.
 fn question(mut params: Value, related: &Value) -> ServerRequest {
     add_meta(&mut params, related);
     ServerRequest {

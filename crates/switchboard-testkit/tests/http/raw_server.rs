@@ -1,4 +1,4 @@
-//! Servers that play bytes.
+//! Raw servers send and record exact bytes.
 
 use std::io::ErrorKind;
 
@@ -7,7 +7,7 @@ use switchboard_testkit::http::{RawServer, RawStep};
 use crate::client::Wire;
 
 #[tokio::test]
-async fn bytes_are_played_and_what_came_is_kept() {
+async fn bytes_are_sent_and_recorded() {
     let server = RawServer::start([
         RawStep::ReadRequest,
         RawStep::send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
@@ -18,7 +18,7 @@ async fn bytes_are_played_and_what_came_is_kept() {
     let mut wire = Wire::to(server.address()).await;
     wire.send("POST /mcp", &[("X-Header", "value")], b"body")
         .await;
-    assert_eq!(wire.answer().await.unwrap().body, b"hi");
+    assert_eq!(wire.response().await.unwrap().body, b"hi");
     wire.send("POST /mcp", &[], b"again").await;
     let end = (b"garbage".to_vec(), ErrorKind::UnexpectedEof);
     assert_eq!(wire.rest().await, end);
@@ -28,7 +28,7 @@ async fn bytes_are_played_and_what_came_is_kept() {
 }
 
 #[tokio::test]
-async fn each_connection_can_have_steps_of_its_own() {
+async fn connections_run_different_steps() {
     let server = RawServer::in_sequence([
         vec![RawStep::Reset],
         vec![RawStep::send("later"), RawStep::Close],
@@ -44,7 +44,7 @@ async fn each_connection_can_have_steps_of_its_own() {
 }
 
 #[tokio::test]
-async fn bytes_are_repeated_as_often_as_asked_or_until_the_client_goes() {
+async fn bytes_repeat_until_client_disconnects() {
     let server = RawServer::in_sequence([
         vec![RawStep::send_times(100_000, "abc")],
         vec![RawStep::send_forever("x")],
@@ -54,22 +54,26 @@ async fn bytes_are_repeated_as_often_as_asked_or_until_the_client_goes() {
     assert_eq!(counted.rest().await.0.len(), 300_000);
     let endless = Wire::to(server.address()).await;
     let is_full = |server: &RawServer| server.sent() > 600_000;
-    server.wait_until("it sends", is_full).await;
+    server.wait_until("600 kB are sent", is_full).await;
     drop(endless);
     let is_over = |server: &RawServer| server.open_connections() == 0;
-    server.wait_until("it is over", is_over).await;
+    server.wait_until("the connection is closed", is_over).await;
 }
 
 #[tokio::test]
-async fn a_hanging_server_notices_that_the_client_goes() {
+async fn hanging_server_notices_disconnect() {
     let server = RawServer::start([RawStep::ReadBytes(3), RawStep::Hang]).await;
     let mut wire = Wire::to(server.address()).await;
     wire.send_bytes(b"abcdef").await.unwrap();
     server
-        .wait_until("it reads", |server| server.received() == [b"abcdef"])
+        .wait_until("the bytes arrived", |server| {
+            server.received() == [b"abcdef"]
+        })
         .await;
     drop(wire);
     server
-        .wait_until("it is over", |server| server.open_connections() == 0)
+        .wait_until("the connection is closed", |server| {
+            server.open_connections() == 0
+        })
         .await;
 }

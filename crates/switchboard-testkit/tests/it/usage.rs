@@ -1,9 +1,9 @@
-//! What a test has cost.
+//! Memory and CPU measurement.
 
 use switchboard_testkit::{PeakMemory, cpu_time};
 
 #[test]
-fn memory_that_was_given_back_still_counts() {
+fn peak_includes_freed_memory() {
     const SIZE: usize = 64 * 1024 * 1024;
     let memory = PeakMemory::begin();
     drop(std::hint::black_box(vec![1_u8; SIZE]));
@@ -12,7 +12,7 @@ fn memory_that_was_given_back_still_counts() {
 }
 
 #[test]
-fn work_costs_processor_time() {
+fn cpu_time_advances() {
     let before = cpu_time();
     let mut sum = 0_u64;
     while cpu_time() == before {

@@ -1,4 +1,4 @@
-//! A program that speaks lines of JSON both ways.
+//! A client for a program that reads and writes JSON lines.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-/// A CLI that starts on a busy machine takes its time.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Time limit of every wait. The CLI starts slowly on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-pub(crate) struct Talk {
+pub(crate) struct JsonLines {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
 }
 
-impl Talk {
+impl JsonLines {
     pub(crate) fn start(command: Command) -> Self {
         let mut command = tokio::process::Command::from(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -40,19 +40,19 @@ impl Talk {
             .await;
     }
 
-    pub(crate) async fn say(&mut self, text: &str) {
+    pub(crate) async fn send_user(&mut self, text: &str) {
         let message = json!({"role": "user", "content": text});
         let line = json!({"type": "user", "session_id": "", "message": message, "parent_tool_use_id": null});
         self.send(&line).await;
     }
 
-    /// The next line; none at the end.
+    /// The next line; `None` at EOF.
     pub(crate) async fn next_line(&mut self) -> Option<String> {
-        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await;
-        line.expect("a line in time").unwrap()
+        let line = tokio::time::timeout(TIMEOUT, self.stdout.next_line()).await;
+        line.expect("a line within the time limit").unwrap()
     }
 
-    /// Reads until a message is as wanted, and answers what is asked meanwhile as `serve` says.
+    /// Reads until `is_it` accepts a message. Answers control requests with `serve`.
     pub(crate) async fn until(
         &mut self,
         mut serve: impl FnMut(&Value) -> Value,
@@ -73,11 +73,14 @@ impl Talk {
         }
     }
 
-    /// Closes stdin, and waits for the end.
+    /// Closes stdin, waits for the exit and returns the exit code.
     pub(crate) async fn finish(mut self) -> Option<i32> {
         self.stdin = None;
         while self.next_line().await.is_some() {}
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        status.expect("an end in time").unwrap().code()
+        let status = tokio::time::timeout(TIMEOUT, self.child.wait()).await;
+        status
+            .expect("an exit within the time limit")
+            .unwrap()
+            .code()
     }
 }

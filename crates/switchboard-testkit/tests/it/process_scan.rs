@@ -1,4 +1,4 @@
-//! Finding what was left behind.
+//! The scan for processes that a test left behind.
 
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde_json::json;
@@ -7,21 +7,21 @@ use switchboard_testkit::{
     wait_for_processes, zombie_children, zombies_among,
 };
 
-use crate::client::{Running, start, within};
+use crate::client::{ChildServer, start, within};
 
 fn pid(raw: i32) -> Pid {
     Pid::from_raw(raw).unwrap()
 }
 
-/// The session that a process is in; 0 where its leader is outside of this namespace of processes.
+/// The session id of a process; 0 if its leader is outside of this pid namespace.
 fn session_of(pid: i32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, after_name) = stat.rsplit_once(") ").unwrap();
     after_name.split(' ').nth(3).unwrap().parse().unwrap()
 }
 
-/// Starts a server that starts a grandchild, and returns the grandchild's id.
-async fn start_with_grandchild(step: Step) -> (Running, i32) {
+/// Starts a server that starts a grandchild; returns the pid of the grandchild too.
+async fn start_with_grandchild(step: Step) -> (ChildServer, i32) {
     let mut server = start(&Script::legacy().on("tools/call", [step, Step::text("started")]));
     server.wire.call_text("any", json!({})).await;
     let parent = server.pid();
@@ -32,7 +32,7 @@ async fn start_with_grandchild(step: Step) -> (Running, i32) {
 }
 
 #[tokio::test]
-async fn a_grandchild_in_the_group_dies_with_it() {
+async fn grandchild_in_group_dies_with_group() {
     let (mut server, grandchild) = start_with_grandchild(Step::spawn_in_group()).await;
     let group = getpgid(Some(pid(server.pid()))).unwrap();
     assert_eq!(getpgid(Some(pid(grandchild))).unwrap(), group);
@@ -42,7 +42,7 @@ async fn a_grandchild_in_the_group_dies_with_it() {
 }
 
 #[tokio::test]
-async fn the_scan_finds_a_grandchild_in_a_session_of_its_own() {
+async fn scan_finds_grandchild_in_own_session() {
     let (mut server, grandchild) = start_with_grandchild(Step::spawn_in_own_session()).await;
     assert_eq!(session_of(grandchild), grandchild);
     kill_process_group(pid(server.pid()), Signal::KILL).unwrap();
@@ -53,7 +53,7 @@ async fn the_scan_finds_a_grandchild_in_a_session_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_scan_finds_a_grandchild_without_a_parent() {
+async fn scan_finds_orphan() {
     let step = Step::SpawnChild(Grandchild {
         double_fork: true,
         ..Grandchild::default()
@@ -61,7 +61,7 @@ async fn the_scan_finds_a_grandchild_without_a_parent() {
     let mut server = start(&Script::legacy().on("tools/call", [step, Step::text("started")]));
     server.wire.call_text("any", json!({})).await;
     assert_eq!(server.close_and_wait().await.code(), Some(0));
-    // The process in between exits by itself; the one that sleeps stays.
+    // The intermediate process exits by itself; the sleeping process stays.
     let orphan = loop {
         match wait_for_processes(&server.tag, 1).await[..] {
             [orphan] => break orphan,
@@ -77,7 +77,7 @@ async fn the_scan_finds_a_grandchild_without_a_parent() {
 }
 
 #[tokio::test]
-async fn a_child_that_nobody_waited_for_is_a_zombie() {
+async fn unreaped_child_is_a_zombie() {
     let mut server = start(&Script::legacy().on("tools/call", [Step::Abort]));
     let running = wait_for_processes(&server.tag, 1).await;
     assert_eq!(running, [server.pid()]);
@@ -85,7 +85,7 @@ async fn a_child_that_nobody_waited_for_is_a_zombie() {
     server.wire.call("any").await;
     server.wire.rest().await;
     assert_no_process_left(&server.tag).await;
-    // Its memory goes first, and with it the tag; a moment later it is a zombie.
+    // The kernel frees the memory, and with it the tag, before the process becomes a zombie.
     within("the zombie", async {
         while zombies_among(&running) != running {
             tokio::task::yield_now().await;
@@ -100,7 +100,7 @@ async fn a_child_that_nobody_waited_for_is_a_zombie() {
 
 #[tokio::test]
 #[should_panic(expected = "are still running")]
-async fn a_process_that_is_left_fails_the_test() {
+async fn leftover_process_fails_the_test() {
     let server = start(&Script::legacy());
     assert_no_process_left(&server.tag).await;
 }

@@ -1,0 +1,35 @@
+//! Errors of the fake model.
+
+use serde_json::{Value, json};
+use switchboard_testkit::fake_model::{FakeModel, Turn};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// The raw response to one request; empty if the connection ends before.
+async fn post(model: &FakeModel, path: &str, body: &Value) -> String {
+    let address = model.url().replace("http://", "");
+    let mut socket = TcpStream::connect(&address).await.unwrap();
+    let body = body.to_string();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket.shutdown().await.unwrap();
+    let mut answer = String::new();
+    let _ = socket.read_to_string(&mut answer).await;
+    answer
+}
+
+#[tokio::test]
+async fn errors_resets_and_missing_turns() {
+    let model = FakeModel::start([Turn::overloaded(), Turn::Reset, Turn::text("fine")]).await;
+    let body = json!({"model": "m", "stream": true});
+    let ask = || post(&model, "/v1/messages", &body);
+    assert!(ask().await.starts_with("HTTP/1.1 529 "));
+    assert_eq!(ask().await, "");
+    assert!(ask().await.starts_with("HTTP/1.1 200 "));
+    let missing = ask().await;
+    assert!(missing.starts_with("HTTP/1.1 400 "), "{missing}");
+    assert!(missing.contains("the model has no turn left"), "{missing}");
+}
