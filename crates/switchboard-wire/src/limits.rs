@@ -14,6 +14,7 @@ pub fn legible(duration: Duration) -> Duration {
 
 /// Bounds on size and count. Start from [`Limits::default`] and change what you must.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// The longest message a server may send, in bytes. A longer answer fails its call at once.
     pub message_bytes: usize,

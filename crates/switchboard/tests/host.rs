@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use common::{Calculator, InMemory, child, host_with, launch, name, permissive, tool_names};
 use serde_json::json;
 use switchboard::cache::ServerCache;
-use switchboard::content::spill::MemoryResultStore;
+use switchboard::content::MemoryResultStore;
 use switchboard::inprocess::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::Limits;

@@ -311,7 +311,7 @@ async fn a_server_that_crashes_again_and_again_is_given_up() {
         .on_start([Step::count(&starts)])
         .on("tools/list", [Step::Default, Step::Exit(3)]);
     let host = permissive()
-        .server(common::launch("s", common::child(&script, "crashes")))
+        .launch(common::launch("s", common::child(&script, "crashes")))
         .start()
         .unwrap();
     let mut events = host.events();
@@ -421,8 +421,8 @@ async fn what_worked_is_remembered_for_the_next_start() {
     ] {
         let _ = std::fs::remove_file(&record);
         let host = permissive()
-            .memory(memory)
-            .server(common::launch("s", common::child(&script, "remembered")))
+            .server_cache(memory)
+            .launch(common::launch("s", common::child(&script, "remembered")))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
@@ -456,7 +456,7 @@ async fn a_remembered_era_that_no_longer_holds_is_corrected() {
     let script = Script::modern().tool("echo");
     let host = permissive()
         .server_cache(Wrong)
-        .server(common::launch("s", common::child(&script, "corrected")))
+        .launch(common::launch("s", common::child(&script, "corrected")))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;

@@ -291,7 +291,7 @@ async fn ten_thousand_notices_of_change_make_few_listings_and_lose_nothing() {
     let scene = Scene::open(&script.record(&record), |builder| builder).await;
     let began = Instant::now();
     assert_eq!(scene.work().await.unwrap(), "done");
-    let is_new = |scene: &Scene| scene.host.catalog().find("mcp__s__new").is_some();
+    let is_new = |scene: &Scene| scene.host.catalog().get("mcp__s__new").is_some();
     timeout(PATIENCE, async {
         while !is_new(&scene) {
             sleep(POLL).await;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-use switchboard::call::{Delivery, Problem};
+use switchboard::call::{Delivery, Problem, TimeoutKind};
 
 /// A task as it stands, with more members.
 fn standing(status: &str, more: Value) -> Value {
@@ -171,10 +171,10 @@ async fn the_absolute_deadline_holds_however_alive_a_task_is() {
     let (host, server) = started(working([state("working", json!({}))])).await;
     let began = tokio::time::Instant::now();
     let error = work(&host).await.unwrap_err();
-    let CallError::TimedOut { idle, delivery, .. } = error else {
+    let CallError::TimedOut { kind, delivery, .. } = error else {
         panic!("{error}");
     };
-    assert!(!idle);
+    assert_eq!(kind, TimeoutKind::Total);
     assert_eq!(delivery, Delivery::Unknown);
     assert_eq!(began.elapsed(), Deadlines::default().call);
     server.wait_received("tasks/cancel", 1).await;
@@ -185,10 +185,10 @@ async fn a_task_that_is_no_longer_answered_for_is_given_up() {
     let looks = [Step::until(3, [state("working", json!({}))]), Step::Hang];
     let (host, server) = started(working(looks)).await;
     let error = work(&host).await.unwrap_err();
-    let CallError::TimedOut { idle, after, .. } = error else {
+    let CallError::TimedOut { kind, after, .. } = error else {
         panic!("{error}");
     };
-    assert!(idle);
+    assert_eq!(kind, TimeoutKind::Idle);
     assert_eq!(after, Deadlines::default().idle);
     server.wait_received("tasks/cancel", 1).await;
 }
