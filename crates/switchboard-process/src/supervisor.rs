@@ -40,6 +40,12 @@ impl SupervisorOptions {
     }
 }
 
+impl Default for SupervisorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Whether a supervisor may start children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spawning {

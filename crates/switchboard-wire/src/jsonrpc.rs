@@ -222,7 +222,7 @@ impl From<Exceeded> for Problem {
 }
 
 /// Reads one line.
-pub fn read<'a>(line: &'a [u8], budget: JsonBudget) -> Received<'a> {
+pub fn read(line: &[u8], budget: JsonBudget) -> Received<'_> {
     let line = line
         .strip_prefix(b"\xEF\xBB\xBF")
         .unwrap_or(line)

@@ -127,7 +127,7 @@ impl Lines {
     }
 
     /// The next line, if it is all there, or is known to be let go and what it answers.
-    pub fn next(&mut self) -> Result<Option<Line>, Endless> {
+    pub fn next_line(&mut self) -> Result<Option<Line>, Endless> {
         loop {
             let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
             let Some(offset) = memchr::memchr(b'\n', unsearched) else {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn next(lines: &mut Lines) -> Result<Option<Seen>, Endless> {
-        let line = lines.next()?;
+        let line = lines.next_line()?;
         Ok(line.map(|line| match line {
             Line::Complete(line, _) => Seen::Complete(line),
             Line::Long(line, _) => Seen::Complete(line.join()),

@@ -182,7 +182,7 @@ impl Events {
     }
 
     /// The next event, if it is all there.
-    pub fn next(&mut self) -> Result<Option<Item>, Endless> {
+    pub fn next_item(&mut self) -> Result<Option<Item>, Endless> {
         let mut input = std::mem::take(&mut self.input);
         while !input.is_empty() {
             if std::mem::take(&mut self.is_after_return) && input.first() == Some(&b'\n') {

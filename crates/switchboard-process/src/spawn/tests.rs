@@ -1,4 +1,4 @@
-//! ProcessSupervisor are the same, whichever method they come to be.
+//! `ProcessSupervisor` are the same, whichever method they come to be.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};

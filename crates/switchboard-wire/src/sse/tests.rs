@@ -36,7 +36,7 @@ fn feed(events: &mut Events, pieces: &[&[u8]]) -> Vec<Seen> {
     for piece in pieces {
         events.push(Bytes::copy_from_slice(piece));
         loop {
-            match events.next() {
+            match events.next_item() {
                 Ok(Some(item)) => found.push(seen(item)),
                 Ok(None) => break,
                 Err(Endless) => {
@@ -246,11 +246,11 @@ fn an_event_of_a_million_lines_takes_no_more_than_its_size() {
     let piece = Bytes::from("data\n".repeat(10_000));
     for _ in 0..100 {
         events.push(piece.clone());
-        assert!(events.next().unwrap().is_none());
+        assert!(events.next_item().unwrap().is_none());
         assert!(events.bytes_held() <= 1_000_000);
     }
     events.push(Bytes::from_static(b"\n"));
-    let Some(Item::Event(event)) = events.next().unwrap() else {
+    let Some(Item::Event(event)) = events.next_item().unwrap() else {
         panic!("no event");
     };
     assert_eq!(event.data.len(), 999_999);
@@ -262,7 +262,7 @@ fn what_came_in_one_piece_on_one_line_is_not_copied() {
     let place = piece.as_ptr().wrapping_add("event: message\ndata: ".len());
     let mut events = events(100);
     events.push(piece);
-    let Some(Item::Event(event)) = events.next().unwrap() else {
+    let Some(Item::Event(event)) = events.next_item().unwrap() else {
         panic!("no event");
     };
     assert_eq!(event.data.as_ptr(), place);

@@ -554,11 +554,9 @@ fn present(host: &Shared, tool: &CatalogTool, result: CallToolResult, is_watched
     let server = Some(&tool.id.server);
     let mut output = if is_watched {
         // It is compared as a whole with the next one, and nobody will ask for it.
-        let limits = Limits {
-            result_text_bytes: usize::MAX,
-            result_media_bytes: usize::MAX,
-            ..host.limits().clone()
-        };
+        let mut limits = host.limits().clone();
+        limits.result_text_bytes = usize::MAX;
+        limits.result_media_bytes = usize::MAX;
         content::render_tool_result_from(server, result, &limits, None)
     } else {
         content::render_tool_result_from(server, result, host.limits(), host.result_store())

@@ -137,10 +137,8 @@ mod tests {
             ],
             ..GetPromptResult::default()
         };
-        let limits = Limits {
-            result_text_bytes: 10,
-            ..Limits::default()
-        };
+        let mut limits = Limits::default();
+        limits.result_text_bytes = 10;
         let result_store = MemoryResultStore::new(1000);
         let presented = render_prompt(result, &limits, Some(&result_store));
         let whole = presented.stored.unwrap();

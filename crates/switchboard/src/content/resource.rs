@@ -233,10 +233,8 @@ mod tests {
     #[test]
     fn texts_together_keep_to_the_budget_and_the_whole_is_kept() {
         let (_temporary, result_store) = folder();
-        let limits = Limits {
-            result_text_bytes: 10,
-            ..Limits::default()
-        };
+        let mut limits = Limits::default();
+        limits.result_text_bytes = 10;
         let parts = vec![
             text("12345678"),
             blob(PIXEL, "image/png"),

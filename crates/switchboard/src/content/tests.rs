@@ -6,10 +6,9 @@ use super::*;
 use crate::mcp::EmbeddedResource;
 
 fn within(bytes: usize) -> Limits {
-    Limits {
-        result_text_bytes: bytes,
-        ..Limits::default()
-    }
+    let mut limits = Limits::default();
+    limits.result_text_bytes = bytes;
+    limits
 }
 
 fn show(blocks: Vec<ContentBlock>) -> Output {

@@ -137,14 +137,14 @@ impl LineSession {
             let next = if lines.has_much_to_let_go() {
                 total.add(self.deliver(responses));
                 let mut taken = lines.take();
-                let search = move || (taken.next(), taken);
+                let search = move || (taken.next_line(), taken);
                 let (next, taken) = Box::pin(run_blocking(search))
                     .await
                     .map_err(|_| SessionEnd::Closed)?;
                 *lines = taken;
                 next
             } else {
-                lines.next()
+                lines.next_line()
             };
             let received = match next {
                 Ok(Some(Line::Long(line, permit))) => {

@@ -206,7 +206,7 @@ impl Pump {
                 }
             }
             loop {
-                match lines.next() {
+                match lines.next_line() {
                     Ok(Some(line)) => self.receive(line, &mut owed),
                     Ok(None) => break,
                     Err(_) => return "the server wrote a line without end".to_owned(),

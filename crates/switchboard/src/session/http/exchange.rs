@@ -299,7 +299,7 @@ impl StreamableHttpSession {
         let mut resumes = 0;
         loop {
             let broken = loop {
-                match events.next() {
+                match events.next_item() {
                     Ok(Some(Item::Event(event))) => {
                         resumes = 0;
                         if event.kind.as_deref().is_some_and(|kind| kind != "message") {

@@ -239,7 +239,7 @@ impl StreamableHttpSession {
         let context = &self.peer.context;
         let mut events = Events::new(context.limits.message_bytes, &context.budget);
         loop {
-            match events.next() {
+            match events.next_item() {
                 Ok(Some(Item::Event(event))) => {
                     let size = event.data.len();
                     let is_message = event.kind.as_deref().is_none_or(|kind| kind == "message");

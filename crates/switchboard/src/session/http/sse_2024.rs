@@ -265,7 +265,7 @@ impl Sse2024Session {
         let mut rate_limit = RateLimiter::unsolicited();
         let read = async {
             loop {
-                match events.next() {
+                match events.next_item() {
                     Ok(Some(Item::Event(event))) => {
                         self.health.record_success();
                         if event.kind.as_deref().is_some_and(|kind| kind != "message") {
@@ -398,7 +398,7 @@ fn into_result(reply: Result<Reply, oneshot::error::RecvError>) -> Result<Answer
 /// Reads the first event of the stream, which names the URL of the POSTs.
 async fn read_endpoint_event(body: &mut Body, events: &mut Events) -> Result<String, RequestError> {
     loop {
-        let next = events.next();
+        let next = events.next_item();
         let failure = |message: &str| RequestError::Transport(TransportFailure::unknown(message));
         match next {
             Ok(Some(Item::Event(event))) if event.kind.as_deref() == Some("endpoint") => {
