@@ -168,7 +168,7 @@ impl Failure {
     }
 
     /// Prints this error as one JSON line, for commands that print JSON lines.
-    pub(crate) fn as_json_line(mut self) -> Self {
+    pub(crate) fn with_json_line(mut self) -> Self {
         self.0.is_json_line = true;
         self
     }

@@ -47,10 +47,7 @@ impl Interaction for CliInteraction {
         offers
     }
 
-    fn can_use_tool<'a>(
-        &'a self,
-        question: PermissionRequest,
-    ) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, question: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(async move {
             match &self.permission {
                 Some(prompt) => prompt.ask_permission(&question).await,

@@ -277,7 +277,7 @@ pub struct Call<'h> {
 pub(crate) enum Manner<'h> {
     /// Somebody wants to know how far it has come.
     Heard(OnProgress<'h>),
-    /// Where it is made again and again: it is asked about once, and its result is not kept run_blocking.
+    /// Where it is made again and again: it is asked about once, and its result is not kept `run_blocking`.
     Plain(Option<&'h Consent>),
 }
 

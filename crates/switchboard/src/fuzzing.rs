@@ -48,7 +48,7 @@ pub fn cut<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Cut 
     for piece in pieces {
         reader.room().extend_from_slice(piece);
         loop {
-            match reader.next() {
+            match reader.next_line() {
                 Ok(Some(Line::Complete(line, _))) => {
                     cut.lines.push(CutLine::Complete(line.to_vec()))
                 }
@@ -112,7 +112,7 @@ pub fn sent_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize)
     for piece in pieces {
         reader.push(Bytes::copy_from_slice(piece));
         loop {
-            sent.events.push(match reader.next() {
+            sent.events.push(match reader.next_item() {
                 Ok(Some(Item::Event(event))) => SentEvent::Complete {
                     kind: event.kind.map(Into::into),
                     id: event.id,

@@ -80,7 +80,7 @@ pub trait Interaction: Send + Sync + 'static {
     }
 
     /// May this call be made?
-    fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse>;
+    fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse>;
 
     /// A server asks the user for something (`elicitation/create`): to fill in a form, or to visit an
     /// address. Questions of one server come one at a time.
@@ -116,7 +116,7 @@ pub trait Interaction: Send + Sync + 'static {
 pub struct NoInteraction;
 
 impl Interaction for NoInteraction {
-    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::NoInteraction))
     }
 }

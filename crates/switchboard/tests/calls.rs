@@ -148,10 +148,7 @@ struct Scripted {
 }
 
 impl Interaction for Scripted {
-    fn can_use_tool<'a>(
-        &'a self,
-        question: PermissionRequest,
-    ) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, question: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         self.asked.lock().unwrap().push((
             question.tool.to_string(),
             Value::Object(question.arguments.clone()),

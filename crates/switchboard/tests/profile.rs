@@ -25,7 +25,7 @@ use switchboard_testkit::{Script, Step, processes_with_tag, unique_tag};
 struct Generous;
 
 impl Interaction for Generous {
-    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 }

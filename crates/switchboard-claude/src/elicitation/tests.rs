@@ -22,7 +22,7 @@ impl Interaction for Bob {
         self.offers
     }
 
-    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::NoInteraction))
     }
 

@@ -11,10 +11,7 @@ struct FixedAnswer {
 }
 
 impl Interaction for FixedAnswer {
-    fn can_use_tool<'a>(
-        &'a self,
-        question: PermissionRequest,
-    ) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, question: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         let text = format!(
             "{} as {} with {}: {}",
             question.tool,

@@ -137,7 +137,7 @@ async fn callback_message_reaches_the_model() {
 struct AllowAll;
 
 impl Interaction for AllowAll {
-    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 }

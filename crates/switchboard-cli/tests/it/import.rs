@@ -17,7 +17,7 @@ fn claude_code(cli: &TestCli, servers: Vec<(&str, Value)>) {
 
 /// Returns the entry of a server that works.
 fn working(cli: &TestCli) -> Value {
-    Entry::from(echo_server()).to_json(&cli.sandbox)
+    Entry::from(echo_server()).into_json(&cli.sandbox)
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ type MakeEntry = fn() -> Entry;
 fn write(cli: &TestCli, servers: &[(&str, MakeEntry)]) {
     let servers: serde_json::Map<_, _> = servers
         .iter()
-        .map(|(name, entry)| ((*name).to_owned(), entry().to_json(&cli.sandbox)))
+        .map(|(name, entry)| ((*name).to_owned(), entry().into_json(&cli.sandbox)))
         .collect();
     let text = json!({"mcpServers": servers}).to_string();
     let draft = cli.sandbox.write("draft.json", text);

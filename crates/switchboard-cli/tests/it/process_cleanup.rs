@@ -316,7 +316,7 @@ async fn self_respawning_daemon_is_killed() {
         let hopper = cli.sandbox.write_executable("hopper", HOPPER);
         let hopper = hopper.to_str().unwrap();
         let server = after_shell(hopper, &tree());
-        let entries = json!({"mcpServers": {"ant": server.to_json(&cli.sandbox)}});
+        let entries = json!({"mcpServers": {"ant": server.into_json(&cli.sandbox)}});
         cli.sandbox.write(".mcp.json", entries.to_string());
         let run = Run::start_in(cli, 4).await.called().await;
         wait_until("the hopper", || !with_argument(hopper).is_empty()).await;

@@ -52,7 +52,7 @@ async fn rule_patterns_match_arguments() {
 #[tokio::test]
 async fn project_rules_allow_only_project_servers() {
     let cli = TestCli::with_servers([("bee", echo_server().into())]);
-    let ant = Entry::from(echo_server().record("record")).to_json(&cli.sandbox);
+    let ant = Entry::from(echo_server().record("record")).into_json(&cli.sandbox);
     let config = json!({"mcpServers": {"ant": ant}}).to_string();
     cli.sandbox.write_home(".mcp.json", &config);
     let grant = r#"{"permissions": [{"tool": "mcp__*", "action": "allow"}, {"tool": "*", "action": "allow"}]}"#;

@@ -23,7 +23,7 @@ impl TestCli {
         let cli = Self::empty();
         let entries: Map<String, Value> = servers
             .into_iter()
-            .map(|(name, entry)| (name.to_owned(), entry.to_json(&cli.sandbox)))
+            .map(|(name, entry)| (name.to_owned(), entry.into_json(&cli.sandbox)))
             .collect();
         cli.sandbox
             .write(".mcp.json", json!({"mcpServers": entries}).to_string());
@@ -170,7 +170,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Returns the entry for a config file.
-    pub(crate) fn to_json(self, sandbox: &Sandbox) -> Value {
+    pub(crate) fn into_json(self, sandbox: &Sandbox) -> Value {
         let (script, more) = match self {
             Self::Raw(entry) => return entry,
             Self::Scripted(script, more) => (script, more),

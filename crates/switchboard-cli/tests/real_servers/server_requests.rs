@@ -29,7 +29,7 @@ impl Interaction for AcceptAll {
         offers.sampling().roots()
     }
 
-    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 

@@ -23,7 +23,6 @@ use crate::delivery::Delivery;
 use crate::event::{CallOutcome, Event};
 use crate::host::Shared;
 use crate::id::{CallId, Revision, ToolId};
-use crate::limits::Limits;
 use crate::mcp::{CallToolResult, ErrorObject, TaskSupport};
 use crate::permission::{Action, Denial, PermissionRequest, PolicyInput};
 use crate::server::ServerHandle;

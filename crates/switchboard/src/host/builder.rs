@@ -338,7 +338,7 @@ impl HostBuilder {
             guardian: self.guardian,
             spawning: match self.profile {
                 Profile::Server => Spawning::Disabled,
-                _ => Spawning::Allowed,
+                Profile::Local => Spawning::Allowed,
             },
         });
         let shared = Shared {

@@ -88,7 +88,7 @@ impl Interaction for WithFolders {
         self.rest.offers_to(server).roots()
     }
 
-    fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         self.rest.can_use_tool(request)
     }
 

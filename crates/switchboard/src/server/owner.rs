@@ -127,7 +127,7 @@ impl Owner {
         });
     }
 
-    /// ListChanges the published state, and tells of it if it shows. (The countdown to the next attempt
+    /// `ListChanges` the published state, and tells of it if it shows. (The countdown to the next attempt
     /// does not: it changes with every look.)
     fn publish(&self, change: impl FnOnce(&mut State)) {
         let showing = |state: &State| (state.status(), state.phase.public(), state.error());

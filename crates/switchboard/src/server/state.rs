@@ -42,7 +42,7 @@ pub(crate) enum Phase {
     NeedsAuth(Box<LoginRequired>),
     /// Gave up.
     Failed(Failure),
-    /// StreamEnd for good.
+    /// `StreamEnd` for good.
     Stopped,
 }
 

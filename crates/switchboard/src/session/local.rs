@@ -135,7 +135,7 @@ impl LocalSession {
         match notification {
             ServerNotification::ToolsChanged => self.list_changes.record(ListChangeKind::Tools),
             ServerNotification::ResourcesChanged => {
-                self.list_changes.record(ListChangeKind::Resources)
+                self.list_changes.record(ListChangeKind::Resources);
             }
             ServerNotification::PromptsChanged => self.list_changes.record(ListChangeKind::Prompts),
             ServerNotification::ResourceUpdated(uri) => self.subscriptions.record_update(uri),

@@ -180,10 +180,10 @@ impl Peer {
             }
             "notifications/tools/list_changed" => self.list_changes.record(ListChangeKind::Tools),
             "notifications/resources/list_changed" => {
-                self.list_changes.record(ListChangeKind::Resources)
+                self.list_changes.record(ListChangeKind::Resources);
             }
             "notifications/prompts/list_changed" => {
-                self.list_changes.record(ListChangeKind::Prompts)
+                self.list_changes.record(ListChangeKind::Prompts);
             }
             "notifications/message" => log_forwarding::on_message(self, params),
             "notifications/elicitation/complete" => self.url_elicitations.complete(params),

@@ -58,12 +58,14 @@ impl LocalServer for Workshop {
     }
 
     fn capabilities(&self) -> ServerCapabilities {
-        let mut offers = ServerCapabilities::default();
-        offers.tools = true;
-        offers.tools_list_changed = true;
-        offers.resources = true;
-        offers.resources_subscribe = true;
-        offers.prompts = true;
+        let offers = ServerCapabilities {
+            tools: true,
+            tools_list_changed: true,
+            resources: true,
+            resources_subscribe: true,
+            prompts: true,
+            ..ServerCapabilities::default()
+        };
         offers
     }
 
@@ -154,8 +156,10 @@ impl LocalServer for Workshop {
         name: &'a str,
         arguments: &'a BTreeMap<String, String>,
     ) -> BoxFuture<'a, Result<GetPromptResult, ErrorObject>> {
-        let mut result = GetPromptResult::default();
-        result.description = Some(format!("{name} {arguments:?}"));
+        let result = GetPromptResult {
+            description: Some(format!("{name} {arguments:?}")),
+            ..GetPromptResult::default()
+        };
         Box::pin(std::future::ready(Ok(result)))
     }
 

@@ -105,14 +105,16 @@ impl LocalServer for Board {
     }
 
     fn capabilities(&self) -> ServerCapabilities {
-        let mut capabilities = ServerCapabilities::default();
-        capabilities.tools = true;
-        capabilities.tools_list_changed = true;
-        capabilities.resources = true;
-        capabilities.resources_list_changed = true;
-        capabilities.resources_subscribe = true;
-        capabilities.prompts = true;
-        capabilities.prompts_list_changed = true;
+        let capabilities = ServerCapabilities {
+            tools: true,
+            tools_list_changed: true,
+            resources: true,
+            resources_list_changed: true,
+            resources_subscribe: true,
+            prompts: true,
+            prompts_list_changed: true,
+            ..ServerCapabilities::default()
+        };
         capabilities
     }
 
@@ -192,8 +194,10 @@ impl LocalServer for Board {
                     ));
                 }
             };
-            let mut result = ReadResourceResult::default();
-            result.contents = vec![ResourceBody::text(uri, text)];
+            let result = ReadResourceResult {
+                contents: vec![ResourceBody::text(uri, text)],
+                ..ReadResourceResult::default()
+            };
             Ok(result)
         })
     }

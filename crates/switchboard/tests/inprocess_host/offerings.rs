@@ -164,7 +164,7 @@ async fn a_watch_is_told_and_does_not_poll() {
 struct Person(Arc<AtomicUsize>, PermissionResponse);
 
 impl Interaction for Person {
-    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(self.1))
     }

@@ -241,7 +241,7 @@ impl Interaction for Rooted {
         Offers::default().roots()
     }
 
-    fn can_use_tool<'a>(&'a self, _: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 

@@ -60,7 +60,7 @@ async fn play(plan: &Plan) -> Result<Tally, String> {
     let is_quiet = |server: &HttpServer| server.open_connections() == 0;
     server.wait_until("nothing is under way", is_quiet).await;
     let tally = judge_all(plan, &server, outcomes);
-    tally.map_err(|problem| format!("{problem}\n{:#?}", proxy.used()))
+    tally.map_err(|problem| format!("{problem}\n{:#?}", proxy.plans()))
 }
 
 /// Makes a call when its time has come.

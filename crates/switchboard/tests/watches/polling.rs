@@ -135,10 +135,7 @@ async fn rules_hold_for_every_poll() {
 struct Person(Arc<AtomicUsize>, PermissionResponse);
 
 impl Interaction for Person {
-    fn can_use_tool<'a>(
-        &'a self,
-        question: PermissionRequest,
-    ) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, question: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         assert_eq!(question.context.origin, CallOrigin::Watch);
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(self.1))

@@ -201,7 +201,7 @@ impl StreamableHttpSession {
                 });
             }
             RequestError::ErrorResponse(_) | RequestError::InvalidResponse(_) => {
-                self.health.record_success()
+                self.health.record_success();
             }
             RequestError::TimedOut { .. } if method != "ping" => self.health.check_now(),
             _ => {}

@@ -330,9 +330,12 @@ impl Sse2024Session {
 
     /// Delivers a response. Returns whether it answers a request.
     fn deliver(&self, id: AnswerId, reply: Reply) -> bool {
-        let request = lock(&self.table).take_for_response(id, &reply);
+        let Some(request) = lock(&self.table).take_for_response(id, &reply) else {
+            return false;
+        };
         // Sending fails if the caller was dropped since the lookup.
-        request.map(|request| request.reply.send(reply)).is_some()
+        let _ = request.reply.send(reply);
+        true
     }
 
     /// Ends the session. Requests in flight are lost.

@@ -200,7 +200,7 @@ impl<'a> TaskPoller<'a> {
             self.poll_now = false;
             match session.query(&query).await {
                 Err(error) if is_retryable(&error, self.failures) => {
-                    self.wait_after_error(error).await
+                    self.wait_after_error(error).await;
                 }
                 outcome => {
                     (self.last_error, self.failures) = (None, 0);
@@ -355,7 +355,7 @@ fn peer_of(session: &Session) -> Result<&Peer, RequestError> {
 struct StatusProgress {
     last: Option<String>,
     count: u32,
-    /// StatusProgress dropped since the last one that was taken.
+    /// `StatusProgress` dropped since the last one that was taken.
     skipped: u64,
 }
 
