@@ -485,9 +485,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 }
 
 pub(super) fn json(bytes: &[u8]) -> Option<Json> {
-    std::str::from_utf8(bytes)
-        .ok()
-        .and_then(|text| Json::parse(text).ok())
+    Json::parse_bytes(bytes)
 }
 
 /// `serde_json` names a line and column of one tool's text, which nobody can look up.

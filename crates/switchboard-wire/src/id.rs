@@ -1,7 +1,7 @@
 //! Names of servers and tools.
 //!
-//! Invariant: a [`ToolId`] is the pair (server, raw tool name) and is what decisions are made on;
-//! a [`WireName`] is only how that pair is spelled for a model.
+//! Invariant: permissions and calls are decided on the [`ToolId`], the pair of server and raw tool
+//! name. The [`WireName`] is only the encoding of that pair for a model.
 
 mod server_name;
 
@@ -21,7 +21,7 @@ macro_rules! text_id {
         pub struct $name($text);
 
         impl $name {
-            /// The text of it.
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -66,20 +66,21 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// A tool's name exactly as its server wrote it.
+    /// A tool's name exactly as its server lists it.
     ToolName(Arc<str>)
 }
 
 text_id! {
-    /// How a model spells a tool: `mcp__server__tool`, at most 64 characters of `[A-Za-z0-9_-]`.
+    /// The name under which a model calls a tool: `mcp__server__tool`, at most 64 characters of
+    /// `[A-Za-z0-9_-]`.
     WireName(Arc<str>)
 }
 
-/// The identity of a tool: which server offers it, and under which raw name.
+/// The identity of a tool: its server and its raw name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[non_exhaustive]
 pub struct ToolId {
-    /// The configured server, by the name the user gave it.
+    /// The server, by its configured name.
     pub server: ServerName,
     /// The tool's raw name.
     pub tool: ToolName,

@@ -1,99 +1,97 @@
-//! Every bound of the engine in one place, each with a default.
+//! Every bound on size and count, each with a default.
 //!
-//! Invariant: nothing a server sends, and nothing a caller queues, grows past a number written here.
+//! [`Limits`] is plain data that all layers read; enforcing a limit is the task of the module that
+//! owns the queue, buffer or listing. Time limits are in the client crate.
+//!
+//! Invariant: nothing that a server sends or a caller queues grows beyond a limit listed here.
 
 use std::time::Duration;
 
 use crate::scan::JsonBudget;
 
-/// A duration as people read it: nobody waits for nanoseconds.
-pub fn legible(duration: Duration) -> Duration {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(millis)
-}
-
-/// Bounds on size and count. Start from [`Limits::default`] and change what you must.
+/// Bounds on size and count. Start from [`Limits::default`] and change single fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The longest message a server may send, in bytes. A longer answer fails its call at once.
+    /// Maximum size of a message from a server, in bytes. A larger response fails its request as
+    /// soon as the request is known.
     pub message_bytes: usize,
-    /// How many bytes the large messages of all servers may take at a time, whichever way they go. A
-    /// message that does not fit any more fails its call, and no other.
+    /// Maximum memory of all large messages in both directions and of all servers together, in
+    /// bytes. A message that does not fit fails its own request only.
     pub memory_bytes: usize,
-    /// How many JSON values one message may hold.
+    /// Maximum number of JSON values in one message.
     pub json_nodes: usize,
-    /// How deep a message's JSON may nest; at most 128.
+    /// Maximum nesting depth of a message's JSON; values above 128 count as 128.
     pub json_depth: usize,
-    /// How many JSON values may be built into a tree at once (checks against a schema).
+    /// Maximum number of JSON values of which a tree is built, for schema validation.
     pub tree_nodes: usize,
-    /// How many bytes may wait for a server that does not read its input. A call that does not fit
-    /// waits, within its time; one that never can is refused.
+    /// Maximum size of the write queue of one server, in bytes. A request that does not fit waits
+    /// until its deadline; one that is larger than the queue is rejected.
     pub write_queue_bytes: usize,
-    /// How many pages one listing may have.
+    /// Maximum number of pages of one listing.
     pub list_pages: usize,
-    /// How many tools one server may list.
+    /// Maximum number of tools of one server.
     pub tools_per_server: usize,
-    /// How many resources one server may list, and as many templates.
+    /// Maximum number of resources of one server, and of its resource templates.
     pub resources_per_server: usize,
-    /// How many prompts one server may list.
+    /// Maximum number of prompts of one server.
     pub prompts_per_server: usize,
-    /// How many bytes one server's listing may have, all pages together.
+    /// Maximum size of one listing with all its pages, in bytes.
     pub listing_bytes: usize,
-    /// The longest cursor that is sent back to a server, in bytes.
+    /// Maximum length of a cursor that is sent back to a server, in bytes.
     pub cursor_bytes: usize,
-    /// How much of a child's stderr is kept, in bytes.
+    /// How much of the end of a child's stderr is kept, in bytes.
     pub stderr_tail_bytes: usize,
-    /// How many requests of one server may be worked on at a time.
+    /// Maximum number of requests from one server that are in progress at the same time.
     pub inbound_requests: usize,
-    /// How many times one call may be answered by a question instead of a result (modern era).
+    /// How many times a request may be answered with `input_required` instead of a result.
     pub input_rounds: usize,
-    /// How many questions to the user one server may ask in a minute; what is beyond counts as closed,
-    /// and nobody is asked.
+    /// How many questions to the user one server may ask per minute. Further ones are declined
+    /// without showing them.
     pub questions_per_minute: usize,
-    /// How many completions by a model one server may ask for in a minute; what is beyond is refused.
+    /// How many sampling requests one server may send per minute. Further ones are rejected.
     pub samplings_per_minute: usize,
-    /// How many tokens a completion for a server may have; a server that asks for more gets fewer.
+    /// Maximum number of tokens of one sampling request; a larger `maxTokens` is lowered to this.
     pub sampling_tokens: usize,
-    /// How many log messages of one server are passed on in a second; the rest is counted.
+    /// How many log messages of one server are forwarded per second; the rest is only counted.
     pub log_messages_per_second: usize,
-    /// How many progress notes may wait for a caller that is slow to take them.
+    /// How many progress notes are queued for a slow caller.
     pub progress_backlog: usize,
-    /// How many events may wait for a slow listener before it is told that it missed some.
+    /// How many events are queued for a slow listener before it misses some and is told how many.
     pub event_backlog: usize,
-    /// How many blocks of one result are taken; the rest is left out, with a note.
+    /// Maximum number of content blocks of one result. Further blocks are dropped, with a note.
     pub content_blocks: usize,
-    /// How much text of one result is handed over, in bytes; the rest is kept aside.
+    /// Maximum text of one result that is shown to a model, in bytes. The full text is stored.
     pub result_text_bytes: usize,
-    /// How much of pictures and sounds one result may carry, in bytes of base64; the rest is
-    /// described.
+    /// Maximum size of the images and audio of one result, in bytes of base64. Further ones are
+    /// replaced by a description.
     pub result_media_bytes: usize,
-    /// How many watches there may be; those that ended and have not told their last are counted.
+    /// Maximum number of watches. An ended watch counts until its last event is read.
     pub watches: usize,
-    /// How much is kept of the content of each watch, to show what changed, in bytes. Of what is longer
-    /// only the sizes are told.
+    /// How much content is kept per watch to show differences, in bytes. Of larger content only the
+    /// size is reported.
     pub watch_text_bytes: usize,
-    /// How many calls may be under way with one server.
+    /// Maximum number of calls in flight to one server.
     pub calls_per_server: usize,
-    /// How many calls may be under way in the whole host, besides the few that every server may
-    /// have in any case, so that servers that hang do not use up the calls of the others.
+    /// Maximum number of calls in flight of the whole host. A few calls per server are always
+    /// allowed in addition, so that hanging servers cannot use up the calls of the others.
     pub calls_in_flight: usize,
 }
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// More than anybody counts to, and as much as a semaphore or a channel can.
+/// Upper bound of every count: small enough for tokio's semaphores and channels.
 pub const MOST: usize = usize::MAX >> 6;
 
-/// More than anybody is asked in a minute: each is remembered for that long.
-const MOST_PER_MINUTE: usize = 10_000;
+/// Upper bound of the limits per minute: a timestamp is stored for each question of the last minute.
+const MAX_PER_MINUTE: usize = 10_000;
 
-/// Deeper nesting than this is refused whatever [`Limits::json_depth`] says.
+/// Upper bound of [`Limits::json_depth`].
 pub const DEEPEST_JSON: usize = 128;
 
-/// What is longer than this, in bytes, is worked on aside: it would keep the tasks of other servers
-/// waiting.
+/// Messages larger than this, in bytes, are decoded on a blocking thread, because decoding them would
+/// delay the tasks of other servers.
 pub const LARGE: usize = MIB;
 
 impl Default for Limits {
@@ -132,14 +130,16 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What would overflow elsewhere is merely very large.
+    /// Lowers values that would overflow elsewhere, and raises counts of zero that would block
+    /// forever.
+    #[doc(hidden)]
     pub fn within_reason(mut self) -> Self {
         self.json_depth = self.json_depth.min(DEEPEST_JSON);
         for rate in [
             &mut self.questions_per_minute,
             &mut self.samplings_per_minute,
         ] {
-            *rate = (*rate).min(MOST_PER_MINUTE);
+            *rate = (*rate).min(MAX_PER_MINUTE);
         }
         for count in [
             &mut self.calls_per_server,
@@ -151,11 +151,16 @@ impl Limits {
         }
         self
     }
-}
 
-impl Limits {
-    /// The bound on the JSON of one message.
+    /// Returns the bounds on the JSON of one message.
+    #[doc(hidden)]
     pub fn json_budget(&self) -> JsonBudget {
         JsonBudget::new(self.json_nodes, self.json_depth)
     }
+}
+
+/// Drops the part of a duration below one millisecond, for messages.
+pub fn legible(duration: Duration) -> Duration {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(millis)
 }

@@ -1,7 +1,7 @@
-//! The vocabulary of the protocol: tools, resources, prompts, content, what servers say of themselves.
+//! Protocol types: tools, resources, prompts, content blocks, capabilities and errors.
 //!
-//! Lean on purpose: open to what a newer server may send (unknown blocks are carried, schemas are
-//! kept as text), closed to nothing. It knows no session and no transport.
+//! The types are tolerant: content blocks of unknown types and JSON schemas are carried as text, so that
+//! data of newer servers is not lost. Decoding with limits is in the internal module `decode`.
 
 mod client_capabilities;
 mod content;
@@ -12,15 +12,14 @@ mod log_level;
 mod prompt;
 mod resource;
 mod tool;
+mod version;
 
 pub use client_capabilities::ClientCapabilities;
 pub use content::{
     ContentBlock, EmbeddedResource, MediaContent, ResourceBody, ResourceLink, TextContent,
 };
 pub use error::ErrorObject;
-pub use handshake::{
-    Era, Implementation, ProtocolVersion, ServerCapabilities, ServerHello, UnknownVersion,
-};
+pub use handshake::{Implementation, ServerCapabilities, ServerHello};
 pub use json::Json;
 pub use log_level::{LogLevel, UnknownLogLevel};
 pub use prompt::{
@@ -28,3 +27,4 @@ pub use prompt::{
 };
 pub use resource::{ReadResourceResult, Resource, ResourceTemplate};
 pub use tool::{CallToolResult, Hint, Progress, TaskSupport, Tool, ToolAnnotations};
+pub use version::{Era, ProtocolVersion, UnknownVersion};

@@ -1,7 +1,8 @@
-//! How much memory all messages of a host may take together.
+//! Memory budget of the large messages of a host.
 //!
-//! Small messages are free: their number is bounded by the calls under way. Large ones are entered
-//! here for as long as they are held; what does not fit any more is let go, and its call is told.
+//! Messages of at most [`FREE`] are not counted: the number of requests in flight bounds
+//! them. A larger message reserves its size for as long as it is held. If the budget is used up, the
+//! reservation fails and the caller drops the message and fails its request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,65 +10,69 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Messages up to this size, in bytes, are not counted.
 pub const FREE: usize = 64 * 1024;
 
-/// The budget of a host; cheap to clone.
+/// The memory budget of a host. Clones share the budget.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    left: Arc<AtomicUsize>,
+    remaining: Arc<AtomicUsize>,
     limit: usize,
 }
 
 impl Budget {
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
-            left: Arc::new(AtomicUsize::new(limit)),
+            remaining: Arc::new(AtomicUsize::new(limit)),
             limit,
         }
     }
 
-    /// What it began with.
+    /// Returns the size of the whole budget, in bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Whether `held` could be made large enough for a message of this size.
-    pub fn has_room(&self, held: Option<&Held>, size: usize) -> bool {
-        let has = held.map_or(0, |held| held.bytes);
-        size <= FREE || size.saturating_sub(has) <= self.left.load(Ordering::Relaxed)
+    /// Whether [`grow`](Self::grow) would succeed now.
+    #[inline]
+    pub fn has_room(&self, permit: Option<&Held>, size: usize) -> bool {
+        let reserved = permit.map_or(0, |permit| permit.bytes);
+        size <= FREE || size.saturating_sub(reserved) <= self.remaining.load(Ordering::Relaxed)
     }
 
-    /// Makes `held` large enough for a message of this size. False, and `held` is as before, when
-    /// that much is not left.
-    pub fn grow(&self, held: &mut Option<Held>, size: usize) -> bool {
-        if size <= FREE {
-            return true;
-        }
-        let has = held.as_ref().map_or(0, |held| held.bytes);
-        let more = size.saturating_sub(has);
-        let take = |left: usize| left.checked_sub(more);
-        let taken = self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        if taken.is_ok() {
-            let held = held.get_or_insert_with(|| Held {
-                left: Arc::clone(&self.left),
+    /// Grows `permit` to cover a message of `size` bytes. Returns false and leaves `permit` unchanged
+    /// if the budget does not allow it.
+    #[inline]
+    pub fn grow(&self, permit: &mut Option<Held>, size: usize) -> bool {
+        size <= FREE || self.reserve_counted(permit, size)
+    }
+
+    fn reserve_counted(&self, permit: &mut Option<Held>, size: usize) -> bool {
+        let reserved = permit.as_ref().map_or(0, |permit| permit.bytes);
+        let missing = size.saturating_sub(reserved);
+        let subtract = |remaining: usize| remaining.checked_sub(missing);
+        let update = self
+            .remaining
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
+        if update.is_ok() {
+            let permit = permit.get_or_insert_with(|| Held {
+                remaining: Arc::clone(&self.remaining),
                 bytes: 0,
             });
-            held.bytes += more;
+            permit.bytes += missing;
         }
-        taken.is_ok()
+        update.is_ok()
     }
 }
 
-/// A share of the budget, given back when it is dropped.
+/// A share of the budget. Dropping the permit returns the share.
 #[derive(Debug)]
 pub struct Held {
-    left: Arc<AtomicUsize>,
+    remaining: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.left.fetch_add(self.bytes, Ordering::Relaxed);
+        self.remaining.fetch_add(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -76,16 +81,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_large_is_counted_until_it_is_dropped() {
-        let budget = Budget::new(10 * FREE);
+    fn large_messages_count_until_dropped() {
+        const UNIT: usize = FREE;
+        let budget = Budget::new(10 * UNIT);
         let (mut one, mut other) = (None, None);
-        assert!(budget.grow(&mut one, FREE) && one.is_none());
-        assert!(budget.grow(&mut other, 9 * FREE) && budget.grow(&mut other, 10 * FREE));
-        assert!(!budget.grow(&mut one, FREE + 1));
+        assert!(budget.grow(&mut one, UNIT) && one.is_none());
+        assert!(budget.grow(&mut other, 9 * UNIT) && budget.grow(&mut other, 10 * UNIT));
+        assert!(!budget.grow(&mut one, UNIT + 1));
         let moved = other.take();
-        assert!(!budget.grow(&mut one, FREE + 1));
+        assert!(!budget.grow(&mut one, UNIT + 1));
         drop(moved);
-        assert!(budget.grow(&mut one, 2 * FREE) && budget.grow(&mut one, 10 * FREE));
-        assert!(!budget.grow(&mut one, 11 * FREE));
+        assert!(budget.grow(&mut one, 2 * UNIT) && budget.grow(&mut one, 10 * UNIT));
+        assert!(!budget.grow(&mut one, 11 * UNIT));
     }
 }

@@ -1,78 +1,66 @@
-//! Masks the secrets of a server wherever its text is shown.
+//! Masks the secrets of a server in text from and about that server.
+//!
+//! A secret is masked as it is, as it appears inside a JSON string, and line by line if it has several
+//! lines. Which values are secrets is decided by the caller.
 
+use std::cmp::Reverse;
+use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use crate::Secret;
 use crate::mcp::{ErrorObject, Json, ServerHello};
 
-/// The secrets of one server's entry, to be masked wherever its traffic or its words are shown.
+/// The secrets of one server. Clones share the secrets that are added later.
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Arc<[String]>,
-    /// Those that came later, newest last: logins change.
-    learnt: Arc<ArcSwap<Vec<String>>>,
+    /// Secrets added later, such as renewed tokens; newest last.
+    later_secrets: Arc<ArcSwap<Vec<String>>>,
 }
 
 impl Redactor {
-    /// Shorter values (`1`, `true`, `8080`) would mask half of any text.
-    const SHORTEST: usize = 8;
+    /// Shorter values such as `1`, `true` or `8080` are not masked: they occur in harmless text.
+    const MIN_SECRET_BYTES: usize = 8;
 
-    /// As many are learnt; a server that still repeats older ones has been replaced long since.
-    const MOST_LEARNT: usize = 64;
+    /// How many later secrets are kept. Tokens older than that have expired.
+    const MAX_LATER_SECRETS: usize = 64;
 
+    /// Creates a redactor that masks these values.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
         Self {
-            secrets: spellings(values).into(),
-            learnt: Arc::default(),
+            secrets: secret_spellings(values).into(),
+            later_secrets: Arc::default(),
         }
     }
 
-    /// Masks these from now on as well, wherever this redactor is used.
+    /// Masks these values, too, from now on and in all clones.
     pub fn learn(&self, values: impl IntoIterator<Item = String>) {
-        let new = spellings(values);
-        self.learnt.rcu(|known| {
+        let new = secret_spellings(values);
+        self.later_secrets.rcu(|known| {
             let known = known.iter().filter(|secret| !new.contains(secret));
             let mut all: Vec<_> = known.cloned().chain(new.clone()).collect();
-            let surplus = all.len().saturating_sub(Self::MOST_LEARNT);
+            let surplus = all.len().saturating_sub(Self::MAX_LATER_SECRETS);
             all.drain(..surplus);
             all
         });
     }
 
+    /// Replaces every secret in `text` with [`Secret::MASK`].
     pub fn redact(&self, text: &str) -> String {
-        let learnt = self.learnt.load();
-        let mut secrets: Vec<_> = self.secrets.iter().chain(learnt.iter()).collect();
-        if !learnt.is_empty() {
-            secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let later = self.later_secrets.load();
+        let mut secrets: Vec<_> = self.secrets.iter().chain(later.iter()).collect();
+        if !later.is_empty() {
+            secrets.sort_by_key(|secret| Reverse(secret.len()));
         }
         let secrets = secrets.into_iter();
-        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
-    }
-
-    fn is_empty(&self) -> bool {
-        self.secrets.is_empty() && self.learnt.load().is_empty()
-    }
-}
-
-/// How secrets may be spelled; the longest first, so that one that contains another is masked whole.
-fn spellings(values: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut secrets: Vec<_> = values
-        .into_iter()
-        .flat_map(|value| {
-            // A key of several lines is printed, and cut, line by line.
-            let lines: Vec<_> = value.lines().map(str::to_owned).collect();
-            lines.into_iter().chain([as_json(&value), value])
+        secrets.fold(text.to_owned(), |text, secret| {
+            text.replace(secret, Secret::MASK)
         })
-        .filter(|value| value.len() >= Redactor::SHORTEST)
-        .collect();
-    secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-    secrets.dedup();
-    secrets
-}
+    }
 
-impl Redactor {
-    /// Masks what a server says in an error.
+    /// Masks secrets in the message and data of a server's error.
     pub fn redact_error(&self, error: &mut ErrorObject) {
         if !self.is_empty() {
             error.message = self.redact(&error.message);
@@ -80,57 +68,76 @@ impl Redactor {
         }
     }
 
-    /// Masks what a server says of itself.
-    pub fn redact_hello(&self, hello: &mut ServerHello) {
+    /// Masks secrets in a server's name, version, title and instructions.
+    pub fn redact_hello(&self, handshake: &mut ServerHello) {
         if self.is_empty() {
             return;
         }
-        let info = hello.server_info.as_mut();
-        let named = info.map(|info| (&mut info.name, &mut info.version, &mut info.title));
-        if let Some((name, version, title)) = named {
-            *name = self.redact(name);
-            *version = self.redact(version);
-            self.redact_some(title);
+        if let Some(info) = &mut handshake.server_info {
+            info.name = self.redact(&info.name);
+            info.version = self.redact(&info.version);
+            self.redact_optional(&mut info.title);
         }
-        self.redact_some(&mut hello.instructions);
+        self.redact_optional(&mut handshake.instructions);
     }
 
-    /// Masks what a server says in words.
+    /// Masks secrets in each text that is present.
     pub fn redact_texts<const COUNT: usize>(&self, texts: [&mut Option<String>; COUNT]) {
         if self.is_empty() {
             return;
         }
         for text in texts {
-            self.redact_some(text);
+            self.redact_optional(text);
         }
     }
 
-    fn redact_some(&self, text: &mut Option<String>) {
-        if let Some(text) = text {
-            *text = self.redact(text);
-        }
-    }
-
-    /// Masks a piece of JSON; drops it if masking broke it.
+    /// Masks secrets in JSON text. Returns `None` if the masked text is not JSON any more.
     pub fn redact_json(&self, json: Json) -> Option<Json> {
         if self.is_empty() {
             return Some(json);
         }
         Json::parse(&self.redact(json.as_str())).ok()
     }
+
+    fn redact_optional(&self, text: &mut Option<String>) {
+        if let Some(text) = text {
+            *text = self.redact(text);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.secrets.is_empty() && self.later_secrets.load().is_empty()
+    }
 }
 
-/// How a text looks inside a JSON string, where quotes and backslashes are escaped.
-fn as_json(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted.trim_matches('"').to_owned()
-}
-
-impl std::fmt::Debug for Redactor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let count = self.secrets.len() + self.learnt.load().len();
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.secrets.len() + self.later_secrets.load().len();
         write!(f, "Redactor({count} secrets)")
     }
+}
+
+/// Returns every spelling in which these secrets may appear, longest first: a secret that contains
+/// another one is masked whole.
+fn secret_spellings(values: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut secrets: Vec<_> = values
+        .into_iter()
+        .flat_map(|value| {
+            // Programs print a key of several lines line by line.
+            let lines: Vec<_> = value.lines().map(str::to_owned).collect();
+            lines.into_iter().chain([json_escaped(&value), value])
+        })
+        .filter(|value| value.len() >= Redactor::MIN_SECRET_BYTES)
+        .collect();
+    secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    secrets.dedup();
+    secrets
+}
+
+/// Returns the text as it appears between the quotes of a JSON string.
+fn json_escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.trim_matches('"').to_owned()
 }
 
 #[cfg(test)]
@@ -138,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_masked_as_they_are_and_as_json() {
+    fn secrets_are_masked_plain_and_in_json() {
         let secret = "pass\"word\\1".to_owned();
         let redactor = Redactor::new([
             secret.clone(),
@@ -152,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learnt_later_is_masked_by_every_copy() {
+    fn later_secrets_are_masked_by_all_clones() {
         let redactor = Redactor::new(["first-secret".to_owned()]);
         let copy = redactor.clone();
         redactor.learn(["first-secret-longer".to_owned()]);
         assert_eq!(copy.redact("first-secret-longer, first-secret"), "***, ***");
-        for number in 0..10 * Redactor::MOST_LEARNT {
+        for number in 0..10 * Redactor::MAX_LATER_SECRETS {
             redactor.learn([format!("token-number-{number:04}")]);
         }
         assert_eq!(copy.redact("token-number-0639"), "***");

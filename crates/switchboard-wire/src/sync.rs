@@ -1,18 +1,21 @@
-//! What threads share: a lock that does not care whether another holder panicked, and room of its own
-//! for what many of them write to.
+//! A mutex lock that ignores poisoning, and padding against false sharing.
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks for a short section that never awaits. What we guard is valid after every statement, so a
-/// panic elsewhere does not make it unusable.
+/// Locks a mutex for a short section that never awaits.
+///
+/// Poisoning is ignored: the guarded values are valid after every statement, so a panic of another
+/// holder does not make them unusable.
 #[inline]
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What every call writes to, in lines of the cache of its own: what lies beside it is only read, and
-/// would be fetched from the other core again and again.
+/// A value in cache lines of its own.
+///
+/// Wrap what every call writes. Fields beside it that are only read would otherwise be evicted from
+/// the caches of the other cores with each write.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct CachePadded<T>(pub T);
@@ -20,6 +23,7 @@ pub struct CachePadded<T>(pub T);
 impl<T> Deref for CachePadded<T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
         &self.0
     }

@@ -1,4 +1,7 @@
-//! Text from servers: removing what hides or controls, and truncation.
+//! Text from servers and files: sanitising and truncation.
+//!
+//! [`sanitize`] removes escape sequences and invisible characters, [`fit`] shortens,
+//! [`one_line`] does both for a field of one line. None of them judges the meaning of a text.
 
 mod printable;
 mod sanitize;
@@ -8,10 +11,10 @@ use std::borrow::Cow;
 
 pub use printable::{replace_control_chars, sanitize_name};
 pub use sanitize::{for_terminal, sanitize};
-pub use truncate::fit;
+pub use truncate::{fit, truncate_marked};
 
-/// Returns server text for a place of one line: sanitised, and truncated with `…` if it is longer
-/// than `max_bytes`.
+/// Sanitises text for a field of one line. Text longer than `max_bytes` is truncated and ends
+/// with `…`.
 #[inline]
 pub fn one_line(text: &str, max_bytes: usize) -> Cow<'_, str> {
     let line = for_terminal(text);
@@ -19,4 +22,12 @@ pub fn one_line(text: &str, max_bytes: usize) -> Cow<'_, str> {
         return line;
     }
     Cow::Owned(format!("{}…", fit(&line, max_bytes)))
+}
+
+/// Whether the text is an HTTP token (RFC 9110, section 5.6.2), as header names are.
+#[doc(hidden)]
+pub fn is_http_token(text: &str) -> bool {
+    let is_token_byte =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_token_byte)
 }

@@ -1,4 +1,4 @@
-//! The blocks of a result.
+//! Content blocks of results and prompt messages.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -6,25 +6,25 @@ use serde::{Serialize, Serializer};
 
 use super::Json;
 
-/// One block of a tool's answer.
+/// One content block of a tool result or a prompt message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContentBlock {
     /// Text.
     Text(TextContent),
-    /// A picture.
+    /// An image.
     Image(MediaContent),
-    /// Sound.
+    /// Audio.
     Audio(MediaContent),
-    /// A pointer to something that can be read from the same server.
+    /// A link to a resource of the same server.
     ResourceLink(ResourceLink),
-    /// Something readable, carried along.
+    /// A resource with its contents.
     Resource(EmbeddedResource),
-    /// A block of a kind we do not know, or a malformed one: kept as sent.
+    /// A block of an unknown type, or a malformed block, as sent.
     Unknown(Json),
 }
 
 impl ContentBlock {
-    /// A text block.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent {
             text: text.into(),
@@ -33,22 +33,22 @@ impl ContentBlock {
         })
     }
 
-    /// A picture, by its bytes and what they are (`image/png`).
+    /// Creates an image block from bytes and their MIME type, such as `image/png`.
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Image(MediaContent::new(bytes, mime_type))
     }
 
-    /// A sound, by its bytes and what they are (`audio/wav`).
+    /// Creates an audio block from bytes and their MIME type, such as `audio/wav`.
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Audio(MediaContent::new(bytes, mime_type))
     }
 
-    /// A pointer to a resource of the same server.
+    /// Creates a link to a resource of the same server.
     pub fn link(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self::ResourceLink(ResourceLink::new(uri, name))
     }
 
-    /// A resource, carried along.
+    /// Creates a block that embeds a resource.
     pub fn resource(resource: ResourceBody) -> Self {
         Self::Resource(EmbeddedResource {
             resource,
@@ -58,37 +58,37 @@ impl ContentBlock {
     }
 }
 
-/// Text.
+/// A text block.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TextContent {
     /// The text as sent.
     pub text: String,
-    /// Audience, priority and the like, carried through.
+    /// Annotations such as audience and priority, as sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Json>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
-/// A picture or a sound.
+/// An image or audio block.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MediaContent {
     /// The bytes in base64, as sent.
     pub data: String,
-    /// What the server says the bytes are.
+    /// The MIME type, as the server declares it.
     pub mime_type: String,
-    /// Audience, priority and the like, carried through.
+    /// Annotations such as audience and priority, as sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Json>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
 impl MediaContent {
-    /// Bytes and what they are.
+    /// Encodes bytes of this MIME type.
     pub fn new(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self {
             data: BASE64_STANDARD.encode(bytes),
@@ -99,36 +99,36 @@ impl MediaContent {
     }
 }
 
-/// A pointer to a resource of the same server.
+/// A link to a resource of the server that sent it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceLink {
-    /// Where it is; only the server that sent the link can be asked for it.
+    /// The URI. Only the server that sent the link can resolve it.
     pub uri: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// A name for people.
+    /// The display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// The description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What the server says the bytes are.
+    /// The MIME type, as the server declares it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// How many bytes, when known.
+    /// The size in bytes, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Audience, priority and the like, carried through.
+    /// Annotations such as audience and priority, as sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Json>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
 impl ResourceLink {
-    /// A pointer by address and name.
+    /// Creates a link from a URI and a name.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -143,42 +143,42 @@ impl ResourceLink {
     }
 }
 
-/// A resource carried inside a result.
+/// A resource embedded in a result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EmbeddedResource {
-    /// What it is and what it holds.
+    /// The URI and contents.
     pub resource: ResourceBody,
-    /// Audience, priority and the like, carried through.
+    /// Annotations such as audience and priority, as sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Json>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
-/// The inside of a resource: text, or bytes in base64.
+/// The contents of a resource: text, or bytes in base64.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBody {
-    /// Where it came from.
+    /// The URI.
     pub uri: String,
-    /// What the server says it is.
+    /// The MIME type, as the server declares it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Its text, for a textual resource.
+    /// The text, if the resource is textual.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Its bytes in base64, for any other.
+    /// The bytes in base64, if the resource is binary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
 impl ResourceBody {
-    /// A text and where it came from.
+    /// Creates textual contents.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -189,7 +189,7 @@ impl ResourceBody {
         }
     }
 
-    /// Bytes and where they came from.
+    /// Creates binary contents.
     pub fn bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self {
             uri: uri.into(),
@@ -200,7 +200,7 @@ impl ResourceBody {
         }
     }
 
-    /// Says what it is made of.
+    /// Sets the MIME type.
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
         self

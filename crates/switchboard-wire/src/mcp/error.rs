@@ -1,4 +1,4 @@
-//! What a server says when it refuses a request.
+//! JSON-RPC error objects and the codes that MCP defines.
 
 use std::fmt;
 
@@ -6,41 +6,41 @@ use serde::{Deserialize, Serialize};
 
 use super::Json;
 
-/// A JSON-RPC error object, as the server sent it.
+/// A JSON-RPC error object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ErrorObject {
-    /// What kind of refusal; see the constants.
+    /// The code; see the constants.
     pub code: i64,
-    /// The server's words: untrusted text.
+    /// The message: untrusted text if a server sent it.
     #[serde(default)]
     pub message: String,
-    /// Whatever the server added.
+    /// Additional data, as sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Json>,
 }
 
 impl ErrorObject {
-    /// The request could not be understood.
+    /// The request is not a valid JSON-RPC request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// There is no such method.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The parameters do not fit.
+    /// The parameters are invalid.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// Something broke inside the server.
+    /// The server failed internally.
     pub const INTERNAL: i64 = -32603;
-    /// There is no such resource (until 2025-11-25).
+    /// The resource does not exist (versions up to 2025-11-25).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// The user has to visit an address before the request can be carried out (2025-11-25).
+    /// The user has to open a URL before the request can succeed (2025-11-25).
     pub const VISIT_REQUIRED: i64 = -32042;
-    /// Headers and body disagree (modern era).
+    /// HTTP headers and message body contradict each other (modern era).
     pub const HEADER_MISMATCH: i64 = -32020;
-    /// The client lacks a capability the server insists on (modern era).
+    /// The client lacks a capability that the server requires (modern era).
     pub const MISSING_CAPABILITY: i64 = -32021;
-    /// The server does not speak the version that was asked for (modern era).
+    /// The server does not support the protocol version of the request (modern era).
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 
-    /// A refusal of our own making, for in-process servers and for requests that we turn down.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -53,33 +53,34 @@ impl ErrorObject {
 impl fmt::Display for ErrorObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (code {})", self.message, self.code)?;
-        match self.wanted() {
-            Some(wanted) => write!(f, "; the server wants its client to offer {wanted}"),
+        match self.required_capabilities() {
+            Some(names) => write!(f, "; the server requires the client capabilities {names}"),
             None => Ok(()),
         }
     }
 }
 
 impl ErrorObject {
-    /// The capabilities that the server insists on, in words, where that is what it is about.
-    fn wanted(&self) -> Option<String> {
-        const MOST: usize = 8;
-        const LONGEST: usize = 64;
+    /// Returns the names of the capabilities that a [`MISSING_CAPABILITY`](Self::MISSING_CAPABILITY)
+    /// error lists, separated by commas.
+    fn required_capabilities(&self) -> Option<String> {
+        const MAX_NAMES: usize = 8;
+        const MAX_NAME_CHARS: usize = 64;
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Written {
+        struct RawData {
             required_capabilities: serde_json::Map<String, serde_json::Value>,
         }
         let data = self
             .data
             .as_ref()
             .filter(|_| self.code == Self::MISSING_CAPABILITY)?;
-        let written: Written = serde_json::from_str(data.as_str()).ok()?;
-        let short = |name: &String| name.chars().take(LONGEST).collect::<String>();
-        let names: Vec<_> = written
+        let raw: RawData = serde_json::from_str(data.as_str()).ok()?;
+        let short = |name: &String| name.chars().take(MAX_NAME_CHARS).collect::<String>();
+        let names: Vec<_> = raw
             .required_capabilities
             .keys()
-            .take(MOST)
+            .take(MAX_NAMES)
             .map(short)
             .collect();
         (!names.is_empty()).then(|| names.join(", "))

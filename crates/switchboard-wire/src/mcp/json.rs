@@ -1,4 +1,4 @@
-//! A piece of JSON that is carried, not looked into.
+//! JSON that is stored as text and not parsed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,54 +8,62 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Shorter parts of a message are copied, so that they do not keep the rest of it in memory.
-const COPIED: usize = 16 * 1024;
+/// Parts of a message up to this size, in bytes, are copied, so that they do not keep the whole
+/// message in memory.
+const COPY_LIMIT: usize = 16 * 1024;
 
-/// Valid JSON kept as its text: schemas, metadata, content blocks we do not know.
+/// Valid JSON as text: schemas, metadata, content blocks of unknown types.
 ///
-/// Cheap to clone; equal when the text is equal.
+/// Clones share the text. Two values are equal if their texts are equal.
 #[derive(Clone)]
 pub struct Json(Text);
 
 #[derive(Clone)]
 enum Text {
     Owned(Arc<str>),
-    /// Most of a message, which is kept as it came. It is UTF-8.
-    Part(Bytes),
+    /// A part of a received message, not copied. Valid UTF-8.
+    Shared(Bytes),
 }
 
 impl Json {
-    /// Keeps `text` if it is valid JSON.
+    /// Stores `text` if it is valid JSON.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<&RawValue>(text).map(|raw| Self::owned(raw.get()))
     }
 
-    /// Keeps a text that is known to be valid JSON.
+    /// Stores `bytes` if they are valid JSON in UTF-8.
+    pub(crate) fn parse_bytes(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        Self::parse(text).ok()
+    }
+
+    /// Stores a text that is known to be valid JSON.
+    #[doc(hidden)]
     pub fn owned(text: &str) -> Self {
         Self(Text::Owned(text.into()))
     }
 
-    /// Keeps a part of a message that was found to be valid JSON, if it is UTF-8. A part that is
-    /// most of the message is not copied.
-    pub fn of_scanned(message: &Bytes, part: &[u8]) -> Option<Self> {
+    /// Stores a part of a message that the scanner found to be valid JSON. Returns `None` if it is not
+    /// UTF-8. A large part that is more than half of the message is not copied.
+    pub(crate) fn of_scanned(message: &Bytes, part: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(part).ok()?;
-        let is_most = part.len() > COPIED && part.len() > message.len() / 2;
-        Some(if is_most {
-            Self(Text::Part(message.slice_ref(part)))
+        let shares_message = part.len() > COPY_LIMIT && part.len() > message.len() / 2;
+        Some(if shares_message {
+            Self(Text::Shared(message.slice_ref(part)))
         } else {
             Self::owned(text)
         })
     }
 
-    /// The text of it.
+    /// The JSON text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Text::Owned(text) => text,
-            Text::Part(bytes) => std::str::from_utf8(bytes).unwrap_or("null"),
+            Text::Shared(bytes) => std::str::from_utf8(bytes).unwrap_or("null"),
         }
     }
 
-    /// Builds the tree. The caller decides whether its size is fit for that.
+    /// Parses the text into a tree. The caller checks first that it is small enough.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
@@ -63,7 +71,6 @@ impl Json {
 
 impl From<&serde_json::Value> for Json {
     fn from(value: &serde_json::Value) -> Self {
-        // Printing a tree of JSON yields JSON.
         Self::owned(&value.to_string())
     }
 }

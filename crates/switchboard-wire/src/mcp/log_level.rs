@@ -1,39 +1,39 @@
-//! How grave a log message is.
+//! Severity of log messages.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// How grave a log message of a server is, least first.
+/// Severity of a server's log message, lowest first (the levels of RFC 5424).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LogLevel {
-    /// For whoever looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// What goes on.
+    /// Normal operation.
     Info,
-    /// Normal, and worth knowing.
+    /// A normal but significant event.
     Notice,
-    /// Something may be wrong.
+    /// A possible problem.
     Warning,
-    /// Something went wrong.
+    /// An operation failed.
     Error,
-    /// A part of the server fails.
+    /// A component failed.
     Critical,
-    /// Somebody has to act at once.
+    /// Immediate action is required.
     Alert,
-    /// The server cannot be used.
+    /// The server is unusable.
     Emergency,
 }
 
-/// A word that is not the name of a level.
+/// A text that is not the name of a level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not one of {known}", known = LogLevel::ALL.map(LogLevel::as_str).join(", "))]
 pub struct UnknownLogLevel(pub String);
 
 impl LogLevel {
-    /// All of them, least first.
+    /// All levels, lowest first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -45,7 +45,7 @@ impl LogLevel {
         Self::Emergency,
     ];
 
-    /// How the level is written on the wire.
+    /// The level as written on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",

@@ -1,4 +1,4 @@
-//! Prompts: messages that a person chooses by name, and what completes their arguments.
+//! Prompts, their messages, and completion of arguments.
 
 use std::str::FromStr;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{ContentBlock, Json};
 
-/// A prompt as its server describes it. Everything in it is untrusted text.
+/// A prompt as its server lists it. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
-    /// The raw name; identity together with the server.
+    /// The name, unique within its server.
     pub name: String,
-    /// A name for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for.
+    /// The description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What can be filled in.
+    /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
 impl Prompt {
-    /// A prompt by its name.
+    /// Creates a prompt without arguments.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -37,37 +37,37 @@ impl Prompt {
         }
     }
 
-    /// Says what it is for.
+    /// Sets the description.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
         self
     }
 
-    /// Adds something to fill in.
+    /// Adds an argument.
     pub fn argument(mut self, argument: PromptArgument) -> Self {
         self.arguments.push(argument);
         self
     }
 }
 
-/// Something that can be filled in: always a text.
+/// An argument of a prompt. Its value is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptArgument {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// A name for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it means.
+    /// The description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether it has to be given.
+    /// Whether a value is required.
     #[serde(default)]
     pub required: bool,
 }
 
 impl PromptArgument {
-    /// Something that can be filled in and does not have to be.
+    /// Creates an optional argument.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -78,20 +78,20 @@ impl PromptArgument {
     }
 }
 
-/// Who says something in a prompt.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Role {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
 }
 
-/// There is nobody of that name in a conversation.
+/// A text that is not the name of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a role is `user` or `assistant`")]
+#[error("role must be `user` or `assistant`")]
 pub struct UnknownRole;
 
 impl FromStr for Role {
@@ -109,41 +109,41 @@ impl FromStr for Role {
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PromptMessage {
-    /// Who says it.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub content: ContentBlock,
 }
 
 impl PromptMessage {
-    /// What somebody says.
+    /// Creates a message.
     pub fn new(role: Role, content: ContentBlock) -> Self {
         Self { role, content }
     }
 
-    /// What the user says.
+    /// Creates a text message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self::new(Role::User, ContentBlock::text(text))
     }
 
-    /// What the model says.
+    /// Creates a text message of the model.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::new(Role::Assistant, ContentBlock::text(text))
     }
 }
 
-/// A prompt with its arguments filled in, as the server sent it: not yet sanitised, not yet cut.
+/// The messages of a prompt as the server sent them: neither sanitised nor truncated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GetPromptResult {
-    /// What it is for.
+    /// The description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The messages, in order.
     pub messages: Vec<PromptMessage>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
-    /// How many more messages there were than are taken ([`Limits::content_blocks`]).
+    /// How many messages beyond [`Limits::content_blocks`] were dropped.
     ///
     /// [`Limits::content_blocks`]: crate::Limits::content_blocks
     #[serde(skip)]
@@ -151,7 +151,7 @@ pub struct GetPromptResult {
 }
 
 impl GetPromptResult {
-    /// A prompt of these messages.
+    /// Creates a result from messages.
     pub fn new(messages: impl IntoIterator<Item = PromptMessage>) -> Self {
         Self {
             messages: messages.into_iter().collect(),
@@ -160,15 +160,15 @@ impl GetPromptResult {
     }
 }
 
-/// What might be meant by the beginning of a value.
+/// Possible values for an argument that is being typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Completion {
-    /// The likeliest first, a hundred at most.
+    /// The values, most relevant first, at most 100.
     pub values: Vec<String>,
-    /// How many there are in all, when known.
+    /// The number of all possible values, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Whether there are more than these.
+    /// Whether more values exist.
     pub has_more: bool,
 }

@@ -1,44 +1,44 @@
-//! Resources: what a server lets one read.
+//! Resources and resource templates.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Json, ResourceBody};
 
-/// A resource as its server describes it. Everything in it is untrusted text.
+/// A resource as its server lists it. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Where it is; only its own server can be asked for it.
+    /// The URI. Only the server that lists it can resolve it.
     pub uri: String,
-    /// Its name; the address where the server gives none.
+    /// The name, or the URI if the server gives no name.
     #[serde(default)]
     pub name: String,
-    /// A name for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// The description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What the server says it is made of.
+    /// The MIME type, as the server declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// How many bytes, when known.
+    /// The size in bytes, if known.
     #[serde(
         default,
-        deserialize_with = "a_count",
+        deserialize_with = "lenient_u64",
         skip_serializing_if = "Option::is_none"
     )]
     pub size: Option<u64>,
-    /// Audience, priority and the like, carried through.
+    /// Annotations such as audience and priority, as sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Json>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
 impl Resource {
-    /// A resource by its address and name.
+    /// Creates a resource from a URI and a name.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -53,40 +53,40 @@ impl Resource {
     }
 }
 
-/// A size that makes no sense is not known.
-fn a_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let written = serde_json::Value::deserialize(deserializer)?;
-    Ok(written.as_u64())
+/// Reads anything but an unsigned integer as `None`.
+fn lenient_u64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(value.as_u64())
 }
 
-/// Addresses that are made by filling something in (RFC 6570). Everything in it is untrusted text.
+/// A URI template (RFC 6570) of resources. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceTemplate {
-    /// The address, with variables in braces.
+    /// The template.
     pub uri_template: String,
-    /// Its name; the template where the server gives none.
+    /// The name, or the template if the server gives no name.
     #[serde(default)]
     pub name: String,
-    /// A name for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What such resources are.
+    /// The description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What the server says they are made of, where all of them are alike.
+    /// The MIME type, if all matching resources have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Audience, priority and the like, carried through.
+    /// Annotations such as audience and priority, as sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Json>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
 impl ResourceTemplate {
-    /// A template by its text and name.
+    /// Creates a template from its text and a name.
     pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri_template: uri_template.into(),
@@ -100,15 +100,15 @@ impl ResourceTemplate {
     }
 }
 
-/// What reading a resource brought, as the server sent it: not yet sanitised, not yet cut.
+/// The contents of a resource as the server sent them: neither sanitised nor truncated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReadResourceResult {
-    /// The parts, in order; none at all is an empty resource, not a missing one.
+    /// The parts, in order. An empty list is an empty resource, not a missing one.
     pub contents: Vec<ResourceBody>,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
-    /// How many more parts there were than are taken ([`Limits::content_blocks`]).
+    /// How many parts beyond [`Limits::content_blocks`] were dropped.
     ///
     /// [`Limits::content_blocks`]: crate::Limits::content_blocks
     #[serde(skip)]
@@ -116,7 +116,7 @@ pub struct ReadResourceResult {
 }
 
 impl ReadResourceResult {
-    /// A resource of these parts.
+    /// Creates a result from parts.
     pub fn new(contents: impl IntoIterator<Item = ResourceBody>) -> Self {
         Self {
             contents: contents.into_iter().collect(),

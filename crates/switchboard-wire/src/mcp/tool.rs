@@ -1,39 +1,39 @@
-//! Tools and what comes of calling one.
+//! Tools, call results and progress.
 
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{ContentBlock, Json};
 
-/// A tool as its server describes it. Everything in it is untrusted text.
+/// A tool as its server lists it. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// The raw name; identity together with the server.
+    /// The raw name, unique within its server.
     pub name: String,
-    /// A name for people.
+    /// The display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the tool does, for the model.
+    /// The description for the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON Schema of the arguments, as the server sent it.
     pub input_schema: Json,
-    /// JSON Schema of `structuredContent`, if the server promises one.
+    /// JSON Schema of `structuredContent`, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Json>,
-    /// What the server says of the tool's behaviour.
+    /// Hints about the tool's behaviour.
     #[serde(skip_serializing_if = "ToolAnnotations::is_empty")]
     pub annotations: ToolAnnotations,
-    /// Whether it runs as a task (2025-11-25); in the modern era servers decide that call by call.
+    /// Whether the tool is called as a task (2025-11-25). Modern servers decide that per call.
     #[serde(rename = "execution", skip_serializing_if = "is_forbidden")]
     pub task_support: TaskSupport,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
 }
 
 impl Tool {
-    /// A tool with a name and the schema of its arguments.
+    /// Creates a tool from a name and the schema of its arguments.
     pub fn new(name: impl Into<String>, input_schema: Json) -> Self {
         Self {
             name: name.into(),
@@ -47,19 +47,19 @@ impl Tool {
         }
     }
 
-    /// Says what the tool does.
+    /// Sets the description.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
         self
     }
 
-    /// Says how the tool behaves.
+    /// Sets the hints about its behaviour.
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.annotations = annotations;
         self
     }
 
-    /// The name to show a person: the title, else the annotation's, else the raw name.
+    /// Returns the title, or the title in the annotations, or the raw name.
     pub fn display_name(&self) -> &str {
         self.title
             .as_deref()
@@ -72,17 +72,17 @@ impl Tool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskSupport {
-    /// Never: it is called plainly. What goes without saying.
+    /// Never. This is the default.
     #[default]
     Forbidden,
-    /// Either way; it is called plainly.
+    /// Optional; the client does not use a task.
     Optional,
     /// Always.
     Required,
 }
 
 impl TaskSupport {
-    /// How the protocol spells it.
+    /// The value as written on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Forbidden => "forbidden",
@@ -93,7 +93,7 @@ impl TaskSupport {
 }
 
 impl Serialize for TaskSupport {
-    /// As the object `execution` of a tool.
+    /// Writes the `execution` object of a tool.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -105,35 +105,35 @@ impl Serialize for TaskSupport {
     }
 }
 
-/// What a server claims about a tool's behaviour: hints, never grounds for trust.
+/// Hints of a server about a tool's behaviour. They are not trustworthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolAnnotations {
-    /// A name for people, from before tools had a `title` of their own.
+    /// The display name in versions before tools had a `title`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// It changes nothing.
+    /// The tool does not modify anything.
     #[serde(
         default,
         rename = "readOnlyHint",
         skip_serializing_if = "Option::is_none"
     )]
     pub read_only: Option<bool>,
-    /// It may destroy something.
+    /// The tool may delete or overwrite something.
     #[serde(
         default,
         rename = "destructiveHint",
         skip_serializing_if = "Option::is_none"
     )]
     pub destructive: Option<bool>,
-    /// Calling it twice is like calling it once.
+    /// Repeating a call has no further effect.
     #[serde(
         default,
         rename = "idempotentHint",
         skip_serializing_if = "Option::is_none"
     )]
     pub idempotent: Option<bool>,
-    /// It talks to the world outside.
+    /// The tool interacts with external systems.
     #[serde(
         default,
         rename = "openWorldHint",
@@ -143,22 +143,22 @@ pub struct ToolAnnotations {
 }
 
 impl ToolAnnotations {
-    /// Whether the server said nothing at all.
+    /// Whether no hint is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether the server declares this hint to be true.
+    /// Whether this hint is set to true.
     pub fn declares(&self, hint: Hint) -> bool {
-        let claim = match hint {
+        let value = match hint {
             Hint::ReadOnly => self.read_only,
             Hint::Destructive => self.destructive,
             Hint::OpenWorld => self.open_world,
         };
-        claim == Some(true)
+        value == Some(true)
     }
 
-    /// Claims that the tool changes nothing.
+    /// Creates annotations with only `readOnlyHint` set.
     pub fn read_only() -> Self {
         Self {
             read_only: Some(true),
@@ -167,7 +167,7 @@ impl ToolAnnotations {
     }
 }
 
-/// The hints that a permission rule may name.
+/// The hints that a permission rule can refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Hint {
@@ -179,22 +179,22 @@ pub enum Hint {
     OpenWorld,
 }
 
-/// What a tool answered, as the server sent it: not yet sanitised, not yet cut.
+/// The result of a tool as the server sent it: neither sanitised nor truncated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallToolResult {
-    /// The blocks, in order.
+    /// The content blocks, in order.
     pub content: Vec<ContentBlock>,
-    /// The same as data, where the tool has an output schema.
+    /// The result as data, if the tool has an output schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Json>,
-    /// The tool says that it failed. That is an answer, not a failed call.
+    /// Whether the tool reports a failure. The call itself succeeded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-    /// Extension data, carried through.
+    /// Extension data (`_meta`), as sent.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
-    /// How many more blocks there were than are taken ([`Limits::content_blocks`]).
+    /// How many blocks beyond [`Limits::content_blocks`] were dropped.
     ///
     /// [`Limits::content_blocks`]: crate::Limits::content_blocks
     #[serde(skip)]
@@ -202,7 +202,7 @@ pub struct CallToolResult {
 }
 
 impl CallToolResult {
-    /// A result of one text block.
+    /// Creates a result of one text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             content: vec![ContentBlock::text(text)],
@@ -210,7 +210,7 @@ impl CallToolResult {
         }
     }
 
-    /// A failure that the tool itself reports, as one text block.
+    /// Creates a failure that the tool reports, as one text block.
     pub fn error(text: impl Into<String>) -> Self {
         Self {
             is_error: true,
@@ -218,31 +218,31 @@ impl CallToolResult {
         }
     }
 
-    /// Adds the same answer as data.
+    /// Sets the result as data.
     pub fn structured(mut self, value: &serde_json::Value) -> Self {
         self.structured_content = Some(value.into());
         self
     }
 }
 
-/// One note of how far a call has come.
+/// A progress note of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// How far; what it counts is the server's affair.
+    /// The progress so far, in units that the server chooses.
     pub progress: f64,
-    /// How far it will go, when known.
+    /// The final value, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What is being done.
+    /// What the tool is doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How many notes before this one were dropped because they were not taken in time.
+    /// How many notes before this one were dropped because the receiver was too slow.
     #[serde(skip_deserializing, skip_serializing_if = "is_zero")]
     pub skipped: u64,
 }
 
 impl Progress {
-    /// A note that `done` of an unknown total is done.
+    /// Creates a note with an unknown total.
     pub fn new(done: f64) -> Self {
         Self {
             progress: done,
@@ -252,13 +252,13 @@ impl Progress {
         }
     }
 
-    /// Says how much there is to be done.
+    /// Sets the total.
     pub fn of(mut self, total: f64) -> Self {
         self.total = Some(total);
         self
     }
 
-    /// Says what is being done.
+    /// Sets the message.
     pub fn message(mut self, text: impl Into<String>) -> Self {
         self.message = Some(text.into());
         self
@@ -267,7 +267,7 @@ impl Progress {
 
 #[expect(
     clippy::trivially_copy_pass_by_ref,
-    reason = "the signature serde asks for"
+    reason = "serde requires this signature"
 )]
 fn is_forbidden(support: &TaskSupport) -> bool {
     *support == TaskSupport::Forbidden
@@ -275,7 +275,7 @@ fn is_forbidden(support: &TaskSupport) -> bool {
 
 #[expect(
     clippy::trivially_copy_pass_by_ref,
-    reason = "the signature serde asks for"
+    reason = "serde requires this signature"
 )]
 fn is_zero(count: &u64) -> bool {
     *count == 0

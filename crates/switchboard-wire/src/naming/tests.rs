@@ -20,24 +20,24 @@ fn pair(server_name: &str, tool: &str) -> (ServerName, ToolName) {
     (server(server_name), tool.into())
 }
 
-/// Each pair's name, or who has it instead.
+/// Returns each pair's wire name, or the conflict with the tool that has the name.
 fn assign(pairs: &[(ServerName, ToolName)]) -> Vec<Result<WireName, NameClash>> {
-    let spelled: Vec<_> = pairs.iter().map(|(s, t)| Spelled::new(s, t)).collect();
-    let names: Vec<_> = spelled.iter().map(|it| (&it.wire, it.is_exact)).collect();
-    let holders = holders(&names);
-    let settle = |(place, name): (usize, &Spelled)| {
+    let encoded: Vec<_> = pairs.iter().map(|(s, t)| Spelled::new(s, t)).collect();
+    let names: Vec<_> = encoded.iter().map(|it| (&it.wire, it.is_exact)).collect();
+    let owners = holders(&names);
+    let outcome = |(index, name): (usize, &Spelled)| {
         let wire = name.wire.clone();
-        let (server, tool) = pairs[holders[&wire]].clone();
+        let (server, tool) = pairs[owners[&wire]].clone();
         let holder = ToolId::new(server, tool);
-        (holders[&wire] == place)
+        (owners[&wire] == index)
             .then(|| wire.clone())
             .ok_or(NameClash { wire, holder })
     };
-    spelled.iter().enumerate().map(settle).collect()
+    encoded.iter().enumerate().map(outcome).collect()
 }
 
 #[test]
-fn a_plain_pair_is_spelled_as_it_is() {
+fn a_plain_pair_is_encoded_as_it_is() {
     let cases = [
         ("fs", "read_file", "mcp__fs__read_file"),
         ("my-server", "x", "mcp__my-server__x"),
@@ -52,8 +52,8 @@ fn a_plain_pair_is_spelled_as_it_is() {
 }
 
 #[test]
-fn a_changed_part_carries_a_hash_of_the_raw_name() {
-    // Written out, because a name must not change from one release to the next.
+fn changed_part_ends_with_hash() {
+    // Literal values: names must not change between releases.
     let cases = [
         ("my server", "x", "mcp__my_server_ea10f4f1__x"),
         ("evil__foo", "x", "mcp__evil_foo_56c1bcec__x"),
@@ -71,7 +71,7 @@ fn a_changed_part_carries_a_hash_of_the_raw_name() {
 }
 
 #[test]
-fn long_names_are_cut_and_told_apart() {
+fn long_names_are_truncated_and_distinct() {
     let long = "x".repeat(200);
     let longer = "x".repeat(201);
     let names = [
@@ -82,37 +82,37 @@ fn long_names_are_cut_and_told_apart() {
         wire(&long, &long),
     ];
     for (index, name) in names.iter().enumerate() {
-        assert!(name.len() <= WIRE_CHARS, "{name}");
+        assert!(name.len() <= MAX_WIRE_CHARS, "{name}");
         assert!(!names[..index].contains(name), "{name} twice");
     }
-    assert_eq!(names[0].len(), WIRE_CHARS);
+    assert_eq!(names[0].len(), MAX_WIRE_CHARS);
 }
 
 #[test]
-fn a_name_is_kept_whole_up_to_the_last_character_that_fits() {
-    let fits = "t".repeat(WIRE_CHARS - "mcp__fs__".len());
+fn longest_fitting_name_stays_unchanged() {
+    let fits = "t".repeat(MAX_WIRE_CHARS - "mcp__fs__".len());
     assert_eq!(wire("fs", &fits), format!("mcp__fs__{fits}"));
     assert_ne!(wire("fs", &format!("{fits}t")), format!("mcp__fs__{fits}t"));
-    let server_fits = "s".repeat(SERVER_CHARS);
+    let server_fits = "s".repeat(MAX_SERVER_CHARS);
     assert_eq!(server_part(&server(&server_fits)), server_fits);
     assert_eq!(
         server_part(&server(&format!("{server_fits}s"))).len(),
-        SERVER_CHARS
+        MAX_SERVER_CHARS
     );
 }
 
 #[test]
-fn moving_a_boundary_between_the_names_changes_the_hash() {
+fn hash_depends_on_name_boundary() {
     assert_ne!(
-        digest(&["ab", "c"]),
-        digest(&["a", "bc"]),
+        short_hash(&["ab", "c"]),
+        short_hash(&["a", "bc"]),
         "the pair is hashed, not its concatenation"
     );
-    assert_ne!(digest(&["a\0", "b"]), digest(&["a", "\0b"]));
+    assert_ne!(short_hash(&["a\0", "b"]), short_hash(&["a", "\0b"]));
 }
 
 #[test]
-fn only_whole_wire_names_split() {
+fn only_complete_wire_names_split() {
     let cases = [
         ("mcp__fs__read", Some(("fs", "read"))),
         ("mcp__fs___read", Some(("fs", "_read"))),
@@ -130,7 +130,7 @@ fn only_whole_wire_names_split() {
 }
 
 #[test]
-fn the_unchanged_name_wins_over_the_changed_one_wherever_it_stands() {
+fn exact_name_wins_in_any_order() {
     let changed = pair("fs", "a.b");
     let squatter = pair("fs", &tool_part(&changed.0, &changed.1));
     for pairs in [
@@ -138,14 +138,14 @@ fn the_unchanged_name_wins_over_the_changed_one_wherever_it_stands() {
         vec![squatter.clone(), changed.clone()],
     ] {
         for (named, outcome) in pairs.iter().zip(assign(&pairs)) {
-            let clash = NameClash {
+            let conflict = NameClash {
                 wire: wire_name(&changed.0, &changed.1),
                 holder: ToolId::new(squatter.0.clone(), squatter.1.clone()),
             };
             let expected = if *named == squatter {
-                Ok(clash.wire)
+                Ok(conflict.wire)
             } else {
-                Err(clash)
+                Err(conflict)
             };
             assert_eq!(outcome, expected);
         }
@@ -153,7 +153,7 @@ fn the_unchanged_name_wins_over_the_changed_one_wherever_it_stands() {
 }
 
 #[test]
-fn a_pair_listed_twice_is_named_once() {
+fn duplicate_pair_is_named_once() {
     let outcomes = assign(&[pair("fs", "read"), pair("fs", "read")]);
     assert!(outcomes[0].is_ok());
     assert_eq!(
@@ -174,44 +174,44 @@ fn raw_name() -> impl Strategy<Value = String> {
         "[ab]{190}(é|e\u{301}|_|__|\\.){1,10}",
         "[a-b]{20,60}",
         any::<String>(),
-        // Names that look like what somebody else's would become.
+        // Names equal to the encoding of other names.
         ("[ab]\\.[ab]", "[ab]{1,2}")
             .prop_map(|(tool, s)| tool_part(&server(&s), &tool.as_str().into())),
         "[ab]__[ab]".prop_map(|s| server_part(&server(&s))),
     ]
 }
 
-fn a_pair() -> impl Strategy<Value = (ServerName, ToolName)> {
-    let named = raw_name().prop_filter_map("a server has a name", |s| ServerName::new(&s).ok());
+fn any_pair() -> impl Strategy<Value = (ServerName, ToolName)> {
+    let named = raw_name().prop_filter_map("valid server name", |s| ServerName::new(&s).ok());
     (named, raw_name().prop_map(ToolName::from))
 }
 
-/// All in one list, so that each is held against every other.
+/// All pairs in one list, so that each is compared with every other.
 #[test]
-fn whole_names_never_collide_or_the_tool_is_refused_with_a_reason() {
+fn names_never_collide_silently() {
     let mut runner = TestRunner::default();
-    let mut make = || a_pair().new_tree(&mut runner).unwrap().current();
+    let mut make = || any_pair().new_tree(&mut runner).unwrap().current();
     let pairs: Vec<_> = (0..repetitions(5_000)).map(|_| make()).collect();
     let mut named = HashMap::new();
-    let mut refused = Vec::new();
+    let mut rejected = Vec::new();
     for (pair, outcome) in pairs.iter().zip(assign(&pairs)) {
         match outcome {
             Ok(name) => assert_eq!(named.insert(name, pair), None, "{pair:?}"),
-            Err(clash) => refused.push((pair, clash)),
+            Err(conflict) => rejected.push((pair, conflict)),
         }
     }
-    for (pair, clash) in refused {
-        let (server, tool) = named[&clash.wire];
+    for (pair, conflict) in rejected {
+        let (server, tool) = named[&conflict.wire];
         let holder = ToolId::new(server.clone(), tool.clone());
         assert_eq!(
-            clash.to_string(),
-            format!("the name `{}` already belongs to {holder}", clash.wire),
+            conflict.to_string(),
+            format!("the name `{}` already belongs to {holder}", conflict.wire),
             "{pair:?}"
         );
     }
     let distinct: HashSet<_> = pairs.iter().collect();
     assert!(named.len() <= distinct.len());
-    // Clashes between different pairs are rare: squatters, and one hash of four thousand million.
+    // Conflicts between different pairs are rare: squatters, and hash collisions (1 in 2^32).
     assert!(named.len() * 10 > distinct.len() * 9, "{}", named.len());
 }
 
@@ -219,9 +219,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn a_name_is_short_plain_and_splits_back((server, tool) in a_pair()) {
+    fn wire_name_is_valid_and_splits_back((server, tool) in any_pair()) {
         let name = wire_name(&server, &tool);
-        prop_assert!(name.as_str().len() <= WIRE_CHARS);
+        prop_assert!(name.as_str().len() <= MAX_WIRE_CHARS);
         prop_assert!(name.as_str().chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
         let (s, t) = (server_part(&server), tool_part(&server, &tool));
         prop_assert!(!s.contains("__") && !s.starts_with('_') && !s.ends_with('_') && !s.is_empty());
@@ -229,27 +229,27 @@ proptest! {
     }
 
     #[test]
-    fn a_list_is_named_injectively_and_each_by_its_own_name(pairs in vec(a_pair(), 0..40)) {
+    fn names_of_a_list_are_unique(pairs in vec(any_pair(), 0..40)) {
         let outcomes = assign(&pairs);
         prop_assert_eq!(outcomes.len(), pairs.len());
-        let mut holders = HashMap::new();
+        let mut owners = HashMap::new();
         for (pair, outcome) in pairs.iter().zip(&outcomes) {
             if let Ok(name) = outcome {
                 prop_assert_eq!(name, &wire_name(&pair.0, &pair.1));
-                prop_assert!(holders.insert(name, pair).is_none());
+                prop_assert!(owners.insert(name, pair).is_none());
             }
         }
         for (pair, outcome) in pairs.iter().zip(&outcomes) {
-            if let Err(clash) = outcome {
-                prop_assert_eq!(&clash.wire, &wire_name(&pair.0, &pair.1));
-                let (server, tool) = holders[&clash.wire];
-                prop_assert_eq!(&clash.holder, &ToolId::new(server.clone(), tool.clone()));
+            if let Err(conflict) = outcome {
+                prop_assert_eq!(&conflict.wire, &wire_name(&pair.0, &pair.1));
+                let (server, tool) = owners[&conflict.wire];
+                prop_assert_eq!(&conflict.holder, &ToolId::new(server.clone(), tool.clone()));
             }
         }
     }
 
     #[test]
-    fn who_is_named_exactly_does_not_depend_on_the_order(pairs in vec(a_pair(), 0..20)) {
+    fn exact_names_do_not_depend_on_order(pairs in vec(any_pair(), 0..20)) {
         let named = |pairs: &[(ServerName, ToolName)]| {
             let mut exact: Vec<_> = assign(pairs)
                 .into_iter()

@@ -1,11 +1,10 @@
-//! Text from servers, made fit to be shown to a model or on a terminal.
+//! Removes terminal escapes, control characters and invisible characters from server text.
 //!
-//! Terminal escapes, control characters and invisible characters go; what people write stays byte
-//! for byte: emoji sequences, joiners where a script needs them, direction marks beside
-//! right-to-left text. It does not judge what the text says, and it does not shorten it.
+//! Legitimate text stays byte for byte: emoji sequences, joiners where a script needs them, direction
+//! marks beside right-to-left text. The result may be shown to a model or printed on a terminal.
 //!
-//! Invariant: sanitising twice is sanitising once. Every choice looks only at what was already kept
-//! and at following characters that are never removed.
+//! Invariant: sanitising is idempotent. Each decision looks only at characters that were kept and at
+//! following characters that are never removed.
 
 use std::borrow::Cow;
 
@@ -14,21 +13,32 @@ mod invisible;
 #[cfg(test)]
 mod tests;
 
-/// Strips what hides or controls. Line ends become `\n`, tabs stay.
+/// Removes escape sequences, control characters and invisible characters. Every kind of line break
+/// becomes `\n`; tabs stay.
+#[inline]
 pub fn sanitize(text: &str) -> Cow<'_, str> {
-    let mut filter = Filter {
-        text,
-        out: String::new(),
-        copied: 0,
-    };
-    let mut at = 0;
-    while let Some(found) = next_suspect(text.as_bytes(), at) {
-        at = filter.step(found);
+    match next_candidate(text.as_bytes(), 0) {
+        None => Cow::Borrowed(text),
+        Some(first) => sanitize_from(text, first),
     }
-    filter.finish()
 }
 
-/// As [`sanitize`], for places of one line: line ends and tabs become spaces too.
+fn sanitize_from(text: &str, first: usize) -> Cow<'_, str> {
+    let mut sanitizer = Sanitizer {
+        text,
+        output: String::new(),
+        input_consumed: 0,
+    };
+    let mut candidate = Some(first);
+    while let Some(at) = candidate {
+        let next = sanitizer.step(at);
+        candidate = next_candidate(text.as_bytes(), next);
+    }
+    sanitizer.finish()
+}
+
+/// Like [`sanitize`], for a field of one line: line breaks and tabs become spaces.
+#[inline]
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
     let breaks_line = |letter| matches!(letter, '\n' | '\t' | '\u{2028}' | '\u{2029}');
     match sanitize(text) {
@@ -37,129 +47,139 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text on its way through. What is unchanged is copied in runs, and only once there is
-/// something to leave out.
-struct Filter<'a> {
+/// Copies the text without what has to go. Unchanged text is copied in runs, and not before the first
+/// removal.
+struct Sanitizer<'a> {
     text: &'a str,
-    out: String,
-    /// Up to where `text` is dealt with in `out`.
-    copied: usize,
+    output: String,
+    /// Everything in `text` before this offset is in `output` or was removed.
+    input_consumed: usize,
 }
 
-/// What becomes of a suspect.
-enum Fate {
+/// What happens to a candidate character.
+enum CharAction {
     Keep,
-    KeepThrough(usize),
+    /// Keep this many bytes, starting at the candidate.
+    KeepBytes(usize),
     Drop,
-    DropThrough(usize),
+    /// Drop this many bytes, starting at the candidate.
+    DropBytes(usize),
     Newline,
 }
 
-impl<'a> Filter<'a> {
-    /// Deals with the suspect at `at` and returns where to go on.
+impl<'a> Sanitizer<'a> {
+    /// Handles the candidate at `at` and returns the offset to continue from.
     fn step(&mut self, at: usize) -> usize {
         let rest = self.text.get(at..).unwrap_or_default();
-        let Some(suspect) = rest.chars().next() else {
+        let Some(candidate) = rest.chars().next() else {
             return self.text.len();
         };
-        let next = at + suspect.len_utf8();
-        match self.judge(
-            suspect,
-            at,
-            rest.get(suspect.len_utf8()..).unwrap_or_default(),
-        ) {
-            Fate::Keep => next,
-            Fate::KeepThrough(length) => at + length,
-            Fate::Drop => self.replace(at, next, ""),
-            Fate::DropThrough(length) => self.replace(at, at + length, ""),
-            Fate::Newline => self.replace(at, next, "\n"),
+        let length = candidate.len_utf8();
+        let after = rest.get(length..).unwrap_or_default();
+        match self.classify(candidate, at, after) {
+            CharAction::Keep => at + length,
+            CharAction::KeepBytes(bytes) => at + bytes,
+            CharAction::Drop => self.replace(at, at + length, ""),
+            CharAction::DropBytes(bytes) => self.replace(at, at + bytes, ""),
+            CharAction::Newline => self.replace(at, at + length, "\n"),
         }
     }
 
-    fn judge(&self, suspect: char, at: usize, after: &str) -> Fate {
-        let keep_if = |kept| if kept { Fate::Keep } else { Fate::Drop };
-        match suspect {
-            '\r' if after.starts_with('\n') => Fate::Drop,
-            '\r' | '\u{85}' => Fate::Newline,
+    fn classify(&self, candidate: char, at: usize, after: &str) -> CharAction {
+        let keep_if = |kept| {
+            if kept {
+                CharAction::Keep
+            } else {
+                CharAction::Drop
+            }
+        };
+        match candidate {
+            '\r' if after.starts_with('\n') => CharAction::Drop,
+            '\r' | '\u{85}' => CharAction::Newline,
             '\u{1b}' | '\u{80}'..='\u{9f}' => {
-                Fate::DropThrough(suspect.len_utf8() + escape::length_after(suspect, after))
+                CharAction::DropBytes(candidate.len_utf8() + escape::length_after(candidate, after))
             }
-            _ if suspect.is_control() => Fate::Drop,
-            _ if invisible::is_tag(suspect) => self.judge_tag(at),
-            _ if invisible::is_direction_mark(suspect) => keep_if(self.serves_direction(at, after)),
-            _ if invisible::depends_on_neighbours(suspect) => {
-                let previous = self.kept_before(at).next();
-                keep_if(invisible::belongs(suspect, previous, after.chars().next()))
+            _ if candidate.is_control() => CharAction::Drop,
+            _ if invisible::is_tag(candidate) => self.classify_tag(at),
+            _ if invisible::is_direction_mark(candidate) => {
+                keep_if(self.is_near_rtl_text(at, after))
             }
-            _ => keep_if(!invisible::is_invisible(suspect)),
+            _ if invisible::needs_context(candidate) => {
+                let previous = self.kept_chars_before(at).next();
+                let next = after.chars().next();
+                keep_if(invisible::is_legitimate(candidate, previous, next))
+            }
+            _ => keep_if(!invisible::is_invisible(candidate)),
         }
     }
 
-    /// Tags are kept only as the flags of England, Scotland and Wales.
-    fn judge_tag(&self, at: usize) -> Fate {
+    /// Keeps tags only in the flags of England, Scotland and Wales.
+    fn classify_tag(&self, at: usize) -> CharAction {
         let rest = self.text.get(at..).unwrap_or_default();
         let flag = invisible::SUBDIVISION_FLAGS
             .iter()
             .find(|tags| rest.starts_with(**tags));
         match flag {
-            Some(tags) if self.kept_before(at).next() == Some(invisible::BLACK_FLAG) => {
-                Fate::KeepThrough(tags.len())
+            Some(tags) if self.kept_chars_before(at).next() == Some(invisible::BLACK_FLAG) => {
+                CharAction::KeepBytes(tags.len())
             }
-            _ => Fate::Drop,
+            _ => CharAction::Drop,
         }
     }
 
-    /// A direction mark works on the spaces, digits and signs around it, so right-to-left text may
-    /// be a few of those away.
-    fn serves_direction(&self, at: usize, after: &str) -> bool {
-        const REACH: usize = 8;
-        let reaches = |letters: &mut dyn Iterator<Item = char>| {
+    /// Whether a direction mark has an effect. It acts on the neutral characters around it, so
+    /// right-to-left text may be a few of those away.
+    fn is_near_rtl_text(&self, at: usize, after: &str) -> bool {
+        const MAX_DISTANCE: usize = 8;
+        let reaches_rtl = |letters: &mut dyn Iterator<Item = char>| {
             letters
-                .take(REACH)
+                .take(MAX_DISTANCE)
                 .find(|letter| !invisible::is_neutral(*letter))
                 .is_some_and(invisible::is_right_to_left)
         };
-        let doubled = self
-            .kept_before(at)
+        let follows_mark = self
+            .kept_chars_before(at)
             .next()
             .is_some_and(invisible::is_direction_mark);
-        !doubled && (reaches(&mut self.kept_before(at)) || reaches(&mut after.chars()))
+        !follows_mark
+            && (reaches_rtl(&mut self.kept_chars_before(at)) || reaches_rtl(&mut after.chars()))
     }
 
-    /// What was kept before `at`, last first.
-    fn kept_before(&self, at: usize) -> impl Iterator<Item = char> {
-        let pending = self.text.get(self.copied..at).unwrap_or_default();
-        pending.chars().rev().chain(self.out.chars().rev())
+    /// The characters kept before `at`, last one first.
+    fn kept_chars_before(&self, at: usize) -> impl Iterator<Item = char> {
+        let pending = self.text.get(self.input_consumed..at).unwrap_or_default();
+        pending.chars().rev().chain(self.output.chars().rev())
     }
 
     fn replace(&mut self, from: usize, to: usize, with: &str) -> usize {
-        if self.out.capacity() == 0 {
-            self.out.reserve(self.text.len());
+        if self.output.capacity() == 0 {
+            self.output.reserve(self.text.len());
         }
-        self.out
-            .push_str(self.text.get(self.copied..from).unwrap_or_default());
-        self.out.push_str(with);
-        self.copied = to;
+        let unchanged = self.text.get(self.input_consumed..from);
+        self.output.push_str(unchanged.unwrap_or_default());
+        self.output.push_str(with);
+        self.input_consumed = to;
         to
     }
 
     fn finish(mut self) -> Cow<'a, str> {
-        if self.copied == 0 {
+        if self.input_consumed == 0 {
             return Cow::Borrowed(self.text);
         }
-        self.out
-            .push_str(self.text.get(self.copied..).unwrap_or_default());
-        Cow::Owned(self.out)
+        let rest = self.text.get(self.input_consumed..);
+        self.output.push_str(rest.unwrap_or_default());
+        Cow::Owned(self.output)
     }
 }
 
-/// The next place from `from` on where something may have to go.
-fn next_suspect(bytes: &[u8], from: usize) -> Option<usize> {
+/// Returns the offset of the next character, from `from` on, that may have to be removed.
+#[inline]
+fn next_candidate(bytes: &[u8], from: usize) -> Option<usize> {
     const STRIDE: usize = 128;
     let mut at = from;
     for stride in bytes.get(from..)?.chunks(STRIDE) {
         if !is_plain_ascii(stride)
-            && let Some(found) = stride.iter().position(|byte| is_suspect(*byte))
+            && let Some(found) = stride.iter().position(|byte| starts_candidate(*byte))
         {
             return Some(at + found);
         }
@@ -168,16 +188,17 @@ fn next_suspect(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Without a way out in its middle the loop compiles to a few vector instructions; most text is
-/// dealt with here.
+/// Whether all bytes are printable ASCII, tabs or line feeds. The loop has no early exit, so that it
+/// compiles to vector instructions; most text takes this path.
+#[inline]
 fn is_plain_ascii(stride: &[u8]) -> bool {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     stride.first().is_some_and(|byte| is_plain(*byte))
         && stride.iter().fold(true, |all, byte| all & is_plain(*byte))
 }
 
-/// Control characters, and the bytes with which the characters of [`invisible`] begin.
-fn is_suspect(byte: u8) -> bool {
+/// Whether a byte is a control character or the first byte of a character listed in [`invisible`].
+fn starts_candidate(byte: u8) -> bool {
     matches!(byte,
         0..b'\t' | b'\x0b'..b' ' | 0x7f
         | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xe3 | 0xef | 0xf0 | 0xf3)

@@ -1,53 +1,73 @@
-//! Cutting text to a number of bytes.
+//! Truncates text to a number of bytes.
 //!
-//! It does not decide how much is allowed or where the rest goes.
+//! How much is allowed, and what happens to the rest, is decided by the caller.
 //!
-//! Invariant: what is left is a prefix of what was there, no longer than allowed, and never ends
+//! Invariant: the result of [`fit`] is a prefix of the text, within the budget, and never ends
 //! inside a character.
 
-/// How far back from the edge a cut may move to fall between two lines.
-const LINE_REACH: usize = 256;
+/// How many bytes before the budget a line break may be for the cut to move there.
+const MAX_LINE_BACKTRACK: usize = 256;
 
-/// How many characters a cut may move back to leave an emoji or an accented letter whole.
-const CLUSTER_REACH: usize = 12;
+/// How many characters the cut may move back to keep an emoji or an accented letter whole.
+const MAX_GRAPHEME_BACKTRACK: usize = 12;
 
-/// The longest prefix of at most `budget` bytes that ends well: after a line if one ends near, else
-/// between two whole characters as people see them.
-pub fn fit(text: &str, budget: usize) -> &str {
-    if text.len() <= budget {
+/// Returns the longest suitable prefix of at most `max_bytes` bytes: up to a line break if one is
+/// near the end, otherwise up to a boundary between graphemes.
+pub fn fit(text: &str, max_bytes: usize) -> &str {
+    let prefix = char_prefix(text, max_bytes);
+    if prefix.len() == text.len() {
         return text;
     }
-    let is_boundary = |at: &usize| text.is_char_boundary(*at);
-    let end = (0..=budget).rev().find(is_boundary).unwrap_or_default();
-    let shown = text.get(..end).unwrap_or_default();
-    let line_end = shown.rfind('\n').map(|at| at + 1);
-    match line_end.filter(|at| end - at <= LINE_REACH) {
-        Some(at) => shown.get(..at).unwrap_or(shown),
-        None => leave_clusters_whole(text, shown),
+    let line_end = prefix.rfind('\n').map(|at| at + 1);
+    match line_end.filter(|at| prefix.len() - at <= MAX_LINE_BACKTRACK) {
+        Some(at) => prefix.get(..at).unwrap_or(prefix),
+        None => back_to_grapheme_boundary(text, prefix),
     }
 }
 
-fn leave_clusters_whole<'a>(text: &'a str, shown: &'a str) -> &'a str {
-    let mut kept = shown;
-    for _ in 0..CLUSTER_REACH {
-        let next = text.get(kept.len()..).and_then(|rest| rest.chars().next());
-        let mut letters = kept.chars();
+/// Shortens an owned text to `max_bytes` bytes and appends ` [truncated]` if it was longer.
+#[doc(hidden)]
+pub fn truncate_marked(mut text: String, max_bytes: usize) -> String {
+    if text.len() > max_bytes {
+        text.truncate(char_prefix(&text, max_bytes).len());
+        text.push_str(" [truncated]");
+    }
+    text
+}
+
+/// Returns the longest prefix of at most `max_bytes` bytes that ends between two characters.
+fn char_prefix(text: &str, max_bytes: usize) -> &str {
+    if text.len() <= max_bytes {
+        return text;
+    }
+    let is_boundary = |at: &usize| text.is_char_boundary(*at);
+    let end = (0..=max_bytes).rev().find(is_boundary).unwrap_or_default();
+    text.get(..end).unwrap_or_default()
+}
+
+fn back_to_grapheme_boundary<'a>(text: &'a str, prefix: &'a str) -> &'a str {
+    let mut shorter = prefix;
+    for _ in 0..MAX_GRAPHEME_BACKTRACK {
+        let next = text
+            .get(shorter.len()..)
+            .and_then(|rest| rest.chars().next());
+        let mut letters = shorter.chars();
         let Some(last) = letters.next_back() else {
             break;
         };
-        if last != JOINER && !next.is_some_and(continues_cluster) {
-            return kept;
+        if last != JOINER && !next.is_some_and(extends_grapheme) {
+            return shorter;
         }
-        kept = letters.as_str();
+        shorter = letters.as_str();
     }
-    // A cluster longer than that is no letter that anybody would miss.
-    shown
+    // No letter or emoji is that long: cut inside it.
+    prefix
 }
 
 const JOINER: char = '\u{200d}';
 
-/// Marks that belong to the character before them.
-fn continues_cluster(letter: char) -> bool {
+/// Whether a character combines with the one before it.
+fn extends_grapheme(letter: char) -> bool {
     matches!(letter,
         JOINER
         | '\u{200c}'
@@ -72,14 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_fits_is_left_alone() {
+    fn fitting_text_is_unchanged() {
         for (text, budget) in [("", 0), ("abc", 3), ("abc", 4), ("é", 2)] {
             assert_eq!(fit(text, budget), text);
         }
     }
 
     #[test]
-    fn a_cut_falls_between_whole_characters() {
+    fn cut_falls_between_graphemes() {
         let cases = [
             ("abcdef", 3, "abc"),
             ("aé", 2, "a"),
@@ -101,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_prefers_the_end_of_a_line_that_is_near() {
+    fn cut_prefers_near_line_break() {
         assert_eq!(fit("one\ntwo\nthree", 9), "one\ntwo\n");
         assert_eq!(fit("one\ntwo\nthree", 8), "one\ntwo\n");
         let far = format!("one\n{}", "x".repeat(1_000));
@@ -109,21 +129,27 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_pile_of_marks_is_cut_anyway() {
-        let pile = format!("a{}", "\u{301}".repeat(100));
-        assert_eq!(fit(&pile, 101).len(), 101);
+    fn marked_text_says_that_it_is_truncated() {
+        assert_eq!(truncate_marked("abc".to_owned(), 3), "abc");
+        assert_eq!(truncate_marked("aéb".to_owned(), 2), "a [truncated]");
+    }
+
+    #[test]
+    fn long_run_of_marks_is_cut() {
+        let marks = format!("a{}", "\u{301}".repeat(100));
+        assert_eq!(fit(&marks, 101).len(), 101);
     }
 
     proptest! {
         #[test]
-        fn a_cut_is_a_prefix_within_the_budget(text in any::<String>(), budget in 0..200_usize) {
-            let shown = fit(&text, budget);
-            prop_assert!(text.starts_with(shown));
-            prop_assert!(shown.len() <= budget);
+        fn result_is_prefix_within_budget(text in any::<String>(), budget in 0..200_usize) {
+            let prefix = fit(&text, budget);
+            prop_assert!(text.starts_with(prefix));
+            prop_assert!(prefix.len() <= budget);
             if text.len() > budget {
-                prop_assert!(shown.len() + LINE_REACH + 4 * CLUSTER_REACH >= budget);
+                prop_assert!(prefix.len() + MAX_LINE_BACKTRACK + 4 * MAX_GRAPHEME_BACKTRACK >= budget);
             } else {
-                prop_assert_eq!(shown, &text);
+                prop_assert_eq!(prefix, &text);
             }
         }
     }

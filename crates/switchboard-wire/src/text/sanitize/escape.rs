@@ -1,10 +1,10 @@
-//! How far a terminal escape reaches.
+//! Measures the length of terminal escape sequences.
 //!
-//! It measures sequences and removes nothing. Both spellings are known: `ESC` with a second
-//! character, and the single C1 characters U+0080 to U+009F.
+//! Recognises both forms of an introducer: `ESC` with a second character, and the single C1
+//! characters U+0080 to U+009F. Removing the sequence is up to the caller.
 //!
-//! Invariant: measuring is linear over a whole text, because no sequence is followed past the
-//! introducer of the next.
+//! Invariant: measuring all sequences of a text takes linear time, because the search for a terminator
+//! stops at the next introducer.
 
 const ESC: char = '\u{1b}';
 const BEL: char = '\u{7}';
@@ -12,29 +12,29 @@ const CANCEL: char = '\u{18}';
 const SUBSTITUTE: char = '\u{1a}';
 const STRING_TERMINATOR: char = '\u{9c}';
 
-/// What an introducer begins.
+/// The kind of sequence that an introducer starts.
 enum Sequence {
-    /// Parameters, then one final character: colours, cursor movements.
+    /// Parameters, then one final character: colours, cursor movement.
     Control,
-    /// Any text up to a terminator: titles, links, the clipboard.
-    Text { ends_at_bell: bool },
-    /// One character after a run of intermediates: character sets and the like.
+    /// Any text up to a terminator: window titles, links, the clipboard.
+    String { ends_at_bell: bool },
+    /// Intermediate characters, then one final character: character sets and the like.
     Short,
-    /// Nothing more.
-    Alone,
+    /// The introducer alone.
+    Single,
 }
 
-/// How many bytes of `after` belong to the escape that `introducer` begins.
+/// Returns how many bytes of `after` belong to the sequence that `introducer` starts.
 pub(super) fn length_after(introducer: char, after: &str) -> usize {
     if introducer != ESC {
-        return measure(&c1(introducer), after);
+        return measure(&sequence_of(introducer), after);
     }
     let Some(second) = after.chars().next() else {
         return 0;
     };
     match second {
         '@'..='_' => {
-            let sequence = c1(as_c1(second));
+            let sequence = sequence_of(as_c1(second));
             1 + measure(&sequence, after.get(1..).unwrap_or_default())
         }
         ' '..='~' => measure(&Sequence::Short, after),
@@ -42,50 +42,51 @@ pub(super) fn length_after(introducer: char, after: &str) -> usize {
     }
 }
 
-/// `ESC [` is another way to write U+009B, and so on.
+/// Returns the C1 character that `ESC` and `second` stand for: `ESC [` is U+009B, and so on.
 fn as_c1(second: char) -> char {
     char::from_u32(second as u32 + 0x40).unwrap_or(second)
 }
 
-fn c1(introducer: char) -> Sequence {
+fn sequence_of(introducer: char) -> Sequence {
     match introducer {
         '\u{9b}' => Sequence::Control,
-        '\u{9d}' => Sequence::Text { ends_at_bell: true },
-        '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => Sequence::Text {
+        '\u{9d}' => Sequence::String { ends_at_bell: true },
+        '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => Sequence::String {
             ends_at_bell: false,
         },
-        _ => Sequence::Alone,
+        _ => Sequence::Single,
     }
 }
 
 fn measure(sequence: &Sequence, after: &str) -> usize {
     match sequence {
-        Sequence::Alone => 0,
+        Sequence::Single => 0,
         Sequence::Control => {
-            let parameters = run(after, b'0'..=b'?');
-            let body = parameters + run(after.get(parameters..).unwrap_or_default(), b' '..=b'/');
-            body + one(after, body, b'@'..=b'~')
+            let parameters = run_length(after, b'0'..=b'?');
+            let body =
+                parameters + run_length(after.get(parameters..).unwrap_or_default(), b' '..=b'/');
+            body + matches_at(after, body, b'@'..=b'~')
         }
         Sequence::Short => {
-            let intermediates = run(after, b' '..=b'/');
-            intermediates + one(after, intermediates, b'0'..=b'~')
+            let intermediates = run_length(after, b' '..=b'/');
+            intermediates + matches_at(after, intermediates, b'0'..=b'~')
         }
-        Sequence::Text { ends_at_bell } => text_length(after, *ends_at_bell),
+        Sequence::String { ends_at_bell } => string_length(after, *ends_at_bell),
     }
 }
 
-fn run(text: &str, range: std::ops::RangeInclusive<u8>) -> usize {
+fn run_length(text: &str, range: std::ops::RangeInclusive<u8>) -> usize {
     text.bytes().take_while(|byte| range.contains(byte)).count()
 }
 
-fn one(text: &str, at: usize, range: std::ops::RangeInclusive<u8>) -> usize {
+fn matches_at(text: &str, at: usize, range: std::ops::RangeInclusive<u8>) -> usize {
     let found = text.as_bytes().get(at);
     usize::from(found.is_some_and(|byte| range.contains(byte)))
 }
 
-/// The length up to and with the terminator. Without one only the introducer goes, so that a stray
-/// `ESC ]` cannot swallow the rest of an answer.
-fn text_length(after: &str, ends_at_bell: bool) -> usize {
+/// Returns the length including the terminator, or 0 if there is none: then only the introducer is
+/// removed, so that a stray `ESC ]` does not remove the rest of the text.
+fn string_length(after: &str, ends_at_bell: bool) -> usize {
     let ends = |letter| match letter {
         BEL => ends_at_bell,
         ESC | CANCEL | SUBSTITUTE | '\u{80}'..='\u{9f}' => true,

@@ -1,14 +1,15 @@
-//! Which characters hide, which of them have honest work, and where.
+//! Character tables: which characters are invisible, and where such a character is legitimate.
 //!
-//! Tables and predicates over single characters and their neighbours; no text is walked here.
-//! The ranges are whole blocks where the exact set would be long: a joiner beside a rare sign of an
-//! Indic script does no harm.
+//! The predicates look at one character and its neighbours; they never walk a text. A range covers a
+//! whole Unicode block where the exact set would be long: a joiner beside a rare sign of an Indic
+//! script does no harm.
 //!
-//! Invariant: what [`belongs`] wants on the right of a character is never itself removed.
+//! Invariant: a character that [`is_legitimate`] requires on the right is itself never removed.
 
 pub(super) const BLACK_FLAG: char = '\u{1f3f4}';
 
-/// The tags after [`BLACK_FLAG`] that make a flag: `gbeng`, `gbsct`, `gbwls`, each with its end.
+/// The tag sequences that turn [`BLACK_FLAG`] into a flag: `gbeng`, `gbsct`, `gbwls`, each with the
+/// cancel tag.
 pub(super) const SUBDIVISION_FLAGS: [&str; 3] = [
     "\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
     "\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
@@ -32,7 +33,7 @@ pub(super) fn is_direction_mark(letter: char) -> bool {
     matches!(letter, '\u{200e}' | '\u{200f}' | '\u{61c}')
 }
 
-/// Invisible, and of no use that would be missed.
+/// Invisible characters that are always removed.
 pub(super) fn is_invisible(letter: char) -> bool {
     matches!(letter,
         '\u{ad}'
@@ -50,8 +51,8 @@ pub(super) fn is_invisible(letter: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Invisible, but part of how some texts are written: [`belongs`] decides.
-pub(super) fn depends_on_neighbours(letter: char) -> bool {
+/// Invisible characters that some scripts and emoji need: [`is_legitimate`] decides on them.
+pub(super) fn needs_context(letter: char) -> bool {
     matches!(
         letter,
         NON_JOINER | JOINER | GRAPHEME_JOINER | INITIAL_FILLER | VOWEL_FILLER
@@ -59,25 +60,25 @@ pub(super) fn depends_on_neighbours(letter: char) -> bool {
         || is_hieroglyph_joiner(letter)
 }
 
-/// Whether such a character has its work between what was kept before it and what follows.
+/// Whether such a character is legitimate between the last kept character and the next one.
 ///
-/// Every one wants a visible character on its left or right, so that no two of them stand in a row.
-pub(super) fn belongs(letter: char, previous: Option<char>, next: Option<char>) -> bool {
+/// Each rule requires a visible neighbour, so that no long run of invisible characters is kept.
+pub(super) fn is_legitimate(letter: char, previous: Option<char>, next: Option<char>) -> bool {
     let before = |test: fn(char) -> bool| previous.is_some_and(test);
     let follows = |test: fn(char) -> bool| next.is_some_and(test);
     match letter {
         JOINER => {
             before(joins_emoji) && follows(is_pictographic)
                 || before(is_joining)
-                || !before(hides) && follows(is_joining)
+                || !before(is_any_invisible) && follows(is_joining)
         }
         NON_JOINER => before(is_joining) && follows(is_joining) || before(is_virama),
-        GRAPHEME_JOINER => before(|left| !left.is_ascii() && !hides(left)),
+        GRAPHEME_JOINER => before(|left| !left.is_ascii() && !is_any_invisible(left)),
         INITIAL_FILLER => follows(|right| matches!(right, '\u{1161}'..='\u{11a7}')),
         VOWEL_FILLER => before(|left| matches!(left, '\u{1100}'..='\u{115e}')),
         TEXT_STYLE | EMOJI_STYLE if before(is_keycap_base) => next == Some(KEYCAP),
         TEXT_STYLE | EMOJI_STYLE => before(is_pictographic),
-        '\u{fe00}'..='\u{fe02}' => before(takes_variants),
+        '\u{fe00}'..='\u{fe02}' => before(has_variation_sequences),
         '\u{180b}'..='\u{180f}' => before(|left| matches!(left, '\u{1820}'..='\u{18aa}')),
         '\u{e0100}'..='\u{e01ef}' => before(is_ideograph),
         _ if is_hieroglyph_joiner(letter) => {
@@ -87,8 +88,8 @@ pub(super) fn belongs(letter: char, previous: Option<char>, next: Option<char>) 
     }
 }
 
-fn hides(letter: char) -> bool {
-    is_invisible(letter) || is_direction_mark(letter) || depends_on_neighbours(letter)
+fn is_any_invisible(letter: char) -> bool {
+    is_invisible(letter) || is_direction_mark(letter) || needs_context(letter)
 }
 
 fn is_variation_selector(letter: char) -> bool {
@@ -108,7 +109,7 @@ fn joins_emoji(letter: char) -> bool {
     letter == EMOJI_STYLE || is_pictographic(letter) || matches!(letter, '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// Pictures and the older symbols that may be shown as one.
+/// Emoji, and older symbols that may be displayed as emoji.
 fn is_pictographic(letter: char) -> bool {
     matches!(letter,
         '\u{a9}' | '\u{ae}'
@@ -127,7 +128,7 @@ fn is_pictographic(letter: char) -> bool {
 
 /// Letters and marks of scripts whose shapes depend on joiners.
 fn is_joining(letter: char) -> bool {
-    !hides(letter)
+    !is_any_invisible(letter)
         && matches!(letter,
             '\u{600}'..='\u{77f}'
             | '\u{7c0}'..='\u{7ff}'
@@ -147,8 +148,8 @@ fn is_joining(letter: char) -> bool {
             | '\u{1e900}'..='\u{1e95f}')
 }
 
-/// The sign that takes a consonant's vowel away: a non-joiner after it keeps it in sight, even at
-/// the end of a word.
+/// The sign that removes the inherent vowel of a consonant. A non-joiner after it keeps the sign
+/// visible, also at the end of a word.
 fn is_virama(letter: char) -> bool {
     matches!(
         letter,
@@ -175,8 +176,8 @@ fn is_ideograph(letter: char) -> bool {
         | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Ideographs, signs and letters that have standardised variants.
-fn takes_variants(letter: char) -> bool {
+/// Ideographs, signs and letters with standardised variants.
+fn has_variation_sequences(letter: char) -> bool {
     is_ideograph(letter)
         || matches!(letter,
             '\u{1000}'..='\u{109f}'
@@ -197,7 +198,7 @@ pub(super) fn is_right_to_left(letter: char) -> bool {
             | '\u{1e800}'..='\u{1efff}')
 }
 
-/// Printable ASCII without a direction of its own.
+/// Printable ASCII characters that have no direction.
 pub(super) fn is_neutral(letter: char) -> bool {
     matches!(letter, ' '..='~') && !letter.is_ascii_alphabetic()
 }

@@ -3,9 +3,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What is sent, and what is left of it.
+/// Input and expected output.
 const HOSTILE: &[(&str, &str)] = &[
-    // Control sequences, in both spellings.
+    // Control sequences with both forms of the introducer.
     ("\u{1b}[31mred\u{1b}[0m", "red"),
     ("a\u{1b}[2J\u{1b}[Hb", "ab"),
     ("a\u{1b}[1A\u{1b}[2Kb", "ab"),
@@ -24,7 +24,7 @@ const HOSTILE: &[(&str, &str)] = &[
     ("\u{9b}2Jx", "x"),
     ("\u{9b}", ""),
     ("\u{1b}[3\n1m", "\n1m"),
-    // Titles, links, the clipboard.
+    // Window titles, links, the clipboard.
     ("\u{1b}]0;title\u{7}x", "x"),
     ("\u{1b}]0;title\u{1b}\\x", "x"),
     ("\u{1b}]0;title\u{9c}x", "x"),
@@ -56,7 +56,7 @@ const HOSTILE: &[(&str, &str)] = &[
     ("\u{1b}Xstring\u{1b}\\x", "x"),
     ("\u{98}string\u{9c}x", "x"),
     ("\u{1b}Pa bell \u{7} does not end it\u{1b}\\x", "x"),
-    // Short ones.
+    // Short sequences.
     ("\u{1b}cx", "x"),
     ("\u{1b}7x\u{1b}8", "x"),
     ("\u{1b}(Bx", "x"),
@@ -98,7 +98,7 @@ const HOSTILE: &[(&str, &str)] = &[
     ("a\u{1d173}\u{1d17a}b", "ab"),
     ("a\u{17b4}\u{17b5}b", "ab"),
     ("a\u{1bca0}b", "ab"),
-    // Direction.
+    // Direction marks and overrides.
     ("user\u{202e}txt.exe", "usertxt.exe"),
     ("\u{202a}a\u{202b}b\u{202c}c\u{202d}d\u{202e}e", "abcde"),
     ("\u{2066}a\u{2067}b\u{2068}c\u{2069}", "abc"),
@@ -126,28 +126,28 @@ const HOSTILE: &[(&str, &str)] = &[
     ("❤\u{fe0f}\u{fe0f}\u{fe0e}", "❤\u{fe0f}"),
     ("1\u{fe0f}2", "12"),
     ("a\u{e01f0}\u{e0fff}b", "ab"),
-    // Joiners out of place, and hidden behind each other.
+    // Joiners without a script that needs them, and runs of joiners.
     ("👩\u{200d}", "👩"),
     ("👩\u{200d}a", "👩a"),
     ("👩\u{200d}\u{200d}👧", "👩\u{200d}👧"),
     ("👩\u{200b}\u{200d}👧", "👩\u{200d}👧"),
     ("می\u{200c}\u{200c}خواهم", "می\u{200c}خواهم"),
     ("a\u{200d}\u{200c}\u{200b}\u{2060}b", "ab"),
-    // One thing inside another.
+    // Nested sequences.
     ("\u{1b}\u{200b}[31mx", "[31mx"),
     ("\u{200b}\u{1b}[31m\u{200b}x", "x"),
     ("\u{1b}]0;\u{200b}\u{202e}\u{7}x", "x"),
 ];
 
 #[test]
-fn what_hides_or_controls_is_taken_out() {
+fn hostile_characters_are_removed() {
     assert!(HOSTILE.len() >= 60);
-    for (sent, left) in HOSTILE {
-        assert_eq!(sanitize(sent), *left, "{sent:?}");
+    for (input, expected) in HOSTILE {
+        assert_eq!(sanitize(input), *expected, "{input:?}");
     }
 }
 
-const HONEST: &[&str] = &[
+const LEGITIMATE: &[&str] = &[
     "",
     "plain text\n\twith a tab\nand lines",
     "~!@#$%^&*()_+{}|:\"<>?[31m",
@@ -202,31 +202,28 @@ const HONEST: &[&str] = &[
 ];
 
 #[test]
-fn what_people_write_stays_as_it_is() {
-    assert!(HONEST.len() >= 30);
-    for text in HONEST {
+fn legitimate_text_stays_unchanged() {
+    assert!(LEGITIMATE.len() >= 30);
+    for text in LEGITIMATE {
         let clean = sanitize(text);
         assert_eq!(clean, *text);
-        assert!(
-            matches!(clean, Cow::Borrowed(_)),
-            "{text:?} was copied for nothing"
-        );
+        assert!(matches!(clean, Cow::Borrowed(_)), "{text:?} was copied");
     }
 }
 
 #[test]
-fn a_stray_character_is_found_wherever_it_stands_in_a_long_text() {
+fn single_character_is_found_at_any_offset() {
     for length in [0, 1, 63, 64, 65, 127, 128, 200] {
         let (before, after) = ("x".repeat(length), "y".repeat(150));
-        for stray in ["\u{0}", "\u{1b}[0m", "\u{200b}", "\u{7f}"] {
-            let text = format!("{before}{stray}{after}");
+        for hidden in ["\u{0}", "\u{1b}[0m", "\u{200b}", "\u{7f}"] {
+            let text = format!("{before}{hidden}{after}");
             assert_eq!(sanitize(&text), format!("{before}{after}"));
         }
     }
 }
 
 #[test]
-fn many_unfinished_sequences_do_not_cost_more_than_their_length() {
+fn unfinished_sequences_take_linear_time() {
     for introducer in [
         "\u{1b}]", "\u{9d}", "\u{1b}P", "\u{1b}[", "\u{200f}", "\u{9b}",
     ] {
@@ -237,20 +234,20 @@ fn many_unfinished_sequences_do_not_cost_more_than_their_length() {
 }
 
 #[test]
-fn one_line_stays_one_line() {
+fn line_breaks_become_spaces() {
     let cases = [
         ("plain", "plain"),
         ("a\nb\tc\r\nd\re", "a b c d e"),
         ("a\u{2028}b\u{2029}c", "a b c"),
         ("\u{1b}[31mred\u{1b}[0m\n", "red "),
     ];
-    for (sent, shown) in cases {
-        assert_eq!(for_terminal(sent), shown);
+    for (input, expected) in cases {
+        assert_eq!(for_terminal(input), expected);
     }
     assert!(matches!(for_terminal("plain"), Cow::Borrowed(_)));
 }
 
-/// Characters that may never be left, whatever stands around them.
+/// Characters that are removed in every context.
 fn is_forbidden(letter: char) -> bool {
     letter.is_control() && letter != '\n' && letter != '\t'
         || matches!(letter,
@@ -259,8 +256,8 @@ fn is_forbidden(letter: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e001f}')
 }
 
-/// Characters that are kept for the sake of a neighbour.
-fn works_unseen(letter: char) -> bool {
+/// Invisible characters that are kept in some contexts.
+fn is_contextual(letter: char) -> bool {
     matches!(letter,
         '\u{200c}'..='\u{200f}' | '\u{61c}' | '\u{34f}' | '\u{fe00}'..='\u{fe0f}'
         | '\u{e0100}'..='\u{e01ef}')
@@ -289,7 +286,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
     #[test]
-    fn twice_is_once(text in pieces()) {
+    fn sanitising_is_idempotent(text in pieces()) {
         let once = sanitize(&text).into_owned();
         let twice = sanitize(&once);
         prop_assert_eq!(&twice, &once);
@@ -297,18 +294,18 @@ proptest! {
     }
 
     #[test]
-    fn nothing_forbidden_is_left(text in pieces()) {
+    fn no_forbidden_character_remains(text in pieces()) {
         let clean = sanitize(&text);
         prop_assert!(!clean.contains(is_forbidden), "{:?}", clean);
         let letters: Vec<char> = clean.chars().collect();
-        let crowd = letters.windows(3).find(|three| three.iter().all(|letter| works_unseen(*letter)));
-        prop_assert_eq!(crowd, None);
-        prop_assert!(!letters.windows(2).any(|two| works_unseen(two[0]) && two[0] == two[1]));
+        let run = letters.windows(3).find(|three| three.iter().all(|letter| is_contextual(*letter)));
+        prop_assert_eq!(run, None);
+        prop_assert!(!letters.windows(2).any(|two| is_contextual(two[0]) && two[0] == two[1]));
         prop_assert!(!for_terminal(&text).contains(['\n', '\t']));
     }
 
     #[test]
-    fn visible_text_before_is_kept(before in "[a-z é葛\n]{0,200}", text in pieces()) {
+    fn visible_prefix_is_kept(before in "[a-z é葛\n]{0,200}", text in pieces()) {
         let whole = format!("{before}{text}");
         prop_assert!(sanitize(&whole).starts_with(&before));
     }
