@@ -68,7 +68,7 @@ pub(crate) async fn run(
         Err(failure) if failure.parts().kind == Kind::Interrupted && args.count.is_none() => {
             Ok(Exit::Ok)
         }
-        outcome => outcome.map_err(Failure::as_json_line),
+        outcome => outcome.map_err(Failure::with_json_line),
     }
 }
 

@@ -58,15 +58,14 @@ impl LocalServer for Workshop {
     }
 
     fn capabilities(&self) -> ServerCapabilities {
-        let offers = ServerCapabilities {
+        ServerCapabilities {
             tools: true,
             tools_list_changed: true,
             resources: true,
             resources_subscribe: true,
             prompts: true,
             ..ServerCapabilities::default()
-        };
-        offers
+        }
     }
 
     fn tools(&self) -> Vec<Tool> {

@@ -105,7 +105,7 @@ impl LocalServer for Board {
     }
 
     fn capabilities(&self) -> ServerCapabilities {
-        let capabilities = ServerCapabilities {
+        ServerCapabilities {
             tools: true,
             tools_list_changed: true,
             resources: true,
@@ -114,8 +114,7 @@ impl LocalServer for Board {
             prompts: true,
             prompts_list_changed: true,
             ..ServerCapabilities::default()
-        };
-        capabilities
+        }
     }
 
     fn tools(&self) -> Vec<Tool> {
@@ -147,11 +146,10 @@ impl LocalServer for Board {
                     Ok(CallToolResult::text("done"))
                 }
                 "long" => Ok(CallToolResult::text("x".repeat(1_000_000))),
-                "many" => {
-                    let mut result = CallToolResult::default();
-                    result.content = vec![ContentBlock::text("x"); 100];
-                    Ok(result)
-                }
+                "many" => Ok(CallToolResult {
+                    content: vec![ContentBlock::text("x"); 100],
+                    ..CallToolResult::default()
+                }),
                 "progress" => {
                     call.report(Progress::new(1.0));
                     Ok(CallToolResult::error("half done"))
