@@ -192,8 +192,8 @@ async fn existing_name_needs_force() {
     assert_snapshot!(output, @r"
     exit 2
     --- stderr
-    error: there is a server a in the local scope already ([sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5)
-    hint: choose another name, or replace it with --force
+    error: server a already exists in the local scope ([sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5)
+    hint: pick a different name, or pass --force to overwrite it
     ");
     assert_eq!(
         servers_in(cli.local_file()),
@@ -224,7 +224,7 @@ async fn same_name_in_other_scopes_is_reported() {
     Added a to the local scope
       file  [sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3
       command  x
-      instead  of the one in the project scope: [sandbox]/project/.mcp.json:3
+      overrides  the entry in the project scope: [sandbox]/project/.mcp.json:3
     Next: switchboard list
     ");
     let overridden = cli
@@ -238,14 +238,14 @@ async fn same_name_in_other_scopes_is_reported() {
       command  x
     Next: switchboard list
     --- stderr
-    warning: the local scope has a server a as well, and it is used instead: [sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5
+    warning: a is overridden by the entry in the local scope: [sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5
     hint: switchboard remove a -s local
     ");
     let several = cli.run_without_trust(&["remove", "a"]).await;
     assert_snapshot!(several, @r"
     exit 2
     --- stderr
-    error: server a is in 3 scopes: local ([sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5), project ([sandbox]/project/.mcp.json:3:5), user ([sandbox]/home/.mcp.json:3:5)
+    error: server a is defined in 3 scopes: local ([sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3:5), project ([sandbox]/project/.mcp.json:3:5), user ([sandbox]/home/.mcp.json:3:5)
     hint: switchboard remove a -s local, or switchboard remove a -s project, or switchboard remove a -s user
     ");
     let one = cli.run_without_trust(&["remove", "a", "-s", "local"]).await;
@@ -253,22 +253,22 @@ async fn same_name_in_other_scopes_is_reported() {
     exit 0
     --- stdout
     Removed a from the local scope: [sandbox]/home/.config/switchboard/projects/[project]/mcp.json:3
-    The one in the project scope is used now: [sandbox]/project/.mcp.json:3
+    Now using the entry in the project scope: [sandbox]/project/.mcp.json:3
     ");
     cli.run_without_trust(&["remove", "a", "-s", "user"]).await;
     let elsewhere = cli.run_without_trust(&["remove", "a", "-s", "user"]).await;
     assert_snapshot!(elsewhere, @r"
     exit 2
     --- stderr
-    error: there is no server a in the user scope; there is one in the project scope
+    error: no server named a in the user scope, but in the project scope
     hint: switchboard remove a -s project
     ");
     assert_eq!(cli.run_without_trust(&["remove", "a"]).await.code, 0);
     assert_snapshot!(cli.run_without_trust(&["remove", "a"]).await, @r#"
     exit 2
     --- stderr
-    error: there is no server "a"
-    hint: switchboard list shows which there are
+    error: no server named "a"
+    hint: run `switchboard list` to see all servers
     "#);
 }
 
@@ -366,8 +366,8 @@ async fn secrets_in_project_file_are_warned_about() {
     hint: write "${API_KEY}" instead, and set the variable outside of the project
     warning: `args` holds what looks like a secret, and everybody who has the project can read it
     hint: write ${HUB_TOKEN} in place of the secret, and set the variable outside of the project
-    warning: the value of PIN now stands in the project's file, and everybody who has the project can read it
-    hint: give it by reference, -e 'PIN=${PIN}', or keep the server to yourself with -s local
+    warning: the value of PIN is now stored in the project's .mcp.json, readable by everyone with the project
+    hint: use a variable reference instead (-e 'PIN=${PIN}'), or keep the entry private with -s local
     "#);
     let list = cli.run_without_trust(&["list"]).await;
     assert!(list.stderr.contains("looks like a secret"), "{list}");
@@ -403,8 +403,8 @@ async fn broken_file_is_not_changed() {
     3 |  "a": {}
       |  ^
       = hint: put a comma here
-    error: there is no server "a"
-    hint: switchboard list shows which there are
+    error: no server named "a"
+    hint: run `switchboard list` to see all servers
     "#);
     assert_eq!(
         fs::read_to_string(cli.project_file()).unwrap(),
@@ -428,8 +428,8 @@ async fn first_server_creates_project_file() {
     assert_snapshot!(cli.run_command(command).await, @r"
     exit 2
     --- stderr
-    error: the home folder is not a project
-    hint: go to your project, or choose -s user
+    error: the home directory cannot be a project
+    hint: run this in your project, or pass -s user
     ");
 }
 

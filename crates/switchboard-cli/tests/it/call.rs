@@ -99,7 +99,7 @@ async fn tool_error_has_own_exit_code() {
         --- stdout
         no such file
         --- stderr
-        the tool reports an error
+        the tool returned an error
         ");
     let output = cli.run(&["call", "mcp__ant__t", "--yes", "--json"]).await;
     assert_eq!((output.code, &output.json()["isError"]), (7, &json!(true)));

@@ -51,7 +51,7 @@ async fn unanswered_call_times_out() {
 async fn timeout_message_includes_stderr() {
     let output = call_within("1000", [Step::stderr("log in at the door"), Step::Hang]).await;
     assert_eq!(output.code, 8);
-    let said = "; its last words on stderr:\n  log in at the door\nhint: ";
+    let said = "; last lines on stderr:\n  log in at the door\nhint: ";
     assert!(output.stderr.contains(said), "{output}");
 }
 
@@ -158,20 +158,20 @@ async fn unknown_tool_suggests_nearest() {
     assert_snapshot!(cli.run(&["call", "mcp__ant__ecco", "--yes"]).await, @"
         exit 2
         --- stderr
-        error: there is no tool mcp__ant__ecco
+        error: unknown tool mcp__ant__ecco
         hint: did you mean mcp__ant__echo?
         ");
     assert_snapshot!(cli.run(&["call", "mcp__ant__quite_different", "--yes"]).await, @"
         exit 2
         --- stderr
-        error: there is no tool mcp__ant__quite_different
-        hint: switchboard tools mcp__ant__ shows which there are
+        error: unknown tool mcp__ant__quite_different
+        hint: run `switchboard tools mcp__ant__` to list its tools
         ");
     assert_snapshot!(cli.run(&["call", "mcp__bee__echo", "--yes"]).await, @r#"
         exit 2
         --- stderr
-        error: there is no tool mcp__bee__echo: no server is called "bee"
-        hint: switchboard tools shows which there are
+        error: unknown tool mcp__bee__echo: no server named "bee"
+        hint: run `switchboard tools` to list tools
         "#);
     assert_eq!(
         cli.run(&["call", "mcp__ant__ecco", "--yes", "--json"])
@@ -179,7 +179,7 @@ async fn unknown_tool_suggests_nearest() {
             .json(),
         json!({"error": {
             "kind": "unknown-tool",
-            "message": "there is no tool mcp__ant__ecco",
+            "message": "unknown tool mcp__ant__ecco",
             "hint": "did you mean mcp__ant__echo?",
             "exitCode": 2,
         }})

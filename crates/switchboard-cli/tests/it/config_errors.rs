@@ -39,7 +39,7 @@ async fn unset_variable_fails_only_its_server() {
     assert_snapshot!(output, @"
         exit 3
         --- stderr
-        error: server bad cannot be used: variable NOT_SET is not set ([sandbox]/project/.mcp.json:1:16)
+        error: server bad has an invalid entry: variable NOT_SET is not set ([sandbox]/project/.mcp.json:1:16)
         hint: export NOT_SET=… or write ${NOT_SET:-default}
         ");
     assert_eq!(cli.run(&["get", "bad"]).await.code, 3);

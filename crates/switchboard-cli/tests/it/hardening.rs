@@ -145,7 +145,7 @@ async fn demo_obeys_managed_profile() {
     assert_snapshot!(output, @r"
     exit 6
     --- stderr
-    error: there is no demo here: with the profile `server` no program is executed, and its `command` is one
+    error: cannot run the demo: with the profile `server` no program is executed, and its `command` is one
     hint: ask whoever administers this machine (managed-settings.json)
     ");
 }

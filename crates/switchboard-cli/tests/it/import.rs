@@ -44,7 +44,7 @@ async fn imported_server_connects_and_reimport_is_noop() {
     assert!(
         imported
             .stdout
-            .contains("Added talker to the user scope: [sandbox]/"),
+            .contains("Imported talker to the user scope: [sandbox]/"),
         "{imported}"
     );
     let after = read();
@@ -69,7 +69,7 @@ async fn imported_server_connects_and_reimport_is_noop() {
         .run_command(cli.command_without_trust(&["import", "--yes"]))
         .await;
     assert!(again.stdout.contains("= same  talker"), "{again}");
-    assert!(again.stdout.contains("There is nothing to add."), "{again}");
+    assert!(again.stdout.contains("Nothing to import."), "{again}");
     assert_eq!(read(), after);
 }
 
@@ -106,25 +106,25 @@ async fn plan_is_printed_without_secrets() {
         Claude Code  [sandbox]/home/.claude.json
           + add  hub  https://hub.example/mcp
               headers: Authorization=***
-              into the user scope
+              → user scope
           ✘ unusable  live  it is reached over WebSocket, which is not spoken here
               ask whether the server speaks streamable HTTP too
-          ! differs  taken  another one of that name is there: [sandbox]/home/.mcp.json:1
-              to replace it, first: switchboard remove taken -s user
+          ! differs  taken  a different server with this name exists: [sandbox]/home/.mcp.json:1
+              to replace it: switchboard remove taken -s user, then import again
 
         Codex  [sandbox]/home/.codex/config.toml
           + add  docs  docs-mcp --api-key ***
-              into the user scope
+              → user scope
               note: `enabled_tools` is left out: write permission rules for its tools instead
 
-        2 servers to add.
+        2 servers to import.
         --- stderr
         warning: not valid JSON: expected colon after the string or word in object property
          --> [sandbox]/home/.gemini/settings.json:1:21
           |
         1 | {"mcpServers": {"*" *}}
           |  ^
-        to add what is new: switchboard import --yes
+        to import: switchboard import --yes
         "#);
 }
 
@@ -141,14 +141,14 @@ async fn yes_skips_project_files() {
         .run_command(cli.command_without_trust(&["import", "--yes"]))
         .await;
     assert!(
-        output.stdout.contains("(comes with this project)"),
+        output.stdout.contains("(project file)"),
         "{output}"
     );
     assert!(
-        output.stdout.contains("runs in [sandbox]/project"),
+        output.stdout.contains("cwd: [sandbox]/project"),
         "{output}"
     );
-    assert!(!output.stdout.contains("Added"), "{output}");
+    assert!(!output.stdout.contains("Imported"), "{output}");
     assert!(
         output
             .stderr
@@ -163,7 +163,7 @@ async fn yes_skips_project_files() {
 
     let output = cli.run(&["import", "--yes"]).await;
     assert!(
-        output.stdout.contains("Added theirs to the local scope"),
+        output.stdout.contains("Imported theirs to the local scope"),
         "{output}"
     );
     let listed = cli
@@ -268,7 +268,7 @@ async fn nothing_to_import_succeeds() {
     assert!(
         output
             .stdout
-            .starts_with("No servers of other programs were found.")
+            .starts_with("No servers found in other MCP clients.")
     );
 }
 
@@ -288,23 +288,23 @@ async fn project_entries_are_shown_in_full() {
     assert_snapshot!(output, @r"
     exit 0
     --- stdout
-    Codex  [sandbox]/project/.codex/config.toml  (comes with this project)
+    Codex  [sandbox]/project/.codex/config.toml  (project file)
       + add  theirs
           runs tool --api-key 'two  blanks'
           env: LD_PRELOAD=./evil.so
           env: HIDDEN=a\u{200b}b
-          runs in [sandbox]/project
+          cwd: [sandbox]/project
           inheritEnv: AWS_SECRET
-          into the local scope
+          → local scope
       + add  far
           type: http
           connects to https://far.example/mcp
           headers: Authorization=Bearer theirs
-          into the local scope
+          → local scope
 
-    2 servers to add.
+    2 servers to import.
     --- stderr
-    to add what comes with this project: switchboard import codex --trust-project --yes
+    to import from project files: switchboard import codex --trust-project --yes
     ");
     let data = cli
         .run_command(cli.command_without_trust(&["import", "codex", "--json"]))
@@ -317,13 +317,13 @@ async fn project_entries_are_shown_in_full() {
         .run_command(cli.command_without_trust(&["import"]))
         .await;
     assert!(
-        mixed.stderr.contains("new: switchboard import --yes"),
+        mixed.stderr.contains("to import: switchboard import --yes"),
         "{mixed}"
     );
     assert!(
         mixed
             .stderr
-            .contains("this project too: switchboard import --trust-project --yes"),
+            .contains("project files too: switchboard import --trust-project --yes"),
         "{mixed}"
     );
 }
@@ -343,7 +343,7 @@ async fn secret_for_project_scope_is_warned_about() {
             .contains("warning: hub: `API_TOKEN` in `env` looks like a secret"),
         "{output}"
     );
-    assert!(output.stdout.contains("Added hub"), "{output}");
+    assert!(output.stdout.contains("Imported hub"), "{output}");
 }
 
 #[tokio::test]
@@ -367,7 +367,7 @@ async fn disabled_server_is_imported_disabled() {
         .run_command(cli.command_without_trust(&["import", "-s", "local"]))
         .await;
     assert!(
-        output.stdout.contains("into the local scope, switched off"),
+        output.stdout.contains("→ local scope, disabled"),
         "{output}"
     );
 }

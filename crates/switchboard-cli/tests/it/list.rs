@@ -58,13 +58,13 @@ async fn empty_config_prints_help() {
     assert_snapshot!(cli.run(&["list"]).await, @r#"
         exit 0
         --- stdout
-        No servers are configured.
+        No servers configured.
 
         Add one:
 
           switchboard add everything -- npx -y @modelcontextprotocol/server-everything
 
-        Or put some into .mcp.json in your project, or into ~/.mcp.json for all of them:
+        Or create .mcp.json in your project, or ~/.mcp.json for all projects:
 
           {
             "mcpServers": {
@@ -75,9 +75,9 @@ async fn empty_config_prints_help() {
             }
           }
 
-        Then type  switchboard trust && switchboard list
-        Or name one  switchboard --mcp-config FILE list
-        To see it work without any: switchboard demo
+        Then run:  switchboard trust && switchboard list
+        Use another file:  switchboard --mcp-config FILE list
+        Try it without config:  switchboard demo
         "#);
     assert_eq!(
         cli.run(&["list", "--json"]).await.json()["servers"],
@@ -99,8 +99,8 @@ async fn unapproved_servers_are_not_started() {
         ○ pending  two  project  stdio  -  -
             not approved
 
-        2 servers of this project are not approved and were not started.
-        To see what would run, and approve it: switchboard trust
+        2 project servers need approval and were not started.
+        To review and approve: switchboard trust
         ");
     assert!(!cli.sandbox.project().join("started").exists());
     let output = cli
@@ -213,7 +213,7 @@ async fn get_shows_connected_server() {
           env  SWITCHBOARD_TEST_TAG=***
           protocol  2025-11-25 (legacy era)
           server  scripted 1.0.0
-          offers  tools
+          capabilities  tools
           instructions  Use it well.
                         Always.
           tools  2: switchboard tools mcp__one__
@@ -232,13 +232,13 @@ async fn unknown_server_suggests_nearest() {
     assert_snapshot!(cli.run(&["get", "everythin"]).await, @r#"
         exit 2
         --- stderr
-        error: there is no server "everythin"
+        error: no server named "everythin"
         hint: did you mean everything?
         "#);
     assert_snapshot!(cli.run(&["get", "quite-different"]).await, @r#"
         exit 2
         --- stderr
-        error: there is no server "quite-different"
-        hint: switchboard list shows which there are
+        error: no server named "quite-different"
+        hint: run `switchboard list` to see all servers
         "#);
 }

@@ -111,9 +111,9 @@ async fn unapproved_server_is_not_called() {
     assert_snapshot!(output, @"
         exit 4
         --- stderr
-        error: server ant comes with the project and is not approved; it was not started
+        error: server ant was not started: it comes from the project and is not approved
         hint: switchboard trust ant
-          for this run only: switchboard --trust-project call mcp__ant__echo 'message=two words' --yes
+          to trust it for this run: switchboard --trust-project call mcp__ant__echo 'message=two words' --yes
         ");
     assert!(!cli.sandbox.project().join("record").exists());
 }

@@ -82,7 +82,7 @@ async fn invalid_arguments_are_not_sent() {
     assert_snapshot!(cli.run(&["prompt", "mcp__team__greet", "style=kind"]).await, @r"
     exit 2
     --- stderr
-    error: mcp__team__greet needs name
+    error: missing arguments for mcp__team__greet: name
     hint: switchboard prompt mcp__team__greet name=… [style=…]
       name: Who is greeted.
       style: How.
@@ -96,7 +96,7 @@ async fn invalid_arguments_are_not_sent() {
     assert_snapshot!(cli.run(&["prompt", "team", "greet", "name=A", "name=B"]).await, @r"
     exit 2
     --- stderr
-    error: `name` is given more than once
+    error: `name` was given more than once
     ");
     assert_eq!(request_count(&cli, "prompts/get"), 0);
 }
@@ -113,14 +113,14 @@ async fn unknown_prompt_suggests_nearest() {
     assert_snapshot!(cli.run(&["prompt", "mcp__x__greet"]).await, @r#"
     exit 2
     --- stderr
-    error: there is no prompt mcp__x__greet: no server is called "x"
-    hint: switchboard prompts shows which there are
+    error: unknown prompt mcp__x__greet: no server named "x"
+    hint: run `switchboard prompts` to list prompts
     "#);
     assert_snapshot!(cli.run(&["prompt", "greet"]).await, @r#"
     exit 2
     --- stderr
-    error: "greet" is not the name of a prompt: they look like mcp__server__prompt
-    hint: switchboard prompts shows which there are
+    error: "greet" is not a prompt name (expected mcp__server__prompt)
+    hint: run `switchboard prompts` to list prompts
     "#);
     let output = cli.run(&["prompt", "team", "nothing", "--json"]).await;
     assert_eq!(output.json()["error"]["kind"], "unknown-prompt");
@@ -144,7 +144,7 @@ async fn completion_uses_other_arguments() {
     assert_snapshot!(cli.run_command(complete(&["--complete", "style="])).await, @r"
     exit 0
     --- stderr
-    the server proposes nothing
+    no completions
     ");
     assert_eq!(
         cli.run_command(complete(&["--complete", "other="]))

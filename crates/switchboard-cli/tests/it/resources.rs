@@ -194,7 +194,7 @@ async fn existing_file_needs_force() {
     assert_snapshot!(output, @r"
     exit 0
     --- stderr
-    written to [sandbox]/project/logo.png
+    saved to [sandbox]/project/logo.png
     ");
     assert!(fs::read(&file).unwrap().starts_with(b"\x89PNG"));
     fs::write(&file, "mine").unwrap();
@@ -202,8 +202,8 @@ async fn existing_file_needs_force() {
     assert_snapshot!(cli.run_command(read(&[])).await, @r"
     exit 2
     --- stderr
-    error: [sandbox]/project/logo.png exists already
-    hint: name another file, or pass --force to replace it
+    error: [sandbox]/project/logo.png already exists
+    hint: choose another file, or pass --force to overwrite it
     ");
     assert_eq!(
         request_count(&cli, "resources/read"),
@@ -231,13 +231,13 @@ async fn template_is_expanded() {
     exit 2
     --- stderr
     error: no value for id
-    hint: the address takes id=…
+    hint: template variables: id=…
     ");
     assert_snapshot!(cli.run(&["read", "lib", template, "id=1", "x=2"]).await, @r#"
     exit 2
     --- stderr
     error: there is no variable "x"
-    hint: the address takes id=…
+    hint: template variables: id=…
     "#);
     assert_snapshot!(cli.run(&["read", "lib", template, "--complete", "id=7"]).await, @r"
     exit 0
@@ -259,19 +259,19 @@ async fn read_errors_have_hints() {
     exit 7
     --- stderr
     error: server lib refused: resource not found: demo://nothing (code -32002)
-    hint: switchboard resources lib shows what can be read
+    hint: run `switchboard resources lib` to list its resources
     ");
     assert_snapshot!(cli.run(&["read", "lib"]).await, @r"
     exit 2
     --- stderr
-    error: an address is missing
-    hint: switchboard resources lib shows what can be read
+    error: missing URI
+    hint: run `switchboard resources lib` to list its resources
     ");
     assert_snapshot!(cli.run(&["read", "@lib"]).await, @r#"
     exit 2
     --- stderr
-    error: "@lib" is not of the form @server:uri
-    hint: switchboard resources shows what can be read
+    error: invalid reference "@lib": expected @server:uri
+    hint: run `switchboard resources` to list resources
     "#);
     let output: CliOutput = cli.run(&["read", "lib", "demo://nothing", "--json"]).await;
     assert_eq!(output.json()["error"]["kind"], "refused");

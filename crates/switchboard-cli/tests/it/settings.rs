@@ -154,9 +154,9 @@ async fn policy_test_starts_only_uncached_server() {
         exit 0
         --- stdout
         mcp__ant__add  {"a":15,"b":27}
-        ✗ denied: a deny wins over everything
+        ✗ denied: deny rules override all others
 
-        rules that fit, in reading order:
+        matching rules, in order of evaluation:
              allow  mcp__ant__*  user, [sandbox]/home/.config/switchboard/settings.json:3:5
           →  deny  mcp__ant__add where a=1?  user, [sandbox]/home/.config/switchboard/settings.json:4:5
         "#);
@@ -166,9 +166,9 @@ async fn policy_test_starts_only_uncached_server() {
         exit 0
         --- stdout
         mcp__ant__add  {"a":2,"b":27}
-        ✓ allowed: it is the first rule that fits, and no deny does
+        ✓ allowed: first matching rule, and no deny rule matches
 
-        rules that fit, in reading order:
+        matching rules, in order of evaluation:
           →  allow  mcp__ant__*  user, [sandbox]/home/.config/switchboard/settings.json:3:5
         "#);
     let data = [&test[..], &["--json"]].concat();
@@ -208,7 +208,7 @@ async fn disabled_server_is_not_started() {
     assert_snapshot!(output, @r#"
         exit 2
         --- stderr
-        error: there is no server "and"
+        error: no server named "and"
         hint: did you mean ant?
         "#);
     let output = cli.run(&["disable", "ant"]).await;
@@ -275,8 +275,8 @@ async fn enable_does_not_override_other_scopes() {
     assert_snapshot!(output, @r"
         exit 4
         --- stderr
-        error: server bad stays switched off: the user settings say so ([sandbox]/home/.config/switchboard/settings.json:1:22)
-        hint: take it out there: [sandbox]/home/.config/switchboard/settings.json:1:22
+        error: server bad is still disabled by the user settings ([sandbox]/home/.config/switchboard/settings.json:1:22)
+        hint: edit [sandbox]/home/.config/switchboard/settings.json:1:22
         ");
     let output = cli.run(&["enable", "off", "-q"]).await;
     assert_eq!(output.code, 4, "{output}");

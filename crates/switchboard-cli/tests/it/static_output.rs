@@ -101,7 +101,7 @@ async fn every_command_has_manual_page() {
     assert_snapshot!(output, @r#"
         exit 2
         --- stderr
-        error: there is no command "cal"
+        error: no such command: "cal"
         hint: did you mean call?
         "#);
 }

@@ -59,7 +59,7 @@ async fn tools_are_listed_in_file_order() {
     assert_snapshot!(cli.run(&["tools", "nothing-like-it"]).await, @"
         exit 0
         --- stderr
-        none of 4 tools fits the pattern
+        no tool matches the pattern (4 tools checked)
         ");
 }
 
@@ -111,7 +111,7 @@ async fn no_connected_server() {
     assert_snapshot!(TestCli::empty().run(&["tools"]).await, @"
         exit 0
         --- stderr
-        no servers are configured: switchboard list says what to do
+        no servers configured; add one with `switchboard add`
         ");
     let cli = TestCli::with_servers([("bad", json!({"command": "no-such-program"}).into())]);
     assert_snapshot!(cli.run(&["tools"]).await, @"
@@ -140,7 +140,7 @@ async fn describe_shows_arguments_and_usage() {
           server  ant
           tool  search
           title  Search
-          claims  read-only, closed world
+          hints  read-only, closed world
 
           Finds things.
 
@@ -179,19 +179,19 @@ async fn unknown_tool_suggests_nearest() {
     assert_snapshot!(cli.run(&["describe", "mcp__ant__ecco"]).await, @"
         exit 2
         --- stderr
-        error: there is no tool mcp__ant__ecco
+        error: unknown tool mcp__ant__ecco
         hint: did you mean mcp__ant__echo?
         ");
     assert_snapshot!(cli.run(&["describe", "mcp__amt__echo"]).await, @r#"
         exit 2
         --- stderr
-        error: there is no tool mcp__amt__echo: no server is called "amt"
+        error: unknown tool mcp__amt__echo: no server named "amt"
         hint: did you mean mcp__ant__echo?
         "#);
     assert_snapshot!(cli.run(&["describe", "echo"]).await, @r#"
         exit 2
         --- stderr
-        error: "echo" is not the name of a tool: they look like mcp__server__tool
+        error: "echo" is not a tool name (expected mcp__server__tool)
         hint: switchboard tools echo
         "#);
 }

@@ -50,32 +50,32 @@ async fn trust_without_terminal_shows_entries_only() {
           type  stdio
           command  ./tools/run --root [sandbox]/home 'two words' --token=${GITHUB_TOKEN}
           runs  [sandbox]/project/tools/run
-                            a file of this project
+                            (a file in this project)
           env  LD_PRELOAD=./evil.so
                             API_TOKEN=sk-literal
           trustAnnotations  true
-          reads  your variables GITHUB_TOKEN, HOME
+          reads  environment variables GITHUB_TOKEN, HOME
 
         gone
           from  [sandbox]/project/.mcp.json:1:197
           type  stdio
           command  'no-such-program\u{202e}'
-                            holds letters beyond ASCII: no-such-program\u{202e}
-          runs  nothing: there is no such program
+                            contains non-ASCII characters: no-such-program\u{202e}
+          runs  nothing: program not found
           cwd  [sandbox]/project/tools
 
         fаr
-                            holds letters beyond ASCII: f\u{430}r
+                            contains non-ASCII characters: f\u{430}r
           from  [sandbox]/project/.mcp.json:1:249
           type  http or sse
           connects to  https://example.com/${GITHUB_TOKEN}
           headers  Authorization=Bearer ${GITHUB_TOKEN}
                             X-Kind=plain
-          runs, too  ./tools/helper --now
-          reads  your variables GITHUB_TOKEN
+          also runs  ./tools/helper --now
+          reads  environment variables GITHUB_TOKEN
         --- stderr
-        error: not approved: mine, gone, fаr; there is nobody to ask
-        hint: if that may run: switchboard trust --yes
+        error: mine, gone, fаr not approved: no terminal to ask on
+        hint: to approve without a terminal: switchboard trust --yes
         ");
     assert!(!output.to_string().contains("hush"));
     assert_eq!(
@@ -99,7 +99,7 @@ async fn changed_entry_needs_new_approval() {
     assert_snapshot!(run(&cli, &["trust", "--revoke", "ant"]).await, @"
         exit 0
         --- stdout
-        Taken back for 1 server: ant
+        Revoked 1 decision: ant
         ");
     assert_eq!(run(&cli, &call).await.code, 4);
 
@@ -114,10 +114,10 @@ async fn changed_entry_needs_new_approval() {
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ○ pending  ant  project  stdio  -  -
-            changed since you were asked about it
+            changed since you approved or rejected it
 
-        1 server of this project is not approved and was not started.
-        To see what would run, and approve it: switchboard trust
+        1 project server needs approval and was not started.
+        To review and approve: switchboard trust
         ");
     let data = run(&cli, &["trust", "ant", "--yes", "--json"]).await.json();
     assert_eq!(
@@ -149,7 +149,7 @@ async fn rejected_server_stays_failed() {
     assert_snapshot!(run(&cli, &["trust"]).await, @"
         exit 0
         --- stdout
-        Nothing waits for approval here.
+        No servers are waiting for approval.
         ");
     assert_eq!(cli.run(&["get", "ant"]).await.code, 4);
     assert!(!cli.sandbox.project().join("started").exists());
@@ -169,7 +169,7 @@ async fn approval_is_only_for_valid_project_servers() {
     assert_snapshot!(run(&cli, &["trust", "mine"]).await, @"
         exit 0
         --- stdout
-        mine is not the project's (scope user, [sandbox]/home/.mcp.json:1:16): it needs no approval.
+        mine needs no approval: it is not from the project (scope user, [sandbox]/home/.mcp.json:1:16).
         ");
     assert_eq!(run(&cli, &["trust", "bad", "--yes"]).await.code, 3);
     assert_eq!(run(&cli, &["trust", "other"]).await.code, 2);
@@ -177,8 +177,8 @@ async fn approval_is_only_for_valid_project_servers() {
     assert_snapshot!(run(&cli, &["trust", "--revoke", "good"]).await, @r#"
         exit 2
         --- stderr
-        error: nothing was said about a server "good" of this project
-        hint: switchboard trust --list shows what was
+        error: no recorded decision for server "good" in this project
+        hint: run `switchboard trust --list` to see all decisions
         "#);
 }
 
@@ -221,8 +221,8 @@ async fn broken_approvals_file_approves_nothing() {
         ○ pending  ant  project  stdio  -  -
             not approved
 
-        1 server of this project is not approved and was not started.
-        To see what would run, and approve it: switchboard trust
+        1 project server needs approval and was not started.
+        To review and approve: switchboard trust
         --- stderr
         warning: what you approved cannot be understood: EOF while parsing a list at line 1 column 29; no server of a project is approved
          --> [sandbox]/home/.local/state/switchboard/trust.json

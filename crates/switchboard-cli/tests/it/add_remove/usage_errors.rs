@@ -35,19 +35,19 @@ async fn non_url_suggests_command_or_scheme() {
     $ add a
     exit 2
     --- stderr
-    error: neither a URL nor a command is given
+    error: missing URL or command
     hint: switchboard add a https://example.com/mcp, or switchboard add a -- npx -y some-server
 
     $ add a npx -y foo
     exit 2
     --- stderr
-    error: 'npx -y foo' is not a URL; a command stands behind --
+    error: 'npx -y foo' is not a URL; a command goes after --
     hint: switchboard add a -- npx -y foo
 
     $ add a npx foo
     exit 2
     --- stderr
-    error: npx foo is not a URL; a command stands behind --
+    error: npx foo is not a URL; a command goes after --
     hint: switchboard add a -- npx foo
 
     $ add a npx -y foo
@@ -65,19 +65,19 @@ async fn non_url_suggests_command_or_scheme() {
     $ add a ./server.py
     exit 2
     --- stderr
-    error: ./server.py is not a URL; a command stands behind --
+    error: ./server.py is not a URL; a command goes after --
     hint: switchboard add a -- ./server.py
 
     $ add a example.com/mcp
     exit 2
     --- stderr
-    error: "example.com/mcp" is not a URL: it does not say how to get there
+    error: "example.com/mcp" is not a URL: the scheme is missing
     hint: switchboard add a https://example.com/mcp
 
     $ add a localhost:3000
     exit 2
     --- stderr
-    error: "localhost:3000" is not a URL: it does not say how to get there
+    error: "localhost:3000" is not a URL: the scheme is missing
     hint: switchboard add a http://localhost:3000
 
     $ add a ftp://example.com
@@ -104,50 +104,50 @@ async fn conflicting_options_are_rejected() {
     $ add a https://example.com -- x
     exit 2
     --- stderr
-    error: https://example.com stands before --
-    hint: give either a URL, or a command with all of its words behind --
+    error: unexpected https://example.com before --
+    hint: pass either a URL or `-- COMMAND ARGS`
 
     $ add a https://example.com -e A=1
     exit 2
     --- stderr
-    error: a URL is given no variables
+    error: --env needs a command; a URL takes no variables
     hint: send headers with -H 'NAME: VALUE'
 
     $ add a -H A: 1 -- x
     exit 2
     --- stderr
-    error: a command is sent no headers
-    hint: set variables for it with -e NAME=VALUE, before --
+    error: --header needs a URL; a command takes no headers
+    hint: set environment variables with -e NAME=VALUE before --
 
     $ add a -t http -- x
     exit 2
     --- stderr
-    error: --transport http needs a URL, and a command is given
-    hint: leave --transport out
+    error: --transport http needs a URL, but a command was given
+    hint: remove --transport
 
     $ add a -e hush -- x
     exit 2
     --- stderr
-    error: what follows -e is not NAME=VALUE
-    hint: -e NAME=VALUE, or --env-from-stdin NAME for what nobody should see
+    error: invalid value for -e: expected NAME=VALUE
+    hint: -e NAME=VALUE, or --env-from-stdin NAME to read a secret value
 
     $ add a -e A=1 -e A=2 -- x
     exit 2
     --- stderr
-    error: A is given twice
-    hint: give it once
+    error: A was given more than once
+    hint: pass it once
 
     $ add a -e =1 -- x
     exit 2
     --- stderr
-    error: what follows -e is not NAME=VALUE
-    hint: -e NAME=VALUE, or --env-from-stdin NAME for what nobody should see
+    error: invalid value for -e: expected NAME=VALUE
+    hint: -e NAME=VALUE, or --env-from-stdin NAME to read a secret value
 
     $ add  -- x
     exit 2
     --- stderr
     error: server name must not be empty
-    hint: choose another name
+    hint: pick a different name
     "#);
 }
 
@@ -158,8 +158,8 @@ async fn option_after_double_dash_is_warned_about() {
         .run_without_trust(&["add", "a", "--", "x", "-e", "A=1"])
         .await;
     assert_snapshot!(output.stderr, @r"
-    warning: -e stands behind --, so the command gets it as an argument
-    hint: if it was meant for switchboard, put -e before -- and add --force
+    warning: -e comes after --, so it is passed to the command
+    hint: if -e is meant for switchboard, put it before -- and add --force
     ");
     let docker = ["add", "b", "--", "docker", "run", "-e", "A=1", "image"];
     assert_eq!(cli.run_without_trust(&docker).await.stderr, "");
@@ -208,14 +208,14 @@ async fn add_json_validates_entry() {
     $ {"mcpServers": {"a": {"command": "x"}}}
     exit 2
     --- stderr
-    error: the entry stands inside of "mcpServers"
-    hint: give only what stands behind the server's name
+    error: the entry is wrapped in "mcpServers"
+    hint: pass only the server's own object
 
     $ {"a": {"command": "x"}}
     exit 2
     --- stderr
-    error: the entry stands inside of "a"
-    hint: give only what stands behind the server's name
+    error: the entry is wrapped in "a"
+    hint: pass only the server's own object
     "#);
     assert!(
         !cli.sandbox.config_home().join("switchboard").exists(),
@@ -256,13 +256,13 @@ async fn quoted_command_line_is_split_in_hint() {
     $ add a -- npx -y foo
     exit 2
     --- stderr
-    error: 'npx -y foo' is one word, and no program is called that
-    hint: write the words apart: switchboard add a -- npx -y foo
+    error: 'npx -y foo' contains spaces; pass program and arguments as separate words
+    hint: switchboard add a -- npx -y foo
 
     $ add a -- npx -y foo bar
     exit 2
     --- stderr
-    error: 'npx -y' is one word, and no program is called that
-    hint: write the words apart: switchboard add a -- npx -y 'foo bar'
+    error: 'npx -y' contains spaces; pass program and arguments as separate words
+    hint: switchboard add a -- npx -y 'foo bar'
     ");
 }
