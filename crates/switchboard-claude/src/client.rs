@@ -27,12 +27,12 @@ const SESSION: &str = "default";
 /// How much longer than the call itself the response to `mcp_call` may take.
 const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 
-/// A session with the CLI. Dropping it kills the CLI and all processes that it started; [`Client::close`]
-/// shuts the CLI down gracefully.
+/// A session with the CLI. Dropping it kills the CLI and all processes that it started;
+/// [`Client::close`] shuts the CLI down gracefully.
 ///
-/// All methods take `&self`: one task may interrupt while another reads messages. Requests of the CLI
-/// (tools, permissions, hooks) are answered even while no messages are read. Up to 256 MiB of unread
-/// messages are queued; beyond that, the session ends with an error.
+/// All methods take `&self`: one task may interrupt while another reads messages. Requests of the
+/// CLI (tools, permissions, hooks) are answered even while no messages are read. Up to 256 MiB of
+/// unread messages are queued; beyond that, the session ends with an error.
 ///
 /// ```no_run
 /// use switchboard_claude::{Client, Options};
@@ -81,8 +81,8 @@ impl Client {
         })
     }
 
-    /// The response of the CLI to `initialize`: commands, models, agents, its version. The members depend
-    /// on the version of the CLI.
+    /// The response of the CLI to `initialize`: commands, models, agents, its version. The members
+    /// depend on the version of the CLI.
     pub fn server_info(&self) -> &Value {
         &self.server_info
     }
@@ -115,8 +115,8 @@ impl Client {
         Messages(turn.boxed())
     }
 
-    /// Closes the input of the CLI, waits for its exit, and kills it if it does not exit within five
-    /// seconds. Messages that arrived before can still be read.
+    /// Closes the input of the CLI, waits for its exit, and kills it if it does not exit within
+    /// five seconds. Messages that arrived before can still be read.
     pub async fn close(&self) {
         self.control.close().await;
     }
@@ -124,7 +124,8 @@ impl Client {
 
 /// Requests to the CLI.
 impl Client {
-    /// Sends a control request that has no method here. Returns the payload of the response, or `null`.
+    /// Sends a control request that has no method here. Returns the payload of the response, or
+    /// `null`.
     pub async fn request(&self, subtype: &str, fields: Map<String, Value>) -> Result<Value, Error> {
         parse_response(subtype, self.control.request(subtype, fields).await?)
     }
@@ -189,8 +190,8 @@ impl Client {
         self.send_command("mcp_toggle", fields).await
     }
 
-    /// Replaces the servers of the previous call of this method. The servers of the options stay, unless
-    /// one here has the same name.
+    /// Replaces the servers of the previous call of this method. The servers of the options stay,
+    /// unless one here has the same name.
     pub async fn mcp_set_servers(
         &self,
         servers: impl IntoIterator<Item = (String, McpServerConfig)>,
@@ -228,8 +229,8 @@ impl Client {
         serde_json::from_value(response).map_err(|error| unexpected_response(REQUEST, &error))
     }
 
-    /// Calls a tool of an external server (`mcp__server__tool`) without the model and returns the MCP
-    /// result. Does not work for in-process servers.
+    /// Calls a tool of an external server (`mcp__server__tool`) without the model and returns the
+    /// MCP result. Does not work for in-process servers.
     pub async fn mcp_call(
         &self,
         tool: &str,
@@ -249,15 +250,15 @@ impl Client {
         parse_response(REQUEST, response.await?)
     }
 
-    /// Reads a resource of an external server. The CLI supports only `ui://` URIs, and no in-process
-    /// servers.
+    /// Reads a resource of an external server. The CLI supports only `ui://` URIs, and no
+    /// in-process servers.
     pub async fn mcp_read_resource(&self, server: &str, uri: &str) -> Result<Value, Error> {
         let fields = object([("serverName", json!(server)), ("uri", json!(uri))]);
         self.request("mcp_read_resource", fields).await
     }
 
-    /// Switches to the new servers. The CLI treats a new server with the name of an old one as unchanged and
-    /// initializes it only after it was disabled and enabled.
+    /// Switches to the new servers. The CLI treats a new server with the name of an old one as
+    /// unchanged and initializes it only after it was disabled and enabled.
     async fn replace_same_name(
         &self,
         before: &[(String, ServerInstance)],
@@ -300,7 +301,8 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A stream of messages. Dropping it does not discard the messages that are left; the next reader gets them.
+/// A stream of messages. Dropping it does not discard the messages that are left; the next reader
+/// gets them.
 pub struct Messages<'a>(BoxStream<'a, Result<Message, Error>>);
 
 impl Messages<'_> {

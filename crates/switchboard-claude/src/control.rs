@@ -1,11 +1,11 @@
 //! The control protocol: one connection to a CLI over a pair of streams.
 //!
-//! Four tasks serve a connection: the reader, the writer, the shutdown task and the task that forwards
-//! notifications of in-process servers. Each request of the CLI gets another task.
+//! Four tasks serve a connection: the reader, the writer, the shutdown task and the task that
+//! forwards notifications of in-process servers. Each request of the CLI gets another task.
 //!
-//! Invariants: the reader never waits for the user, so requests of the CLI are answered while our own are
-//! in flight and while messages are unread. Every request of ours ends. Dropping a [`Control`] kills the
-//! CLI.
+//! Invariants: the reader never waits for the user, so requests of the CLI are answered while our
+//! own are in flight and while messages are unread. Every request of ours ends. Dropping a
+//! [`Control`] kills the CLI.
 
 mod close_reason;
 mod frame;
@@ -116,8 +116,8 @@ struct Shared {
 }
 
 impl Control {
-    /// Spawns the tasks of a connection. `notifications` yields what in-process servers send, with the
-    /// name of the server.
+    /// Spawns the tasks of a connection. `notifications` yields what in-process servers send, with
+    /// the name of the server.
     pub(crate) fn spawn(
         streams: CliStreams,
         router: RequestRouter,
@@ -173,7 +173,8 @@ impl Control {
             .await
     }
 
-    /// Like [`Control::request`], with another timeout. `option` is the method of `Options` that sets it.
+    /// Like [`Control::request`], with another timeout. `option` is the method of `Options` that
+    /// sets it.
     pub(crate) async fn request_within(
         &self,
         limit: Duration,
@@ -241,7 +242,8 @@ impl Control {
         Some(next.map(|text| parse_message(&text)))
     }
 
-    /// Starts forwarding notifications of in-process servers. Call it after the response to `initialize`.
+    /// Starts forwarding notifications of in-process servers. Call it after the response to
+    /// `initialize`.
     pub(crate) fn mark_ready(&self) {
         self.shared.ready.cancel();
     }
@@ -293,8 +295,8 @@ impl Shared {
     }
 }
 
-/// One of our requests. Dropping it before the response sends a cancellation, unless the writer's queue is
-/// full.
+/// One of our requests. Dropping it before the response sends a cancellation, unless the writer's
+/// queue is full.
 struct OutgoingRequest<'a> {
     pending: PendingRequest,
     shared: &'a Shared,
@@ -304,7 +306,8 @@ struct OutgoingRequest<'a> {
 impl OutgoingRequest<'_> {
     async fn send(&mut self, body: Value) -> Result<Response, CloseReason> {
         let line = frame::request(self.pending.id(), &body);
-        // If the writer has stopped, the shutdown task completes the pending request with the reason.
+        // If the writer has stopped, the shutdown task completes the pending request with the
+        // reason.
         self.is_sent = self.shared.writer.send(line).await.is_ok();
         self.pending.response().await
     }
@@ -328,8 +331,8 @@ fn parse_message(line: &str) -> Message {
     })
 }
 
-/// Forwards notifications of in-process servers to the CLI and ignores the responses. Notifications wait
-/// until the CLI is ready, because it drops those that arrive before.
+/// Forwards notifications of in-process servers to the CLI and ignores the responses. Notifications
+/// wait until the CLI is ready, because it drops those that arrive before.
 async fn forward_notifications(
     shared: Arc<Shared>,
     mut notifications: mpsc::Receiver<(String, Json)>,

@@ -1,8 +1,8 @@
 //! Answers elicitations (forms and URLs) that MCP servers send through the CLI.
 //!
-//! The engine validates each elicitation before the [`Interaction`] sees it, and each answer before it is
-//! sent. Invariant: without an interaction that supports elicitation, the answer is `decline`. Each server
-//! has at most one open elicitation.
+//! The engine validates each elicitation before the [`Interaction`] sees it, and each answer before
+//! it is sent. Invariant: without an interaction that supports elicitation, the answer is
+//! `decline`. Each server has at most one open elicitation.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Errors of the connection to the CLI.
 //!
-//! Each message names the failed operation, the cause, something to try, and the last lines that the CLI
-//! wrote to stderr.
+//! Each message names the failed operation, the cause, something to try, and the last lines that
+//! the CLI wrote to stderr.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -31,7 +31,8 @@ pub enum Error {
         /// The error of the operating system, or what is wrong with the file.
         cause: String,
     },
-    /// The CLI exited or the connection to it became unusable. All requests in flight fail with this.
+    /// The CLI exited or the connection to it became unusable. All requests in flight fail with
+    /// this.
     #[error("the Claude CLI {reason} (during: {operation}){hint}{output}", hint = .reason.hint())]
     Lost {
         /// The operation that failed: the subtype of a request, or a short description.

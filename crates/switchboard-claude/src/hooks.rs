@@ -1,7 +1,7 @@
 //! Hooks: callbacks for events of the CLI.
 //!
-//! `initialize` registers each hook under a generated id, with which the CLI then sends `hook_callback`
-//! requests. Invariant: a panic in a hook affects only the request that called it.
+//! `initialize` registers each hook under a generated id, with which the CLI then sends
+//! `hook_callback` requests. Invariant: a panic in a hook affects only the request that called it.
 //!
 //! ```
 //! use switchboard_claude::{HookEvent, HookOutput, Hooks};
@@ -222,8 +222,8 @@ impl Hooks {
         Self::default()
     }
 
-    /// Adds a hook for `event`. `matcher` is [`HookMatcher::all`] or a regular expression for tool names.
-    /// The CLI silently ignores a hook with an invalid expression.
+    /// Adds a hook for `event`. `matcher` is [`HookMatcher::all`] or a regular expression for tool
+    /// names. The CLI silently ignores a hook with an invalid expression.
     ///
     /// A hook for [`HookEvent::PreToolUse`] that panics or times out denies the tool.
     pub fn on<F, O>(
@@ -245,8 +245,8 @@ impl Hooks {
         self
     }
 
-    /// Adds a hook that applies the deny and ask rules to every tool use. The CLI sends `can_use_tool` for
-    /// some of them only.
+    /// Adds a hook that applies the deny and ask rules to every tool use. The CLI sends
+    /// `can_use_tool` for some of them only.
     pub(crate) fn with_rules(mut self, permissions: Permissions) -> Self {
         let permissions = Arc::new(permissions);
         self.registered.push(RegisteredHook {
@@ -293,7 +293,8 @@ impl Hooks {
         let panicked = || format!("the hook for {} panicked", event.as_str());
         let output = match output {
             Ok(output) => output,
-            // An explicit denial: an older CLI ignores `onFailure` and continues after a failed hook.
+            // An explicit denial: an older CLI ignores `onFailure` and continues after a failed
+            // hook.
             Err(_) if hook.block_on_failure => HookOutput::deny(panicked()),
             Err(_) => return Err(panicked()),
         };

@@ -1,7 +1,7 @@
 //! Reads members of untyped JSON objects.
 //!
-//! Invariant: no access fails. A member of an unexpected type counts as missing, because another version
-//! of the CLI may use a different type.
+//! Invariant: no access fails. A member of an unexpected type counts as missing, because another
+//! version of the CLI may use a different type.
 
 use serde_json::{Map, Value};
 use switchboard::mcp::Json;

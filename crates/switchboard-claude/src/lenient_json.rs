@@ -2,8 +2,8 @@
 //!
 //! The CLI repeats text of the model unchecked: lone surrogate escapes (`\ud83d` without its second
 //! half), numbers outside the range of `f64`, nesting beyond the recursion limit. Invariant: every
-//! syntactically valid JSON text yields a value. A lone surrogate becomes U+FFFD; any other part that
-//! cannot be parsed becomes `null`.
+//! syntactically valid JSON text yields a value. A lone surrogate becomes U+FFFD; any other part
+//! that cannot be parsed becomes `null`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// How many levels [`parse_lossy`] descends to isolate the part that cannot be parsed. The members that
-/// a message defines are all above this depth.
+/// How many levels [`parse_lossy`] descends to isolate the part that cannot be parsed. The members
+/// that a message defines are all above this depth.
 const MAX_SALVAGE_DEPTH: usize = 8;
 const REPLACEMENT: &str = "\\ufffd";
 /// Length of an escape such as `\ud83d`, in bytes.

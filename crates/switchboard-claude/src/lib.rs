@@ -1,10 +1,10 @@
-//! Drives the Claude CLI from Rust: sends prompts, receives messages, and offers Rust functions to the
-//! model as tools.
+//! Drives the Claude CLI from Rust: sends prompts, receives messages, and offers Rust functions to
+//! the model as tools.
 //!
-//! The crate starts the CLI as a child process and implements its control protocol: in-process MCP servers,
-//! permission requests, hooks and elicitations. [`query`] sends one prompt and returns a stream of
-//! messages. A [`Client`] is a session of several turns. [`Options`] configure servers, tools and
-//! permissions. Names follow the official SDKs for Python and TypeScript.
+//! The crate starts the CLI as a child process and implements its control protocol: in-process MCP
+//! servers, permission requests, hooks and elicitations. [`query`] sends one prompt and returns a
+//! stream of messages. A [`Client`] is a session of several turns. [`Options`] configure servers,
+//! tools and permissions. Names follow the official SDKs for Python and TypeScript.
 //!
 //! ```no_run
 //! use schemars::JsonSchema;
@@ -37,9 +37,9 @@
 //! # }
 //! ```
 //!
-//! The CLI inherits the environment of this program. Dropping or closing the stream or the client ends
-//! the CLI and all processes that it started. If this program is killed, the kernel kills the CLI too (Linux
-//! only), but processes that the CLI started may survive.
+//! The CLI inherits the environment of this program. Dropping or closing the stream or the client
+//! ends the CLI and all processes that it started. If this program is killed, the kernel kills the
+//! CLI too (Linux only), but processes that the CLI started may survive.
 
 mod client;
 mod connect;

@@ -1,8 +1,8 @@
 //! Typed messages of the CLI.
 //!
-//! Invariant: parsing a JSON object never fails. An unknown type becomes [`Message::Unknown`], and a field
-//! that is missing or of another type gets its default. Every message keeps its original JSON
-//! ([`Message::raw`]), so fields of a newer CLI remain accessible.
+//! Invariant: parsing a JSON object never fails. An unknown type becomes [`Message::Unknown`], and
+//! a field that is missing or of another type gets its default. Every message keeps its original
+//! JSON ([`Message::raw`]), so fields of a newer CLI remain accessible.
 //!
 //! ```
 //! use switchboard_claude::Message;
@@ -122,8 +122,8 @@ pub struct UnknownMessage {
 }
 
 impl Message {
-    /// Parses a message. Fails only on invalid JSON. Parts that cannot be represented (lone surrogates,
-    /// very deep nesting) are replaced; [`Message::raw`] keeps them.
+    /// Parses a message. Fails only on invalid JSON. Parts that cannot be represented (lone
+    /// surrogates, very deep nesting) are replaced; [`Message::raw`] keeps them.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let raw = Json::parse(text)?;
         Ok(Self::from_value(&lenient_json::parse_lossy(text)?, raw))

@@ -1,11 +1,11 @@
 //! Options of a session with the CLI.
 //!
-//! Method names follow the official SDKs. [`Options`] only stores values: `command_line` turns them into
-//! arguments and environment, `initialize_request` into the first request, `accessors` into the handlers
-//! of a connection. `values` holds the enums.
+//! Method names follow the official SDKs. [`Options`] only stores values: `command_line` turns them
+//! into arguments and environment, `initialize_request` into the first request, `accessors` into
+//! the handlers of a connection. `values` holds the enums.
 //!
-//! Invariant: `Debug` prints no value of the environment, and no secret of a server is put on the command
-//! line, which every user of the machine can read.
+//! Invariant: `Debug` prints no value of the environment, and no secret of a server is put on the
+//! command line, which every user of the machine can read.
 //!
 //! ```
 //! use switchboard_claude::{McpServerConfig, Options, PermissionMode};
@@ -176,8 +176,8 @@ impl Options {
         self.mcp_server(name, McpServerConfig::sdk(server))
     }
 
-    /// Adds tools that run without a permission prompt: built-in ones (`Read`, `Bash(git log:*)`), one
-    /// tool of a server (`mcp__calculator__add`), all tools of a server (`mcp__calculator`, see
+    /// Adds tools that run without a permission prompt: built-in ones (`Read`, `Bash(git log:*)`),
+    /// one tool of a server (`mcp__calculator__add`), all tools of a server (`mcp__calculator`, see
     /// [`server_tools_pattern`](crate::server_tools_pattern)), or the tools of all servers in these
     /// options (`mcp__*`).
     pub fn allowed_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -192,29 +192,29 @@ impl Options {
         self
     }
 
-    /// Sets the built-in tools that exist at all. An empty list removes every one. Permission to use them
-    /// is decided separately.
+    /// Sets the built-in tools that exist at all. An empty list removes every one. Permission to
+    /// use them is decided separately.
     pub fn tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets whether the CLI ignores the servers of the user's and the project's files and uses only those
-    /// of these options. On by default, because the content of a project file is not trusted.
+    /// Sets whether the CLI ignores the servers of the user's and the project's files and uses only
+    /// those of these options. On by default, because the content of a project file is not trusted.
     pub fn strict_mcp_config(mut self, strict: bool) -> Self {
         self.flags.strict_mcp_config = strict;
         self
     }
 
-    /// Sets whether `initialize` carries the tool lists of in-process servers, which saves the CLI several
-    /// round trips. On by default. A CLI without support for this asks the servers itself.
+    /// Sets whether `initialize` carries the tool lists of in-process servers, which saves the CLI
+    /// several round trips. On by default. A CLI without support for this asks the servers itself.
     pub fn manifests(mut self, manifests: bool) -> Self {
         self.flags.manifests = manifests;
         self
     }
 
-    /// Sets how long a tool of an in-process server may run. The default is ten minutes. The CLI applies
-    /// [`McpServerConfig::timeout`] in addition.
+    /// Sets how long a tool of an in-process server may run. The default is ten minutes. The CLI
+    /// applies [`McpServerConfig::timeout`] in addition.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
@@ -230,9 +230,10 @@ impl Options {
     }
 
     /// Adds permission rules. They are evaluated first: allow and deny are final, and ask goes to
-    /// [`Options::can_use_tool`] or [`Options::interaction`]. Deny and ask rules also apply to tools that
-    /// the CLI would run without asking (`Read`, [`Options::allowed_tools`]). A rule names an MCP tool
-    /// by the server name given in these options, and a built-in tool by its own name (`Bash`).
+    /// [`Options::can_use_tool`] or [`Options::interaction`]. Deny and ask rules also apply to
+    /// tools that the CLI would run without asking (`Read`, [`Options::allowed_tools`]). A rule
+    /// names an MCP tool by the server name given in these options, and a built-in tool by its own
+    /// name (`Bash`).
     ///
     /// ```
     /// use switchboard::permission::{Action, Rule};
@@ -271,7 +272,8 @@ impl Options {
         self
     }
 
-    /// Sets the handler that decides where no rule does, and that answers elicitations of MCP servers.
+    /// Sets the handler that decides where no rule does, and that answers elicitations of MCP
+    /// servers.
     pub fn interaction(mut self, interaction: impl Interaction) -> Self {
         self.interaction = Some(Arc::new(interaction));
         self
@@ -384,8 +386,8 @@ impl Options {
         self
     }
 
-    /// Sets which settings files the CLI reads; an empty list for none. By default it reads all of them,
-    /// including those of the project.
+    /// Sets which settings files the CLI reads; an empty list for none. By default it reads all of
+    /// them, including those of the project.
     pub fn setting_sources(mut self, sources: impl IntoIterator<Item = SettingSource>) -> Self {
         self.setting_sources = Some(sources.into_iter().collect());
         self
@@ -412,36 +414,37 @@ impl Options {
         self
     }
 
-    /// Adds a flag of the CLI that has no method here. `flag` is written without dashes; `value` is `None`
-    /// for a flag without a value.
+    /// Adds a flag of the CLI that has no method here. `flag` is written without dashes; `value` is
+    /// `None` for a flag without a value.
     pub fn extra_arg(mut self, flag: impl Into<String>, value: Option<&str>) -> Self {
         let value = value.map(str::to_owned);
         self.extra_args.push((flag.into(), value));
         self
     }
 
-    /// Sets the executable of the CLI. By default, the PATH and the usual install locations are searched.
+    /// Sets the executable of the CLI. By default, the PATH and the usual install locations are
+    /// searched.
     pub fn cli_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.cli_path = Some(path.into());
         self
     }
 
-    /// Sets a callback for each line that the CLI writes to stderr. It runs on the task that reads stderr
-    /// and must not block.
+    /// Sets a callback for each line that the CLI writes to stderr. It runs on the task that reads
+    /// stderr and must not block.
     pub fn stderr(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.stderr = Some(Arc::new(callback));
         self
     }
 
-    /// Sets how long the CLI may take to respond to a request, `initialize` included. The default is one
-    /// minute.
+    /// Sets how long the CLI may take to respond to a request, `initialize` included. The default
+    /// is one minute.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// Sets the maximum size of one message of the CLI, in bytes. The default is 64 MiB. A longer message
-    /// ends the session with an error.
+    /// Sets the maximum size of one message of the CLI, in bytes. The default is 64 MiB. A longer
+    /// message ends the session with an error.
     pub fn max_buffer_size(mut self, bytes: usize) -> Self {
         self.max_buffer_size = bytes;
         self

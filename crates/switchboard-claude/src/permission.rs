@@ -1,14 +1,14 @@
 //! Decides whether the model may use a tool, and answers `can_use_tool`.
 //!
-//! Rules decide first. What no rule decides goes to the callback, or without one to the [`Interaction`].
-//! Rules name an MCP tool by its server's name in the options and by the CLI's spelling of the tool,
-//! and a built-in tool by its own name.
+//! Rules decide first. What no rule decides goes to the callback, or without one to the
+//! [`Interaction`]. Rules name an MCP tool by its server's name in the options and by the CLI's
+//! spelling of the tool, and a built-in tool by its own name.
 //!
-//! The CLI sends `can_use_tool` only where its own rules do not decide. A `PreToolUse` hook therefore
-//! applies our deny and ask rules to every tool use ([`Permissions::check_rules`]).
+//! The CLI sends `can_use_tool` only where its own rules do not decide. A `PreToolUse` hook
+//! therefore applies our deny and ask rules to every tool use ([`Permissions::check_rules`]).
 //!
-//! Invariant: a tool runs only if a rule, the callback, the interaction or the CLI's own rules allow it. A
-//! callback that panics denies.
+//! Invariant: a tool runs only if a rule, the callback, the interaction or the CLI's own rules
+//! allow it. A callback that panics denies.
 
 mod result;
 #[cfg(test)]
@@ -160,8 +160,8 @@ impl Permissions {
         })
     }
 
-    /// Finds the server of a tool by its name: the configured server with the longest matching name, or
-    /// else the server part of the name itself.
+    /// Finds the server of a tool by its name: the configured server with the longest matching
+    /// name, or else the server part of the name itself.
     fn server_of(&self, tool: &str) -> Option<String> {
         let configured = self.servers.iter();
         let matching = configured.filter(|server| raw_tool_name(server, tool).is_some());

@@ -1,7 +1,7 @@
 //! Finds the executable of the CLI and starts it.
 //!
-//! Invariant: no process that the CLI started survives its [`RunningProgram`]. This is the only module
-//! of the crate that reads the environment of the current process, which the CLI inherits.
+//! Invariant: no process that the CLI started survives its [`RunningProgram`]. This is the only
+//! module of the crate that reads the environment of the current process, which the CLI inherits.
 
 mod secret_mask;
 mod stderr_tail;
@@ -106,8 +106,9 @@ fn find(program: Option<&Path>, variables: &Variables) -> Result<PathBuf, Error>
     }
 }
 
-/// Returns the paths to try, in order. A `program` with a directory is the only candidate; a bare file name
-/// is searched on the PATH only; without `program`, the install locations follow the PATH.
+/// Returns the paths to try, in order. A `program` with a directory is the only candidate; a bare
+/// file name is searched on the PATH only; without `program`, the install locations follow the
+/// PATH.
 fn candidates(program: Option<&Path>, variables: &Variables) -> Vec<PathBuf> {
     let name = match program {
         Some(path) if path.components().count() > 1 || path.is_absolute() => {

@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::message::Message;
 use crate::options::Options;
 
-/// Sends one prompt and returns the messages as a stream. Polling the stream starts the CLI. When the stream
-/// ends, the CLI has exited.
+/// Sends one prompt and returns the messages as a stream. Polling the stream starts the CLI. When
+/// the stream ends, the CLI has exited.
 ///
 /// ```no_run
 /// use switchboard_claude::{Options, query};
@@ -42,8 +42,8 @@ pub fn query(prompt: impl Into<Prompt>, options: Options) -> Query {
 
 /// The messages of one prompt. Dropping it early kills the CLI and all processes that it started.
 ///
-/// Requests of the CLI (tools, permissions, hooks) are answered even while no messages are read. Up to
-/// 256 MiB of unread messages are queued; beyond that, the query ends with an error.
+/// Requests of the CLI (tools, permissions, hooks) are answered even while no messages are read. Up
+/// to 256 MiB of unread messages are queued; beyond that, the query ends with an error.
 pub struct Query {
     messages: BoxStream<'static, Result<Message, Error>>,
 }

@@ -5,8 +5,8 @@ pub(crate) const ALL_SERVERS_PATTERN: &str = "mcp__*";
 
 /// Returns the pattern that matches every tool of a server: `mcp__<server>`.
 ///
-/// Every character other than an ASCII letter, an ASCII digit, `_` and `-` becomes `_`, as in the tool
-/// names that the model uses. The pattern fits [`Options::allowed_tools`] and
+/// Every character other than an ASCII letter, an ASCII digit, `_` and `-` becomes `_`, as in the
+/// tool names that the model uses. The pattern fits [`Options::allowed_tools`] and
 /// [`Options::disallowed_tools`].
 ///
 /// ```

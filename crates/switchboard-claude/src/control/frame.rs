@@ -1,8 +1,8 @@
 //! Lines of the control protocol: parsing those of the CLI, writing ours.
 //!
-//! Parsing takes one pass and builds no tree: it keeps the members that classify a frame as raw text
-//! and skips the others. Invariant: every frame that is written is one line, even if the JSON in it
-//! spans several.
+//! Parsing takes one pass and builds no tree: it keeps the members that classify a frame as raw
+//! text and skips the others. Invariant: every frame that is written is one line, even if the JSON
+//! in it spans several.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,8 +39,8 @@ pub(super) enum Response {
     },
 }
 
-/// The members that classify a frame. Raw text, so that a member of an unexpected type does not fail the
-/// whole frame.
+/// The members that classify a frame. Raw text, so that a member of an unexpected type does not
+/// fail the whole frame.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct FrameMembers<'a> {

@@ -41,8 +41,8 @@ impl IncomingRequests {
         }
     }
 
-    /// Removes a request that has its response. Returns false if the response must not be sent because
-    /// the request was cancelled or is already finished.
+    /// Removes a request that has its response. Returns false if the response must not be sent
+    /// because the request was cancelled or is already finished.
     pub(super) fn finish(&self, id: &str, request: &IncomingRequest) -> bool {
         let mut table = self.lock();
         let is_same = |known: &IncomingRequest| known.sequence == request.sequence;

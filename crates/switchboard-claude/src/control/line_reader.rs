@@ -1,7 +1,7 @@
 //! Splits the output of the CLI into lines of bounded length.
 //!
-//! Invariant: the reader buffers at most one line and one read. [`LineReader::next`] is cancel-safe: no
-//! byte is lost if its future is dropped.
+//! Invariant: the reader buffers at most one line and one read. [`LineReader::next`] is
+//! cancel-safe: no byte is lost if its future is dropped.
 
 use std::io;
 

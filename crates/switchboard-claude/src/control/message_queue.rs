@@ -1,8 +1,8 @@
 //! Messages of the CLI that the user has not read yet.
 //!
-//! Requests of the CLI arrive on the same stream as its messages. The reader task therefore never waits
-//! for the user: it queues messages here. Invariant: the queue holds at most `max_bytes`, or a single
-//! message. When it is full, the connection ends with an error.
+//! Requests of the CLI arrive on the same stream as its messages. The reader task therefore never
+//! waits for the user: it queues messages here. Invariant: the queue holds at most `max_bytes`, or
+//! a single message. When it is full, the connection ends with an error.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

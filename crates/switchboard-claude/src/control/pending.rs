@@ -1,7 +1,7 @@
 //! Our requests that wait for a response of the CLI.
 //!
-//! Invariant: every pending request ends: with its response, with the end of the connection, or because
-//! the caller dropped it. A response to an unknown id is logged and dropped.
+//! Invariant: every pending request ends: with its response, with the end of the connection, or
+//! because the caller dropped it. A response to an unknown id is logged and dropped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};

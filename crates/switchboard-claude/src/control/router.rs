@@ -1,7 +1,7 @@
 //! Routes requests of the CLI to in-process servers, permissions, hooks and elicitations.
 //!
-//! Invariant: every request gets an answer. An unknown subtype and a panic in a handler become errors of
-//! that request.
+//! Invariant: every request gets an answer. An unknown subtype and a panic in a handler become
+//! errors of that request.
 
 use std::panic::AssertUnwindSafe;
 
@@ -47,8 +47,8 @@ pub(super) enum RoutedRequest {
 }
 
 impl RequestRouter {
-    /// Routes a request. MCP messages are passed to their server before this returns, so each server
-    /// receives its messages in the order in which the CLI sent them.
+    /// Routes a request. MCP messages are passed to their server before this returns, so each
+    /// server receives its messages in the order in which the CLI sent them.
     pub(super) fn route(&self, request: &str) -> RoutedRequest {
         let head: RequestHead<'_> = match serde_json::from_str(request) {
             Ok(head) => head,

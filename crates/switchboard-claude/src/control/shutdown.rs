@@ -102,7 +102,8 @@ impl Shutdown {
     }
 }
 
-/// Ends the process. `had_grace`: the CLI already had [`EXIT_GRACE`] to exit after the end of its input.
+/// Ends the process. `had_grace`: the CLI already had [`EXIT_GRACE`] to exit after the end of its
+/// input.
 async fn shut_down_child(child: Option<RunningProgram>, had_grace: bool) -> Option<ExitOutcome> {
     let after_eof = if had_grace {
         Duration::ZERO
@@ -136,8 +137,8 @@ fn loss_reason(
     if shared.is_closed_by_us() {
         return None;
     }
-    // After a failed turn the CLI exits with an error code. The result has reported that failure, so the
-    // code is no error, unless requests are still pending.
+    // After a failed turn the CLI exits with an error code. The result has reported that failure,
+    // so the code is no error, unless requests are still pending.
     let is_reported = reader.turn.has_failed() && shared.pending.is_empty();
     let is_expected = exit.is_none_or(ExitOutcome::is_success) || is_reported;
     let turn_done = shared.settings.close_after_turn && reader.turn.has_result();

@@ -39,8 +39,8 @@ impl Default for FirstMessage {
 }
 
 impl StrayOutput {
-    /// Keeps a line. Returns false if there was so much output before the first message that the program
-    /// cannot be the CLI.
+    /// Keeps a line. Returns false if there was so much output before the first message that the
+    /// program cannot be the CLI.
     pub(super) fn push(&self, line: &[u8], secrets: &SecretMask) -> bool {
         let mut stray = self.lock();
         if stray.lines.len() == KEPT_LINES {
@@ -71,8 +71,8 @@ impl StrayOutput {
     }
 }
 
-/// Returns the beginning of a line, safe to print. Secrets are masked before the cut, so that no part of
-/// one remains.
+/// Returns the beginning of a line, safe to print. Secrets are masked before the cut, so that no
+/// part of one remains.
 pub(super) fn excerpt(line: &[u8], secrets: &SecretMask) -> String {
     let beginning = line.get(..MASK_SCAN_BYTES).unwrap_or(line);
     let text = secrets.mask(&String::from_utf8_lossy(beginning));

@@ -1,8 +1,8 @@
 //! Decides when a turn is over and the input of the CLI may be closed.
 //!
-//! Pure. A result does not end a turn by itself: background tasks may still run and send requests. If
-//! the CLI reports its session state, that state decides. An older CLI does not; then the turn is over
-//! when no background task is left.
+//! Pure. A result does not end a turn by itself: background tasks may still run and send requests.
+//! If the CLI reports its session state, that state decides. An older CLI does not; then the turn
+//! is over when no background task is left.
 
 use std::collections::HashSet;
 
@@ -60,8 +60,8 @@ impl TurnState {
         self.result.is_some() && is_idle
     }
 
-    /// Whether there is a result and background tasks continue. The caller limits how long it waits for
-    /// them. False while the CLI waits for a response, which a person may give at any time.
+    /// Whether there is a result and background tasks continue. The caller limits how long it waits
+    /// for them. False while the CLI waits for a response, which a person may give at any time.
     pub(super) fn has_background_tasks(&self) -> bool {
         let requires_action = self.session == Some(SessionState::RequiresAction);
         self.result.is_some() && !self.is_over() && !requires_action

@@ -1,7 +1,8 @@
 //! The task that writes to the CLI.
 //!
-//! Invariant: lines are written whole and in the order in which they were queued. When the connection
-//! closes, the task writes the queued lines within [`EXIT_GRACE`] and then closes the input of the CLI.
+//! Invariant: lines are written whole and in the order in which they were queued. When the
+//! connection closes, the task writes the queued lines within [`EXIT_GRACE`] and then closes the
+//! input of the CLI.
 
 use std::time::Duration;
 

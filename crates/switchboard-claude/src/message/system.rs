@@ -11,7 +11,8 @@ use crate::json_fields::Fields;
 pub struct SystemMessage {
     /// The kind of information: `init`, `status`, `api_retry`, `compact_boundary` and many others.
     pub subtype: String,
-    /// The setup of the session, if the subtype is `init`. The CLI sends it at the start of every turn.
+    /// The setup of the session, if the subtype is `init`. The CLI sends it at the start of every
+    /// turn.
     pub init: Option<Box<Init>>,
     /// The id of the session.
     pub session_id: String,

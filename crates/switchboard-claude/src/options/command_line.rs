@@ -1,7 +1,8 @@
 //! Turns options into the arguments, temporary files and environment of the CLI.
 //!
 //! Invariant: no value can be parsed as a flag. Values that may contain secrets or are very long
-//! (settings, server entries, long prompts) go into temporary files that only the current user can read.
+//! (settings, server entries, long prompts) go into temporary files that only the current user can
+//! read.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -16,7 +17,8 @@ use crate::tool_names::{ALL_SERVERS_PATTERN, server_tools_pattern};
 /// Longer prompts go into a file: Linux limits a single argument to 128 KiB.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-/// Variables that the CLI must not inherit. With `CLAUDECODE` set, it assumes that another CLI started it.
+/// Variables that the CLI must not inherit. With `CLAUDECODE` set, it assumes that another CLI
+/// started it.
 pub(crate) const NOT_INHERITED: [&str; 1] = ["CLAUDECODE"];
 
 /// The arguments of the CLI and the files that they name.
@@ -50,7 +52,8 @@ impl Options {
         Ok(line)
     }
 
-    /// Returns the variables to add to the inherited environment. Those of [`Options::env`] take precedence.
+    /// Returns the variables to add to the inherited environment. Those of [`Options::env`] take
+    /// precedence.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         let defaults = [
             ("CLAUDE_CODE_ENTRYPOINT", "sdk-rs"),
@@ -100,8 +103,8 @@ impl Options {
         }
     }
 
-    /// Replaces the pattern for all servers by one pattern per server. The CLI does not accept the former
-    /// in `--allowedTools`.
+    /// Replaces the pattern for all servers by one pattern per server. The CLI does not accept the
+    /// former in `--allowedTools`.
     fn expand_wildcards(&self, tools: &[String]) -> Vec<String> {
         let mut expanded = Vec::new();
         for tool in tools {
@@ -173,8 +176,8 @@ impl Options {
         Ok(())
     }
 
-    /// Writes the external servers. In-process servers are declared in `initialize` instead: if they were
-    /// on the command line, the CLI would query them before it receives their manifests.
+    /// Writes the external servers. In-process servers are declared in `initialize` instead: if
+    /// they were on the command line, the CLI would query them before it receives their manifests.
     fn add_servers(&self, line: &mut CommandLine) -> io::Result<()> {
         let external = self.servers.iter();
         let external = external.filter(|(_, config)| config.instance().is_none());

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::Options;
 
 impl Options {
-    /// Builds the request. `manifests` maps names of in-process servers to their manifests; the CLI asks
-    /// servers without a manifest itself.
+    /// Builds the request. `manifests` maps names of in-process servers to their manifests; the CLI
+    /// asks servers without a manifest itself.
     pub(crate) fn initialize_request(&self, manifests: Map<String, Value>) -> Map<String, Value> {
         let mut request = Map::new();
         let mut put = |key: &str, value: Value| request.insert(key.to_owned(), value);

@@ -33,8 +33,8 @@ impl SecretMask {
         self.0.iter().fold(text.to_owned(), mask)
     }
 
-    /// Like [`SecretMask::mask`], for a text whose beginning was cut off. Also removes the end of a secret
-    /// that the cut went through.
+    /// Like [`SecretMask::mask`], for a text whose beginning was cut off. Also removes the end of a
+    /// secret that the cut went through.
     pub(crate) fn mask_truncated(&self, text: &str) -> String {
         let suffixes = self.0.iter().flat_map(|secret| {
             let inner = secret.char_indices().skip(1);

@@ -121,8 +121,8 @@ impl StderrTail {
     }
 }
 
-/// Splits stderr into lines and passes them to the callback. Methods return `None` after a panic of the
-/// callback.
+/// Splits stderr into lines and passes them to the callback. Methods return `None` after a panic of
+/// the callback.
 struct LineForwarder {
     callback: StderrCallback,
     partial: Vec<u8>,

@@ -1,7 +1,7 @@
 //! Configuration of a server and its JSON form for the CLI.
 //!
-//! Invariant: `Debug` prints no argument, no header and no environment value, and of a URL only host and
-//! path. Only [`McpServerConfig::to_json`] writes them out, for the CLI.
+//! Invariant: `Debug` prints no argument, no header and no environment value, and of a URL only
+//! host and path. Only [`McpServerConfig::to_json`] writes them out, for the CLI.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -113,8 +113,8 @@ impl McpServerConfig {
         self
     }
 
-    /// Loads the tools into the context of the model from the start. The first turn then waits briefly for
-    /// the server to connect.
+    /// Loads the tools into the context of the model from the start. The first turn then waits
+    /// briefly for the server to connect.
     pub fn always_load(mut self) -> Self {
         self.always_load = true;
         self
@@ -155,8 +155,8 @@ impl McpServerConfig {
         Value::Object(entry)
     }
 
-    /// Builds the entry of an in-process server for `sdkMcpServerConfigs` of `initialize`; `None` if it would
-    /// be empty.
+    /// Builds the entry of an in-process server for `sdkMcpServerConfigs` of `initialize`; `None`
+    /// if it would be empty.
     pub(crate) fn in_process_settings(&self) -> Option<Value> {
         let mut entry = Map::new();
         self.add_common_members(&mut entry);
@@ -201,7 +201,8 @@ impl RemoteServer {
         entry
     }
 
-    /// The URL without query and fragment. If it has credentials, also without scheme and credentials.
+    /// The URL without query and fragment. If it has credentials, also without scheme and
+    /// credentials.
     fn url_without_secrets(&self) -> &str {
         let end = self.url.find(['?', '#']).unwrap_or(self.url.len());
         let url = self.url.get(..end).unwrap_or_default();
@@ -217,7 +218,8 @@ impl RemoteServer {
     }
 }
 
-/// Builds the entry of a stdio server. The CLI rejects an entry without `args`, so they are always written.
+/// Builds the entry of a stdio server. The CLI rejects an entry without `args`, so they are always
+/// written.
 fn stdio_entry(
     command: &str,
     args: &[Secret],

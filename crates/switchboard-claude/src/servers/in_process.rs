@@ -1,8 +1,8 @@
 //! Routes `mcp_message` requests of the CLI to in-process servers.
 //!
 //! Invariant: every message gets a response, even a notification or a message to an unknown server,
-//! because the CLI waits 30 s for each one. Each server receives its messages in the order of the calls of
-//! [`InProcessServers::message`].
+//! because the CLI waits 30 s for each one. Each server receives its messages in the order of the
+//! calls of [`InProcessServers::message`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{always_load, manifest};
 use crate::lenient_json;
 
-/// Capacity of the queue of server notifications. When it is full, the forwarders of the servers wait.
+/// Capacity of the queue of server notifications. When it is full, the forwarders of the servers
+/// wait.
 const NOTIFICATION_QUEUE: usize = 64;
 
 pub(crate) struct InProcessServers {
@@ -34,8 +35,8 @@ pub(crate) struct InProcessServers {
 }
 
 struct ConnectedServer {
-    /// Declared before `adapter`, so that `replaced` is cancelled before dropping the adapter ends its
-    /// calls.
+    /// Declared before `adapter`, so that `replaced` is cancelled before dropping the adapter ends
+    /// its calls.
     _cancel_replaced: DropGuard,
     replaced: CancellationToken,
     instance: ServerInstance,
@@ -61,8 +62,8 @@ impl InProcessServers {
         (all, receiver)
     }
 
-    /// Marks the tools of these servers as always loaded. The CLI honours the setting `alwaysLoad` for
-    /// external servers only; for in-process servers it reads the metadata of each tool.
+    /// Marks the tools of these servers as always loaded. The CLI honours the setting `alwaysLoad`
+    /// for external servers only; for in-process servers it reads the metadata of each tool.
     pub(crate) fn with_always_load(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.always_loaded = names.into_iter().collect();
         self
@@ -74,8 +75,8 @@ impl InProcessServers {
         servers.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Passes a message to a server. The returned future yields the response. For notifications, responses
-    /// and requests that the CLI has cancelled, it yields an empty result.
+    /// Passes a message to a server. The returned future yields the response. For notifications,
+    /// responses and requests that the CLI has cancelled, it yields an empty result.
     ///
     /// The server has received the message when this function returns, before the future is polled.
     pub(crate) fn message(
@@ -99,7 +100,8 @@ impl InProcessServers {
             match response.await {
                 Some(response) if marks_tools => always_load::mark_response(response),
                 Some(response) => response,
-                // An error instead of an empty result: the CLI would wait minutes for the real response.
+                // An error instead of an empty result: the CLI would wait minutes for the real
+                // response.
                 None if replaced.is_cancelled() => {
                     let reason = format!("server {server} was replaced; retry the call");
                     error_response(id, ErrorObject::INTERNAL, reason)
@@ -128,8 +130,8 @@ impl InProcessServers {
         join_all(manifests).await.into_iter().flatten().collect()
     }
 
-    /// Replaces all servers. A server whose name and instance stay the same keeps its connection. Calls of
-    /// the others end.
+    /// Replaces all servers. A server whose name and instance stay the same keeps its connection.
+    /// Calls of the others end.
     pub(crate) fn replace(&self, servers: Vec<(String, ServerInstance)>) {
         let mut current = self.lock();
         let mut previous: HashMap<_, _> = std::mem::take(&mut *current).into_iter().collect();

@@ -1,7 +1,8 @@
 //! Asks in-process servers for their tools before the CLI starts.
 //!
-//! A manifest saves the CLI the requests `initialize` and `tools/list`. Without one the CLI sends them
-//! itself, so a server that answers late or incompletely simply gets no manifest. Nothing here fails.
+//! A manifest saves the CLI the requests `initialize` and `tools/list`. Without one the CLI sends
+//! them itself, so a server that answers late or incompletely simply gets no manifest. Nothing here
+//! fails.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ const MANIFEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The protocol version that the CLI requests.
 const PROTOCOL_VERSION: &str = "2025-11-25";
 
-/// Returns the manifest of a server, unless it fails or times out. The adapter must be the one that later
-/// receives the CLI's messages: the CLI skips `initialize` for a server with a manifest.
+/// Returns the manifest of a server, unless it fails or times out. The adapter must be the one that
+/// later receives the CLI's messages: the CLI skips `initialize` for a server with a manifest.
 pub(super) async fn request_manifest(adapter: &Adapter) -> Option<Value> {
     timeout(MANIFEST_TIMEOUT, build(adapter))
         .await

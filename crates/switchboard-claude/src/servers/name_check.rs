@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::tool_names::server_tools_pattern;
 
-/// Checks that names are valid and that no two servers share a tool prefix. The error tells what to change.
+/// Checks that names are valid and that no two servers share a tool prefix. The error tells what to
+/// change.
 pub(crate) fn check_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     let mut prefixes = BTreeMap::new();
     for name in names {

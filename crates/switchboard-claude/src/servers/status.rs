@@ -1,7 +1,7 @@
 //! Status of MCP servers, as the CLI reports it.
 //!
-//! For display only. The fields vary with the version of the CLI, so each may be missing, and unknown
-//! values are kept.
+//! For display only. The fields vary with the version of the CLI, so each may be missing, and
+//! unknown values are kept.
 
 use std::collections::BTreeMap;
 use std::fmt;

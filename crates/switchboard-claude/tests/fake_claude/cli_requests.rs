@@ -165,7 +165,8 @@ async fn immediate_cancellation_is_never_missed() {
     let client = client.unwrap();
     client.send("hello").await.unwrap();
     receive_result(&client).await;
-    // Every cancellation was acknowledged. A call that missed its cancellation would have started by now.
+    // Every cancellation was acknowledged. A call that missed its cancellation would have started
+    // by now.
     for _ in 0..20 {
         in_time(client.mcp_status()).await.unwrap();
     }

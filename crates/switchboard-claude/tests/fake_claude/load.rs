@@ -79,7 +79,8 @@ async fn requests_are_answered_with_messages_unread() {
     let client = connect(harness.options().sdk_server("it", server())).await;
     let client = client.unwrap();
     client.send("hello").await.unwrap();
-    // The fake CLI responds to this after its own request was answered. No message was read until then.
+    // The fake CLI responds to this after its own request was answered. No message was read until
+    // then.
     in_time(client.mcp_status()).await.unwrap();
     let mut count = 0;
     let result = loop {

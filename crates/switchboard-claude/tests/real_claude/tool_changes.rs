@@ -82,7 +82,8 @@ async fn removed_tool_is_not_callable() {
     wait_until_removed(&client, "divide").await;
     turn(&client, "And now?").await;
     client.close().await;
-    // The CLI keeps the tool list of the conversation unchanged, so only the call shows the removal.
+    // The CLI keeps the tool list of the conversation unchanged, so only the call shows the
+    // removal.
     let tool_results = harness.model.last_request().tool_results();
     assert_eq!(
         (tool_results[0].text().as_str(), tool_results[0].is_error),
@@ -170,7 +171,8 @@ async fn manifests_replace_the_first_requests() {
         client.close().await;
         let tool_result = harness.model.last_request().last_tool_result();
         assert_eq!(tool_result.text(), "42", "manifests: {manifests}");
-        // One handshake, one listing and one call in total. With a manifest, the first two happen before the CLI starts.
+        // One handshake, one listing and one call in total. With a manifest, the first two happen
+        // before the CLI starts.
         assert_eq!(request_counts(), (1, 2), "manifests: {manifests}");
         if manifests {
             assert_eq!(before, (1, 1));
