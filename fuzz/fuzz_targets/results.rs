@@ -7,11 +7,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;
-use switchboard::fuzzing::{field, hello, notes, tool_page, tool_result};
-use switchboard::mcp::{ContentBlock, Json};
 use switchboard::Output;
 use switchboard::content::{Block, present, sanitize};
+use switchboard::fuzzing::{field, hello, notes, tool_page, tool_result};
 use switchboard::limits::Limits;
+use switchboard::mcp::{ContentBlock, Json};
 
 fuzz_target!(|result: &[u8]| {
     notes(result);

@@ -140,14 +140,8 @@ async fn yes_skips_project_files() {
     let output = cli
         .run_command(cli.command_without_trust(&["import", "--yes"]))
         .await;
-    assert!(
-        output.stdout.contains("(project file)"),
-        "{output}"
-    );
-    assert!(
-        output.stdout.contains("cwd: [sandbox]/project"),
-        "{output}"
-    );
+    assert!(output.stdout.contains("(project file)"), "{output}");
+    assert!(output.stdout.contains("cwd: [sandbox]/project"), "{output}");
     assert!(!output.stdout.contains("Imported"), "{output}");
     assert!(
         output
