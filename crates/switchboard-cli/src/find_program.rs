@@ -1,4 +1,4 @@
-//! Finds an executable, on `PATH` or relative to a directory.
+//! Finds an executable, on `PATH` or relative to a directory. Starts nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
-//! Sets up `-v` and `--log-file`. Without either, no subscriber is installed.
+//! Sets up `-v` and `--log-file`.
+//!
+//! Invariant: without either option no subscriber is installed, and log output never interrupts a
+//! question on the terminal.
 
 use std::io::IsTerminal as _;
 use std::path::Path;

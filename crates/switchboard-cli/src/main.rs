@@ -1,4 +1,6 @@
 //! The `switchboard` command: set up, inspect, debug and call MCP servers.
+//!
+//! Parses the command line, runs one command and turns its outcome into the exit code.
 
 mod always_allow;
 mod args;

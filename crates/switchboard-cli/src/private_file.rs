@@ -1,4 +1,6 @@
-//! Output files that only their owner can read, such as logs and traces.
+//! Creates output files that only their owner can read: logs and traces.
+//!
+//! Invariant: no symbolic link is followed, except in `/dev` and `/proc`.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;

@@ -1,7 +1,8 @@
 //! Makes sure that no server outlives this process.
 //!
-//! This process becomes a subreaper, starts a guardian process in case it is killed, and writes a record per
-//! host in case the guardian is killed too. Invariant: a failure in this module never fails a command.
+//! This process becomes a subreaper, starts a guardian process in case it is killed, and writes a record
+//! per host in case the guardian is killed too. Invariant: a failure in this module never fails a
+//! command.
 
 mod host_records;
 

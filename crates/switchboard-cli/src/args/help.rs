@@ -1,4 +1,6 @@
 //! The texts below the options in `--help`: examples, argument syntax, exit codes.
+//!
+//! Descriptions of commands and options are doc comments on their definitions.
 
 pub(super) const TOP_LEVEL: &str = "\
 Examples:

@@ -1,4 +1,6 @@
 //! Builds hosts from environment, flags and settings.
+//!
+//! Invariant: every host is attached to the process guard, so that its servers do not outlive this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Asks for one form field and validates the answer.
+//!
+//! Invariant: a returned value satisfies the field's schema, and a secret is never echoed.
 
 use std::fmt::Display;
 
@@ -9,7 +11,7 @@ use super::{OpenQuestion, QuestionCancelled};
 use crate::render::style::Paint;
 use crate::render::text::one_line;
 
-/// Shown instead of a hidden value, whatever its length.
+/// Shown instead of a secret. Its length does not depend on the secret.
 const HIDDEN_VALUE: &str = "••••••••";
 
 /// The answer to one field.

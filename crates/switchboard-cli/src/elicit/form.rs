@@ -1,4 +1,6 @@
 //! Walks through a form field by field and reviews it before sending.
+//!
+//! Invariant: the values sent are those shown in the last review.
 
 use serde_json::{Map, Value};
 use switchboard::elicit::{ElicitAnswer, Field, Form};

@@ -1,4 +1,6 @@
 //! ANSI colours.
+//!
+//! Invariant: `Style::Plain` adds no escape sequences.
 
 /// A colour or weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

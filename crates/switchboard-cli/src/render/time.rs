@@ -1,4 +1,4 @@
-//! Durations, dates and timestamps as text.
+//! Durations, dates and timestamps as text. Dates and timestamps are in UTC.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
