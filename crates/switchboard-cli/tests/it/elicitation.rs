@@ -259,7 +259,7 @@ async fn repeated_ctrl_c_ends_command() {
         terminal.wait_for_next("> ");
         terminal.type_text("\u{3}");
     }
-    terminal.wait_for_next("the command ends");
+    terminal.wait_for_next("stopping the command");
     assert_eq!(terminal.finish().0, Some(130));
 }
 
