@@ -47,19 +47,19 @@ impl Interaction for CliInteraction {
         offers
     }
 
-    fn can_use_tool(&self, question: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
+    fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(async move {
             match &self.permission {
-                Some(prompt) => prompt.ask_permission(&question).await,
+                Some(prompt) => prompt.ask_permission(&request).await,
                 None => PermissionResponse::NoInteraction,
             }
         })
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, elicitation: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             match &self.elicit {
-                Some(prompt) => prompt.ask(&question).await,
+                Some(prompt) => prompt.ask(&elicitation).await,
                 None => ElicitAnswer::Decline,
             }
         })

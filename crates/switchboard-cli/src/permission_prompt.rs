@@ -50,27 +50,27 @@ impl PermissionPrompt {
         }
     }
 
-    pub(crate) async fn ask_permission(&self, question: &PermissionRequest) -> PermissionResponse {
+    pub(crate) async fn ask_permission(&self, request: &PermissionRequest) -> PermissionResponse {
         match self.responder {
             Responder::AlwaysYes => PermissionResponse::Allow,
-            Responder::Terminal(style) => self.ask(question, style).await,
+            Responder::Terminal(style) => self.ask(request, style).await,
             Responder::NoInteraction => PermissionResponse::NoInteraction,
         }
     }
 
-    async fn ask(&self, question: &PermissionRequest, style: Style) -> PermissionResponse {
-        let form = self.form(question, style);
+    async fn ask(&self, request: &PermissionRequest, style: Style) -> PermissionResponse {
+        let form = self.form(request, style);
         let mut guard = self.terminal.acquire().await;
         let answer = form.ask(&mut guard).await;
         answer.unwrap_or(PermissionResponse::Deny)
     }
 
-    fn form(&self, question: &PermissionRequest, style: Style) -> PermissionForm {
-        let pattern = pattern(&question.tool);
-        let is_useful = |file: &&RuleFile| file.overrides(&question.decision);
+    fn form(&self, request: &PermissionRequest, style: Style) -> PermissionForm {
+        let pattern = pattern(&request.tool);
+        let is_useful = |file: &&RuleFile| file.overrides(&request.decision);
         let rule_files = self.rule_files.iter().filter(is_useful).cloned();
         PermissionForm {
-            text: question_text(question, style),
+            text: question_text(request, style),
             rule_files: rule_files.filter(|_| pattern.is_some()).collect(),
             pattern: pattern.unwrap_or_default(),
             style,
@@ -152,25 +152,25 @@ impl PermissionForm {
     }
 }
 
-fn question_text(question: &PermissionRequest, style: Style) -> String {
+fn question_text(request: &PermissionRequest, style: Style) -> String {
     let label = |text: &str| style.paint(Paint::Dim, text);
-    let server = for_terminal(question.tool.server.as_str());
-    let tool = for_terminal(question.tool.tool.as_str());
+    let server = for_terminal(request.tool.server.as_str());
+    let tool = for_terminal(request.tool.tool.as_str());
     let mut lines = vec![
         format!("{}  {server}", label("server")),
         format!("{}    {}", label("tool"), style.paint(Paint::Bold, &tool)),
-        format!("{}   {}", label("sends"), escaped_json(&question.arguments)),
+        format!("{}   {}", label("sends"), escaped_json(&request.arguments)),
     ];
-    let claims = annotation_labels(&question.annotations);
-    if !claims.is_empty() {
-        let paint = match question.annotations.destructive {
+    let hints = annotation_labels(&request.annotations);
+    if !hints.is_empty() {
+        let paint = match request.annotations.destructive {
             Some(true) => Paint::Red,
             _ => Paint::Plain,
         };
         lines.push(format!(
-            "{}  {}",
-            label("claims"),
-            style.paint(paint, &claims.join(", "))
+            "{}   {}",
+            label("hints"),
+            style.paint(paint, &hints.join(", "))
         ));
     }
     lines.join("\n")

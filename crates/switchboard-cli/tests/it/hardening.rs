@@ -59,7 +59,10 @@ async fn relative_home_is_rejected() {
         command.env("HOME", home);
         let output = cli.run_command(command).await;
         assert_eq!(output.code, 3, "{home:?}: {output}");
-        assert!(output.stderr.contains("HOME is not an absolute path"), "{output}");
+        assert!(
+            output.stderr.contains("HOME is not an absolute path"),
+            "{output}"
+        );
         assert!(output.stderr.contains("hint: set HOME"), "{output}");
     }
     assert!(!marker.exists());
