@@ -172,10 +172,8 @@ impl Context {
     }
 
     fn limits(&self, settings: &Settings) -> Limits {
-        let mut defaults = Limits {
-            event_backlog: EVENT_BACKLOG,
-            ..Limits::default()
-        };
+        let mut defaults = Limits::default();
+        defaults.event_backlog = EVENT_BACKLOG;
         // Do not truncate results below the message limit: a person can page through them.
         let max_bytes = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
         let max_bytes = settings.bound("messageBytes", None, max_bytes);
