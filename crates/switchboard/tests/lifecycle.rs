@@ -381,7 +381,7 @@ async fn a_failed_listing_leaves_the_server_connected_and_is_tried_again() {
     assert_eq!(status.status.as_str(), "connected");
     assert_eq!(
         status.error.unwrap(),
-        "its tools could not be listed: the server refused: not yet (code -32603)"
+        "its tools could not be listed: the server returned an error: not yet (code -32603)"
     );
     let mut events = host.events();
     while !matches!(events.next().await.unwrap(), Event::ToolsChanged { .. }) {}

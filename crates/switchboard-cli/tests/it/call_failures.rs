@@ -65,7 +65,7 @@ async fn server_crash_leaves_delivery_unknown() {
     assert_snapshot!(call([Step::bytes("{\"jsonrpc\""), Step::Exit(1)]).await, @r#"
         exit 9
         --- stderr
-        error: t of server ant may or may not have been carried out: the server stopped in the middle of a message: "{\"jsonrpc\""; it exited with code 1
+        error: t of server ant may or may not have been carried out: the server closed the connection in the middle of a message: "{\"jsonrpc\""; it exited with code 1
         "#);
 }
 

@@ -149,13 +149,13 @@ async fn exit_inside_message_is_reported() {
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✗ failed  bad  project  stdio  -  -
-            the server stopped in the middle of a message: "{\"jsonrpc\": \"2.0\", \"id"; it exited with code 1
+            the server closed the connection in the middle of a message: "{\"jsonrpc\": \"2.0\", \"id"; it exited with code 1
         ✓ connected  good  project  stdio  2  [time]
         "#);
     assert_snapshot!(call(&cli, "mcp__bad__echo").await, @r#"
         exit 4
         --- stderr
-        error: server bad failed: the server stopped in the middle of a message: "{\"jsonrpc\": \"2.0\", \"id"; it exited with code 1
+        error: server bad failed: the server closed the connection in the middle of a message: "{\"jsonrpc\": \"2.0\", \"id"; it exited with code 1
         "#);
 }
 

@@ -48,7 +48,7 @@ async fn resource_changes_are_printed() {
     for (server, method) in [
         ("old", "subscribed"),
         ("new", "subscribed"),
-        ("mute", "polling every 5s: the server has no subscriptions"),
+        ("mute", "polling every 5s: the server does not support subscriptions"),
     ] {
         let output = cli.run(&["watch", server, CLOCK, "--count", "1"]).await;
         assert_eq!(output.code, 0, "{}", output.stderr);

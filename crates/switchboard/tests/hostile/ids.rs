@@ -21,7 +21,7 @@ fn only_foreign(id: &str) -> Row {
         .call_timeout(300)
         .sees(Sees::Error(
             Kind::TimedOut,
-            "under ids that are not those of our requests",
+            "with unknown request ids",
         ))
 }
 

@@ -42,7 +42,7 @@ rows! {
 
     s14_exits_in_mid_answer: "exits in the middle of an answer" =>
         Row::working([Step::bytes(r#"{"jsonrpc":"2.0","id":$ID,"res"#), Step::Exit(1)])
-            .sees(unknown("the server stopped in the middle of a message"))
+            .sees(unknown("the server closed the connection in the middle of a message"))
             .comes_back();
     s14_exits_before_the_line_end: "exits with a whole answer and no line end" =>
         Row::working([
@@ -53,7 +53,7 @@ rows! {
             .comes_back();
     s14_exits_in_mid_handshake: "exits in the middle of its first message" =>
         Row::starting([Step::bytes(r#"{"jsonrpc":"2.0","id":1,"res"#), Step::Exit(1)])
-            .does_not_start("the server stopped in the middle of a message");
+            .does_not_start("the server closed the connection in the middle of a message");
 
     s15_crashes_on_the_third_call: "crashes on the third call" =>
         Row::working([Step::count("ran"), Step::after(3, [Step::Abort]), right()])
@@ -103,7 +103,7 @@ rows! {
     s20_closes_stdin: "closes stdin, and still answers what it had read" =>
         Row::working([Step::CloseStdin, Step::DelayMs(50), right()])
             .sees(text("right"))
-            .sees(not_sent("the connection broke"))
+            .sees(not_sent("the connection failed"))
             .comes_back();
     s20_closes_stdin_and_chatters: "closes stdin, answers nothing, and keeps writing" =>
         Row::working([

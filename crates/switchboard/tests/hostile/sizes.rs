@@ -41,12 +41,12 @@ rows! {
     s01_endless_answer: "answers with bytes without end, and never ends the line" =>
         Row::working([Step::repeated_bytes("x", u64::MAX)])
             .limits(|limits| limits.message_bytes = 1024 * 1024)
-            .sees(unknown("the server wrote without ever ending a message"))
+            .sees(unknown("the server sent a message without an end"))
             .comes_back();
     s01_endless_start: "writes bytes without end before it says anything" =>
         Row::starting([Step::repeated_bytes("x", u64::MAX)])
             .limits(|limits| limits.message_bytes = 1024 * 1024)
-            .does_not_start("the server wrote without ever ending a message");
+            .does_not_start("the server sent a message without an end");
 
     s02_line_of_17_mib: "answers with one line of 17 MiB" =>
         Row::working(long_text(17 * MIB))

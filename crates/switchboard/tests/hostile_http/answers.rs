@@ -127,21 +127,21 @@ rows! {
         working([head("application/json"), RawStep::send("<html>who are you?</html>")])
             .sees(unusable(""));
     h17_no_kind: "does not say what it answers with" =>
-        Row::modern().works(Fault::status(200).body(RIGHT)).sees(unknown("gave no answer"));
+        Row::modern().works(Fault::status(200).body(RIGHT)).sees(unknown("but sent no response"));
 
     h18_accepted: "takes a call as if it were a notification" =>
-        Row::modern().works(Fault::status(202)).sees(unknown("gave no answer"));
+        Row::modern().works(Fault::status(202)).sees(unknown("but sent no response"));
     h18_no_content: "has nothing to say to a call" =>
-        Row::modern().works(Fault::status(204)).sees(unknown("gave no answer"));
+        Row::modern().works(Fault::status(204)).sees(unknown("but sent no response"));
     h18_accepted_at_the_start: "takes whatever it is asked as if it were a notification" =>
         Row::modern()
             .begins(Fault::status(202).always())
-            .does_not_start(Start::Retried("gave no answer"));
+            .does_not_start(Start::Retried("but sent no response"));
     h18_switches_the_protocol: "wants to speak something else" =>
         working([RawStep::send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: evil\r\n\r\n"), RawStep::Hang])
             .sees(refused("HTTP 101"));
     h18_empty: "answers a call with nothing" =>
-        working([head("application/json")]).sees(unusable("holds no answer"));
+        working([head("application/json")]).sees(unusable("holds no response"));
 
     h35_result_type: "answers with a kind of result that nobody knows" =>
         result(r#""resultType":"surprise","content":[{"type":"text","text":"right"}]"#)

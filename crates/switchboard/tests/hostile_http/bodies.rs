@@ -77,11 +77,11 @@ rows! {
     h01_endless_event: "answers with an event that does not end" =>
         streaming([RawStep::send("data: "), RawStep::send(BEGINNING), RawStep::send_forever("a")])
             .memory(32)
-            .sees(unknown("without ever ending an event"));
+            .sees(unknown("an event without an end"));
     h01_endless_field: "answers with a field of an event that does not end" =>
         streaming([RawStep::send("id: "), RawStep::send_forever("a")])
             .memory(16)
-            .sees(unknown("without ever ending an event"));
+            .sees(unknown("an event without an end"));
     h01_endless_stream: "writes to its one stream an event that does not end" =>
         stream_of_the_first_transport([RawStep::send("data: "), RawStep::send_forever("a")])
             .limits(|limits| limits.message_bytes = 2 * 1024 * 1024)
@@ -122,7 +122,7 @@ rows! {
             RawStep::send_forever(squeezed()),
         ])
             .memory(32)
-            .sees(unknown("without ever ending an event"));
+            .sees(unknown("an event without an end"));
     h03_brotli: "answers with an encoding that nobody asked for" =>
         working([encoded("br"), RawStep::send_forever("a")])
             .sees(unknown("br"));
@@ -142,7 +142,7 @@ rows! {
             .sees(timed_out());
     h04_more_than_announced: "answers with more than it announced" =>
         right_with("Content-Length: 20\r\n")
-            .sees(unusable("holds no answer to the request"));
+            .sees(unusable("holds no response to the request"));
     h04_far_more_than_the_limit: "announces a terabyte" =>
         right_with("Content-Length: 1099511627776\r\n")
             .sees(unusable(TOO_LONG));

@@ -59,17 +59,17 @@ rows! {
 
     h24_no_answer: "ends the stream before the answer" =>
         streaming([])
-            .sees(unknown("ended before the answer"));
+            .sees(unknown("ended before the response"));
     h24_no_answer_after_progress: "reports progress, and ends the stream before the answer" =>
         events("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n")
-            .sees(unknown("ended before the answer"));
+            .sees(unknown("ended before the response"));
     h24_half_an_answer: "ends the stream in the middle of the answer" =>
         events(format!("data: {RIGHT}"))
-            .sees(unknown("ended before the answer"));
+            .sees(unknown("ended before the response"));
     h24_no_answer_of_a_legacy_server: "ends the stream, and has no way to take it up again" =>
         Row::legacy()
             .works(Fault::raw_steps([head("text/event-stream")]))
-            .sees(unknown("ended before the answer"));
+            .sees(unknown("ended before the response"));
     h24_never_goes_on: "ends every stream, whenever it is taken up again" =>
         Row::legacy()
             .works(Fault::raw_steps([
@@ -80,7 +80,7 @@ rows! {
                 let end = Fault::raw_steps([head("text/event-stream")]);
                 stage.server.arm(end.on("GET").always());
             })
-            .sees(unknown("ended before the answer"))
+            .sees(unknown("ended before the response"))
             .holds(|stage| {
                 let resumed = stage.server.requests();
                 let resumed = resumed.iter().filter(|seen| seen.header("last-event-id").is_some());
@@ -97,13 +97,13 @@ rows! {
             .sees(text("right"));
     h26_only_another_request: "answers nothing but another request" =>
         events("data: {\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{\"content\":[]}}\n\n")
-            .sees(unknown("ended before the answer"));
+            .sees(unknown("ended before the response"));
     h26_json_for_another_request: "answers another request, as JSON" =>
         working([
             head("application/json"),
             RawStep::send(r#"{"jsonrpc":"2.0","id":999,"result":{"content":[]}}"#),
         ])
-            .sees(crate::table::unusable("holds no answer to the request"));
+            .sees(crate::table::unusable("holds no response to the request"));
     h26_requests_of_a_modern_server: "asks for roots and a model, where no server may ask" =>
         streaming([
             RawStep::send("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\"}\n\n"),

@@ -13,14 +13,14 @@ use crate::table::{RIGHT, Row, Start, head, text, timed_out};
 fn posting_to(place: &'static str) -> Row {
     Row::sse()
         .before(|stage| stage.server.set_endpoint(place))
-        .does_not_start(Start::Failed("wants requests to be posted to"))
+        .does_not_start(Start::Failed("the endpoint URL"))
 }
 
 /// The same, and the place is that of the other server, in some spelling.
 fn posting_elsewhere(spell: fn(&Stage) -> String) -> Row {
     Row::sse()
         .before(move |stage| stage.server.set_endpoint(&spell(stage)))
-        .does_not_start(Start::Failed("is on another origin"))
+        .does_not_start(Start::Failed("has another origin"))
         .holds(|stage| assert_eq!(stage.elsewhere.connections(), 0))
 }
 
@@ -81,7 +81,7 @@ rows! {
     l02_long: "wants requests posted to an address that does not end" =>
         beginning_with([RawStep::send("event: endpoint\ndata: /"), RawStep::send_forever("a")])
             .limits(|limits| limits.message_bytes = 2 * 1024 * 1024)
-            .does_not_start(Start::Retried("without ever ending an event"));
+            .does_not_start(Start::Retried("an event without an end"));
 
     l04_no_endpoint: "never says where to post" =>
         beginning_with([RawStep::Hang])
@@ -93,14 +93,14 @@ rows! {
             .does_not_start(Start::Retried("no answer to the handshake within 700ms"));
     l04_another_event: "begins with another event" =>
         beginning_with([RawStep::send("data: hello\n\n"), RawStep::Hang])
-            .does_not_start(Start::Retried("did not begin with the event `endpoint`"));
+            .does_not_start(Start::Retried("the first event is not `endpoint`"));
     l04_end: "ends the stream before it says where to post" =>
         beginning_with([])
-            .does_not_start(Start::Retried("ended before it named its endpoint"));
+            .does_not_start(Start::Retried("ended before the `endpoint` event"));
     l04_no_events: "begins something else than a stream" =>
         Row::sse()
             .begins(Fault::status(200).header("Content-Type", "text/html").body("hello").always())
-            .does_not_start(Start::Retried("something else than a stream of events"));
+            .does_not_start(Start::Retried("is not an event stream"));
 
     l05_no_answer: "takes a call, and never answers it on the stream" =>
         Row::sse()

@@ -50,7 +50,7 @@ async fn what_is_not_there_is_said_and_a_panic_or_a_wait_fails_the_one_question(
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server b refused: the reading of board://panic panicked (code -32603)"
+        "server b refused: reading board://panic panicked (code -32603)"
     );
     let error = host
         .read_resource_raw("b", "board://wait")
@@ -99,7 +99,7 @@ async fn a_listing_that_panics_leaves_the_tools_as_they_were_and_is_tried_again(
     assert_eq!(
         status.error.as_deref(),
         Some(
-            "its tools could not be listed: the server refused: the listing of tools panicked (code -32603)"
+            "its tools could not be listed: the server returned an error: listing tools panicked (code -32603)"
         )
     );
     host.call("mcp__b__look", json!({})).await.unwrap();

@@ -250,7 +250,7 @@ async fn the_questions_of_a_task_are_bounded_and_must_be_offered() {
     let server = MemoryServer::new(working([state("input_required", foreign)]));
     let host = host_of(&server, &Person::default(), Deadlines::default()).await;
     let error = work(&host).await.unwrap_err().to_string();
-    assert!(error.contains("not offered"), "{error}");
+    assert!(error.contains("does not support"), "{error}");
     server.wait_received("tasks/cancel", 1).await;
 }
 

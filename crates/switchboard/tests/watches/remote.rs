@@ -141,7 +141,7 @@ async fn a_server_without_a_stream_to_tell_on_is_polled_and_that_is_said() {
     let watch = host.watch(every_second()).await.unwrap();
     assert_eq!(watch.effective_kind, WatchKind::Poll);
     let note = watch.note.unwrap();
-    assert!(note.contains("no stream to tell of changes"), "{note}");
+    assert!(note.contains("no stream for notifications"), "{note}");
     assert!(note.contains("405"), "{note}");
     assert_eq!(server.count("resources/subscribe"), 0);
     server.catalog().set_resource(URI, "b").await;

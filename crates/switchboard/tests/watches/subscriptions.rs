@@ -161,7 +161,7 @@ async fn a_server_without_subscriptions_is_polled_and_that_is_said() {
         );
         assert_eq!(
             watch.note.as_deref(),
-            Some("the server has no subscriptions")
+            Some("the server does not support subscriptions")
         );
         server.catalog().set_resource(URI, "one").await;
         assert_eq!(next(&host).await.change, ONCE);
@@ -190,7 +190,7 @@ async fn what_a_server_did_not_agree_to_is_polled() {
         .collect();
     assert_eq!(means, [WatchKind::Poll, WatchKind::Subscription]);
     let note = host.watches()[0].note.clone().unwrap();
-    assert_eq!(note, "the server does not tell of this resource");
+    assert_eq!(note, "the server did not accept the subscription");
     for uri in [URI, others] {
         server.catalog().set_resource(uri, "new").await;
         assert_eq!(next(&host).await.target.name(), uri);
