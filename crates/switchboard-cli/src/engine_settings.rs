@@ -159,7 +159,7 @@ fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 28] {
         ("jsonNodes", &mut limits.json_nodes),
         ("jsonDepth", &mut limits.json_depth),
         ("treeNodes", &mut limits.tree_nodes),
-        ("outboxBytes", &mut limits.write_queue_bytes),
+        ("outboxBytes", &mut limits.outbox_bytes),
         ("listPages", &mut limits.list_pages),
         ("toolsPerServer", &mut limits.tools_per_server),
         ("resourcesPerServer", &mut limits.resources_per_server),

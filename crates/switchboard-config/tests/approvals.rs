@@ -494,7 +494,10 @@ fn the_file_is_private_and_a_broken_one_approves_nothing_and_is_kept() {
         let error = file.read().unwrap_err();
         assert!(matches!(error, ApprovalsError::Invalid(_)), "{error}");
         let told = error.diagnostic(&file).to_string();
-        assert!(told.contains("no server of a project is approved") && told.contains("trust.json"));
+        assert!(
+            told.contains("treating all project servers as unapproved")
+                && told.contains("trust.json")
+        );
         assert!(file.record(&[&entry], Verdict::Approved, at).is_err());
         assert!(file.revoke(|_| true).is_err());
         assert_eq!(fs::read_to_string(file.path()).unwrap(), broken);

@@ -201,23 +201,23 @@ fn what_cannot_be_understood_is_refused_and_not_touched() {
     let refusals = [
         (
             "{\n  \"mcpServers\": {\n",
-            "/mcp.json:2:17 was not changed: not valid JSON: unterminated object (close it with `}`)",
+            "/mcp.json:2:17 not changed: not valid JSON: unterminated object (close it with `}`)",
         ),
         (
             "[]",
-            "/mcp.json:1:1 was not changed: the file must hold an object (begin it with `{` and end it with `}`)",
+            "/mcp.json:1:1 not changed: the file must hold an object (begin it with `{` and end it with `}`)",
         ),
         (
             "{ \"mcpServers\": 1 }",
-            "/mcp.json:1:17 was not changed: `mcpServers` must be an object (make it an object, or remove it)",
+            "/mcp.json:1:17 not changed: `mcpServers` must be an object (make it an object, or remove it)",
         ),
         (
             "{ \"mcpServers\": {},\n \"mcpServers\": {} }",
-            "/mcp.json:2:2 was not changed: the key `mcpServers` is written twice (remove one of the two)",
+            "/mcp.json:2:2 not changed: the key `mcpServers` is written twice (remove one of the two)",
         ),
         (
             "{ \"mcpServers\": { \"b\": 1, \"b\": 2 } }",
-            "/mcp.json:1:27 was not changed: the key `b` is written twice (remove one of the two)",
+            "/mcp.json:1:27 not changed: the key `b` is written twice (remove one of the two)",
         ),
     ];
     for (text, message) in refusals {
@@ -226,7 +226,7 @@ fn what_cannot_be_understood_is_refused_and_not_touched() {
     let append = |file: &mut JsonEditor| file.append(&["a"], &json!(1));
     assert_eq!(
         refused("{ \"a\": {} }", append),
-        "/mcp.json:1:8 was not changed: `a` must be a list (make it a list, or remove it)"
+        "/mcp.json:1:8 not changed: `a` must be a list (make it a list, or remove it)"
     );
 }
 

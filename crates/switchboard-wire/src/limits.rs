@@ -27,7 +27,7 @@ pub struct Limits {
     pub tree_nodes: usize,
     /// Maximum size of the write queue of one server, in bytes. A request that does not fit waits
     /// until its deadline; one that is larger than the queue is rejected.
-    pub write_queue_bytes: usize,
+    pub outbox_bytes: usize,
     /// Maximum number of pages of one listing.
     pub list_pages: usize,
     /// Maximum number of tools of one server.
@@ -102,7 +102,7 @@ impl Default for Limits {
             json_nodes: 1_000_000,
             json_depth: DEEPEST_JSON,
             tree_nodes: 100_000,
-            write_queue_bytes: 32 * MIB,
+            outbox_bytes: 32 * MIB,
             list_pages: 1_000,
             tools_per_server: 20_000,
             resources_per_server: 100_000,

@@ -336,7 +336,7 @@ async fn a_call_whose_server_dies_is_unknown_and_is_not_sent_again() {
 async fn a_server_that_does_not_read_costs_bounded_memory_and_stalls_nobody() {
     let limits = {
         let mut limits = Limits::default();
-        limits.write_queue_bytes = 300_000;
+        limits.outbox_bytes = 300_000;
         limits
     };
     let deaf = MemoryServer::new(

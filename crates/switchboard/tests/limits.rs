@@ -229,7 +229,7 @@ async fn large_calls_at_once_wait_for_room_and_all_of_them_are_made() {
     let host = permissive()
         .limits({
             let mut limits = Limits::default();
-            limits.write_queue_bytes = 5_000_000;
+            limits.outbox_bytes = 5_000_000;
             limits
         })
         .launch(launch("s", child(&script, "waiting")))
@@ -247,7 +247,7 @@ async fn large_calls_at_once_wait_for_room_and_all_of_them_are_made() {
     // One that never fits is refused at once.
     let error = call(5_000_000).await.unwrap_err();
     assert!(
-        error.to_string().contains("limit `write_queue_bytes`"),
+        error.to_string().contains("limit `outbox_bytes`"),
         "{error}"
     );
     assert_eq!(error.delivery(), Delivery::NotSent);

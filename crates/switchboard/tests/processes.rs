@@ -132,7 +132,9 @@ async fn half_a_line_and_then_the_end_is_told() {
     ]);
     let (error, _) = failure(child(&script, "half")).await;
     assert!(
-        error.starts_with("the server closed the connection in the middle of a message: \"{\\\"jsonrpc"),
+        error.starts_with(
+            "the server closed the connection in the middle of a message: \"{\\\"jsonrpc"
+        ),
         "{error}"
     );
     assert!(error.contains("exited with code 0"), "{error}");

@@ -77,7 +77,10 @@ async fn no_way_to_a_server_executes_anything() {
         assert!(host.start_server(name).await.is_err());
         // Past what the host says beforehand, to the place where processes are started.
         let error = host.reconnect(name).await.unwrap_err().to_string();
-        assert!(error.contains("this host may not start programs"), "{error}");
+        assert!(
+            error.contains("this host may not start programs"),
+            "{error}"
+        );
         host.enable_server(name).await.unwrap();
         let call = host.call(format!("mcp__{name}__x"), json!({})).await;
         assert!(matches!(call, Err(CallError::Unavailable { .. })));

@@ -450,5 +450,8 @@ async fn a_server_that_wants_more_says_what() {
     let script = Script::modern().tool("ask").on("tools/call ask", [refusal]);
     let (host, _) = host_of(script, &Person::new(Offers::default())).await;
     let error = ask(&host).await.unwrap_err().to_string();
-    assert!(error.contains("client capabilities elicitation, sampling"), "{error}");
+    assert!(
+        error.contains("client capabilities elicitation, sampling"),
+        "{error}"
+    );
 }

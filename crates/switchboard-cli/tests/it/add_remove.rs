@@ -391,7 +391,7 @@ async fn broken_file_is_not_changed() {
     assert_snapshot!(output, @r"
     exit 3
     --- stderr
-    error: [sandbox]/project/.mcp.json:3:12 was not changed: not valid JSON: expected comma
+    error: [sandbox]/project/.mcp.json:3:12 not changed: not valid JSON: expected comma
     hint: put a comma here
     ");
     assert_snapshot!(cli.run_without_trust(&["remove", "a"]).await, @r#"

@@ -105,7 +105,7 @@ async fn provider_limits_are_warned_about() {
     let output = cli.run(&["doctor"]).await;
     assert_eq!(output.code, 0, "{output}");
     assert!(output.stdout.contains("pick: schema has oneOf"), "{output}");
-    assert!(output.stdout.ends_with("1 server: 1 warning."), "{output}");
+    assert!(output.stdout.ends_with("1 server: 2 warnings."), "{output}");
 }
 
 #[tokio::test]

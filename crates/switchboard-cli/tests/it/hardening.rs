@@ -83,8 +83,8 @@ async fn edit_does_not_follow_link_out_of_project() {
     assert_snapshot!(added, @r"
     exit 3
     --- stderr
-    error: [sandbox]/project/.mcp.json was not changed: it is a link that leads out of the project, to [sandbox]/project/../home/.mcp.json
-    hint: put a file in its place, or choose another scope
+    error: [sandbox]/project/.mcp.json not changed: symbolic link points outside the project ([sandbox]/project/../home/.mcp.json)
+    hint: replace the link with a file, or use another scope
     ");
     let removed = cli
         .run_command(cli.command_without_trust(&["remove", "mine", "-s", "project"]))

@@ -65,8 +65,8 @@ async fn log_message_is_printed_escaped() {
         done
         --- stderr
          INFO server ant is connected
-        ERROR server logs server=ant level="critical" data="it \"burns\"\u{1b}[2J"
-         INFO server logs server=ant level="info" data="{\"depth\":3}"
+        ERROR server log server=ant level="critical" data="it \"burns\"\u{1b}[2J"
+         INFO server log server=ant level="info" data="{\"depth\":3}"
         "#);
 }
 

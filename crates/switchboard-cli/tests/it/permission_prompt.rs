@@ -139,7 +139,7 @@ async fn always_is_offered_only_if_effective() {
     terminal.type_text("a\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
-    assert!(screen.contains("(local)"), "{screen}");
+    assert!(screen.contains("(local scope)"), "{screen}");
     assert_eq!(cli.run(&CALL).await.code, 0);
     // No file can override an ask rule of the command line.
     let words = ["call", "mcp__ant__echo", "message=hi", "--ask", "mcp__*"];

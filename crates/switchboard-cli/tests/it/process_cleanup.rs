@@ -413,7 +413,10 @@ async fn guardian_is_isolated_and_ignores_signals() {
     let name = || fs::read_to_string(proc_file("comm")).unwrap();
     wait_until("its name", || name() == "mcp-guardian\n").await;
     assert_eq!(fs::read(proc_file("environ")).unwrap(), b"");
-    assert_eq!(fs::read(proc_file("cmdline")).unwrap(), b"__guardian\0");
+    assert_eq!(
+        fs::read(proc_file("cmdline")).unwrap(),
+        b"/proc/self/exe\0__guardian\0"
+    );
     assert_eq!(fs::read_link(proc_file("cwd")).unwrap().to_str(), Some("/"));
     assert_eq!(fs::read_dir(proc_file("fd")).unwrap().count(), 3);
     let stat = fs::read_to_string(proc_file("stat")).unwrap();

@@ -224,15 +224,15 @@ async fn broken_approvals_file_approves_nothing() {
         1 project server needs approval and was not started.
         To review and approve: switchboard trust
         --- stderr
-        warning: what you approved cannot be understood: EOF while parsing a list at line 1 column 29; no server of a project is approved
+        warning: invalid approvals file: EOF while parsing a list at line 1 column 29; treating all project servers as unapproved
          --> [sandbox]/home/.local/state/switchboard/trust.json
-          = hint: move [sandbox]/home/.local/state/switchboard/trust.json away and approve again what you need
+          = hint: rename [sandbox]/home/.local/state/switchboard/trust.json and approve again
         ");
     assert_snapshot!(run(&cli, &["trust", "--yes"]).await, @"
         exit 3
         --- stderr
         error: what you approved cannot be understood: EOF while parsing a list at line 1 column 29
-        hint: move [sandbox]/home/.local/state/switchboard/trust.json away and approve again what you need
+        hint: rename [sandbox]/home/.local/state/switchboard/trust.json and approve again
         ");
     assert_eq!(
         std::fs::read_to_string(&path).unwrap(),

@@ -48,7 +48,10 @@ async fn resource_changes_are_printed() {
     for (server, method) in [
         ("old", "subscribed"),
         ("new", "subscribed"),
-        ("mute", "polling every 5s: the server does not support subscriptions"),
+        (
+            "mute",
+            "polling every 5s: the server does not support subscriptions",
+        ),
     ] {
         let output = cli.run(&["watch", server, CLOCK, "--count", "1"]).await;
         assert_eq!(output.code, 0, "{}", output.stderr);
@@ -139,7 +142,7 @@ async fn invalid_target_fails_immediately() {
         (
             &["watch", "old", CLOCK, "--every", "10ms"],
             2,
-            "the shortest interval is 1s",
+            "the minimum interval is 1s",
         ),
         (&["watch", "old", "demo://none"], 7, "server old refused"),
         (

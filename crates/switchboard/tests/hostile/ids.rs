@@ -19,10 +19,7 @@ fn wrong_first(id: &str) -> Row {
 fn only_foreign(id: &str) -> Row {
     Row::working([wrong(id)])
         .call_timeout(300)
-        .sees(Sees::Error(
-            Kind::TimedOut,
-            "with unknown request ids",
-        ))
+        .sees(Sees::Error(Kind::TimedOut, "with unknown request ids"))
 }
 
 rows! {

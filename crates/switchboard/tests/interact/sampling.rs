@@ -128,7 +128,12 @@ async fn what_is_offered_can_differ_from_server_to_server() {
         let outcome = host.call("mcp__shunned__ask", json!({})).await;
         match era {
             Era::Legacy => assert!(outcome.unwrap().to_text().contains("-32601")),
-            Era::Modern => assert!(outcome.unwrap_err().to_string().contains("does not support")),
+            Era::Modern => assert!(
+                outcome
+                    .unwrap_err()
+                    .to_string()
+                    .contains("does not support")
+            ),
         }
         assert_eq!(front.samplings(), []);
     }
