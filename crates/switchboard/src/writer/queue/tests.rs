@@ -27,7 +27,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => size.prop_map(Step::Push),
         2 => amount.clone().prop_map(Step::Write),
         2 => (0..30_u64).prop_map(Step::Remove),
-        1 => amount.prop_map(Step::TakeFront),
+        1 => amount.prop_map(|bytes| Step::TakeFront(bytes + 1)),
     ]
 }
 
