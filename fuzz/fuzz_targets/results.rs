@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;
 use switchboard::Output;
-use switchboard::content::{Block, present, sanitize};
+use switchboard::content::{Block, render_tool_result, sanitize};
 use switchboard::fuzzing::{field, hello, notes, tool_page, tool_result};
 use switchboard::limits::Limits;
 use switchboard::mcp::{ContentBlock, Json};
@@ -28,11 +28,11 @@ fuzz_target!(|result: &[u8]| {
         let carried = unknown.chain(&result.structured_content);
         carried.chain(&result.meta).for_each(check_json);
         let limits = Limits::default();
-        check_output(&present(result.clone(), &limits, None));
+        check_output(&render_tool_result(result.clone(), &limits, None));
         let mut tight = limits;
         tight.result_text_bytes = 64;
         tight.result_media_bytes = 16;
-        check_output(&present(result, &tight, None));
+        check_output(&render_tool_result(result, &tight, None));
     }
     check_text(&String::from_utf8_lossy(result));
 });

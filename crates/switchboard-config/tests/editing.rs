@@ -205,7 +205,7 @@ fn what_cannot_be_understood_is_refused_and_not_touched() {
         ),
         (
             "[]",
-            "/mcp.json:1:1 not changed: the file must hold an object (begin it with `{` and end it with `}`)",
+            "/mcp.json:1:1 not changed: the file must contain a JSON object (start it with `{` and end it with `}`)",
         ),
         (
             "{ \"mcpServers\": 1 }",
@@ -213,11 +213,11 @@ fn what_cannot_be_understood_is_refused_and_not_touched() {
         ),
         (
             "{ \"mcpServers\": {},\n \"mcpServers\": {} }",
-            "/mcp.json:2:2 not changed: the key `mcpServers` is written twice (remove one of the two)",
+            "/mcp.json:2:2 not changed: duplicate key `mcpServers` (remove one of them)",
         ),
         (
             "{ \"mcpServers\": { \"b\": 1, \"b\": 2 } }",
-            "/mcp.json:1:27 not changed: the key `b` is written twice (remove one of the two)",
+            "/mcp.json:1:27 not changed: duplicate key `b` (remove one of them)",
         ),
     ];
     for (text, message) in refusals {

@@ -231,7 +231,7 @@ async fn broken_approvals_file_approves_nothing() {
     assert_snapshot!(run(&cli, &["trust", "--yes"]).await, @"
         exit 3
         --- stderr
-        error: what you approved cannot be understood: EOF while parsing a list at line 1 column 29
+        error: invalid approvals file: EOF while parsing a list at line 1 column 29
         hint: rename [sandbox]/home/.local/state/switchboard/trust.json and approve again
         ");
     assert_eq!(
