@@ -113,7 +113,7 @@ pub enum CallError {
         tool: ToolId,
         /// What happened.
         reason: String,
-        /// The limit that was crossed, where it was one: a field of [`Limits`](crate::Limits).
+        /// The limit that was crossed, where it was one: a field of [`Limits`](crate::limits::Limits).
         limit: Option<&'static str>,
     },
     /// The server answered with an error.
@@ -167,8 +167,8 @@ impl CallError {
             )
     }
 
-    /// The limit that was crossed, where it was one: a field of [`Limits`](crate::Limits) or
-    /// [`Deadlines`](crate::Deadlines).
+    /// The limit that was crossed, where it was one: a field of [`Limits`](crate::limits::Limits) or
+    /// [`Deadlines`](crate::limits::Deadlines).
     pub fn limit(&self) -> Option<&'static str> {
         match self {
             Self::InvalidResponse { problem, .. } => problem.limit(),

@@ -55,7 +55,7 @@ use site::Sites;
 /// What shutting down may take on top of the time that children are given.
 const SHUTDOWN_SLACK: Duration = Duration::from_secs(5);
 
-/// Servers, and the calls made to their tools. See the [crate](crate) for an example.
+/// Servers, and the calls made to their tools. See the [crate] for an example.
 #[derive(Clone, Debug)]
 pub struct Host {
     shared: Arc<Shared>,

@@ -104,7 +104,7 @@ pub trait Interaction: Send + Sync + 'static {
     /// A server asks where it may work (`roots/list`). See [`Host::notify_roots_changed`] for when that
     /// changes.
     ///
-    /// [`Host::notify_roots_changed`]: crate::Host::announce_roots
+    /// [`Host::notify_roots_changed`]: crate::Host::notify_roots_changed
     fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
         let _ = server;
         Box::pin(std::future::ready(Vec::new()))

@@ -138,7 +138,7 @@ impl RequestError {
         }
     }
 
-    /// The field of [`Limits`](crate::Limits) that prevented the request from being sent, if any.
+    /// The field of [`Limits`](crate::limits::Limits) that prevented the request from being sent, if any.
     pub(crate) fn limit(&self) -> Option<&'static str> {
         match self {
             Self::WriteQueueFull { .. } => Some("outbox_bytes"),
