@@ -135,28 +135,28 @@ impl RequestId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It is longer than [`Limits::message_bytes`].
+    /// It is longer than [`Limits::message_bytes`](crate::Limits::message_bytes).
     TooLong {
         /// The limit that was crossed.
         limit: usize,
     },
-    /// The messages of all servers together take more than [`Limits::memory_bytes`]; this one did
+    /// The messages of all servers together take more than [`Limits::memory_bytes`](crate::Limits::memory_bytes); this one did
     /// not fit any more.
     NoRoom {
         /// The limit that was crossed.
         limit: usize,
     },
-    /// It holds more JSON values than [`Limits::json_nodes`].
+    /// It holds more JSON values than [`Limits::json_nodes`](crate::Limits::json_nodes).
     TooManyNodes {
         /// The limit that was crossed.
         limit: usize,
     },
-    /// It nests deeper than [`Limits::json_depth`].
+    /// It nests deeper than [`Limits::json_depth`](crate::Limits::json_depth).
     TooDeep {
         /// The limit that was crossed.
         limit: usize,
     },
-    /// The call was answered by questions more often than [`Limits::input_rounds`].
+    /// The call was answered by questions more often than [`Limits::input_rounds`](crate::Limits::input_rounds).
     TooManyRounds {
         /// The limit that was crossed.
         limit: usize,
@@ -166,7 +166,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The field of [`Limits`] that was crossed, if one was.
+    /// The field of [`Limits`](crate::Limits) that was crossed, if one was.
     pub fn limit(&self) -> Option<&'static str> {
         match self {
             Self::TooLong { .. } => Some("message_bytes"),
