@@ -37,7 +37,7 @@
 //!     .tool("add", "Adds two numbers", |pair: Pair| async move { Ok(pair.a + pair.b) });
 //!
 //! let host = Host::builder()
-//!     .local_server("calculator", calculator)
+//!     .in_process_server("calculator", calculator)
 //!     .rule(Rule::new(Action::Allow, "mcp__calculator")?)
 //!     .start()?;
 //! let sum = host.call("mcp__calculator__add", json!({"a": 15, "b": 27})).await?;
