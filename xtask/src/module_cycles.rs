@@ -22,6 +22,7 @@ const KNOWN_CYCLIC: &[&str] = &[
     "switchboard-claude",
     "switchboard-cli",
     "switchboard-config",
+    "switchboard-wire",
 ];
 
 /// Places printed for one dependency between two modules.
