@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use switchboard_config::{Diagnostic, Source, Sources, Trust, expand, load};
+use switchboard_config::{Diagnostic, ConfigSource, ConfigSources, Trust, expand, load};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
@@ -13,16 +13,16 @@ fuzz_target!(|bytes: &[u8]| {
         "LONG" => Some("x".repeat(10_000)),
         _ => None,
     };
-    let sources = Sources {
-        command_line: vec![Source::Inline(text.clone().into_owned())],
-        ..Sources::default()
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::Inline(text.clone().into_owned())],
+        ..ConfigSources::default()
     };
     let loaded = load(&sources, &environment);
     for diagnostic in &loaded.diagnostics {
         check(diagnostic, &text);
     }
     for entry in &loaded.config.servers {
-        let _ = entry.admit(&Trust::none());
+        let _ = entry.decide_launch(&Trust::none());
         let again = loaded.config.servers.iter();
         assert_eq!(
             again.filter(|other| other.name() == entry.name()).count(),

@@ -35,7 +35,7 @@ fn host() -> HostBuilder {
 /// A neutral server, started with these words.
 fn server<'a>(name: &str, arguments: impl IntoIterator<Item = &'a str>) -> LaunchSpec {
     let config = ServerConfig::stdio(super::server().to_string_lossy(), arguments);
-    LaunchSpec::from_code(ServerName::new(name).expect("a name"), config)
+    LaunchSpec::trusted(ServerName::new(name).expect("a name"), config)
 }
 
 async fn started(builder: HostBuilder) -> Host {
@@ -61,7 +61,7 @@ async fn calls(work: &Work) -> Figures {
 
 fn behind(remote: &RemoteServer) -> LaunchSpec {
     let config = ServerConfig::remote(remote.url(), RemoteKind::Http);
-    LaunchSpec::from_code(ServerName::new("neutral").expect("a name"), config)
+    LaunchSpec::trusted(ServerName::new("neutral").expect("a name"), config)
 }
 
 /// Calls through a host that is there.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use switchboard::id::ToolId;
 use switchboard::permission::{Action, Decision, Reason, Rule, RuleScope};
-use switchboard_config::{EditError, JsonEditor, Places, Scope};
+use switchboard_config::{EditError, JsonEditor, Scope, ScopePaths};
 
 use crate::render::text::path;
 
@@ -28,7 +28,7 @@ pub(crate) struct SavedRule {
 }
 
 /// The files to choose from; the first one is the default.
-pub(crate) fn rule_files(places: &Places) -> Vec<RuleFile> {
+pub(crate) fn rule_files(places: &ScopePaths) -> Vec<RuleFile> {
     let rule_file = |(rule_scope, scope): (RuleScope, Scope)| {
         let file = places.settings_file(scope)?;
         Some(RuleFile {

@@ -11,7 +11,7 @@ use switchboard::cache::{ServerCache as _, server_cache_key};
 use switchboard::id::ToolName;
 use switchboard::mcp::Tool;
 use switchboard::naming;
-use switchboard_config::{Admission, ServerEntry, Trust};
+use switchboard_config::{LaunchDecision, ServerEntry, Trust};
 
 use crate::process_env::{ConfigSelection, ProcessEnv};
 use crate::server_cache::FileServerCache;
@@ -75,7 +75,7 @@ fn partial_flags(argv: &[String]) -> ConfigSelection {
 /// The tools that the server listed when it was last connected.
 fn cached_tools(entry: &ServerEntry, cache: &FileServerCache, directory: &Path) -> Vec<String> {
     // The launch spec is only needed for the cache key; no server is launched.
-    let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
+    let LaunchDecision::Launch(spec) = entry.decide_launch(&Trust::project_for_this_run()) else {
         return Vec::new();
     };
     let tools = server_cache_key(&spec, Some(directory)).and_then(|key| cache.tools(&key));

@@ -15,11 +15,11 @@ use switchboard::cache::{ServerCache as _, server_cache_key};
 use switchboard::content::ResultHandle;
 use switchboard::mcp::Tool;
 use switchboard::permission::{Policy, Rule};
-use switchboard_config::import::{Platform, Whereabouts};
+use switchboard_config::import::{ImportContext, Platform};
 use switchboard_config::{
-    Admission, Approvals, ApprovalsFile, Diagnostic, Folders, Loaded, Places, ProjectRules,
-    Reading, Scope, ServerEntry, ServerName, Settings, Severity, Targets, Trust, Watcher, load,
-    load_settings,
+    Approvals, ApprovalsFile, BaseDirs, ConfigSnapshot, Diagnostic, LaunchDecision, LoadedConfig,
+    PolledFiles, ProjectRules, ReloadThread, Scope, ScopePaths, ServerEntry, ServerName, Settings,
+    Severity, Trust, load, load_settings,
 };
 
 use crate::args::{GlobalArgs, RuleArg};
@@ -45,7 +45,7 @@ pub(crate) struct Context {
     argv: Vec<String>,
     variables: BTreeMap<String, String>,
     directory: PathBuf,
-    folders: Folders,
+    folders: BaseDirs,
     cache: PathBuf,
     rules: Vec<Rule>,
     trace: Option<Arc<TraceFile>>,
@@ -57,7 +57,7 @@ pub(crate) struct Context {
 /// The configured servers, and which of them may run.
 #[derive(Debug)]
 pub(crate) struct LoadedServers {
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedConfig,
     pub(crate) trust: Trust,
     pub(crate) settings: Settings,
 }
@@ -123,7 +123,8 @@ impl Context {
     /// The tools that the server listed when it was last connected.
     pub(crate) fn cached_tools(&self, entry: &ServerEntry) -> Vec<Tool> {
         // The launch spec is only needed for the cache key; no server is launched.
-        let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
+        let LaunchDecision::Launch(spec) = entry.decide_launch(&Trust::project_for_this_run())
+        else {
             return Vec::new();
         };
         let tools = server_cache_key(&spec, Some(&self.directory))
@@ -136,8 +137,8 @@ impl Context {
     }
 
     /// The file paths of each scope.
-    pub(crate) fn places(&self) -> Places {
-        Places::find(&self.directory, self.folders.clone())
+    pub(crate) fn places(&self) -> ScopePaths {
+        ScopePaths::find(&self.directory, self.folders.clone())
     }
 
     /// The value of an environment variable.
@@ -148,16 +149,16 @@ impl Context {
     /// Watches the files that hold servers, settings and approvals.
     pub(crate) fn watch_config(
         &self,
-        on_change: impl FnMut(Reading) + Send + 'static,
-    ) -> Result<Watcher, Failure> {
+        on_change: impl FnMut(ConfigSnapshot) + Send + 'static,
+    ) -> Result<ReloadThread, Failure> {
         let (directory, folders) = (self.directory.clone(), self.folders.clone());
         let selection = self.flags.config_selection();
         let targets = move || {
             // Computed on each poll: the directory may become a project later.
-            let places = Places::find(&directory, folders.clone());
+            let places = ScopePaths::find(&directory, folders.clone());
             let scopes = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
             let settings = scopes.map(|scope| places.settings_file(scope));
-            Targets {
+            PolledFiles {
                 others: settings
                     .into_iter()
                     .flatten()
@@ -167,7 +168,7 @@ impl Context {
                 sources: sources(&selection, &places),
             }
         };
-        Ok(Watcher::spawn(targets, self.environment(), on_change)?)
+        Ok(ReloadThread::spawn(targets, self.environment(), on_change)?)
     }
 
     fn environment(&self) -> HashMap<String, String> {
@@ -179,13 +180,13 @@ impl Context {
     pub(crate) fn with_import_context<T>(
         &self,
         scope: Option<Scope>,
-        import: impl FnOnce(&Whereabouts<'_>) -> T,
+        import: impl FnOnce(&ImportContext<'_>) -> T,
     ) -> T {
         let places = self.places();
-        import(&Whereabouts {
+        import(&ImportContext {
             platform: Platform::current(),
             home: &self.folders.home,
-            here: places.project().unwrap_or(&self.directory),
+            project_dir: places.project().unwrap_or(&self.directory),
             environment: &|name: &str| self.variables.get(name).cloned(),
             scope,
         })
@@ -223,7 +224,7 @@ impl Context {
     }
 
     /// Adds settings, approvals and the administrator's policy to loaded servers.
-    pub(crate) fn with_trust(&self, mut loaded: Loaded) -> LoadedServers {
+    pub(crate) fn with_trust(&self, mut loaded: LoadedConfig) -> LoadedServers {
         let trust = if self.flags.trust_project {
             Trust::project_for_this_run()
         } else {
@@ -256,7 +257,7 @@ impl Context {
 
     /// The recorded approvals. Empty if no project server needs one, or if the file cannot be read,
     /// which adds a diagnostic.
-    fn approvals_for(&self, loaded: &mut Loaded) -> Approvals {
+    fn approvals_for(&self, loaded: &mut LoadedConfig) -> Approvals {
         let mut servers = loaded.config.servers.iter();
         if !servers.any(|entry| entry.scope() == Scope::Project) {
             return Approvals::default();
@@ -301,19 +302,19 @@ impl Context {
 fn load_config(
     flags: &GlobalArgs,
     variables: &BTreeMap<String, String>,
-    places: &Places,
-) -> Loaded {
+    places: &ScopePaths,
+) -> LoadedConfig {
     let environment: HashMap<_, _> = variables.clone().into_iter().collect();
     load(&sources(&flags.config_selection(), places), &environment)
 }
 
 impl LoadedServers {
     /// Marks the entries that the settings disable.
-    fn new(mut loaded: Loaded, trust: Trust, settings: Settings) -> Self {
+    fn new(mut loaded: LoadedConfig, trust: Trust, settings: Settings) -> Self {
         for entry in &mut loaded.config.servers {
             let mut disabled = settings.disabled.iter();
             if let Some(found) = disabled.find(|found| found.name == entry.name().as_str()) {
-                entry.switch_off(found.origin.clone());
+                entry.set_disabled_by(found.origin.clone());
             }
         }
         Self {
@@ -332,7 +333,8 @@ impl LoadedServers {
     }
 
     fn is_trusted_project_server(&self, entry: &ServerEntry) -> bool {
-        entry.scope() == Scope::Project && matches!(entry.admit(&self.trust), Admission::Launch(_))
+        entry.scope() == Scope::Project
+            && matches!(entry.decide_launch(&self.trust), LaunchDecision::Launch(_))
     }
 
     /// How many allow rules of the project do not apply to this server.
@@ -341,14 +343,14 @@ impl LoadedServers {
             return 0;
         }
         let all = self.settings.rules(ProjectRules::All).count();
-        all - self.settings.rules(ProjectRules::Narrowing).count()
+        all - self.settings.rules(ProjectRules::RestrictionsOnly).count()
     }
 
     /// Prints all problems of config and settings.
     pub(crate) fn diagnose(&self, console: &Console) {
         console.diagnose(&self.loaded.diagnostics);
         console.diagnose(&self.settings.diagnostics);
-        if !self.settings.closed.is_empty() {
+        if !self.settings.blocking_errors.is_empty() {
             console.note("all calls are blocked until the settings are fixed");
         }
     }

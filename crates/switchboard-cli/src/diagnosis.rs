@@ -11,8 +11,8 @@ use serde_json::Value;
 use switchboard::content::for_terminal;
 use switchboard::status::{ConnectStage, ConnectionStatus, ServerDetails};
 use switchboard_config::{
-    Admission, Consent, Diagnostic, LaunchSpec, ServerEntry, Severity, Standing, TransportConfig,
-    Waiting,
+    ApprovalState, Consent, Diagnostic, LaunchDecision, LaunchSpec, PendingReason, ServerEntry,
+    Severity, TransportConfig,
 };
 
 use crate::context::{Context, LoadedServers};
@@ -123,10 +123,10 @@ impl Diagnosis {
     ) -> Self {
         let mut diagnosis = Self::default();
         diagnosis.config(entry, &servers.loaded.diagnostics);
-        let admission = entry.admit(&servers.trust);
-        diagnosis.trust(&admission, servers.trust.approvals().standing(entry));
+        let admission = entry.decide_launch(&servers.trust);
+        diagnosis.trust(&admission, servers.trust.approvals().state_of(entry));
         let launch = match &admission {
-            Admission::Launch(spec) => Some(spec),
+            LaunchDecision::Launch(spec) => Some(spec),
             _ => None,
         };
         diagnosis.attempt(launch, server, context);
@@ -185,11 +185,11 @@ impl Diagnosis {
         if !self.is_broken() || entry.is_disabled() {
             return None;
         }
-        match entry.admit(&servers.trust) {
-            Admission::Invalid(problem) => problem.hint,
-            Admission::AwaitingApproval { hint, .. } => Some(hint),
-            Admission::Refused(refusal) => Some(refusal.hint()),
-            Admission::Launch(spec) => server
+        match entry.decide_launch(&servers.trust) {
+            LaunchDecision::Invalid(problem) => problem.hint,
+            LaunchDecision::AwaitingApproval { hint, .. } => Some(hint),
+            LaunchDecision::Refused(refusal) => Some(refusal.hint()),
+            LaunchDecision::Launch(spec) => server
                 .status
                 .detail
                 .clone()
@@ -219,29 +219,29 @@ impl Diagnosis {
         }
     }
 
-    fn trust(&mut self, admission: &Admission, standing: Standing<'_>) {
+    fn trust(&mut self, admission: &LaunchDecision, standing: ApprovalState<'_>) {
         match admission {
-            Admission::Launch(spec) => {
+            LaunchDecision::Launch(spec) => {
                 let message = match standing {
-                    Standing::Approved(approval) => {
-                        format!("approved on {}", utc_date(approval.at))
+                    ApprovalState::Approved(approval) => {
+                        format!("approved on {}", utc_date(approval.decided_at))
                     }
                     _ => consent_text(spec.consent()).to_owned(),
                 };
                 self.push(Step::Trust, Outcome::Ok, message);
             }
-            Admission::AwaitingApproval { waiting, .. } => {
-                let message = match waiting {
-                    Waiting::New => "project server, not approved",
-                    Waiting::Changed => "changed since you were last asked",
+            LaunchDecision::AwaitingApproval { reason, .. } => {
+                let message = match reason {
+                    PendingReason::New => "project server, not approved",
+                    PendingReason::Changed => "changed since you were last asked",
                 };
                 self.push(Step::Trust, Outcome::Failed, message);
             }
-            Admission::Refused(refusal) => {
+            LaunchDecision::Refused(refusal) => {
                 self.push(Step::Trust, Outcome::Failed, refusal.to_string());
             }
             // The config step reports the problem.
-            Admission::Invalid(_) => self.push(Step::Trust, Outcome::NotReached, ""),
+            LaunchDecision::Invalid(_) => self.push(Step::Trust, Outcome::NotReached, ""),
         }
     }
 
@@ -379,7 +379,7 @@ fn manual_command(spec: &LaunchSpec) -> Option<String> {
     };
     Some(format!(
         "to run it manually: {}",
-        text::command_line(spec.written())
+        text::command_line(spec.masked_entry())
     ))
 }
 
@@ -403,7 +403,7 @@ fn target_of(spec: &LaunchSpec, context: &Context) -> String {
             path.display().to_string()
         }
         // As written in the file: the values of its variables may be secret.
-        _ => match spec.written().as_object().get("url") {
+        _ => match spec.masked_entry().as_object().get("url") {
             Some(Value::String(url)) => url.clone(),
             _ => String::new(),
         },

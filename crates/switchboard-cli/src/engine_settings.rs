@@ -9,12 +9,12 @@ use switchboard::limits::{Deadlines, Limits};
 use switchboard::mcp::Hint;
 use switchboard::permission::{Action, InvalidPattern, Rule, RuleScope};
 use switchboard_config::{
-    ClosedBy, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting, Scope, ServerName,
-    Settings,
+    BlockingError, ProjectRules, RuleAction, RuleHint, RuleSetting, RuleValidator, Scope,
+    ServerName, Settings,
 };
 
 /// Lets the config crate check rules by the engine's syntax.
-pub(crate) const GRAMMAR: RuleGrammar = RuleGrammar {
+pub(crate) const GRAMMAR: RuleValidator = RuleValidator {
     tool: |text| match Rule::new(Action::Deny, text) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
@@ -32,7 +32,7 @@ const ALL_MCP_TOOLS: &str = "mcp__*";
 /// The rules of all settings files. Allow rules of the project apply only to `trusted_servers`, the
 /// project servers that may run: approving a project server does not extend to the user's own servers.
 pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<Rule> {
-    let deny_all = settings.closed.iter().map(deny_all_rule);
+    let deny_all = settings.blocking_errors.iter().map(deny_all_rule);
     let written = settings.rules(ProjectRules::All).map(|setting| {
         let rule = written_rule(setting)?;
         let grants = setting.scope == Scope::Project && setting.action == RuleAction::Allow;
@@ -51,7 +51,7 @@ pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<
     })
 }
 
-fn deny_all_rule(closed: &ClosedBy) -> Result<Rule, InvalidPattern> {
+fn deny_all_rule(closed: &BlockingError) -> Result<Rule, InvalidPattern> {
     let mut rule = Rule::new(Action::Deny, ALL_MCP_TOOLS)?
         .reason(settings_error(closed))
         .scope(rule_scope(closed.scope));
@@ -62,7 +62,7 @@ fn deny_all_rule(closed: &ClosedBy) -> Result<Rule, InvalidPattern> {
 }
 
 /// Why all calls are blocked.
-pub(crate) fn settings_error(closed: &ClosedBy) -> String {
+pub(crate) fn settings_error(closed: &BlockingError) -> String {
     format!("invalid settings: {}", closed.problem.message)
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn limits(settings: &Settings, defaults: Limits, from_env: Option<usi
     for (key, field) in limit_fields(&mut limits) {
         let from_env = from_env.filter(|_| key == "resultTextBytes");
         let default = u64::try_from(*field).unwrap_or(u64::MAX);
-        let value = settings.bound(
+        let value = settings.limit(
             key,
             from_env.and_then(|bytes| bytes.try_into().ok()),
             default,
@@ -121,7 +121,7 @@ pub(crate) fn deadlines(settings: &Settings, from_env: impl Fn(&str) -> Option<u
     let mut deadlines = Deadlines::default();
     for (key, field) in deadline_fields(&mut deadlines) {
         let default = u64::try_from(field.as_millis()).unwrap_or(u64::MAX);
-        *field = Duration::from_millis(settings.bound(key, from_env(key), default));
+        *field = Duration::from_millis(settings.limit(key, from_env(key), default));
     }
     deadlines
 }

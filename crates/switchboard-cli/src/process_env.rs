@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy as _;
 use switchboard::content::for_terminal;
-use switchboard_config::{Folders, Loaded, Places, Source, Sources, load_names, managed_folder};
+use switchboard_config::{
+    BaseDirs, ConfigSource, ConfigSources, LoadedConfig, ScopePaths, load_names_only, managed_dir,
+};
 
 use crate::failure::{Failure, Kind};
 use crate::server_cache::FileServerCache;
@@ -55,13 +57,13 @@ impl ProcessEnv {
     pub(crate) fn load_for_completion(
         &self,
         selection: &ConfigSelection,
-    ) -> Option<(Loaded, FileServerCache, PathBuf)> {
+    ) -> Option<(LoadedConfig, FileServerCache, PathBuf)> {
         let (folders, _) = find_folders(&self.variables).ok()?;
         let cache = FileServerCache::new(folders.state.join("servers"));
         let directory = std::env::current_dir().ok()?;
-        let places = Places::find(&directory, folders);
+        let places = ScopePaths::find(&directory, folders);
         let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
-        let loaded = load_names(&sources(selection, &places), &environment);
+        let loaded = load_names_only(&sources(selection, &places), &environment);
         Some((loaded, cache, directory))
     }
 
@@ -73,10 +75,12 @@ impl ProcessEnv {
 }
 
 /// The config sources in effect: those of every scope, and those of `--mcp-config`.
-pub(crate) fn sources(selection: &ConfigSelection, places: &Places) -> Sources {
+pub(crate) fn sources(selection: &ConfigSelection, places: &ScopePaths) -> ConfigSources {
     let named = selection.mcp_config.iter();
-    Sources {
-        command_line: named.map(|text| Source::from_argument(text)).collect(),
+    ConfigSources {
+        command_line: named
+            .map(|text| ConfigSource::from_argument(text))
+            .collect(),
         strict: selection.strict,
         ..places.sources()
     }
@@ -85,7 +89,7 @@ pub(crate) fn sources(selection: &ConfigSelection, places: &Places) -> Sources {
 /// The directories for config and state, and the cache directory.
 pub(crate) fn find_folders(
     variables: &BTreeMap<String, String>,
-) -> Result<(Folders, PathBuf), Failure> {
+) -> Result<(BaseDirs, PathBuf), Failure> {
     let base = etcetera::base_strategy::choose_native_strategy().map_err(|_| {
         Failure::new(Kind::Config, "cannot determine the home directory").hint("set HOME")
     })?;
@@ -100,7 +104,7 @@ pub(crate) fn find_folders(
         );
     }
     let state = base.state_dir().unwrap_or_else(|| base.data_dir());
-    let folders = Folders {
+    let folders = BaseDirs {
         home: base.home_dir().to_owned(),
         config: base.config_dir().join("switchboard"),
         state: state.join("switchboard"),
@@ -115,6 +119,6 @@ fn managed(variables: &BTreeMap<String, String>) -> PathBuf {
     let test_path = variables.get("SWITCHBOARD_TEST_MANAGED");
     match test_path.filter(|_| cfg!(debug_assertions)) {
         Some(path) => PathBuf::from(path),
-        None => managed_folder(),
+        None => managed_dir(),
     }
 }

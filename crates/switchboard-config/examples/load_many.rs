@@ -1,5 +1,4 @@
-//! How long loading takes: 500 servers from five files, one for each scope that has one and one of the
-//! command line.
+//! Measures loading of 500 servers from five files, one per scope and one from the command line.
 //!
 //! ```sh
 //! cargo run --release -p switchboard-config --example load_many
@@ -12,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, json};
-use switchboard_config::{Source, Sources, load};
+use switchboard_config::{ConfigSource, ConfigSources, load};
 
 const LAYERS: usize = 5;
 const SERVERS_PER_LAYER: usize = 100;
@@ -27,9 +26,9 @@ fn main() -> io::Result<()> {
         files.push(path);
     }
     let file = |layer: usize| files.get(layer).cloned();
-    let sources = Sources {
+    let sources = ConfigSources {
         managed: file(0),
-        command_line: file(1).into_iter().map(Source::File).collect(),
+        command_line: file(1).into_iter().map(ConfigSource::File).collect(),
         local: file(2),
         project: file(3),
         user: file(4),
@@ -49,7 +48,7 @@ fn main() -> io::Result<()> {
     report(&mut times, folder.path())
 }
 
-/// Entries as people write them: a command, some arguments, a variable or two.
+/// Typical entries with a command, arguments and variables.
 fn document(layer: usize) -> String {
     let entry = |number: usize| {
         let name = format!("server-{layer}-{number}");

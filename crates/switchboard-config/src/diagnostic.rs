@@ -1,7 +1,7 @@
-//! What is wrong with a config, where, and what to do about it.
+//! Problems in config files: severity, message, position, source snippet and hint.
 //!
-//! Diagnostics are data; `Display` renders one as the compiler renders its own, without colour.
-//! Invariant: no secret and no control character of a file reaches a rendered diagnostic.
+//! `Display` renders a diagnostic in the style of rustc, without colour. Invariant: a rendered diagnostic contains no
+//! secret and no control character of the file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::server_name::ServerName;
 use crate::text::replace_control_chars;
 
-/// Whether something had to be left out, or merely looks wrong.
+/// How serious a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Something that was asked for on the command line cannot be used.
+    /// A source from the command line or a settings file cannot be used.
     Error,
-    /// Something looks wrong, or an entry that merely lies around cannot be used.
+    /// An entry of another file cannot be used, or something looks like a mistake.
     Warning,
 }
 
@@ -31,29 +31,29 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Where something was written.
+/// A position in a config source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Origin {
-    /// The file; `None` for inline JSON and for entries made in code.
+pub struct SourcePos {
+    /// The file; `None` for inline JSON and for entries defined in code.
     #[serde(
         serialize_with = "serialize_path",
         skip_serializing_if = "Option::is_none"
     )]
     pub file: Option<PathBuf>,
-    /// The line, counted from 1; 0 when the source as a whole is meant.
+    /// The line, starting at 1; 0 for the source as a whole.
     pub line: u32,
-    /// The column in characters, counted from 1; 0 when the source as a whole is meant.
+    /// The column in characters, starting at 1; 0 for the source as a whole.
     pub column: u32,
 }
 
-impl Origin {
-    /// The origin of an entry that was made in code.
-    pub(crate) fn in_code() -> Self {
-        Self::of_whole(None)
+impl SourcePos {
+    /// The position of an entry that the embedding program defined.
+    pub(crate) fn defined_in_code() -> Self {
+        Self::whole_file(None)
     }
 
-    /// A source as a whole.
-    pub(crate) fn of_whole(file: Option<&Path>) -> Self {
+    /// The source as a whole.
+    pub(crate) fn whole_file(file: Option<&Path>) -> Self {
         Self {
             file: file.map(Path::to_path_buf),
             line: 0,
@@ -62,7 +62,7 @@ impl Origin {
     }
 }
 
-/// A path that is not UTF-8 is still worth showing, as far as it can be shown.
+/// Serializes a path that is not UTF-8 lossily instead of failing.
 #[expect(clippy::ref_option, reason = "the signature is serde's")]
 fn serialize_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     match path {
@@ -71,7 +71,7 @@ fn serialize_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Resul
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SourcePos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
             Some(file) => f.write_str(&replace_control_chars(&file.to_string_lossy()))?,
@@ -84,37 +84,37 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The source line that a diagnostic points into, fit to be printed: literal secrets are starred out,
-/// control characters are blanks, and a very long line is cut to the part around the mark.
+/// The source line of a diagnostic, safe to print: secrets are replaced by stars and control characters by spaces.
+/// Only the part of a long line around the marked text is included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snippet {
     /// The text to show.
     pub line_text: String,
-    /// Where in `line_text` the mark begins, in characters counted from 1.
+    /// First marked character of `line_text`, starting at 1.
     pub start_column: u32,
-    /// How many characters are marked; at least 1.
+    /// Number of marked characters; at least 1.
     pub len: u32,
 }
 
-/// One finding about a config.
+/// One problem in a config.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// How serious the problem is.
     pub severity: Severity,
-    /// What is wrong, as a lower-case fragment.
+    /// The problem, as a lower-case fragment.
     pub message: String,
-    /// What to do about it.
+    /// A command or action to try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Where it was written.
+    /// The position of the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
-    /// The source line it points into.
+    pub origin: Option<SourcePos>,
+    /// The source line at that position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snippet: Option<Snippet>,
-    /// The server whose entry it is about.
+    /// The server whose entry has the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerName>,
 }
@@ -132,7 +132,7 @@ impl fmt::Display for Diagnostic {
             write!(f, "\n{:gutter$}--> {origin}", "")?;
         }
         if let Some(snippet) = &self.snippet {
-            write_snippet(f, snippet, line, gutter)?;
+            fmt_snippet(f, snippet, line, gutter)?;
         }
         if let Some(hint) = &self.hint {
             write!(f, "\n{:gutter$} = hint: {hint}", "")?;
@@ -141,19 +141,19 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-fn write_snippet(
+fn fmt_snippet(
     f: &mut fmt::Formatter<'_>,
     snippet: &Snippet,
     line: u32,
     gutter: usize,
 ) -> fmt::Result {
-    // Counted in letters, shown in columns: some letters take two of them, and marks on letters none.
+    // The snippet counts characters, a terminal counts columns: some characters take two columns, combining ones none.
     let columns = |text: String| text.width();
-    let letters = snippet.line_text.chars();
+    let characters = snippet.line_text.chars();
     let before = snippet.start_column.saturating_sub(1) as usize;
-    let marked = letters.clone().skip(before).take(snippet.len as usize);
+    let marked = characters.clone().skip(before).take(snippet.len as usize);
     let marks = "^".repeat(columns(marked.collect()).max(1));
-    let before = columns(letters.take(before).collect());
+    let before = columns(characters.take(before).collect());
     write!(f, "\n{:gutter$} |", "")?;
     write!(f, "\n{line:gutter$} | {}", snippet.line_text)?;
     write!(f, "\n{:gutter$} | {:before$}{marks}", "", "")

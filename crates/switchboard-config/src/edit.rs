@@ -16,7 +16,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::diagnostic::{Diagnostic, Origin};
+use crate::diagnostic::{Diagnostic, SourcePos};
 use crate::locked_file::{LockedFile, LockedFileError};
 use document::{Document, LookupError};
 
@@ -54,7 +54,7 @@ fn position(diagnostic: &Diagnostic) -> String {
     diagnostic
         .origin
         .as_ref()
-        .map_or_else(String::new, Origin::to_string)
+        .map_or_else(String::new, SourcePos::to_string)
 }
 
 /// A JSONC file that is open for editing. Its directory stays locked until the editor is dropped, so other editors of
@@ -132,7 +132,7 @@ impl JsonEditor {
     }
 
     /// The position of the key at `path` in the edited text.
-    pub fn origin(&self, path: &[&str]) -> Option<Origin> {
+    pub fn origin(&self, path: &[&str]) -> Option<SourcePos> {
         self.document.origin_of(path)
     }
 

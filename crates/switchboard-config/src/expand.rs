@@ -1,21 +1,21 @@
-//! `${VAR}` and `${VAR:-default}` in the values of an entry.
+//! Expands `${VAR}` and `${VAR:-default}` in the values of an entry.
 //!
-//! Expansion happens once: what a variable holds is never expanded again. Everything that is not
-//! exactly one of the two forms stays as written, `$VAR`, `$$` and an unclosed `${` included.
-//! The variables are asked from an [`Environment`]; nothing here reads the process's own.
+//! The value of a variable is not expanded again. Text that is not exactly one of the two forms stays as written, such
+//! as `$VAR`, `$$` and an unclosed `${`. Variables come from an [`Environment`]; this module does not read the
+//! environment of the process.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use thiserror::Error;
 
-/// What one expanded value may hold at most. A program's whole command line is not longer, and a file
-/// that nobody approved yet must not fill the memory by repeating a long variable.
+/// Maximum size of an expanded value in bytes. Without a limit, an unapproved file could exhaust memory by repeating a
+/// reference to a long variable.
 pub(crate) const MAX_EXPANDED: usize = 256 * 1024;
 
-/// Where variables are looked up.
+/// Looks up variables.
 pub trait Environment {
-    /// The value of `name`, or `None` when it is not set. A variable that is set but empty is set.
+    /// The value of `name`; `None` if it is not set. An empty value counts as set.
     fn variable(&self, name: &str) -> Option<String>;
 }
 
@@ -35,14 +35,14 @@ impl<F: Fn(&str) -> Option<String>> Environment for F {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExpandError {
-    /// The variable is not set and no default was written.
+    /// The variable is not set and has no default.
     #[error("variable {name} is not set")]
     Unset {
         /// The variable's name.
         name: String,
     },
-    /// The result would be longer than any program takes.
-    #[error("the value expands to more than {MAX_EXPANDED} bytes")]
+    /// The expanded value is too long.
+    #[error("expanded value exceeds {MAX_EXPANDED} bytes")]
     TooLong,
 }
 
@@ -58,10 +58,10 @@ pub enum ExpandError {
 /// ```
 pub fn expand(text: &str, environment: &dyn Environment) -> Result<String, ExpandError> {
     let mut expanded = String::new();
-    for piece in pieces(text) {
-        match piece {
-            Piece::Literal(literal) => expanded.push_str(literal),
-            Piece::Reference { name, default, .. } => {
+    for segment in segments(text) {
+        match segment {
+            Segment::Literal(literal) => expanded.push_str(literal),
+            Segment::Reference { name, default, .. } => {
                 let value = environment
                     .variable(name)
                     .or_else(|| default.map(str::to_owned))
@@ -78,13 +78,13 @@ pub fn expand(text: &str, environment: &dyn Environment) -> Result<String, Expan
     Ok(expanded)
 }
 
-/// Whether `text` consists of references alone, so that showing it as written shows no literal value.
-pub(crate) fn is_only_references(text: &str) -> bool {
-    !text.is_empty() && pieces(text).all(|piece| piece.is_plain_reference())
+/// Returns true if `text` consists only of references without defaults, so that it contains no literal value.
+pub(crate) fn is_reference_only(text: &str) -> bool {
+    !text.is_empty() && segments(text).all(|segment| segment.is_plain_reference())
 }
 
-/// A part of a text: as it stands, or to be replaced.
-pub(crate) enum Piece<'a> {
+/// A part of a text: a literal or a reference.
+pub(crate) enum Segment<'a> {
     Literal(&'a str),
     Reference {
         written: &'a str,
@@ -93,14 +93,14 @@ pub(crate) enum Piece<'a> {
     },
 }
 
-impl<'a> Piece<'a> {
+impl<'a> Segment<'a> {
     pub(crate) fn written(&self) -> &'a str {
         match self {
             Self::Literal(written) | Self::Reference { written, .. } => written,
         }
     }
 
-    /// A reference that holds no literal value itself: a default is one.
+    /// Returns true for a reference without a default. A default is a literal value.
     pub(crate) fn is_plain_reference(&self) -> bool {
         matches!(
             self,
@@ -112,50 +112,50 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The parts of `text` in their order; joined as written they give `text` again.
-pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
-    // Behind the last `}` no reference can be closed; not looking there keeps the search linear.
+/// Splits `text` into segments. Concatenating their `written` parts gives `text`.
+pub(crate) fn segments(text: &str) -> impl Iterator<Item = Segment<'_>> {
+    // No reference can close after the last `}`; stopping there keeps the scan linear.
     let closed = text.rfind('}').map_or(0, |index| index + 1);
     let (mut rest, unclosed) = text.split_at(closed);
     let references = std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let (piece, after) = next_piece(rest);
+        let (segment, after) = next_segment(rest);
         rest = after;
-        Some(piece)
+        Some(segment)
     });
-    let tail = (!unclosed.is_empty()).then_some(Piece::Literal(unclosed));
+    let tail = (!unclosed.is_empty()).then_some(Segment::Literal(unclosed));
     references.chain(tail)
 }
 
-fn next_piece(text: &str) -> (Piece<'_>, &str) {
+fn next_segment(text: &str) -> (Segment<'_>, &str) {
     if let Some(found) = parse_reference(text) {
         return found;
     }
-    // A `${` at the very start is not a reference: the next one is looked for behind it.
+    // A `${` at the start is not a reference here, so search for the next one after it.
     let skipped = if text.starts_with("${") { 2 } else { 0 };
     let end = text
         .get(skipped..)
-        .and_then(|behind| behind.find("${"))
+        .and_then(|after| after.find("${"))
         .map_or(text.len(), |found| skipped + found);
     let (literal, after) = text.split_at(end);
-    (Piece::Literal(literal), after)
+    (Segment::Literal(literal), after)
 }
 
-/// A reference at the very start of `text`, and what follows it.
-fn parse_reference(text: &str) -> Option<(Piece<'_>, &str)> {
+/// Parses a reference at the start of `text`. Returns the reference and the rest of the text.
+fn parse_reference(text: &str) -> Option<(Segment<'_>, &str)> {
     let inner = text.strip_prefix("${")?;
-    let (name, behind) = inner.split_at(name_length(inner)?);
-    let (default, after) = match behind.strip_prefix(":-") {
-        Some(behind) => {
-            let (default, after) = behind.split_once('}')?;
+    let (name, rest) = inner.split_at(name_length(inner)?);
+    let (default, after) = match rest.strip_prefix(":-") {
+        Some(rest) => {
+            let (default, after) = rest.split_once('}')?;
             (Some(default), after)
         }
-        None => (None, behind.strip_prefix('}')?),
+        None => (None, rest.strip_prefix('}')?),
     };
     let written = text.get(..text.len() - after.len())?;
-    let reference = Piece::Reference {
+    let reference = Segment::Reference {
         written,
         name,
         default,
@@ -163,7 +163,7 @@ fn parse_reference(text: &str) -> Option<(Piece<'_>, &str)> {
     Some((reference, after))
 }
 
-/// The length of the variable's name that `text` begins with.
+/// Length of the variable name at the start of `text`.
 fn name_length(text: &str) -> Option<usize> {
     let first = text.chars().next()?;
     if !(first.is_ascii_alphabetic() || first == '_') {

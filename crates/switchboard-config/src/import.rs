@@ -1,9 +1,8 @@
-//! Servers that are written down for other programs, translated into entries of ours.
+//! Imports servers from the config files of other MCP clients.
 //!
-//! For each client there is a table of its files, of its keys and of how it spells variables. Files are
-//! read and nothing is run, and nothing is written either: [`plan`] says what there is to add, and
-//! somebody else adds it. Invariant: what an entry says there is said in the entry that comes out, in
-//! one of its notes, or in the reason why none comes out.
+//! One table per client describes its files, its keys and its variable syntax. This module reads files. It runs
+//! nothing and writes nothing: [`plan`] tells which servers to add, and the caller writes them. Invariant: every key
+//! of a foreign entry ends up in the new entry, in a note, or in the reason why the entry cannot be imported.
 
 mod client_format;
 mod clients;
@@ -19,24 +18,23 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use crate::diagnostic::{Diagnostic, Origin};
+use crate::diagnostic::{Diagnostic, SourcePos};
 use crate::expand::Environment;
-use crate::masked_entry::WrittenEntry;
-use crate::raw::{RawKind, RawValue, Whole};
+use crate::masked_entry::MaskedEntry;
+use crate::raw::{ForeignDocument, RawKind, RawValue};
 use crate::scope::Scope;
 use crate::server_name::ServerName;
-use crate::validate::EntryProblem;
+use crate::validate::EntryError;
 
-use client_format::{Base, File, Section};
+use client_format::{BaseDir, File, Section};
 
 pub use clients::{Client, UnknownClient};
+pub use plan::{Existing, ImportAction, Planned, plan};
 
-pub use plan::{Existing, Planned, Verdict, plan};
-
-/// The kinds of systems that programs keep their files in different places on.
+/// Operating systems on which clients store their files in different directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Platform {
-    /// Linux, and whatever else has XDG folders.
+    /// Linux and other systems with XDG directories.
     Linux,
     /// macOS.
     MacOs,
@@ -45,7 +43,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// The one that this was built for.
+    /// The platform of this build.
     pub fn current() -> Self {
         if cfg!(target_os = "macos") {
             Self::MacOs
@@ -57,244 +55,239 @@ impl Platform {
     }
 }
 
-/// Where files of other programs are looked for.
+/// Where to look for the files of other clients, and which scope to import to.
 #[derive(Clone, Copy)]
-pub struct Whereabouts<'a> {
-    /// What kind of system this is.
+pub struct ImportContext<'a> {
+    /// The operating system.
     pub platform: Platform,
-    /// The home folder.
+    /// The home directory.
     pub home: &'a Path,
-    /// The root of the project, or the folder that somebody works in where there is none.
-    pub here: &'a Path,
-    /// The variables that move files elsewhere, and those that entries refer to.
+    /// The project root, or the working directory without a project.
+    pub project_dir: &'a Path,
+    /// Variables that change file locations, and variables used in entries.
     pub environment: &'a dyn Environment,
-    /// The scope that everything is wanted in; otherwise what belongs to a project becomes
-    /// [`Scope::Local`] and everything else [`Scope::User`].
+    /// The scope for all imported servers. Without it, servers of a project go to [`Scope::Local`] and all others to
+    /// [`Scope::User`].
     pub scope: Option<Scope>,
 }
 
-impl fmt::Debug for Whereabouts<'_> {
+impl fmt::Debug for ImportContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Whereabouts")
+        f.debug_struct("ImportContext")
             .field("platform", &self.platform)
             .field("home", &self.home)
-            .field("here", &self.here)
+            .field("project_dir", &self.project_dir)
             .field("scope", &self.scope)
             .finish_non_exhaustive()
     }
 }
 
-impl Whereabouts<'_> {
-    fn folder(&self, base: Base) -> PathBuf {
-        let named = |variable: &str, otherwise: &str| {
+impl ImportContext<'_> {
+    fn resolve(&self, base: BaseDir) -> PathBuf {
+        let from_variable = |variable: &str, default: &str| {
             let value = self.environment.variable(variable);
             let value = value.filter(|path| !path.is_empty());
-            value.map_or_else(|| self.home.join(otherwise), PathBuf::from)
+            value.map_or_else(|| self.home.join(default), PathBuf::from)
         };
         match base {
-            Base::Home => self.home.to_owned(),
-            Base::Project => self.here.to_owned(),
-            Base::Named {
-                variable,
-                otherwise,
-            } => named(variable, otherwise),
-            Base::Xdg => named("XDG_CONFIG_HOME", ".config"),
-            Base::Applications => match self.platform {
-                Platform::Linux => named("XDG_CONFIG_HOME", ".config"),
+            BaseDir::Home => self.home.to_owned(),
+            BaseDir::Project => self.project_dir.to_owned(),
+            BaseDir::FromVariable { variable, default } => from_variable(variable, default),
+            BaseDir::Xdg => from_variable("XDG_CONFIG_HOME", ".config"),
+            BaseDir::Applications => match self.platform {
+                Platform::Linux => from_variable("XDG_CONFIG_HOME", ".config"),
                 Platform::MacOs => self.home.join("Library/Application Support"),
-                Platform::Windows => named("APPDATA", "AppData/Roaming"),
+                Platform::Windows => from_variable("APPDATA", "AppData/Roaming"),
             },
         }
     }
 }
 
-/// Who decided what stands in a file.
+/// Who controls the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Authorship {
-    /// The user: it lies outside of the project.
+pub enum FileOwner {
+    /// The user: the file is outside of the project.
     User,
-    /// Whoever wrote the project.
+    /// The authors of the project: the file is part of it and not trusted.
     Project,
 }
 
-/// One server of another program.
+/// One server of another client, translated.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Found {
-    /// What it is called here.
+pub struct ImportedServer {
+    /// The name to use in Switchboard.
     pub name: ServerName,
-    /// The scope it belongs in.
+    /// The scope to write the server to.
     pub scope: Scope,
-    /// Where it is written down.
-    pub origin: Origin,
-    /// What differs here from there, and what is to be done about it.
+    /// The position in the foreign file.
+    pub origin: SourcePos,
+    /// Differences in behaviour, and what the user should do about them.
     pub notes: Vec<String>,
-    /// Why it is of no use here.
-    pub problem: Option<EntryProblem>,
+    /// Why the server cannot be imported.
+    pub problem: Option<EntryError>,
     entry: Map<String, Json>,
 }
 
-impl Found {
-    /// The entry as it is to be written. It may hold secrets.
+impl ImportedServer {
+    /// The entry to write. It may contain secrets.
     pub fn entry(&self) -> &Map<String, Json> {
         &self.entry
     }
 
-    /// The entry as it may be shown: what is, or looks like, a secret is masked.
-    pub fn shown(&self) -> WrittenEntry {
-        WrittenEntry::from_raw(&RawValue::from_json(&Json::Object(self.entry.clone())))
+    /// The entry with secrets masked.
+    pub fn masked_entry(&self) -> MaskedEntry {
+        MaskedEntry::from_raw(&RawValue::from_json(&Json::Object(self.entry.clone())))
     }
 }
 
-impl fmt::Debug for Found {
+impl fmt::Debug for ImportedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found")
+        f.debug_struct("ImportedServer")
             .field("name", &self.name)
             .field("scope", &self.scope)
             .field("origin", &self.origin)
             .field("notes", &self.notes)
             .field("problem", &self.problem)
-            .field("entry", &self.shown())
+            .field("entry", &self.masked_entry())
             .finish()
     }
 }
 
-/// A file of another program, and the servers in it.
+/// A file of another client, and its servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignFile {
-    /// Whose it is.
+    /// The client.
     pub client: Client,
-    /// Where it lies.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Who decided what it says.
-    pub authorship: Authorship,
-    /// Its servers, in their order.
-    pub found: Vec<Found>,
-    /// What is to be said of the file as a whole.
+    /// Who controls the content of the file.
+    pub owner: FileOwner,
+    /// The servers, in the order of the file.
+    pub servers: Vec<ImportedServer>,
+    /// Notes about the file as a whole.
     pub notes: Vec<String>,
 }
 
-/// What other programs have.
+/// The result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// The files that there are.
+    /// The files that exist.
     pub files: Vec<ForeignFile>,
-    /// What is wrong with some of them.
+    /// Problems of these files.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads the files of `clients`. Those that are missing are passed over in silence.
-pub fn import(clients: &[Client], whereabouts: &Whereabouts<'_>) -> Imported {
+/// Reads the files of `clients`. Ignores files that do not exist.
+pub fn import(clients: &[Client], context: &ImportContext<'_>) -> Imported {
     let mut imported = Imported::default();
-    // The home folder is no project: what lies there is the user's.
-    let is_home = is_same_place(whereabouts.here, whereabouts.home);
+    // The home directory is not a project: files in it belong to the user.
+    let is_home = is_same_dir(context.project_dir, context.home);
     for client in clients {
-        let files = client.format().files_on(whereabouts.platform);
-        for file in files.filter(|file| !(is_home && file.authorship() == Authorship::Project)) {
-            let path = whereabouts.folder(file.base).join(file.path);
-            imported.read(*client, &path, file.authorship(), whereabouts);
+        let files = client.format().files_on(context.platform);
+        for file in files.filter(|file| !(is_home && file.owner() == FileOwner::Project)) {
+            let path = context.resolve(file.base).join(file.path);
+            imported.read(*client, &path, file.owner(), context);
         }
     }
     imported
 }
 
-/// Reads one file of `client` that somebody named. `None`: there is no such file.
-pub fn import_file(client: Client, path: &Path, whereabouts: &Whereabouts<'_>) -> Option<Imported> {
+/// Reads one file of `client`. Returns `None` if the file does not exist.
+pub fn import_file(client: Client, path: &Path, context: &ImportContext<'_>) -> Option<Imported> {
     let mut imported = Imported::default();
     let files = client.format().files.iter();
-    let authorship = files
-        .filter(|file| file.fits(path))
-        .map(File::authorship)
-        // Several clients have files of the same name in both places: what lies in the project is its.
-        .find(|authorship| {
-            (*authorship == Authorship::Project) == path.starts_with(whereabouts.here)
-        });
-    let authorship = authorship.unwrap_or(Authorship::User);
+    let owner = files
+        .filter(|file| file.matches(path))
+        .map(File::owner)
+        // Some clients use the same file name in the home directory and in the project.
+        .find(|owner| (*owner == FileOwner::Project) == path.starts_with(context.project_dir));
+    let owner = owner.unwrap_or(FileOwner::User);
     imported
-        .read(client, path, authorship, whereabouts)
+        .read(client, path, owner, context)
         .then_some(imported)
 }
 
-fn is_same_place(one: &Path, other: &Path) -> bool {
+fn is_same_dir(one: &Path, other: &Path) -> bool {
     one == other || fs::canonicalize(one).is_ok_and(|one| Some(one) == fs::canonicalize(other).ok())
 }
 
 impl Imported {
-    /// False: there is no such file.
+    /// Returns false if the file does not exist.
     fn read(
         &mut self,
         client: Client,
         path: &Path,
-        authorship: Authorship,
-        whereabouts: &Whereabouts<'_>,
+        owner: FileOwner,
+        context: &ImportContext<'_>,
     ) -> bool {
         let format = client.format();
-        let Some(mut whole) = Whole::read(path, format.syntax) else {
+        let Some(mut document) = ForeignDocument::read(path, format.syntax) else {
             return false;
         };
         let mut file = ForeignFile {
             client,
             path: path.to_owned(),
-            authorship,
-            found: Vec::new(),
+            owner,
+            servers: Vec::new(),
             notes: Vec::new(),
         };
-        if let Some(root) = whole.root.take() {
+        if let Some(root) = document.root.take() {
             let mut sections = Vec::new();
-            (format.sections)(&root, whereabouts, &mut sections, &mut file.notes);
+            (format.sections)(&root, context, &mut sections, &mut file.notes);
             for section in &sections {
-                file.take_section(section, &root, &mut whole, whereabouts);
+                file.read_section(section, &root, &mut document, context);
             }
         }
-        self.diagnostics.extend(whole.diagnostics());
+        self.diagnostics.extend(document.diagnostics());
         self.files.push(file);
         true
     }
 }
 
 impl ForeignFile {
-    fn take_section(
+    fn read_section(
         &mut self,
         section: &Section<'_>,
         root: &RawValue,
-        whole: &mut Whole,
-        whereabouts: &Whereabouts<'_>,
+        document: &mut ForeignDocument,
+        context: &ImportContext<'_>,
     ) {
         let servers = section.servers;
         if !matches!(servers.value.kind, RawKind::Object(_)) {
             let message = format!("`{}` must be an object", servers.key);
-            let hint = "no servers are taken from it";
-            return whole.warn(message, hint, servers.value.span);
+            let hint = "no servers imported from it";
+            return document.warn(message, hint, servers.value.span);
         }
-        let belongs_to_project = section.is_of_project || self.authorship == Authorship::Project;
-        let scope = whereabouts.scope.unwrap_or(if belongs_to_project {
+        let is_project_scoped = section.is_project_scoped || self.owner == FileOwner::Project;
+        let scope = context.scope.unwrap_or(if is_project_scoped {
             Scope::Local
         } else {
             Scope::User
         });
-        let before = self.found.len();
+        let before = self.servers.len();
         for member in servers.value.members() {
-            let beside = self.found.get(before..).unwrap_or_default();
-            let Some((name, renamed)) = name::choose(&member.key, self.client, beside) else {
+            let siblings = self.servers.get(before..).unwrap_or_default();
+            let Some((name, note)) = name::choose(&member.key, self.client, siblings) else {
                 continue;
             };
-            let job = translate::Job {
+            let translate_context = translate::TranslateContext {
                 client: self.client,
                 name: &name,
                 root,
-                whereabouts,
+                import: context,
                 scope,
-                belongs_to_project,
+                is_project_scoped,
                 is_disabled: section.disabled.contains(&member.key),
-                is_disabled_here: section.disabled_here.contains(&member.key),
+                is_disabled_in_project: section.disabled_in_project.contains(&member.key),
             };
-            let mut translated = translate::translate(&member.value, &job);
-            translated.notes.splice(0..0, renamed);
-            self.found.push(Found {
+            let mut translated = translate::translate(&member.value, &translate_context);
+            translated.notes.splice(0..0, note);
+            self.servers.push(ImportedServer {
                 scope,
-                origin: whole.origin(member.key_span),
+                origin: document.origin(member.key_span),
                 notes: translated.notes,
                 problem: translated.problem,
                 entry: translated.entry,

@@ -1,8 +1,8 @@
-//! Every key of a server entry and of the settings, each with all that is to be said about it.
+//! The table of all keys of server entries and settings.
 //!
-//! The one table of keys: the validator knows them from here, `docs/config.md` has its reference and
-//! editors have their JSON Schema from here. Invariant: what a schema says of an entry, the loader
-//! says too; only what the environment or a second look at the text decides is the loader's alone.
+//! The validator, the reference in `docs/config.md` and the JSON Schemas for editors use this table. Invariant: the
+//! loader rejects everything that the schemas reject. The loader also checks what a schema cannot express, such as
+//! unset variables and duplicate keys.
 
 mod entry;
 pub(crate) mod lookup;
@@ -16,16 +16,18 @@ pub use entry::ENTRY_KEYS;
 pub use markdown::{entry_tables, settings_tables};
 pub use schema::{servers_schema, settings_schema};
 pub use settings::{DEADLINE_KEYS, LIMIT_KEYS, SETTINGS_KEYS};
-pub(crate) use settings::{RULE_KEYS, is_managed_key, is_restrictive_key, known_settings_keys};
+pub(crate) use settings::{
+    RULE_KEYS, is_managed_key, is_restrictive_key, known_settings_keys, renamed_key,
+};
 
-/// The deadlines that may be written, in milliseconds: up to a day.
-pub(crate) const MILLIS: RangeInclusive<u64> = 1..=24 * 60 * 60 * 1000;
-/// The numbers of things that may be written.
-pub(crate) const COUNT: RangeInclusive<u64> = 1..=u32::MAX as u64;
-/// The bounds that may be written; whoever wants more wants none.
-pub(crate) const BOUND: RangeInclusive<u64> = 1..=1 << 40;
-/// The numbers of attempts that may be written.
-pub(crate) const ATTEMPTS: RangeInclusive<u64> = 0..=u32::MAX as u64;
+/// Range of timeouts in milliseconds: up to 24 hours.
+pub(crate) const TIMEOUT_RANGE: RangeInclusive<u64> = 1..=24 * 60 * 60 * 1000;
+/// Range of counts.
+pub(crate) const COUNT_RANGE: RangeInclusive<u64> = 1..=u32::MAX as u64;
+/// Range of limits. Larger values have no practical effect.
+pub(crate) const LIMIT_RANGE: RangeInclusive<u64> = 1..=1 << 40;
+/// Range of `maxAttempts`.
+pub(crate) const ATTEMPTS_RANGE: RangeInclusive<u64> = 0..=u32::MAX as u64;
 
 /// The values of the key `type`.
 pub(crate) const TRANSPORT_TYPES: [&str; 6] = [
@@ -39,59 +41,59 @@ pub(crate) const TRANSPORT_TYPES: [&str; 6] = [
 /// The keys of the object `tls`.
 pub(crate) const TLS_KEYS: [&str; 3] = ["ca", "cert", "key"];
 
-/// A key, and what stands under it.
+/// A key of an entry or of the settings.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Key {
-    /// As it is written.
+    /// The key as written.
     pub name: &'static str,
-    /// What it belongs to.
-    pub part: Part,
-    /// What its value looks like.
-    pub shape: Shape,
-    /// What it means, in a sentence or two.
-    pub meaning: &'static str,
-    /// What holds where it is not written; empty where nothing does.
+    /// The section of the documentation.
+    pub group: KeyGroup,
+    /// The type of the value.
+    pub value_type: ValueType,
+    /// What the key does, in one or two sentences.
+    pub description: &'static str,
+    /// The default, as text; empty if there is none.
     pub default: &'static str,
-    /// A value, as JSON.
+    /// An example value, as JSON.
     pub example: &'static str,
-    /// Whether variables in it are filled in.
-    pub expansion: Expansion,
-    /// Whether a project's entry in which it changes must be approved again.
-    pub approval: Approval,
-    /// Whether what is written under it may be shown.
-    pub display: Display,
+    /// Whether variables in the value are expanded.
+    pub expands: Expands,
+    /// Whether a change of the value in a project's entry requires a new approval.
+    pub approval: ApprovalEffect,
+    /// Whether literal values are masked in output.
+    pub masking: Masking,
 }
 
-/// What a key belongs to.
+/// Where a key is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Every server.
-    Every,
-    /// Servers that are programs to start.
+pub enum KeyGroup {
+    /// In every server entry.
+    AllServers,
+    /// In entries of stdio servers.
     Program,
-    /// Servers that are reached over the network.
+    /// In entries of remote servers.
     Remote,
-    /// The settings of any scope.
+    /// In the settings of every scope.
     Settings,
-    /// The settings of the administrator.
+    /// In managed settings only.
     Managed,
 }
 
-/// What the value of a key looks like.
+/// The type of the value of a key.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape {
-    /// How a server is reached, in one word.
+pub enum ValueType {
+    /// One of the transport types.
     Type,
     /// Any text.
     Text,
-    /// Text that says something.
+    /// Text that is not empty.
     Word,
-    /// The address of a server.
+    /// An http or https URL.
     Address,
-    /// A list of texts; a number stands for its digits.
+    /// A list of texts or numbers.
     Texts,
-    /// Variables by name.
+    /// Environment variables by name.
     Variables,
     /// Headers by name.
     Headers,
@@ -101,15 +103,15 @@ pub enum Shape {
     Flag,
     /// A time in milliseconds.
     Millis,
-    /// A number of things, at least one.
+    /// A whole number, at least 1.
     Count,
-    /// When reconnecting stops.
+    /// The object `reconnect`.
     Reconnect,
-    /// Files with certificates.
+    /// The object `tls`.
     Tls,
-    /// Not looked at yet.
+    /// Any value; ignored today.
     Anything,
-    /// An object of bounds on size and count.
+    /// An object of limits.
     Limits,
     /// An object of times in milliseconds.
     Deadlines,
@@ -117,52 +119,57 @@ pub enum Shape {
     Names,
     /// Permission rules.
     Rules,
-    /// Servers by name, command or address.
+    /// A list that selects servers by name, command or URL.
     Servers,
-    /// For whom a host runs.
+    /// `local` or `server`.
     Profile,
 }
 
-/// Whether variables in a value are filled in.
+/// Whether variables in a value are expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expansion {
-    /// `${VAR}` and `${VAR:-default}` are.
-    FilledIn,
-    /// It is taken as written.
-    AsWritten,
+pub enum Expands {
+    /// `${VAR}` and `${VAR:-default}` are expanded.
+    Yes,
+    /// The value is used as written.
+    No,
 }
 
-/// Whether a change of a project's entry must be approved again.
+/// Whether a change of the value requires a new approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Approval {
-    /// It must.
-    AsksAgain,
-    /// It holds without.
-    Stays,
+pub enum ApprovalEffect {
+    /// The user has to approve the entry again.
+    Reapprove,
+    /// The approval stays valid.
+    Keep,
 }
 
-/// Whether what is written under a key may be shown.
+/// Whether literal values of a key are masked in output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Display {
-    /// Literal values are masked: they may be secrets.
+pub enum Masking {
+    /// Masked: literal values may be secrets.
     Masked,
-    /// It is shown as written.
+    /// Shown as written.
     Shown,
 }
 
 impl Key {
-    /// A key that is taken as written, may be shown, and needs no approval.
-    const fn new(name: &'static str, part: Part, shape: Shape, meaning: &'static str) -> Self {
+    /// A key that is not expanded, not masked and keeps approvals.
+    const fn new(
+        name: &'static str,
+        group: KeyGroup,
+        value_type: ValueType,
+        description: &'static str,
+    ) -> Self {
         Self {
             name,
-            part,
-            shape,
-            meaning,
+            group,
+            value_type,
+            description,
             default: "",
             example: "",
-            expansion: Expansion::AsWritten,
-            approval: Approval::Stays,
-            display: Display::Shown,
+            expands: Expands::No,
+            approval: ApprovalEffect::Keep,
+            masking: Masking::Shown,
         }
     }
 
@@ -176,23 +183,23 @@ impl Key {
         self
     }
 
-    const fn filled_in(mut self) -> Self {
-        self.expansion = Expansion::FilledIn;
+    const fn expanded(mut self) -> Self {
+        self.expands = Expands::Yes;
         self
     }
 
-    const fn asks_again(mut self) -> Self {
-        self.approval = Approval::AsksAgain;
+    const fn needs_reapproval(mut self) -> Self {
+        self.approval = ApprovalEffect::Reapprove;
         self
     }
 
     const fn masked(mut self) -> Self {
-        self.display = Display::Masked;
+        self.masking = Masking::Masked;
         self
     }
 }
 
-/// The key of an entry with this name.
+/// Finds a key of an entry by name.
 pub(crate) fn entry_key(name: &str) -> Option<&'static Key> {
     ENTRY_KEYS.iter().find(|key| key.name == name)
 }

@@ -1,30 +1,38 @@
-//! MCP server configuration: files → layers → one valid [`HostConfig`].
+//! Configuration of MCP servers: reads config files, validates entries and decides which servers may be started.
 //!
-//! The administrator's file, what `--mcp-config` names, this user's entries for this project, and
-//! `.mcp.json` of the project and of the user are read into entries that
-//! are either valid or say what is wrong with them, with file, line and a hint. The engine accepts only a
-//! [`LaunchSpec`], which only consent makes. The crate prints nothing, reads neither the environment nor
-//! the home folder by itself, and starts nothing.
+//! [`load`] reads the sources of all scopes (managed, command line, local, project, user) into one [`HostConfig`]. Each
+//! entry is valid or has an error with file, line and hint. [`ServerEntry::decide_launch`] checks the administrator's
+//! policy and the user's approvals. It returns a [`LaunchSpec`], the only thing from which the engine starts a server.
+//!
+//! The crate prints nothing, starts no process, and does not read the environment or the home directory: callers pass
+//! an [`Environment`] and paths.
+//!
+//! | module | content |
+//! |---|---|
+//! | root | loading, server configs, settings, policy, editing and polling of config files |
+//! | [`trust`] | approvals, content hashes, consent |
+//! | [`import`] | import from other MCP clients |
+//! | [`key_table`] | all keys with types and descriptions, JSON Schemas, reference tables |
 //!
 //! ```
 //! use std::collections::HashMap;
-//! use switchboard_config::{Admission, Source, Sources, Trust, load};
+//! use switchboard_config::{ConfigSource, ConfigSources, LaunchDecision, Trust, load};
 //!
 //! let json = r#"{ "mcpServers": { "time": { "command": "time-server", "args": ["${ZONE}"] } } }"#;
-//! let sources = Sources {
-//!     command_line: vec![Source::from_argument(json)],
-//!     ..Sources::default()
+//! let sources = ConfigSources {
+//!     command_line: vec![ConfigSource::from_argument(json)],
+//!     ..ConfigSources::default()
 //! };
 //! let environment = HashMap::from([("ZONE".to_owned(), "UTC".to_owned())]);
 //!
 //! let loaded = load(&sources, &environment);
 //! assert!(loaded.diagnostics.is_empty());
 //! for entry in &loaded.config.servers {
-//!     match entry.admit(&Trust::none()) {
-//!         Admission::Launch(spec) => assert_eq!(spec.name().as_str(), "time"),
-//!         Admission::AwaitingApproval { hint, .. } => println!("{}: {hint}", entry.name()),
-//!         Admission::Refused(refusal) => println!("{}: {refusal}", entry.name()),
-//!         Admission::Invalid(problem) => println!("{}: {problem}", entry.name()),
+//!     match entry.decide_launch(&Trust::none()) {
+//!         LaunchDecision::Launch(spec) => assert_eq!(spec.name().as_str(), "time"),
+//!         LaunchDecision::AwaitingApproval { hint, .. } => println!("{}: {hint}", entry.name()),
+//!         LaunchDecision::Refused(refusal) => println!("{}: {refusal}", entry.name()),
+//!         LaunchDecision::Invalid(error) => println!("{}: {error}", entry.name()),
 //!     }
 //! }
 //! ```
@@ -59,20 +67,20 @@ mod text {
     //! Moved to `switchboard-wire`.
     pub(crate) use switchboard_wire::text::{replace_control_chars, sanitize_name};
 }
-mod trust;
+pub mod trust;
 mod validate;
 
-pub use diagnostic::{Diagnostic, Origin, Severity, Snippet};
+pub use diagnostic::{Diagnostic, Severity, Snippet, SourcePos};
 pub use edit::{EditError, JsonEditor};
 pub use expand::{Environment, ExpandError, expand};
-pub use load::{HostConfig, Loaded, load, load_names, project_entry};
+pub use load::{HostConfig, LoadedConfig, entry_for_project_file, load, load_names_only};
 pub use locked_file::LockedFileError;
-pub use masked_entry::WrittenEntry;
+pub use masked_entry::MaskedEntry;
 pub use nearest::nearest;
-pub use paths::{Folders, Places, managed_folder};
+pub use paths::{BaseDirs, ScopePaths, managed_dir};
 pub use project_root::find_project_root;
-pub use reload::{Reading, Targets, Watched, Watcher};
-pub use scope::{Scope, Source, Sources};
+pub use reload::{ConfigPoller, ConfigSnapshot, PolledFiles, ReloadThread};
+pub use scope::{ConfigSource, ConfigSources, Scope};
 pub use secret::Secret;
 pub use secret_detection::{secrets_in_arguments, secrets_in_variable};
 pub use server::{
@@ -80,13 +88,14 @@ pub use server::{
     TransportConfig,
 };
 pub use server_name::{InvalidServerName, ServerName};
-pub use server_policy::{Ban, Profile, ServerMatch, ServerPolicy};
+pub use server_policy::{PolicyViolation, Profile, ServerMatch, ServerPolicy};
 pub use settings::{
-    ClosedBy, DisabledServer, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting,
+    BlockingError, DisabledServer, ProjectRules, RuleAction, RuleHint, RuleSetting, RuleValidator,
     Settings, load_settings,
 };
 pub use trust::{
-    Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Broken, Change, Consent,
-    ContentHash, LaunchSpec, Refusal, Seal, ServerEntry, Shown, Standing, Trust, Verdict, Waiting,
+    ApprovalRecord, ApprovalState, Approvals, ApprovalsError, ApprovalsFile, Consent, ContentHash,
+    LaunchDecision, LaunchRefusal, LaunchSpec, PendingReason, PinnedProgram, ProgramChanged,
+    ReviewChange, ReviewFields, ServerEntry, Trust, Verdict,
 };
-pub use validate::{CheckedEntry, EntryProblem, check_server, parse_server};
+pub use validate::{CheckedEntry, EntryError, check_server, parse_server};

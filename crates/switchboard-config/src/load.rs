@@ -1,4 +1,4 @@
-//! The way from sources to one config: read, validate, merge.
+//! Loads the config: reads all sources, validates the entries and merges them by name.
 
 mod merge;
 
@@ -6,58 +6,57 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use crate::diagnostic::{Diagnostic, Origin, Severity};
+use crate::diagnostic::{Diagnostic, Severity, SourcePos};
 use crate::expand::Environment;
-use crate::masked_entry::WrittenEntry;
-use crate::raw::{FileContent, Finding, RawDocument, RawMember, RawValue};
-use crate::scope::{Scope, Source, Sources};
+use crate::masked_entry::MaskedEntry;
+use crate::raw::{FileRead, ParsedSource, Problem, RawMember, RawValue};
+use crate::scope::{ConfigSource, ConfigSources, Scope};
 use crate::server_name::ServerName;
-use crate::trust::{Content, Digests, ServerEntry};
+use crate::trust::{ApprovedContent, DigestCache, ServerEntry};
 use crate::validate::{EntryContext, validate};
 
-pub use merge::{HostConfig, Loaded};
+pub use merge::{HostConfig, LoadedConfig};
 
 /// The entries and problems of one source.
 #[derive(Debug)]
-pub(crate) struct ScopeEntries {
+struct ScopeEntries {
     /// The entries in the order of the source, each name once.
     entries: Vec<ServerEntry>,
     /// Problems of the entries and of the source.
     diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads all `sources` and merges them. The administrator's file wins over the command line, and then come
-/// local, project and user.
+/// Reads all `sources` and merges them. Precedence: managed, command line, local, project, user.
 ///
-/// Never fails as a whole. What cannot be used is told by a diagnostic, and everything else is there: an
-/// error for a source that the command line names, a warning for the files that merely lie around. Only
-/// the named files are read, and such programs as a project brings with it; no process is started.
-pub fn load(sources: &Sources, environment: &dyn Environment) -> Loaded {
-    load_from(sources, environment, FileContent::read)
+/// Never fails as a whole: unusable sources and entries are reported as diagnostics, and everything else is loaded. A
+/// problem is an error in a source from the command line and a warning in any other. Reads only the given files and
+/// the programs that belong to the project, and starts no process.
+pub fn load(sources: &ConfigSources, environment: &dyn Environment) -> LoadedConfig {
+    load_with_reader(sources, environment, FileRead::read)
 }
 
-/// As [`load`], for those who want to know the names in no time: no program is looked at, so of the
-/// project's entries none is approved.
-pub fn load_names(sources: &Sources, environment: &dyn Environment) -> Loaded {
-    load_with(sources, environment, FileContent::read, None)
+/// Like [`load`], but reads no programs, which makes it fast. Entries of the project have no content hash and
+/// therefore count as unapproved.
+pub fn load_names_only(sources: &ConfigSources, environment: &dyn Environment) -> LoadedConfig {
+    load_all(sources, environment, FileRead::read, None)
 }
 
-/// As [`load`], with whoever knows what the files hold.
-pub(crate) fn load_from(
-    sources: &Sources,
+/// Like [`load`], with an injected file reader.
+pub(crate) fn load_with_reader(
+    sources: &ConfigSources,
     environment: &dyn Environment,
-    read: impl Fn(&Path) -> FileContent,
-) -> Loaded {
-    load_with(sources, environment, read, Some(&Digests::default()))
+    read: impl Fn(&Path) -> FileRead,
+) -> LoadedConfig {
+    load_all(sources, environment, read, Some(&DigestCache::default()))
 }
 
-fn load_with(
-    sources: &Sources,
+fn load_all(
+    sources: &ConfigSources,
     environment: &dyn Environment,
-    read: impl Fn(&Path) -> FileContent,
-    digests: Option<&Digests>,
-) -> Loaded {
-    let file = |path: &Option<PathBuf>, scope| Some((Source::File(path.clone()?), scope));
+    read: impl Fn(&Path) -> FileRead,
+    digests: Option<&DigestCache>,
+) -> LoadedConfig {
+    let file = |path: &Option<PathBuf>, scope| Some((ConfigSource::File(path.clone()?), scope));
     let command_line = sources.command_line.iter().rev();
     let command_line = command_line.map(|source| (source.clone(), Scope::CommandLine));
     let files = [
@@ -72,47 +71,47 @@ fn load_with(
             .chain(command_line)
             .chain(files.filter_map(|(path, scope)| file(path, scope)))
             .filter_map(|(source, scope)| {
-                let document = match &source {
-                    Source::Inline(text) => RawDocument::inline(text, scope),
-                    Source::File(path) => RawDocument::of_file(path, &read(path), scope)?,
+                let parsed = match &source {
+                    ConfigSource::Inline(text) => ParsedSource::inline(text, scope),
+                    ConfigSource::File(path) => ParsedSource::from_file(path, &read(path), scope)?,
                 };
-                Some(read_layer(document, scope, environment, digests))
+                Some(read_entries(parsed, scope, environment, digests))
             }),
     )
 }
 
-fn read_layer(
-    mut document: RawDocument,
+fn read_entries(
+    mut source: ParsedSource,
     scope: Scope,
     environment: &dyn Environment,
-    digests: Option<&Digests>,
+    digests: Option<&DigestCache>,
 ) -> ScopeEntries {
-    let servers = std::mem::take(&mut document.servers);
+    let servers = std::mem::take(&mut source.servers);
     let entries = servers
         .iter()
-        .filter_map(|member| read_entry(&mut document, member, scope, environment, digests))
+        .filter_map(|member| read_entry(&mut source, member, scope, environment, digests))
         .collect();
     ScopeEntries {
         entries,
-        diagnostics: document.diagnostics(),
+        diagnostics: source.diagnostics(),
     }
 }
 
-/// `None`: the entry has no name by which it could be shown.
+/// Returns `None` if the name of the entry is invalid.
 fn read_entry(
-    document: &mut RawDocument,
+    source: &mut ParsedSource,
     member: &RawMember,
     scope: Scope,
     environment: &dyn Environment,
-    digests: Option<&Digests>,
+    digests: Option<&DigestCache>,
 ) -> Option<ServerEntry> {
     let name = match ServerName::new(&member.key) {
         Ok(name) => name,
-        Err(problem) => {
-            document.findings.push(Finding {
-                // The source as a whole is fine: one bad entry never hides the others.
+        Err(error) => {
+            source.problems.push(Problem {
+                // A warning in every scope: the other entries of the source are still loaded.
                 severity: Severity::Warning,
-                message: problem.to_string(),
+                message: error.to_string(),
                 hint: None,
                 span: Some(member.key_span),
                 server: None,
@@ -125,28 +124,36 @@ fn read_entry(
         &EntryContext {
             name: &name,
             scope,
-            base: base_of(document, scope),
+            base: relative_base(source, scope),
             environment,
         },
     );
-    document.findings.extend(validated.findings);
-    let origin = document.text.origin(member.key_span);
-    let written = WrittenEntry::from_raw(&member.value);
-    let content = match (&validated.config, base_of(document, scope), digests) {
+    source.problems.extend(validated.problems);
+    let origin = source.text.origin(member.key_span);
+    let masked_entry = MaskedEntry::from_raw(&member.value);
+    let content = match (&validated.config, relative_base(source, scope), digests) {
         (Ok(config), Some(root), Some(digests)) => {
             let raw = &member.value;
-            Some(Content::of(raw, config, root, environment, digests))
+            Some(ApprovedContent::new(
+                raw,
+                config,
+                root,
+                environment,
+                digests,
+            ))
         }
         _ => None,
     };
-    let entry = ServerEntry::new(name, scope, origin, written, validated.config);
+    let entry = ServerEntry::new(name, scope, origin, masked_entry, validated.config);
     Some(entry.with_content(content))
 }
 
-/// The entry that `json` would be in the project's file at `file`, whatever that file holds. Consent to
-/// it is consent to `json`: its [`content_hash`](ServerEntry::content_hash) is that of an entry which
-/// was read from the file only if the same would run.
-pub fn project_entry(
+/// Returns the entry that [`load`] would return if the project's file at `file` contained `json`. Does not read that
+/// file.
+///
+/// Use it to approve an entry before it is written. Its [`content_hash`](ServerEntry::content_hash) equals the hash of
+/// the loaded entry only if both run the same.
+pub fn entry_for_project_file(
     name: &ServerName,
     json: &Json,
     file: &Path,
@@ -162,24 +169,25 @@ pub fn project_entry(
     };
     let config = validate(&raw, &context).config;
     let content = match (&config, base) {
-        (Ok(config), Some(root)) => Some(Content::of(
+        (Ok(config), Some(root)) => Some(ApprovedContent::new(
             &raw,
             config,
             root,
             environment,
-            &Digests::default(),
+            &DigestCache::default(),
         )),
         _ => None,
     };
-    let origin = Origin::of_whole(Some(file));
-    let written = WrittenEntry::from_raw(&raw);
-    ServerEntry::new(name.clone(), Scope::Project, origin, written, config).with_content(content)
+    let origin = SourcePos::whole_file(Some(file));
+    let masked_entry = MaskedEntry::from_raw(&raw);
+    ServerEntry::new(name.clone(), Scope::Project, origin, masked_entry, config)
+        .with_content(content)
 }
 
-/// What a relative `cwd` is relative to: a project means its own root.
-fn base_of(document: &RawDocument, scope: Scope) -> Option<&Path> {
+/// The directory that a relative `cwd` refers to: the project root for entries of a project.
+fn relative_base(source: &ParsedSource, scope: Scope) -> Option<&Path> {
     match scope {
-        Scope::Project => document.text.file()?.parent(),
+        Scope::Project => source.text.file()?.parent(),
         _ => None,
     }
 }

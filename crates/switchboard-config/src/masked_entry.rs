@@ -1,25 +1,24 @@
-//! An entry as written, fit to be shown: unexpanded, and without literal secrets.
+//! An entry as written, with secrets masked, for display.
 //!
-//! Invariant: a literal value of a variable, a header, an `auth` setting or a key that nobody knows
-//! stands here as `***`; only references such as `${TOKEN}` are shown. So does what looks like a secret
-//! in an argument or an address.
+//! Variables are not expanded. Invariant: literal values of variables, headers, `auth` and unknown keys are replaced by
+//! `***`, and only references such as `${TOKEN}` stay. Detected secrets in arguments and URLs are masked too.
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::expand::is_only_references;
+use crate::expand::is_reference_only;
 use crate::key_table::{TLS_KEYS, lookup};
 use crate::raw::{RawKind, RawValue};
 use crate::secret::Secret;
 use crate::secret_detection;
 use crate::server::{InheritEnv, RemoteConfig, ServerConfig, StdioConfig, TransportConfig};
 
-/// An entry as somebody wrote it, with secrets masked. It always has a `type`.
+/// An entry as written, with secrets masked. It always has a `type`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct WrittenEntry(Map<String, Json>);
+pub struct MaskedEntry(Map<String, Json>);
 
-impl WrittenEntry {
+impl MaskedEntry {
     /// The entry as a JSON object.
     pub fn as_object(&self) -> &Map<String, Json> {
         &self.0
@@ -35,23 +34,23 @@ impl WrittenEntry {
             );
         }
         for member in raw.members() {
-            let value = if lookup::holds_secrets(&member.key) {
-                to_masked_json(&member.value)
+            let value = if lookup::is_secret_key(&member.key) {
+                mask_all(&member.value)
             } else {
-                without_secrets(to_json(&member.value))
+                mask_detected(to_json(&member.value))
             };
             object.insert(member.key.clone(), value);
         }
         Self(object)
     }
 
-    /// An entry that is given as data in code.
+    /// Masks an entry given as JSON.
     pub fn from_json(entry: &Json) -> Self {
         Self::from_raw(&RawValue::from_json(entry))
     }
 
-    /// What one would have to write for `config`, leaving out what is as it is by default.
-    pub(crate) fn from_config(config: &ServerConfig) -> Self {
+    /// The entry that would produce `config`, without keys that have their default value.
+    pub(crate) fn from_server_config(config: &ServerConfig) -> Self {
         let mut object = Map::new();
         object.insert("type".to_owned(), json!(config.transport.kind_name()));
         let mut put = |key: &str, value: Option<Json>| {
@@ -71,7 +70,7 @@ impl WrittenEntry {
         put_settings(&mut put, config);
         for key in ["command", "args", "url", "headersHelper"] {
             if let Some(value) = object.get_mut(key) {
-                *value = without_secrets(value.take());
+                *value = mask_detected(value.take());
             }
         }
         Self(object)
@@ -151,16 +150,16 @@ pub(crate) fn to_json(value: &RawValue) -> Json {
     })
 }
 
-fn to_masked_json(value: &RawValue) -> Json {
+fn mask_all(value: &RawValue) -> Json {
     map_leaves(value, &|leaf| match &leaf.kind {
         RawKind::Null => Json::Null,
-        RawKind::Text(text) if is_only_references(text) => json!(text),
+        RawKind::Text(text) if is_reference_only(text) => json!(text),
         _ => json!(Secret::MASK),
     })
 }
 
-/// A value with what looks like a secret in it masked. A flag tells what the item behind it is.
-fn without_secrets(value: Json) -> Json {
+/// Masks detected secrets. In a list, a flag such as `--token` marks the next item as a secret.
+fn mask_detected(value: Json) -> Json {
     match value {
         Json::String(text) => json!(secret_detection::mask_ranges(
             &text,
@@ -173,14 +172,14 @@ fn without_secrets(value: Json) -> Json {
             items
                 .map(|(item, parts)| match item {
                     Json::String(text) => json!(secret_detection::mask_ranges(&text, &parts)),
-                    other => without_secrets(other),
+                    other => mask_detected(other),
                 })
                 .collect()
         }
         Json::Object(members) => Json::Object(
             members
                 .into_iter()
-                .map(|(key, value)| (key, without_secrets(value)))
+                .map(|(key, value)| (key, mask_detected(value)))
                 .collect(),
         ),
         other => other,

@@ -1,7 +1,7 @@
-//! Where the files of each scope lie.
+//! The paths of the files of each scope.
 //!
-//! Works out paths and reads nothing but the names that tell where a project begins. Invariant: what a
-//! user decided about a project lies outside of it.
+//! Computes paths and reads no file. It only looks for the markers of a project. Invariant: files with the user's
+//! decisions about a project are stored outside of the project.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,28 +9,28 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::diagnostic::{Diagnostic, Origin, Severity};
-use crate::project_root::{find_project_roots, ignored_mark};
-use crate::scope::{FILE_NAME, Scope, Sources};
+use crate::diagnostic::{Diagnostic, Severity, SourcePos};
+use crate::project_root::{find_project_roots, ignored_project_marker};
+use crate::scope::{ConfigSources, FILE_NAME, Scope};
 
-/// How many bytes of a path's hash tell one project from another.
+/// Number of bytes of the path hash in the name of a project's local directory.
 const HASH_BYTES: usize = 8;
 
-/// The folders that a user's own files are in, as the platform has them.
+/// The base directories of the user and of the administrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folders {
-    /// The home folder.
+pub struct BaseDirs {
+    /// The home directory.
     pub home: PathBuf,
-    /// What the user configured; `$XDG_CONFIG_HOME/switchboard` on Linux.
+    /// The user's config; `$XDG_CONFIG_HOME/switchboard` on Linux.
     pub config: PathBuf,
-    /// What is remembered from one run to the next; `$XDG_STATE_HOME/switchboard` on Linux.
+    /// State kept between runs; `$XDG_STATE_HOME/switchboard` on Linux.
     pub state: PathBuf,
-    /// What the administrator configured; see [`managed_folder`].
+    /// The administrator's config; see [`managed_dir`].
     pub managed: PathBuf,
 }
 
-/// Where the administrator of a machine keeps files for Switchboard.
-pub fn managed_folder() -> PathBuf {
+/// The directory with the administrator's files.
+pub fn managed_dir() -> PathBuf {
     let path = if cfg!(target_os = "macos") {
         "/Library/Application Support/Switchboard"
     } else if cfg!(windows) {
@@ -41,111 +41,114 @@ pub fn managed_folder() -> PathBuf {
     PathBuf::from(path)
 }
 
-/// Where everything lies for somebody who works in one folder.
+/// The paths of all scopes, as seen from one working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
-    folders: Folders,
+pub struct ScopePaths {
+    dirs: BaseDirs,
     project: Option<PathBuf>,
-    /// The roots of the projects that the project lies in, the nearest first.
+    /// The roots of the projects around the project, the nearest first.
     enclosing: Vec<PathBuf>,
-    /// What the local scope belongs to: the project, or the folder itself where there is none.
-    here: PathBuf,
-    /// What would have made a project, were it not somebody else's.
-    ignored: Option<PathBuf>,
+    /// The directory the local scope belongs to: the project root, or the working directory without a project.
+    local_root: PathBuf,
+    /// A project marker that is ignored because another user owns it.
+    ignored_marker: Option<PathBuf>,
 }
 
-impl Places {
-    /// The places of somebody who works in `cwd`.
-    pub fn find(cwd: &Path, folders: Folders) -> Self {
-        let mut roots = find_project_roots(cwd, &folders.home).into_iter();
+impl ScopePaths {
+    /// Finds the project of `cwd` and computes the paths.
+    pub fn find(cwd: &Path, dirs: BaseDirs) -> Self {
+        let mut roots = find_project_roots(cwd, &dirs.home).into_iter();
         let project = roots.next();
         Self {
-            ignored: ignored_mark(cwd, &folders.home),
-            here: project.clone().unwrap_or_else(|| cwd.to_owned()),
+            ignored_marker: ignored_project_marker(cwd, &dirs.home),
+            local_root: project.clone().unwrap_or_else(|| cwd.to_owned()),
             project,
             enclosing: roots.collect(),
-            folders,
+            dirs,
         }
     }
 
-    /// What is to be said about how the project was looked for.
+    /// A warning if a project in a parent directory is ignored because another user owns it.
     pub fn diagnostic(&self) -> Option<Diagnostic> {
-        let ignored = self.ignored.as_deref()?;
+        let marker = self.ignored_marker.as_deref()?;
         Some(Diagnostic {
             severity: Severity::Warning,
-            message: "a project above this folder is ignored, because it belongs to another user"
-                .to_owned(),
-            hint: Some("if you trust them, work in that folder itself".to_owned()),
-            origin: Some(Origin::of_whole(Some(ignored))),
+            message: "ignoring a project in a parent directory owned by another user".to_owned(),
+            hint: Some("to use it, run the command in that directory".to_owned()),
+            origin: Some(SourcePos::whole_file(Some(marker))),
             snippet: None,
             server: None,
         })
     }
 
-    /// The root of the project, if `cwd` is in one.
+    /// The root of the project that contains `cwd`.
     pub fn project(&self) -> Option<&Path> {
         self.project.as_deref()
     }
 
-    /// The file that holds the servers of a scope. Some scopes have none.
+    /// The file with the servers of a scope. Some scopes have none.
     pub fn servers_file(&self, scope: Scope) -> Option<PathBuf> {
         match scope {
-            Scope::Managed => Some(self.folders.managed.join("managed-mcp.json")),
-            Scope::Local => Some(self.local_folder(&self.here).join("mcp.json")),
+            Scope::Managed => Some(self.dirs.managed.join("managed-mcp.json")),
+            Scope::Local => Some(self.local_dir(&self.local_root).join("mcp.json")),
             Scope::Project => Some(self.project.as_ref()?.join(FILE_NAME)),
-            Scope::User => Some(self.folders.home.join(FILE_NAME)),
+            Scope::User => Some(self.dirs.home.join(FILE_NAME)),
             Scope::CommandLine | Scope::Dynamic | Scope::ClaudeAi => None,
         }
     }
 
-    /// The file that would make a project of this folder, where there is none. The home folder is none.
+    /// The `.mcp.json` that would turn the working directory into a project. `None` for other scopes, inside a project
+    /// and in the home directory.
     pub fn new_servers_file(&self, scope: Scope) -> Option<PathBuf> {
         let is_new = scope == Scope::Project && self.project.is_none();
-        let file = self.here.join(FILE_NAME);
-        let real = fs::canonicalize(&self.here).ok();
-        let is_home = self.here == self.folders.home
-            || (real.is_some() && real == fs::canonicalize(&self.folders.home).ok());
+        let file = self.local_root.join(FILE_NAME);
+        let real = fs::canonicalize(&self.local_root).ok();
+        let is_home = self.local_root == self.dirs.home
+            || (real.is_some() && real == fs::canonicalize(&self.dirs.home).ok());
         (is_new && !is_home).then_some(file)
     }
 
-    /// The file that holds the settings of a scope. Some scopes have none.
+    /// The settings file of a scope. Some scopes have none.
     pub fn settings_file(&self, scope: Scope) -> Option<PathBuf> {
         match scope {
-            Scope::Managed => Some(self.folders.managed.join("managed-settings.json")),
-            Scope::Local => Some(self.local_folder(&self.here).join("settings.json")),
+            Scope::Managed => Some(self.dirs.managed.join("managed-settings.json")),
+            Scope::Local => Some(self.local_dir(&self.local_root).join("settings.json")),
             Scope::Project => Some(self.project.as_ref()?.join(".switchboard/settings.json")),
-            Scope::User => Some(self.folders.config.join("settings.json")),
+            Scope::User => Some(self.dirs.config.join("settings.json")),
             Scope::CommandLine | Scope::Dynamic | Scope::ClaudeAi => None,
         }
     }
 
-    /// The user's settings for the projects that this one lies in. What they take away counts here too:
-    /// else a `.mcp.json` in a subfolder would be enough to get rid of it.
+    /// The user's local settings files for the projects around this one.
+    ///
+    /// Their restrictions apply here too. Otherwise a project could drop them by adding a `.mcp.json` in a
+    /// subdirectory.
     pub fn enclosing_settings_files(&self) -> Vec<PathBuf> {
         let roots = self.enclosing.iter();
         roots
-            .map(|root| self.local_folder(root).join("settings.json"))
+            .map(|root| self.local_dir(root).join("settings.json"))
             .collect()
     }
 
-    /// The file that holds what the user approved.
+    /// The file with the user's approvals.
     pub fn approvals_file(&self) -> PathBuf {
-        self.folders.state.join("trust.json")
+        self.dirs.state.join("trust.json")
     }
 
-    /// The files that servers are read from.
-    pub fn sources(&self) -> Sources {
-        Sources {
+    /// The files to load servers from.
+    pub fn sources(&self) -> ConfigSources {
+        ConfigSources {
             managed: self.servers_file(Scope::Managed),
             local: self.servers_file(Scope::Local),
             project: self.servers_file(Scope::Project),
             user: self.servers_file(Scope::User),
-            ..Sources::default()
+            ..ConfigSources::default()
         }
     }
 
-    /// What this user keeps for a project: one folder per path, named so that a person finds it.
-    fn local_folder(&self, project: &Path) -> PathBuf {
+    /// The directory with the user's files for a project. Its name contains the name of the project and a hash of its
+    /// path.
+    fn local_dir(&self, project: &Path) -> PathBuf {
         let real = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
         let digest = Sha256::digest(real.as_os_str().as_encoded_bytes());
         let title: String = real
@@ -161,6 +164,6 @@ impl Places {
             // Writing to a string cannot fail.
             let _ = write!(name, "{byte:02x}");
         }
-        self.folders.config.join("projects").join(name)
+        self.dirs.config.join("projects").join(name)
     }
 }

@@ -1,8 +1,7 @@
-//! Reading one source into raw entries: as written, with the place of each value.
+//! Parses a config source into raw values that keep their source spans.
 //!
-//! JSON with comments and trailing commas is read. What the entries mean is not decided here; that
-//! the text can be read, and that no key stands in it twice, is. Invariant: a source that cannot be
-//! read yields one finding and no entries.
+//! Accepts JSON with comments and trailing commas, and reports syntax errors and duplicate keys. The meaning of entries
+//! is checked in [`validate`](crate::validate). Invariant: an unusable source has one problem and no entries.
 
 mod foreign_file;
 mod parse;
@@ -15,19 +14,19 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use crate::diagnostic::{Diagnostic, Origin, Severity};
+use crate::diagnostic::{Diagnostic, Severity, SourcePos};
 use crate::scope::Scope;
 use crate::server_name::ServerName;
 
-pub(crate) use foreign_file::{Syntax, Whole};
+pub(crate) use foreign_file::{ForeignDocument, Syntax};
 pub(crate) use parse::{decode_file, parse_text, span_of};
 pub(crate) use read_file::{ReadError, read as read_file};
 pub(crate) use source_text::{SourceText, Span};
 
-/// Further findings about one source are counted, not kept.
-const MAX_FINDINGS: usize = 100;
+/// Maximum number of problems shown per source. Others are only counted.
+const MAX_PROBLEMS: usize = 100;
 
-/// A value as written, and where.
+/// A value as written, with its span.
 #[derive(Debug)]
 pub(crate) struct RawValue {
     pub(crate) span: Span,
@@ -38,11 +37,11 @@ pub(crate) struct RawValue {
 pub(crate) enum RawKind {
     Null,
     Bool(bool),
-    /// A number in the very digits it was written in.
+    /// A number, with its digits as written.
     Number(String),
     Text(String),
     List(Vec<RawValue>),
-    /// The members in their order, each key once.
+    /// The members in the order of the source, each key once.
     Object(Vec<RawMember>),
 }
 
@@ -55,7 +54,7 @@ pub(crate) struct RawMember {
 }
 
 impl RawValue {
-    /// A value given in code, which has no place in any text.
+    /// A value from code. Its spans are empty.
     pub(crate) fn from_json(json: &Json) -> Self {
         let kind = match json {
             Json::Null => RawKind::Null,
@@ -80,7 +79,7 @@ impl RawValue {
         }
     }
 
-    /// The members of an object, and none of anything else.
+    /// The members of an object; empty for any other value.
     pub(crate) fn members(&self) -> &[RawMember] {
         match &self.kind {
             RawKind::Object(members) => members,
@@ -92,7 +91,7 @@ impl RawValue {
         self.members().iter().find(|member| member.key == key)
     }
 
-    /// What it is, in the words of a message.
+    /// The JSON type, for messages.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self.kind {
             RawKind::Null => "null",
@@ -105,20 +104,20 @@ impl RawValue {
     }
 }
 
-/// A finding before it is known how its place reads.
+/// A problem with a byte span, before line and column are computed.
 #[derive(Debug)]
-pub(crate) struct Finding {
+pub(crate) struct Problem {
     pub(crate) severity: Severity,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// `None`: the source as a whole.
+    /// `None` for the source as a whole.
     pub(crate) span: Option<Span>,
     pub(crate) server: Option<ServerName>,
 }
 
-/// What a look at a file brought.
+/// The result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FileContent {
+pub(crate) enum FileRead {
     Missing,
     Bytes(Arc<[u8]>),
     Unreadable {
@@ -127,7 +126,7 @@ pub(crate) enum FileContent {
     },
 }
 
-impl FileContent {
+impl FileRead {
     pub(crate) fn read(path: &Path) -> Self {
         match read_file::read(path) {
             Ok(bytes) => Self::Bytes(bytes.into()),
@@ -144,52 +143,52 @@ impl FileContent {
     }
 }
 
-/// One source, read as far as it could be.
+/// One parsed source.
 #[derive(Debug)]
-pub(crate) struct RawDocument {
+pub(crate) struct ParsedSource {
     pub(crate) text: SourceText,
     /// The members of `mcpServers`, each name once.
     pub(crate) servers: Vec<RawMember>,
-    pub(crate) findings: Vec<Finding>,
-    /// It could not be read at all: not because of what one entry says.
-    pub(crate) is_broken: bool,
+    pub(crate) problems: Vec<Problem>,
+    /// True if the source as a whole could not be used. False if only single entries have problems.
+    pub(crate) is_unusable: bool,
 }
 
-impl RawDocument {
-    /// Reads JSON text that stands for itself.
+impl ParsedSource {
+    /// Parses inline JSON text.
     pub(crate) fn inline(text: &str, scope: Scope) -> Self {
         Self::from_bytes(None, text.as_bytes(), scope)
     }
 
-    /// Reads what a file holds. `None`: there is nothing to read, and nothing to say about that.
-    pub(crate) fn of_file(path: &Path, content: &FileContent, scope: Scope) -> Option<Self> {
-        let missing = FileContent::unreadable(&ReadError::Missing);
+    /// Parses the content of a file. Returns `None` for a missing file, except in the command-line scope.
+    pub(crate) fn from_file(path: &Path, content: &FileRead, scope: Scope) -> Option<Self> {
+        let missing = FileRead::unreadable(&ReadError::Missing);
         let content = match content {
-            FileContent::Missing if scope == Scope::CommandLine => &missing,
-            FileContent::Missing => return None,
+            FileRead::Missing if scope == Scope::CommandLine => &missing,
+            FileRead::Missing => return None,
             content => content,
         };
         Some(match content {
-            FileContent::Bytes(bytes) => Self::from_bytes(Some(path), bytes, scope),
-            FileContent::Unreadable { message, hint } => {
+            FileRead::Bytes(bytes) => Self::from_bytes(Some(path), bytes, scope),
+            FileRead::Unreadable { message, hint } => {
                 Self::unreadable(Some(path), message, *hint, scope)
             }
-            FileContent::Missing => return None,
+            FileRead::Missing => return None,
         })
     }
 
-    /// Reads a file that is one object. `None`: there is no file. What cannot be read is an error,
-    /// whoever wrote it. `example`: what may stand in it.
+    /// Reads a file that contains one object. Returns `None` if there is no file. Every problem is an error, in every
+    /// scope. `example` is shown in hints.
     pub(crate) fn read_object(path: &Path, example: &str) -> Option<(Self, Option<RawValue>)> {
         let error = match read_file::read(path) {
             Ok(bytes) => return Some(parse::parse_object(Some(path), &bytes, example)),
-            // A link that leads nowhere was put there by somebody who meant something by it.
+            // A dangling symbolic link is an error: the user expects settings there.
             Err(ReadError::Missing) if std::fs::symlink_metadata(path).is_err() => {
                 return None;
             }
             Err(error) => error,
         };
-        let hint = Some("mend the file, or remove it");
+        let hint = Some("fix or remove the file");
         let document = Self::unreadable(Some(path), &error.to_string(), hint, Scope::CommandLine);
         Some((document, None))
     }
@@ -200,12 +199,12 @@ impl RawDocument {
             let error = ReadError::TooLarge { limit };
             return Self::unreadable(file, &error.to_string(), error.hint(), scope);
         }
-        parse::parse(file, bytes, scope.severity_of_failure())
+        parse::parse(file, bytes, scope.failure_severity())
     }
 
     fn unreadable(file: Option<&Path>, message: &str, hint: Option<&str>, scope: Scope) -> Self {
-        let finding = Finding {
-            severity: scope.severity_of_failure(),
+        let problem = Problem {
+            severity: scope.failure_severity(),
             message: message.to_owned(),
             hint: hint.map(str::to_owned),
             span: None,
@@ -214,52 +213,51 @@ impl RawDocument {
         Self {
             text: SourceText::new(file, String::new()),
             servers: Vec::new(),
-            findings: vec![finding],
-            is_broken: true,
+            problems: vec![problem],
+            is_unusable: true,
         }
     }
 
-    /// The first error that was found, whether or not there is room to show it.
+    /// The first error, even if it is not among the shown problems.
     pub(crate) fn first_error(&self) -> Option<Diagnostic> {
-        let mut findings = self.findings.iter();
-        let error = findings.find(|finding| finding.severity == Severity::Error)?;
+        let mut problems = self.problems.iter();
+        let error = problems.find(|problem| problem.severity == Severity::Error)?;
         Some(self.diagnostic(error))
     }
 
-    /// What was found, with the place of each finding in the text. Where that is too much, errors are
-    /// shown before the rest.
+    /// Converts the problems to diagnostics. If there are too many, errors come first and the rest is counted.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
-        let left_out = self.findings.len().saturating_sub(MAX_FINDINGS);
-        let more = (left_out > 0).then(|| Finding {
+        let omitted = self.problems.len().saturating_sub(MAX_PROBLEMS);
+        let more = (omitted > 0).then(|| Problem {
             severity: Severity::Warning,
-            message: format!("{left_out} more problems are not shown"),
+            message: format!("{omitted} more problems not shown"),
             hint: None,
             span: None,
             server: None,
         });
-        let mut shown: Vec<&Finding> = self.findings.iter().collect();
-        if left_out > 0 {
-            shown.sort_by_key(|finding| finding.severity != Severity::Error);
+        let mut shown: Vec<&Problem> = self.problems.iter().collect();
+        if omitted > 0 {
+            shown.sort_by_key(|problem| problem.severity != Severity::Error);
         }
         shown
             .into_iter()
-            .take(MAX_FINDINGS)
+            .take(MAX_PROBLEMS)
             .chain(&more)
-            .map(|finding| self.diagnostic(finding))
+            .map(|problem| self.diagnostic(problem))
             .collect()
     }
 
-    fn diagnostic(&self, finding: &Finding) -> Diagnostic {
+    fn diagnostic(&self, problem: &Problem) -> Diagnostic {
         Diagnostic {
-            severity: finding.severity,
-            message: finding.message.clone(),
-            hint: finding.hint.clone(),
-            origin: Some(match finding.span {
+            severity: problem.severity,
+            message: problem.message.clone(),
+            hint: problem.hint.clone(),
+            origin: Some(match problem.span {
                 Some(span) => self.text.origin(span),
-                None => Origin::of_whole(self.text.file()),
+                None => SourcePos::whole_file(self.text.file()),
             }),
-            snippet: finding.span.map(|span| self.text.snippet(span)),
-            server: finding.server.clone(),
+            snippet: problem.span.map(|span| self.text.snippet(span)),
+            server: problem.server.clone(),
         }
     }
 }

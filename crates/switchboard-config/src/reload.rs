@@ -1,8 +1,9 @@
-//! Config files that are looked at again and again, and what of them is believed.
+//! Polls config files and returns a new config when they change.
 //!
-//! [`Watched`] decides and is told the time; [`Watcher`] is a thread that asks it. Files are looked at and
-//! not subscribed to (`docs/adr/0008-poll-config-files.md`). Invariants: what is read is a state that each
-//! file was in for a while, never a half of one; a file that was fine and is broken now counts as it was.
+//! [`ConfigPoller`] decides and takes the time as an argument; [`ReloadThread`] calls it on a thread. Files are polled
+//! instead of subscribed to (`docs/adr/0008-poll-config-files.md`). Invariants: a change is accepted only after the
+//! file was stable for [`DEBOUNCE`], so a half-written file is never used. A file that becomes unusable keeps its last
+//! usable content.
 
 mod thread;
 
@@ -12,31 +13,30 @@ use std::time::{Duration, Instant};
 
 use crate::diagnostic::Diagnostic;
 use crate::expand::Environment;
-use crate::load::Loaded;
-use crate::load::load_from;
-use crate::raw::{FileContent, RawDocument};
-use crate::scope::{Scope, Source, Sources};
+use crate::load::{LoadedConfig, load_with_reader};
+use crate::raw::{FileRead, ParsedSource};
+use crate::scope::{ConfigSource, ConfigSources, Scope};
 
-pub use thread::Watcher;
+pub use thread::ReloadThread;
 
-/// How long a file must stay the same before a change of it is believed.
-const SETTLED: Duration = Duration::from_millis(100);
-/// How often to look while nothing happens.
-const EVERY: Duration = Duration::from_secs(1);
+/// How long a file must stay unchanged before its new content is used.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Interval between polls while nothing changes.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-const STAYS: &str = "until it is mended, what it said before holds";
+const KEEPS_OLD_NOTE: &str = "the previous version stays in use until the file is fixed";
 
-/// What is watched.
+/// The files to poll.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Targets {
-    /// What servers are read from.
-    pub sources: Sources,
-    /// Further files of JSON that matter, such as settings.
+pub struct PolledFiles {
+    /// The sources of servers.
+    pub sources: ConfigSources,
+    /// Other JSON files, such as settings.
     pub others: Vec<PathBuf>,
 }
 
-impl From<Sources> for Targets {
-    fn from(sources: Sources) -> Self {
+impl From<ConfigSources> for PolledFiles {
+    fn from(sources: ConfigSources) -> Self {
         Self {
             sources,
             others: Vec::new(),
@@ -44,9 +44,9 @@ impl From<Sources> for Targets {
     }
 }
 
-impl Targets {
-    fn files(&self) -> Vec<&PathBuf> {
-        let Sources {
+impl PolledFiles {
+    fn paths(&self) -> Vec<&PathBuf> {
+        let ConfigSources {
             command_line,
             managed,
             local,
@@ -55,184 +55,186 @@ impl Targets {
             strict: _,
         } = &self.sources;
         let named = command_line.iter().filter_map(|source| match source {
-            Source::File(path) => Some(path),
-            Source::Inline(_) => None,
+            ConfigSource::File(path) => Some(path),
+            ConfigSource::Inline(_) => None,
         });
-        let places = [managed, local, project, user].into_iter().flatten();
-        named.chain(places).chain(&self.others).collect()
+        let scopes = [managed, local, project, user].into_iter().flatten();
+        named.chain(scopes).chain(&self.others).collect()
     }
 }
 
-/// What a look brought.
+/// The config at one point in time.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Reading {
-    /// The servers. The diagnostics tell of broken files too, whose earlier state still counts.
-    pub loaded: Loaded,
-    /// What the other files hold; those that do not exist are left out.
+pub struct ConfigSnapshot {
+    /// The servers. The diagnostics include those of unusable files whose earlier content is still in use.
+    pub loaded: LoadedConfig,
+    /// The content of the other files, without those that do not exist.
     pub others: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-/// Files that are being watched. Nothing happens between two looks.
+/// Detects changes of config files. It reads files only when [`poll`](Self::poll) is called.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use switchboard_config::{Sources, Targets, Watched};
+/// use switchboard_config::{ConfigPoller, ConfigSources, PolledFiles};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("mcp.json");
-/// let targets = Targets::from(Sources { user: Some(path.clone()), ..Sources::default() });
-/// let (mut watched, now) = (Watched::new(), Instant::now());
+/// let files = PolledFiles::from(ConfigSources { user: Some(path.clone()), ..Default::default() });
+/// let (mut poller, start) = (ConfigPoller::new(), Instant::now());
 /// let environment = |_: &str| None;
-/// let mut look = |after| watched.look(&targets, &environment, now + Duration::from_millis(after));
+/// let mut poll = |millis| poller.poll(&files, &environment, start + Duration::from_millis(millis));
 ///
-/// // The first look always brings something: what there is.
-/// assert!(look(0).is_some_and(|reading| reading.loaded.config.servers.is_empty()));
+/// // The first poll always returns a snapshot.
+/// assert!(poll(0).is_some_and(|snapshot| snapshot.loaded.config.servers.is_empty()));
 /// std::fs::write(&path, r#"{"mcpServers": {"time": {"command": "time-server"}}}"#)?;
-/// // The second sees a change and waits for it to settle, the third believes it.
-/// assert!(look(1_000).is_none());
-/// assert!(look(1_100).is_some_and(|reading| reading.loaded.config.server("time").is_some()));
-/// assert!(look(2_100).is_none());
+/// // The second poll sees a change, the third one accepts it because the file is stable.
+/// assert!(poll(1_000).is_none());
+/// assert!(poll(1_100).is_some_and(|snapshot| snapshot.loaded.config.server("time").is_some()));
+/// assert!(poll(2_100).is_none());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Watched {
-    files: BTreeMap<PathBuf, WatchedFile>,
-    /// What was watched last.
-    targets: Option<Targets>,
+pub struct ConfigPoller {
+    states: BTreeMap<PathBuf, FileState>,
+    /// The files of the last snapshot; `None` before the first poll.
+    files: Option<PolledFiles>,
 }
 
-/// One file.
+/// What is known about one file.
 #[derive(Debug)]
-struct WatchedFile {
-    /// What counts.
-    believed: FileContent,
-    /// What was seen last and since when, if it is something new.
-    unsettled: Option<(FileContent, Instant)>,
-    /// What was seen last, if it is broken and therefore does not count.
-    broken: Option<FileContent>,
+struct FileState {
+    /// The content in use.
+    accepted: FileRead,
+    /// New content that is not stable yet, and when it was first seen.
+    pending: Option<(FileRead, Instant)>,
+    /// The current content if it is unusable and therefore not accepted.
+    unusable: Option<FileRead>,
 }
 
-impl Watched {
-    /// Nothing was looked at yet.
+impl ConfigPoller {
+    /// Creates a poller that has not read any file.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads the files. `None`: nothing changed, or not for long enough. Time is told by the caller, and
-    /// never goes backwards.
-    pub fn look(
+    /// Reads all files. Returns a snapshot if a change was accepted, or if `files` differs from the last call.
+    ///
+    /// `now` must not go backwards between calls.
+    pub fn poll(
         &mut self,
-        targets: &Targets,
+        files: &PolledFiles,
         environment: &dyn Environment,
         now: Instant,
-    ) -> Option<Reading> {
-        let is_first = self.targets.is_none();
-        let mut is_news = self.targets.as_ref() != Some(targets);
-        self.files.retain(|path, _| targets.files().contains(&path));
-        for path in targets.files() {
-            let seen = FileContent::read(path);
-            match self.files.get_mut(path) {
-                Some(file) => is_news |= file.see(path, seen, now),
+    ) -> Option<ConfigSnapshot> {
+        let is_first = self.files.is_none();
+        let mut changed = self.files.as_ref() != Some(files);
+        self.states.retain(|path, _| files.paths().contains(&path));
+        for path in files.paths() {
+            let content = FileRead::read(path);
+            match self.states.get_mut(path) {
+                Some(state) => changed |= state.update(path, content, now),
                 None => {
-                    let file = WatchedFile::new(seen, is_first, now);
-                    self.files.insert(path.clone(), file);
+                    let state = FileState::new(content, is_first, now);
+                    self.states.insert(path.clone(), state);
                 }
             }
         }
-        if is_news {
-            self.targets = Some(targets.clone());
+        if changed {
+            self.files = Some(files.clone());
         }
-        is_news.then(|| self.read(targets, environment))
+        changed.then(|| self.snapshot(files, environment))
     }
 
-    /// When to look next, counted from the last look.
-    pub fn pause(&self) -> Duration {
-        let is_settled = self.files.values().all(|file| file.unsettled.is_none());
-        if is_settled { EVERY } else { SETTLED }
+    /// The delay until the next poll.
+    pub fn next_delay(&self) -> Duration {
+        let is_stable = self.states.values().all(|state| state.pending.is_none());
+        if is_stable { POLL_INTERVAL } else { DEBOUNCE }
     }
 
-    fn read(&self, targets: &Targets, environment: &dyn Environment) -> Reading {
-        let believed = |path: &Path| match self.files.get(path) {
-            Some(file) => file.believed.clone(),
-            None => FileContent::Missing,
+    fn snapshot(&self, files: &PolledFiles, environment: &dyn Environment) -> ConfigSnapshot {
+        let accepted = |path: &Path| match self.states.get(path) {
+            Some(state) => state.accepted.clone(),
+            None => FileRead::Missing,
         };
-        let mut loaded = load_from(&targets.sources, environment, believed);
-        for (path, file) in &self.files {
-            loaded.diagnostics.extend(file.complaints(path));
+        let mut loaded = load_with_reader(&files.sources, environment, accepted);
+        for (path, state) in &self.states {
+            loaded.diagnostics.extend(state.diagnostics(path));
         }
-        let others = targets.others.iter().filter_map(|path| {
-            let FileContent::Bytes(bytes) = believed(path) else {
+        let others = files.others.iter().filter_map(|path| {
+            let FileRead::Bytes(bytes) = accepted(path) else {
                 return None;
             };
             Some((path.clone(), bytes.to_vec()))
         });
-        Reading {
+        ConfigSnapshot {
             others: others.collect(),
             loaded,
         }
     }
 }
 
-impl WatchedFile {
-    /// What is there at the beginning counts as it is; what joins later has to settle.
-    fn new(seen: FileContent, is_first: bool, now: Instant) -> Self {
-        let (believed, unsettled) = match seen {
-            FileContent::Missing => (seen, None),
-            seen if is_first => (seen, None),
-            seen => (FileContent::Missing, Some((seen, now))),
+impl FileState {
+    /// The first poll accepts every file as it is. A file that is added later must become stable first.
+    fn new(content: FileRead, is_first: bool, now: Instant) -> Self {
+        let (accepted, pending) = match content {
+            FileRead::Missing => (content, None),
+            content if is_first => (content, None),
+            content => (FileRead::Missing, Some((content, now))),
         };
         Self {
-            believed,
-            unsettled,
-            broken: None,
+            accepted,
+            pending,
+            unusable: None,
         }
     }
 
-    /// Takes in what a look brought, and says whether there is something new to tell.
-    fn see(&mut self, path: &Path, seen: FileContent, now: Instant) -> bool {
-        if seen == self.believed {
-            self.unsettled = None;
-            // Mended by going back.
-            return self.broken.take().is_some();
+    /// Records the content seen by a poll. Returns true if the config or its diagnostics changed.
+    fn update(&mut self, path: &Path, content: FileRead, now: Instant) -> bool {
+        if content == self.accepted {
+            self.pending = None;
+            // True if the file was unusable and has its old content again.
+            return self.unusable.take().is_some();
         }
-        if self.broken.as_ref() == Some(&seen) {
-            self.unsettled = None;
+        if self.unusable.as_ref() == Some(&content) {
+            self.pending = None;
             return false;
         }
-        let since = match self.unsettled.take() {
-            Some((before, since)) if before == seen => since,
+        let since = match self.pending.take() {
+            Some((before, since)) if before == content => since,
             _ => now,
         };
-        if now.saturating_duration_since(since) < SETTLED {
-            self.unsettled = Some((seen, since));
+        if now.saturating_duration_since(since) < DEBOUNCE {
+            self.pending = Some((content, since));
             return false;
         }
-        if is_broken(path, &seen) && !is_broken(path, &self.believed) {
-            self.broken = Some(seen);
+        if is_unusable(path, &content) && !is_unusable(path, &self.accepted) {
+            self.unusable = Some(content);
         } else {
-            self.believed = seen;
-            self.broken = None;
+            self.accepted = content;
+            self.unusable = None;
         }
         true
     }
 
-    /// What is to be said of a file that is broken and counts as it was.
-    fn complaints(&self, path: &Path) -> Vec<Diagnostic> {
-        let document = self
-            .broken
+    /// The problems of unusable content that is not in use.
+    fn diagnostics(&self, path: &Path) -> Vec<Diagnostic> {
+        let source = self
+            .unusable
             .as_ref()
-            .and_then(|content| RawDocument::of_file(path, content, Scope::User));
-        let mut complaints = document.map_or_else(Vec::new, |document| document.diagnostics());
-        for complaint in &mut complaints {
-            let hint = complaint.hint.take().map(|hint| format!("{hint}; {STAYS}"));
-            complaint.hint = Some(hint.unwrap_or_else(|| STAYS.to_owned()));
+            .and_then(|content| ParsedSource::from_file(path, content, Scope::User));
+        let mut diagnostics = source.map_or_else(Vec::new, |source| source.diagnostics());
+        for diagnostic in &mut diagnostics {
+            let hint = diagnostic.hint.take();
+            let hint = hint.map(|hint| format!("{hint}; {KEEPS_OLD_NOTE}"));
+            diagnostic.hint = Some(hint.unwrap_or_else(|| KEEPS_OLD_NOTE.to_owned()));
         }
-        complaints
+        diagnostics
     }
 }
 
-fn is_broken(path: &Path, content: &FileContent) -> bool {
-    let document = RawDocument::of_file(path, content, Scope::User);
-    document.is_some_and(|document| document.is_broken)
+fn is_unusable(path: &Path, content: &FileRead) -> bool {
+    let source = ParsedSource::from_file(path, content, Scope::User);
+    source.is_some_and(|source| source.is_unusable)
 }

@@ -1,4 +1,4 @@
-//! Where entries come from: the scopes, the sources of one load, and the layers read from them.
+//! The scopes of config entries, and the list of sources that one load reads.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,33 +7,33 @@ use serde::Serialize;
 
 use crate::diagnostic::Severity;
 
-/// The name of the file that holds a project's or a user's servers.
+/// Name of the file with the servers of a project or of a user.
 pub(crate) const FILE_NAME: &str = ".mcp.json";
 
-/// Where a config entry came from.
+/// Which source a config entry was loaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Scope {
-    /// The administrator's file; wins over everything.
+    /// The administrator's managed file. It has the highest precedence.
     Managed,
-    /// A file or text named by `--mcp-config`.
+    /// A file or JSON text given by `--mcp-config`.
     CommandLine,
-    /// This user's entries for this project, kept outside of it.
+    /// The user's entries for one project, stored outside of the project.
     Local,
-    /// The `.mcp.json` in the project root, written by whoever wrote the project.
+    /// The `.mcp.json` in the project root, which is part of the project and not trusted.
     Project,
-    /// The `.mcp.json` in the user's home folder.
+    /// The `.mcp.json` in the user's home directory.
     User,
-    /// Set in code by the program that embeds the library.
+    /// Added in code by the embedding program.
     Dynamic,
-    /// Offered by the user's claude.ai account.
+    /// Provided by the user's claude.ai account.
     #[serde(rename = "claudeai")]
     ClaudeAi,
 }
 
 impl Scope {
-    /// The name used on the wire and in output.
+    /// The name used in JSON and in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Managed => "managed",
@@ -46,9 +46,9 @@ impl Scope {
         }
     }
 
-    /// How bad it is when something of this scope cannot be used: what was asked for on the command
-    /// line must work, what merely lies around must not be in the way.
-    pub(crate) fn severity_of_failure(self) -> Severity {
+    /// The severity of a source or entry that cannot be used: an error if the user named the source on the command
+    /// line, otherwise a warning.
+    pub(crate) fn failure_severity(self) -> Severity {
         match self {
             Self::CommandLine => Severity::Error,
             _ => Severity::Warning,
@@ -62,23 +62,23 @@ impl fmt::Display for Scope {
     }
 }
 
-/// One argument of `--mcp-config`.
+/// One `--mcp-config` argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ConfigSource {
     /// The path of a file.
     File(PathBuf),
     /// The JSON text itself.
     Inline(String),
 }
 
-impl Source {
-    /// Tells inline JSON, which starts with `{`, from the path of a file.
+impl ConfigSource {
+    /// Treats an argument that starts with `{` as JSON and any other as a path.
     ///
     /// ```
-    /// use switchboard_config::Source;
+    /// use switchboard_config::ConfigSource;
     ///
-    /// assert_eq!(Source::from_argument("dev.json"), Source::File("dev.json".into()));
-    /// assert_eq!(Source::from_argument(" {}"), Source::Inline(" {}".to_owned()));
+    /// assert_eq!(ConfigSource::from_argument("dev.json"), ConfigSource::File("dev.json".into()));
+    /// assert_eq!(ConfigSource::from_argument(" {}"), ConfigSource::Inline(" {}".to_owned()));
     /// ```
     pub fn from_argument(argument: &str) -> Self {
         if argument.trim_start().starts_with('{') {
@@ -89,19 +89,19 @@ impl Source {
     }
 }
 
-/// Everything that one [`load`](crate::load) reads.
+/// All sources of one [`load`](crate::load). The files need not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sources {
-    /// The arguments of `--mcp-config`, in the order given; a later one wins over an earlier one.
-    pub command_line: Vec<Source>,
-    /// The path of the administrator's file, whether or not it exists; so for all that follow.
+pub struct ConfigSources {
+    /// The `--mcp-config` arguments in their order; a later one has precedence over an earlier one.
+    pub command_line: Vec<ConfigSource>,
+    /// The administrator's managed file.
     pub managed: Option<PathBuf>,
-    /// The path of this user's file for this project.
+    /// The user's file for this project.
     pub local: Option<PathBuf>,
-    /// The path of the project's `.mcp.json`.
+    /// The project's `.mcp.json`.
     pub project: Option<PathBuf>,
-    /// The path of the user's `.mcp.json`.
+    /// The user's `.mcp.json`.
     pub user: Option<PathBuf>,
-    /// Leave out the files of the user and of the project (`--strict-mcp-config`).
+    /// Ignore the local, project and user files (`--strict-mcp-config`).
     pub strict: bool,
 }

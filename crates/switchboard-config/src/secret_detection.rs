@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::expand::is_only_references;
+use crate::expand::is_reference_only;
 use crate::secret::Secret;
 
 /// Prefixes of tokens of well-known services, each with the minimum length of such a token.
@@ -266,7 +266,7 @@ fn split_words(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns true if a value cannot be a secret, whatever its name: a switch, a short number, a path, a placeholder
+/// Returns true if a value cannot be a secret under any name: a switch, a short number, a path, a placeholder
 /// or only references.
 fn is_harmless_value(value: &str) -> bool {
     let value = without_scheme(value).trim();
@@ -283,7 +283,7 @@ fn is_harmless_value(value: &str) -> bool {
         || value
             .chars()
             .all(|letter| matches!(letter, 'x' | 'X' | '*' | '.' | '…'));
-    is_only_references(value) || is_switch || is_number || is_path || is_placeholder
+    is_reference_only(value) || is_switch || is_number || is_path || is_placeholder
 }
 
 fn without_scheme(value: &str) -> &str {

@@ -1,7 +1,7 @@
-//! A server's configuration in its one valid shape: what the engine is given to work with.
+//! The validated configuration of a server, as the engine uses it.
 //!
-//! Nothing here knows files or variables: values are expanded and checked before they become these
-//! types. Invariant: values of environment variables and headers are [`Secret`]s.
+//! All values are already checked and expanded; these types know nothing about files and variables. Invariant: values
+//! of environment variables and headers are [`Secret`]s.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -10,39 +10,39 @@ use std::time::Duration;
 
 use crate::secret::Secret;
 
-/// One server, ready to be used: how to reach it and how to treat it.
+/// The configuration of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is an independent switch of the entry, named as it is written"
+    reason = "each is an independent flag of the entry"
 )]
 pub struct ServerConfig {
-    /// How to reach it.
+    /// How to reach the server.
     pub transport: TransportConfig,
-    /// How long it may take until it is ready (`startupTimeout`).
+    /// Maximum time until the server is ready (`startupTimeout`).
     pub startup_timeout: Option<Duration>,
-    /// How long one call may take (`timeout`).
+    /// Maximum time of one call (`timeout`).
     pub call_timeout: Option<Duration>,
-    /// How many calls it is given at the same time (`maxConcurrentCalls`).
+    /// Maximum number of concurrent calls (`maxConcurrentCalls`).
     pub max_concurrent_calls: Option<NonZeroUsize>,
-    /// How it comes back after its session was lost.
+    /// How to reconnect after the session was lost.
     pub reconnect: ReconnectConfig,
-    /// Start it with the first call and not before.
+    /// Start the server on the first call.
     pub lazy: bool,
-    /// Believe what its tools say about themselves.
+    /// Trust the annotations of the server's tools in permission rules.
     pub trust_annotations: bool,
-    /// Do not start it.
+    /// Do not start the server.
     pub disabled: bool,
-    /// Show its tools to a model at once, even where others are found by search.
+    /// Always show the server's tools to a model, even if other tools are found by search.
     pub always_load: bool,
 }
 
-/// How a server comes back after its session was lost.
+/// How to reconnect after the session was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReconnectConfig {
-    /// How often to try before giving up; 0 means never, `None` leaves it to the engine.
+    /// Maximum number of attempts; 0 disables reconnecting, `None` uses the engine's default.
     pub max_attempts: Option<u32>,
 }
 
@@ -50,26 +50,26 @@ pub struct ReconnectConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransportConfig {
-    /// A program that is started and spoken to through its standard streams.
+    /// A child process that communicates over stdin and stdout.
     Stdio(StdioConfig),
-    /// A server behind a URL.
+    /// A server at a URL.
     Remote(RemoteConfig),
-    /// A server that lives inside the embedding program.
+    /// A server inside the embedding program.
     Sdk {
-        /// The name under which the program offers it.
+        /// The name under which the program registered the server.
         name: String,
     },
     /// A server of the user's claude.ai account, reached through claude.ai.
     ClaudeAiProxy {
-        /// Where the proxy is.
+        /// The URL of the proxy.
         url: String,
-        /// Which of the account's servers is meant.
+        /// The id of the server in the account.
         id: String,
     },
 }
 
 impl TransportConfig {
-    /// The kind as it is called on the wire. A remote server without a `type` counts as `http`.
+    /// The value of `type` for this transport; `http` for a remote server without a `type`.
     pub fn kind_name(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
@@ -82,7 +82,7 @@ impl TransportConfig {
         }
     }
 
-    /// Where a server is that is reached by an address.
+    /// The URL of a remote server.
     pub fn url(&self) -> Option<&str> {
         match self {
             Self::Remote(RemoteConfig { url, .. }) | Self::ClaudeAiProxy { url, .. } => Some(url),
@@ -95,23 +95,23 @@ impl TransportConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StdioConfig {
-    /// The program: a path, or a name to look up in `PATH`.
+    /// The program: a path, or a name to look up on the `PATH`.
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// Variables that it gets besides the inherited ones.
+    /// Environment variables in addition to the inherited ones.
     pub env: BTreeMap<String, Secret>,
-    /// The folder it runs in; with `None` the host decides, and takes the project root for an entry of
-    /// the project.
+    /// The working directory. With `None` the host uses the project root for an entry of a project, and its own
+    /// working directory otherwise.
     pub cwd: Option<PathBuf>,
-    /// Which of our own variables it inherits.
+    /// Which variables of the host the program inherits.
     pub inherit_env: InheritEnv,
-    /// Leave alone what it put into the background when it ends.
+    /// Keep background processes of the server running when it stops.
     pub keep_daemons: bool,
 }
 
 impl StdioConfig {
-    /// A program without any arguments, variables or switches.
+    /// A program without arguments, with default settings.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -124,48 +124,48 @@ impl StdioConfig {
     }
 }
 
-/// Which variables a program inherits.
+/// Which environment variables a program inherits from the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum InheritEnv {
-    /// The harmless ones only.
+    /// A fixed set without secrets, such as `PATH` and `HOME`.
     #[default]
     Default,
-    /// All of them.
+    /// All variables.
     All,
-    /// The harmless ones and these.
+    /// The default set and these variables.
     Also(Vec<String>),
 }
 
-/// A server behind a URL.
+/// A server at a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RemoteConfig {
-    /// Where it is, with `http://` or `https://`.
+    /// The URL, starting with `http://` or `https://`.
     pub url: String,
-    /// Which transport it speaks.
+    /// The transport.
     pub kind: RemoteKind,
-    /// Headers to send with each request.
+    /// Headers sent with each request.
     pub headers: BTreeMap<String, Secret>,
-    /// A command that prints further headers.
+    /// A shell command that prints more headers.
     pub headers_helper: Option<String>,
-    /// Certificates of its own.
+    /// Certificates for this server.
     pub tls: TlsFiles,
 }
 
-/// The files of a server with certificates of its own, all in PEM format.
+/// Certificate files for one server, in PEM format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsFiles {
-    /// Who vouches for the server, besides those that the system trusts.
+    /// An additional trusted certificate authority.
     pub ca: Option<PathBuf>,
-    /// Our own certificate; never without its key.
+    /// The client certificate; set together with `key`.
     pub cert: Option<PathBuf>,
-    /// The key of our own certificate.
+    /// The private key of the client certificate.
     pub key: Option<PathBuf>,
 }
 
 impl RemoteConfig {
-    /// A server at `url` without any headers.
+    /// A server at `url` without headers.
     pub fn new(url: impl Into<String>, kind: RemoteKind) -> Self {
         Self {
             url: url.into(),
@@ -177,19 +177,19 @@ impl RemoteConfig {
     }
 }
 
-/// Which transport a remote server speaks.
+/// The transport of a remote server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemoteKind {
     /// Streamable HTTP.
     Http,
-    /// HTTP with server-sent events, as before 2025.
+    /// HTTP with server-sent events, the transport of MCP 2024-11-05.
     Sse,
-    /// To be found out: streamable HTTP first, then SSE.
+    /// Try streamable HTTP first, then SSE.
     Negotiated,
 }
 
 impl ServerConfig {
-    /// A server reached through `transport`, everything else as it is by default.
+    /// A server with this transport and default settings.
     pub fn new(transport: TransportConfig) -> Self {
         Self {
             transport,
@@ -221,17 +221,17 @@ impl ServerConfig {
         Self::new(TransportConfig::Stdio(stdio))
     }
 
-    /// A server behind a URL that speaks `kind`.
+    /// A server at a URL.
     pub fn remote(url: impl Into<String>, kind: RemoteKind) -> Self {
         Self::new(TransportConfig::Remote(RemoteConfig::new(url, kind)))
     }
 
-    /// A server inside the embedding program, offered under `name`.
+    /// A server inside the embedding program, registered as `name`.
     pub fn sdk(name: impl Into<String>) -> Self {
         Self::new(TransportConfig::Sdk { name: name.into() })
     }
 
-    /// Sets a variable of a program that is started; without effect on other transports.
+    /// Sets an environment variable of a stdio server. Has no effect on other transports.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
         if let TransportConfig::Stdio(stdio) = &mut self.transport {
             stdio.env.insert(name.into(), value.into());
@@ -239,7 +239,7 @@ impl ServerConfig {
         self
     }
 
-    /// Sets the folder that a program is started in; without effect on other transports.
+    /// Sets the working directory of a stdio server. Has no effect on other transports.
     pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
         if let TransportConfig::Stdio(stdio) = &mut self.transport {
             stdio.cwd = Some(folder.into());
@@ -247,7 +247,7 @@ impl ServerConfig {
         self
     }
 
-    /// Sets a header for a server behind a URL; without effect on other transports.
+    /// Sets a header for a remote server. Has no effect on other transports.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
         if let TransportConfig::Remote(remote) = &mut self.transport {
             remote.headers.insert(name.into(), value.into());
@@ -255,19 +255,19 @@ impl ServerConfig {
         self
     }
 
-    /// Bounds how long it may take until the server is ready.
+    /// Sets the maximum time until the server is ready.
     pub fn startup_timeout(mut self, limit: Duration) -> Self {
         self.startup_timeout = Some(limit);
         self
     }
 
-    /// Bounds how long one call may take.
+    /// Sets the maximum time of one call.
     pub fn call_timeout(mut self, limit: Duration) -> Self {
         self.call_timeout = Some(limit);
         self
     }
 
-    /// Bounds how many calls the server is given at the same time.
+    /// Sets the maximum number of concurrent calls.
     pub fn max_concurrent_calls(mut self, limit: NonZeroUsize) -> Self {
         self.max_concurrent_calls = Some(limit);
         self

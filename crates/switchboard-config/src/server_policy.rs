@@ -1,7 +1,7 @@
-//! What an organisation says about servers: which may be used, and which may not.
+//! The administrator's allow and deny lists for servers.
 //!
-//! Pure. Invariants: a deny wins over everything; and where an address cannot be compared with a list
-//! without doubt, the server is refused.
+//! Pure. Invariants: a deny entry wins over everything else. If a URL cannot be compared with the lists unambiguously,
+//! the server is refused.
 
 mod url_pattern;
 
@@ -10,78 +10,77 @@ use thiserror::Error;
 use crate::scope::Scope;
 use crate::server::{ServerConfig, TransportConfig};
 use crate::server_name::ServerName;
-use url_pattern::{Address, Pattern};
+use url_pattern::{CanonicalUrl, UrlPattern};
 
-/// The administrator's word on servers. The default says nothing: everything may be used.
+/// Which servers the administrator allows. The default allows every server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerPolicy {
-    /// Where there is a list, only servers that something in it fits may be used. Once it names a
-    /// command, a program must be allowed by its command and a name no longer does; once it names an
-    /// address, so for servers behind an address.
+    /// If set, only servers that match an item are allowed. If the list contains a `Command` item, a stdio server must
+    /// match a `Command` item, and a `Name` item is not sufficient. The same holds for `Url` items and remote servers.
     pub allowed: Option<Vec<ServerMatch>>,
-    /// Servers that may not be used, whatever else fits them.
+    /// Servers that are never allowed.
     pub denied: Vec<ServerMatch>,
-    /// Only the servers of the administrator's own file may be used.
+    /// Allow only the servers of the administrator's managed file.
     pub managed_only: bool,
-    /// What servers may be at all.
+    /// Restrictions on the kind of server.
     pub profile: Profile,
 }
 
-/// Which servers are meant.
+/// Selects servers by name, command or URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerMatch {
-    /// The one of this name. When denied, in upper or lower case.
+    /// The server with this name. In a deny list, case is ignored.
     Name(String),
-    /// Those that are started by exactly this command and these arguments, variables filled in.
+    /// Servers with exactly this command and these arguments, after expansion of variables.
     Command(Vec<String>),
-    /// Those at an address that this pattern fits; `*` stands for anything within the host, the port
-    /// or the path. Without a path, any fits. When denied, the scheme does not matter, nor does case,
-    /// and without a port any fits; when allowed, only the port that goes with the scheme does.
+    /// Servers whose URL matches this pattern. `*` matches any text within the host, the port or the path. A pattern
+    /// without a path matches every path. In a deny list, the scheme and case are ignored, and a pattern without a
+    /// port matches every port; in an allow list, it matches only the default port of the scheme.
     Url(String),
 }
 
-/// For whom a host runs.
+/// Who uses a host, which decides what kinds of servers it may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// For a person at their own machine: everything may be used.
+    /// A person on their own machine: no restrictions.
     #[default]
     Local,
-    /// For many, on a server: nothing external is ever executed, and nobody can be asked.
+    /// A shared server: never runs programs, and there is no user who could be asked.
     Server,
 }
 
-/// Why the administrator's word forbids a server.
+/// Why the administrator's policy forbids a server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Ban {
-    /// It is on the list of those that may not be used.
+pub enum PolicyViolation {
+    /// The server matches an item of the deny list.
     #[error("{0} is denied")]
     Denied(ServerMatch),
-    /// It is not on the list of those that may.
-    #[error("it is not on the list of allowed servers")]
-    NotListed,
-    /// It is not one of the administrator's own.
-    #[error("only the servers of the administrator's own file may be used")]
+    /// The server matches no item of the allow list.
+    #[error("not in the list of allowed servers")]
+    NotAllowed,
+    /// The server is not from the administrator's managed file.
+    #[error("only servers from the managed config are allowed")]
     NotManaged,
-    /// It would execute a program.
-    #[error("with the profile `server` no program is executed, and {0} is one")]
-    Executes(&'static str),
-    /// Nobody can say for sure which address is meant.
-    #[error("there are rules about addresses, and it is not certain which address this one is")]
-    UnclearAddress,
-    /// Nobody can say which addresses are denied.
-    #[error("the denied address {0:?} cannot be understood")]
-    UnclearRule(String),
+    /// The server would run a program under [`Profile::Server`].
+    #[error("profile `server` forbids running programs ({0})")]
+    RunsProgram(&'static str),
+    /// The URL of the server has several interpretations, and the lists contain URL patterns.
+    #[error("the URL is ambiguous, and URL rules are in effect")]
+    AmbiguousUrl,
+    /// The deny list contains an invalid URL pattern, so every remote server is refused.
+    #[error("invalid URL pattern in deniedServers: {0:?}")]
+    InvalidUrlRule(String),
 }
 
-impl Ban {
-    /// What to do about it.
+impl PolicyViolation {
+    /// A command or action to try.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::UnclearAddress => {
-                "write it plainly: no user name, no `..`, no backslash, and a host in ASCII letters"
+            Self::AmbiguousUrl => {
+                "use a plain URL: no user name, no `..`, no backslash, ASCII host"
             }
-            _ => "ask whoever administers this machine (managed-settings.json)",
+            _ => "ask your administrator (managed-settings.json)",
         }
     }
 }
@@ -91,18 +90,20 @@ impl std::fmt::Display for ServerMatch {
         match self {
             Self::Name(name) => write!(f, "the name {name:?}"),
             Self::Command(words) => write!(f, "the command {words:?}"),
-            Self::Url(pattern) => write!(f, "the address {pattern:?}"),
+            Self::Url(pattern) => write!(f, "the URL {pattern:?}"),
         }
     }
 }
 
 impl Profile {
-    /// Whether a host of this profile may run such a server.
-    pub fn check(self, config: &ServerConfig) -> Result<(), Ban> {
+    /// Checks whether a host with this profile may run such a server.
+    pub fn check(self, config: &ServerConfig) -> Result<(), PolicyViolation> {
         match (self, &config.transport) {
-            (Self::Server, TransportConfig::Stdio(_)) => Err(Ban::Executes("its `command`")),
+            (Self::Server, TransportConfig::Stdio(_)) => {
+                Err(PolicyViolation::RunsProgram("its `command`"))
+            }
             (Self::Server, TransportConfig::Remote(remote)) if remote.headers_helper.is_some() => {
-                Err(Ban::Executes("its `headersHelper`"))
+                Err(PolicyViolation::RunsProgram("its `headersHelper`"))
             }
             _ => Ok(()),
         }
@@ -110,93 +111,100 @@ impl Profile {
 }
 
 impl ServerPolicy {
-    /// Whether this server may be used.
-    pub fn check(&self, name: &ServerName, scope: Scope, config: &ServerConfig) -> Result<(), Ban> {
-        let candidate = Candidate::new(name, &config.transport);
-        self.check_address(&candidate)?;
+    /// Checks whether the policy allows this server.
+    pub fn check(
+        &self,
+        name: &ServerName,
+        scope: Scope,
+        config: &ServerConfig,
+    ) -> Result<(), PolicyViolation> {
+        let subject = PolicySubject::new(name, &config.transport);
+        self.check_url(&subject)?;
         for denied in &self.denied {
-            if candidate.is_denied_by(denied)? {
-                return Err(Ban::Denied(denied.clone()));
+            if subject.is_denied_by(denied)? {
+                return Err(PolicyViolation::Denied(denied.clone()));
             }
         }
         if self.managed_only && scope != Scope::Managed {
-            return Err(Ban::NotManaged);
+            return Err(PolicyViolation::NotManaged);
         }
         if let Some(allowed) = &self.allowed
-            && !candidate.is_allowed_by(allowed)
+            && !subject.is_allowed_by(allowed)
         {
-            return Err(Ban::NotListed);
+            return Err(PolicyViolation::NotAllowed);
         }
         self.profile.check(config)
     }
 
-    /// An address that one reader takes for this host and another for that one fits no list.
-    fn check_address(&self, candidate: &Candidate<'_>) -> Result<(), Ban> {
-        let mut matches = self.denied.iter().chain(self.allowed.iter().flatten());
-        let is_about_addresses = matches.any(|one| matches!(one, ServerMatch::Url(_)));
-        match candidate.reached {
-            Reached::At(None) if is_about_addresses => Err(Ban::UnclearAddress),
+    /// Refuses an ambiguous URL if any list contains a URL pattern.
+    fn check_url(&self, subject: &PolicySubject<'_>) -> Result<(), PolicyViolation> {
+        let mut items = self.denied.iter().chain(self.allowed.iter().flatten());
+        let has_url_items = items.any(|item| matches!(item, ServerMatch::Url(_)));
+        match subject.reach {
+            Reach::Url(None) if has_url_items => Err(PolicyViolation::AmbiguousUrl),
             _ => Ok(()),
         }
     }
 }
 
-/// A server, as far as lists ask about it.
-struct Candidate<'a> {
+/// The properties of a server that the lists look at.
+struct PolicySubject<'a> {
     name: &'a str,
-    reached: Reached<'a>,
+    reach: Reach<'a>,
 }
 
-enum Reached<'a> {
-    By(Vec<&'a str>),
-    /// `None`: the address is not plain.
-    At(Option<Address>),
-    Within,
+enum Reach<'a> {
+    Command(Vec<&'a str>),
+    /// `None` if the URL is ambiguous.
+    Url(Option<CanonicalUrl>),
+    InProcess,
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> PolicySubject<'a> {
     fn new(name: &'a ServerName, transport: &'a TransportConfig) -> Self {
-        let reached = match transport {
+        let reach = match transport {
             TransportConfig::Stdio(stdio) => {
                 let words = std::iter::once(&stdio.command).chain(&stdio.args);
-                Reached::By(words.map(String::as_str).collect())
+                Reach::Command(words.map(String::as_str).collect())
             }
             other => match other.url() {
-                Some(url) => Reached::At(Address::parse(url)),
-                None => Reached::Within,
+                Some(url) => Reach::Url(CanonicalUrl::parse(url)),
+                None => Reach::InProcess,
             },
         };
         Self {
             name: name.as_str(),
-            reached,
+            reach,
         }
     }
 
-    fn is_denied_by(&self, denied: &ServerMatch) -> Result<bool, Ban> {
-        Ok(match (denied, &self.reached) {
+    fn is_denied_by(&self, denied: &ServerMatch) -> Result<bool, PolicyViolation> {
+        Ok(match (denied, &self.reach) {
             (ServerMatch::Name(name), _) => name.to_lowercase() == self.name.to_lowercase(),
-            (ServerMatch::Command(words), Reached::By(command)) => command == words,
-            (ServerMatch::Url(pattern), Reached::At(Some(address))) => {
-                let unclear = || Ban::UnclearRule(pattern.clone());
-                let pattern = Pattern::parse(pattern).ok_or_else(unclear)?;
-                pattern.fits_widely(address)
+            (ServerMatch::Command(words), Reach::Command(command)) => command == words,
+            (ServerMatch::Url(pattern), Reach::Url(Some(url))) => {
+                let invalid = || PolicyViolation::InvalidUrlRule(pattern.clone());
+                let pattern = UrlPattern::parse(pattern).ok_or_else(invalid)?;
+                pattern.matches_deny(url)
             }
             _ => false,
         })
     }
 
     fn is_allowed_by(&self, allowed: &[ServerMatch]) -> bool {
-        let names_commands = allowed
+        let has_commands = allowed
             .iter()
-            .any(|one| matches!(one, ServerMatch::Command(_)));
-        let names_addresses = allowed.iter().any(|one| matches!(one, ServerMatch::Url(_)));
-        allowed.iter().any(|one| match (one, &self.reached) {
-            (ServerMatch::Name(_), Reached::By(_)) if names_commands => false,
-            (ServerMatch::Name(_), Reached::At(_)) if names_addresses => false,
+            .any(|item| matches!(item, ServerMatch::Command(_)));
+        let has_urls = allowed
+            .iter()
+            .any(|item| matches!(item, ServerMatch::Url(_)));
+        allowed.iter().any(|item| match (item, &self.reach) {
+            (ServerMatch::Name(_), Reach::Command(_)) if has_commands => false,
+            (ServerMatch::Name(_), Reach::Url(_)) if has_urls => false,
             (ServerMatch::Name(name), _) => name == self.name,
-            (ServerMatch::Command(words), Reached::By(command)) => command == words,
-            (ServerMatch::Url(pattern), Reached::At(Some(address))) => {
-                Pattern::parse(pattern).is_some_and(|pattern| pattern.fits_exactly(address))
+            (ServerMatch::Command(words), Reach::Command(command)) => command == words,
+            (ServerMatch::Url(pattern), Reach::Url(Some(url))) => {
+                UrlPattern::parse(pattern).is_some_and(|pattern| pattern.matches_allow(url))
             }
             _ => false,
         })

@@ -1,24 +1,23 @@
-//! What was settled about the use of servers: rules, servers that are switched off, limits, and the word
-//! of the organisation.
+//! Merged settings: permission rules, disabled servers, limits, and the administrator's server policy.
 //!
-//! One `settings.json` for each of the scopes managed, local, user and project. Here it is read and put
-//! together; what a rule means is the engine's affair, which lends its grammar. A missing file is silent.
-//! Of the local settings of enclosing projects, what takes something away counts as well.
+//! The scopes managed, local, user and project have one settings file each. This module reads and merges them. The
+//! engine decides what a rule means and provides a [`RuleValidator`]. A missing file is ignored. Restrictions in the
+//! local settings of enclosing projects apply too.
 //!
-//! Invariant: a file that is there and cannot be used, or that holds a rule which is not valid, closes
-//! MCP (see [`Settings::closed`]). It never counts as one that says nothing.
+//! Invariant: a settings file that cannot be read or contains an invalid rule blocks all calls (see
+//! [`Settings::blocking_errors`]). It is never treated as empty.
 
 mod parse;
 
 use std::path::Path;
 
-use crate::diagnostic::{Diagnostic, Origin};
-use crate::paths::Places;
-use crate::raw::RawDocument;
+use crate::diagnostic::{Diagnostic, SourcePos};
+use crate::paths::ScopePaths;
+use crate::raw::ParsedSource;
 use crate::scope::Scope;
 use crate::server_policy::ServerPolicy;
 
-/// What may stand in a file, for hints.
+/// An example for hints.
 const EXAMPLE: &str = r#"{ "permissions": [{ "tool": "mcp__server__tool", "action": "allow" }] }"#;
 
 /// The scopes that have settings, in reading order.
@@ -28,56 +27,56 @@ const SCOPES: [Scope; 4] = [Scope::Managed, Scope::Local, Scope::User, Scope::Pr
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     rules: Vec<RuleSetting>,
-    /// Servers that are switched off, by any scope.
+    /// Servers disabled by any scope.
     pub disabled: Vec<DisabledServer>,
-    bounds: Vec<Bound>,
-    /// The word of the organisation. Where its file cannot be used, no server may be.
+    limits: Vec<LimitValue>,
+    /// The administrator's server policy. It allows no server if the managed settings are unusable.
     pub policy: ServerPolicy,
-    /// Why every call has to be denied, if it has: one reason for each file that cannot be used.
-    pub closed: Vec<ClosedBy>,
-    /// What was found wrong, in the order of the scopes.
+    /// One error per unusable settings file. If there is any, every call must be denied.
+    pub blocking_errors: Vec<BlockingError>,
+    /// All problems, ordered by scope.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A file that closes MCP.
+/// A settings file that blocks all calls.
 #[derive(Clone, Debug)]
-pub struct ClosedBy {
-    /// Whose file it is.
+pub struct BlockingError {
+    /// The scope of the file.
     pub scope: Scope,
-    /// What is wrong with it.
+    /// The first error in the file.
     pub problem: Diagnostic,
 }
 
-/// One rule as written.
+/// A permission rule as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleSetting {
-    /// Which tools it is about.
+    /// Glob pattern of the tools.
     pub tool: String,
-    /// What has to hold of the arguments: all of them.
+    /// Patterns for the arguments; all must match.
     pub patterns: Vec<String>,
-    /// The hint that a tool has to declare.
+    /// The annotation that the tool must declare.
     pub hint: Option<RuleHint>,
-    /// What it says.
+    /// What happens to a matching call.
     pub action: RuleAction,
-    /// In which scope it stands.
+    /// The scope of the settings file.
     pub scope: Scope,
-    /// Where.
-    pub origin: Origin,
+    /// The position of the rule.
+    pub origin: SourcePos,
 }
 
-/// What a rule says.
+/// What happens to a call that matches a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RuleAction {
-    /// Call it.
+    /// The call is allowed.
     Allow,
-    /// Ask a person first.
+    /// The user is asked first.
     Ask,
-    /// Do not call it.
+    /// The call is denied.
     Deny,
 }
 
-/// A claim of a server about a tool.
+/// A tool annotation, declared by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RuleHint {
@@ -89,53 +88,53 @@ pub enum RuleHint {
     OpenWorld,
 }
 
-/// A server that a file switches off.
+/// A server disabled by a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisabledServer {
     /// The server's name.
     pub name: String,
-    /// Whose file says so.
+    /// The scope of the settings file.
     pub scope: Scope,
-    /// Where.
-    pub origin: Origin,
+    /// The position of the name in the file.
+    pub origin: SourcePos,
 }
 
-/// What makes a rule valid. The engine knows; each says what is wrong with a text, if anything is.
+/// Checks the syntax of rules. The engine provides it. Each function returns a message for an invalid text.
 #[derive(Clone, Copy, Debug)]
-pub struct RuleGrammar {
-    /// For `tool`.
+pub struct RuleValidator {
+    /// Checks the value of `tool`.
     pub tool: fn(&str) -> Result<(), String>,
-    /// For `pattern`.
+    /// Checks a value of `pattern`.
     pub pattern: fn(&str) -> Result<(), String>,
 }
 
-/// Which rules of a project count.
+/// Which rules of a project apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectRules {
-    /// All: the user trusts the project.
+    /// All rules: the user trusts the project.
     All,
-    /// Those that take something away. A project does not grant itself anything.
-    Narrowing,
+    /// Only `ask` and `deny` rules: a project cannot allow its own calls.
+    RestrictionsOnly,
 }
 
-/// A number that a file says, for a limit or a deadline.
+/// The value of a limit or deadline in one scope.
 #[derive(Clone, Debug)]
-struct Bound {
+struct LimitValue {
     key: &'static str,
     value: u64,
     scope: Scope,
 }
 
 /// Reads the settings of all scopes.
-pub fn load_settings(places: &Places, grammar: &RuleGrammar) -> Settings {
+pub fn load_settings(places: &ScopePaths, validator: &RuleValidator) -> Settings {
     let mut settings = Settings::default();
     for scope in SCOPES {
         if let Some(path) = places.settings_file(scope) {
-            settings.add_file(scope, &path, grammar);
+            settings.add_file(scope, &path, validator);
         }
         if scope == Scope::Local {
             for path in places.enclosing_settings_files() {
-                settings.add_narrowing(&path, grammar);
+                settings.add_restrictions(&path, validator);
             }
         }
     }
@@ -143,73 +142,72 @@ pub fn load_settings(places: &Places, grammar: &RuleGrammar) -> Settings {
 }
 
 impl Settings {
-    /// The rules that count, in reading order: managed, local, user, project.
+    /// The rules that apply, in the order managed, local, user, project.
     pub fn rules(&self, project: ProjectRules) -> impl Iterator<Item = &RuleSetting> {
         self.rules.iter().filter(move |rule| {
-            let grants = rule.scope == Scope::Project && rule.action == RuleAction::Allow;
-            !grants || project == ProjectRules::All
+            let is_project_allow = rule.scope == Scope::Project && rule.action == RuleAction::Allow;
+            !is_project_allow || project == ProjectRules::All
         })
     }
 
-    /// The limit or deadline of this name: what the administrator says, else what was `typed` for this
-    /// run, else what the user says, for this project or at all, else the `default`. A project may only
-    /// lower it.
-    pub fn bound(&self, key: &str, typed: Option<u64>, default: u64) -> u64 {
-        let said = |scope| {
-            let mut bounds = self.bounds.iter();
-            let bound = bounds.find(|bound| bound.scope == scope && bound.key == key);
-            bound.map(|bound| bound.value)
+    /// The value of a limit or deadline. Precedence: managed settings, `from_run` (environment or command line), local
+    /// settings, user settings, `default`. The project's settings can only lower the result.
+    pub fn limit(&self, key: &str, from_run: Option<u64>, default: u64) -> u64 {
+        let in_scope = |scope| {
+            let mut limits = self.limits.iter();
+            let limit = limits.find(|limit| limit.scope == scope && limit.key == key);
+            limit.map(|limit| limit.value)
         };
-        let value = said(Scope::Managed)
-            .or(typed)
-            .or_else(|| said(Scope::Local))
-            .or_else(|| said(Scope::User))
+        let value = in_scope(Scope::Managed)
+            .or(from_run)
+            .or_else(|| in_scope(Scope::Local))
+            .or_else(|| in_scope(Scope::User))
             .unwrap_or(default);
-        said(Scope::Project).map_or(value, |most| value.min(most))
+        in_scope(Scope::Project).map_or(value, |maximum| value.min(maximum))
     }
 
-    fn add_file(&mut self, scope: Scope, path: &Path, grammar: &RuleGrammar) {
-        if let Some((document, root)) = RawDocument::read_object(path, EXAMPLE) {
-            self.add(scope, document, root.as_ref(), grammar);
+    fn add_file(&mut self, scope: Scope, path: &Path, validator: &RuleValidator) {
+        if let Some((document, root)) = ParsedSource::read_object(path, EXAMPLE) {
+            self.add(scope, document, root.as_ref(), validator);
         }
     }
 
-    /// Takes in what the user's file for an enclosing project takes away: denies, asks, servers that are
-    /// off. What it grants, and its limits, are for that project alone.
-    fn add_narrowing(&mut self, path: &Path, grammar: &RuleGrammar) {
+    /// Adds the restrictions of the user's local settings for an enclosing project: deny and ask rules and disabled
+    /// servers. Its allow rules and limits apply to that project only.
+    fn add_restrictions(&mut self, path: &Path, validator: &RuleValidator) {
         let mut enclosing = Self::default();
-        enclosing.add_file(Scope::Local, path, grammar);
+        enclosing.add_file(Scope::Local, path, validator);
         let rules = enclosing.rules.into_iter();
         self.rules
             .extend(rules.filter(|rule| rule.action != RuleAction::Allow));
         self.disabled.append(&mut enclosing.disabled);
-        self.closed.append(&mut enclosing.closed);
+        self.blocking_errors.append(&mut enclosing.blocking_errors);
         self.diagnostics.append(&mut enclosing.diagnostics);
     }
 
-    /// Takes in what one file says.
+    /// Adds the settings of one file.
     fn add(
         &mut self,
         scope: Scope,
-        mut document: RawDocument,
+        mut document: ParsedSource,
         root: Option<&crate::raw::RawValue>,
-        grammar: &RuleGrammar,
+        validator: &RuleValidator,
     ) {
         if let Some(root) = root {
-            let mut reader = parse::Reader::new(scope, *grammar, &document.text);
+            let mut reader = parse::SettingsParser::new(scope, *validator, &document.text);
             reader.read(root);
             self.rules.append(&mut reader.rules);
             self.disabled.append(&mut reader.disabled);
-            self.bounds.append(&mut reader.bounds);
+            self.limits.append(&mut reader.limits);
             if scope == Scope::Managed {
                 self.policy = std::mem::take(&mut reader.policy);
             }
-            let mut findings = reader.findings;
-            document.findings.append(&mut findings);
+            let mut findings = reader.problems;
+            document.problems.append(&mut findings);
         }
-        // By all that was found, not by what is shown of it.
+        // Uses all problems, not only the ones that are shown.
         if let Some(problem) = document.first_error() {
-            self.closed.push(ClosedBy { scope, problem });
+            self.blocking_errors.push(BlockingError { scope, problem });
             if scope == Scope::Managed {
                 self.policy.allowed = Some(Vec::new());
             }

@@ -1,8 +1,7 @@
-//! From a raw entry to a valid one.
+//! Turns a raw entry into a [`ServerConfig`] or a list of problems.
 //!
-//! Here wrong combinations end: what comes out has exactly one transport, complete and expanded.
-//! Nothing is run and nothing but the given environment is asked. Invariant: no message holds a value
-//! of the entry, so none can hold a secret.
+//! The result has exactly one transport, complete and expanded. Validation runs nothing and reads only the given
+//! environment. Invariant: no message contains a value of the entry, so no message can contain a secret.
 
 mod exposed_secrets;
 mod fields;
@@ -15,28 +14,28 @@ use thiserror::Error;
 use crate::expand::Environment;
 use crate::key_table::{self, TLS_KEYS, TRANSPORT_TYPES, lookup};
 use crate::nearest::nearest;
-use crate::raw::{Finding, RawKind, RawMember, RawValue};
+use crate::raw::{Problem, RawKind, RawMember, RawValue};
 use crate::scope::Scope;
 use crate::server::{
     ReconnectConfig, RemoteConfig, RemoteKind, ServerConfig, StdioConfig, TlsFiles, TransportConfig,
 };
 use crate::server_name::ServerName;
 use crate::text::replace_control_chars;
-use fields::{Fields, Located};
+use fields::{EntryFields, LocatedError};
 
-/// Why an entry cannot be used.
+/// Why an entry is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 #[error("{message}")]
 #[non_exhaustive]
-pub struct EntryProblem {
-    /// What is wrong, as a lower-case fragment.
+pub struct EntryError {
+    /// The error, as a lower-case fragment.
     pub message: String,
-    /// What to do about it.
+    /// A command or action to try.
     pub hint: Option<String>,
 }
 
-impl EntryProblem {
-    /// What is wrong, as a lower-case fragment.
+impl EntryError {
+    /// An error without a hint. `message` is a lower-case fragment.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -44,30 +43,30 @@ impl EntryProblem {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 }
 
-/// What an entry is validated for.
+/// The surroundings of an entry that its validation depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryContext<'a> {
     pub(crate) name: &'a ServerName,
     pub(crate) scope: Scope,
-    /// What a relative `cwd` is relative to.
+    /// The directory that a relative `cwd` refers to.
     pub(crate) base: Option<&'a Path>,
     pub(crate) environment: &'a dyn Environment,
 }
 
-/// A valid entry or the first reason why it is not, and all that is to be said about it.
+/// The config or the first error of an entry, and all its problems.
 pub(crate) struct Validated {
-    pub(crate) config: Result<ServerConfig, EntryProblem>,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) config: Result<ServerConfig, EntryError>,
+    pub(crate) problems: Vec<Problem>,
 }
 
-/// Reads one entry that is given as data in code.
+/// Parses one entry from JSON.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -82,7 +81,7 @@ pub fn parse_server(
     name: &ServerName,
     json: &Json,
     environment: &dyn Environment,
-) -> Result<ServerConfig, EntryProblem> {
+) -> Result<ServerConfig, EntryError> {
     let context = EntryContext {
         name,
         scope: Scope::Dynamic,
@@ -92,17 +91,17 @@ pub fn parse_server(
     validate(&RawValue::from_json(json), &context).config
 }
 
-/// What is to be said about an entry that somebody wants to write down.
+/// The result of checking an entry before it is written to a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckedEntry {
-    /// The entry in its valid shape, or why it has none.
-    pub config: Result<ServerConfig, EntryProblem>,
-    /// What merely looks wrong with it.
-    pub warnings: Vec<EntryProblem>,
+    /// The config, or the first error.
+    pub config: Result<ServerConfig, EntryError>,
+    /// Problems that do not make the entry invalid.
+    pub warnings: Vec<EntryError>,
 }
 
-/// Checks an entry before it is written into the file of `scope`.
+/// Checks an entry before it is written to the file of `scope`.
 pub fn check_server(
     name: &ServerName,
     json: &Json,
@@ -115,21 +114,23 @@ pub fn check_server(
         base: None,
         environment,
     };
-    let Validated { config, findings } = validate(&RawValue::from_json(json), &context);
+    let Validated { config, problems } = validate(&RawValue::from_json(json), &context);
     let problem = config.as_ref().err();
-    let warnings = findings.into_iter().map(|finding| EntryProblem {
-        message: finding.message,
-        hint: finding.hint,
+    let warnings = problems.into_iter().map(|problem| EntryError {
+        message: problem.message,
+        hint: problem.hint,
     });
     CheckedEntry {
-        warnings: warnings.filter(|told| Some(told) != problem).collect(),
+        warnings: warnings
+            .filter(|warning| Some(warning) != problem)
+            .collect(),
         config,
     }
 }
 
-/// Checks and expands one entry.
+/// Validates and expands one entry.
 pub(crate) fn validate(raw: &RawValue, context: &EntryContext<'_>) -> Validated {
-    let mut fields = Fields::new(raw, *context);
+    let mut fields = EntryFields::new(raw, *context);
     let transport = read_transport(&mut fields);
     let config = match transport {
         Err(problem) => {
@@ -138,51 +139,51 @@ pub(crate) fn validate(raw: &RawValue, context: &EntryContext<'_>) -> Validated 
         }
         Ok(transport) => {
             let config = read_settings(&mut fields, transport);
-            fields.first_problem.take().map_or(Ok(config), Err)
+            fields.first_error.take().map_or(Ok(config), Err)
         }
     };
-    warn_of_unknown_keys(
+    warn_unknown_keys(
         &mut fields,
         raw.members(),
         lookup::is_known,
-        lookup::suggest,
+        lookup::nearest_key,
     );
     if context.scope == Scope::Project {
-        exposed_secrets::warn_of_secrets(&mut fields);
+        exposed_secrets::warn_exposed_secrets(&mut fields);
     }
     Validated {
         config,
-        findings: fields.findings,
+        problems: fields.problems,
     }
 }
 
-fn read_transport(fields: &mut Fields<'_>) -> Result<TransportConfig, Located> {
+fn read_transport(fields: &mut EntryFields<'_>) -> Result<TransportConfig, LocatedError> {
     let raw = fields.raw;
-    let expected = || EntryProblem::new(format!("expected an object, found {}", raw.kind_name()));
+    let expected = || EntryError::new(format!("expected an object, found {}", raw.kind_name()));
     if !matches!(raw.kind, RawKind::Object(_)) {
         let hint = r#"write { "command": "…" } or { "url": "…" }"#;
-        return Err(Located::at(raw.span, expected().hint(hint)));
+        return Err(LocatedError::at(raw.span, expected().hint(hint)));
     }
     if let (Some(_), Some(url)) = (raw.member("command"), raw.member("url")) {
-        let problem = EntryProblem::new("both `command` and `url` are given")
+        let problem = EntryError::new("`command` and `url` are mutually exclusive")
             .hint("keep `command` for a program to start, or `url` for a remote server");
-        return Err(Located::at(url.key_span, problem));
+        return Err(LocatedError::at(url.key_span, problem));
     }
     match read_type(fields)? {
         Some(Type::Stdio) => read_stdio(fields),
         Some(Type::Remote(kind)) => read_remote(fields, kind),
         Some(Type::Sdk) => Ok(TransportConfig::Sdk {
             name: fields
-                .plain_text("name")
+                .unexpanded_text("name")
                 .unwrap_or_else(|| fields.context.name.to_string()),
         }),
-        Some(Type::ClaudeAiProxy) => read_proxy(fields),
+        Some(Type::ClaudeAiProxy) => read_claude_ai(fields),
         None if raw.member("command").is_some() => read_stdio(fields),
         None if raw.member("url").is_some() => read_remote(fields, RemoteKind::Negotiated),
         None => {
-            let problem = EntryProblem::new("neither `command` nor `url` is given")
-                .hint("give `command` for a program to start, or `url` for a remote server");
-            Err(Located::at(raw.span, problem))
+            let problem = EntryError::new("missing `command` or `url`")
+                .hint("add `command` for a program to start, or `url` for a remote server");
+            Err(LocatedError::at(raw.span, problem))
         }
     }
 }
@@ -207,34 +208,34 @@ fn transport_type(name: &str) -> Option<Type> {
     })
 }
 
-fn read_type(fields: &mut Fields<'_>) -> Result<Option<Type>, Located> {
+fn read_type(fields: &mut EntryFields<'_>) -> Result<Option<Type>, LocatedError> {
     let Some(member) = fields.raw.member("type") else {
         return Ok(None);
     };
     let RawKind::Text(written) = &member.value.kind else {
-        return Err(Located::wrong_type(member, "a string"));
+        return Err(LocatedError::wrong_type(member, "a string"));
     };
     let known = transport_type(written).ok_or_else(|| unknown_type(member, written))?;
     Ok(Some(known))
 }
 
-fn unknown_type(member: &RawMember, written: &str) -> Located {
+fn unknown_type(member: &RawMember, written: &str) -> LocatedError {
     let problem = match nearest(written, &TRANSPORT_TYPES) {
-        Some(name) => EntryProblem::new(format!("unknown `type`; did you mean `{name}`?")),
-        None => EntryProblem::new("unknown `type`"),
+        Some(name) => EntryError::new(format!("unknown `type`; did you mean `{name}`?")),
+        None => EntryError::new("unknown `type`"),
     };
     let hint = format!("one of {}", TRANSPORT_TYPES.join(", "));
-    Located::at(member.value.span, problem.hint(hint))
+    LocatedError::at(member.value.span, problem.hint(hint))
 }
 
-fn read_stdio(fields: &mut Fields<'_>) -> Result<TransportConfig, Located> {
+fn read_stdio(fields: &mut EntryFields<'_>) -> Result<TransportConfig, LocatedError> {
     let command = fields.require("command")?;
     let program = fields.text_of(command);
     if program.as_deref() == Some("") {
-        fields.fail(command, EntryProblem::new("`command` is empty"));
+        fields.fail(command, EntryError::new("`command` is empty"));
     }
     let mut stdio = StdioConfig::new(program.unwrap_or_default());
-    stdio.args = fields.texts("args");
+    stdio.args = fields.string_list("args");
     stdio.env = fields.secrets("env", fields::check_variable);
     stdio.cwd = fields.text("cwd").map(|cwd| fields.context.resolve(&cwd));
     stdio.inherit_env = fields.inherit_env();
@@ -242,15 +243,18 @@ fn read_stdio(fields: &mut Fields<'_>) -> Result<TransportConfig, Located> {
     Ok(TransportConfig::Stdio(stdio))
 }
 
-fn read_remote(fields: &mut Fields<'_>, kind: RemoteKind) -> Result<TransportConfig, Located> {
+fn read_remote(
+    fields: &mut EntryFields<'_>,
+    kind: RemoteKind,
+) -> Result<TransportConfig, LocatedError> {
     let mut remote = RemoteConfig::new(read_url(fields)?, kind);
     remote.headers = fields.secrets("headers", fields::check_header);
-    remote.headers_helper = fields.plain_text("headersHelper");
+    remote.headers_helper = fields.unexpanded_text("headersHelper");
     remote.tls = read_tls(fields);
     Ok(TransportConfig::Remote(remote))
 }
 
-fn read_tls(fields: &mut Fields<'_>) -> TlsFiles {
+fn read_tls(fields: &mut EntryFields<'_>) -> TlsFiles {
     let mut tls = TlsFiles::default();
     let Some(member) = fields.raw.member("tls") else {
         return tls;
@@ -262,55 +266,52 @@ fn read_tls(fields: &mut Fields<'_>) -> TlsFiles {
     let mut file = |key: &str| {
         let path = fields.text_of(member.value.member(key)?)?;
         if path.is_empty() {
-            let problem = EntryProblem::new(format!("`{key}` in `tls` is empty"));
-            fields.fail(
-                member,
-                problem.hint("write the path of a file in PEM format"),
-            );
+            let problem = EntryError::new(format!("`{key}` in `tls` is empty"));
+            fields.fail(member, problem.hint("set it to the path of a PEM file"));
             return None;
         }
         Some(fields.context.resolve(&path))
     };
     [tls.ca, tls.cert, tls.key] = TLS_KEYS.map(&mut file);
     if tls.cert.is_some() != tls.key.is_some() {
-        let problem = EntryProblem::new("`cert` and `key` in `tls` go together");
-        fields.fail(member, problem.hint("give both, or only `ca`"));
+        let problem = EntryError::new("`tls.cert` and `tls.key` must be given together");
+        fields.fail(member, problem.hint("set both, or only `ca`"));
     }
     let suggest = |key: &str| nearest(key, &TLS_KEYS);
     let is_known = |key: &str| TLS_KEYS.contains(&key);
-    warn_of_unknown_keys(fields, member.value.members(), is_known, suggest);
+    warn_unknown_keys(fields, member.value.members(), is_known, suggest);
     tls
 }
 
-fn read_proxy(fields: &mut Fields<'_>) -> Result<TransportConfig, Located> {
+fn read_claude_ai(fields: &mut EntryFields<'_>) -> Result<TransportConfig, LocatedError> {
     if fields.context.scope == Scope::Project {
-        // A project must not decide where the user's account is used.
-        let problem = EntryProblem::new("`claudeai-proxy` is not allowed in a project's file")
-            .hint("move the entry to the .mcp.json of your home folder");
+        // A project must not choose a server that uses the user's account.
+        let problem = EntryError::new("`claudeai-proxy` is not allowed in a project's file")
+            .hint("move the entry to ~/.mcp.json");
         let span = fields.require("type")?.value.span;
-        return Err(Located::at(span, problem));
+        return Err(LocatedError::at(span, problem));
     }
     let url = read_url(fields)?;
     fields.require("id")?;
-    let id = fields.plain_text("id").unwrap_or_default();
+    let id = fields.unexpanded_text("id").unwrap_or_default();
     Ok(TransportConfig::ClaudeAiProxy { url, id })
 }
 
-fn read_url(fields: &mut Fields<'_>) -> Result<String, Located> {
+fn read_url(fields: &mut EntryFields<'_>) -> Result<String, LocatedError> {
     let member = fields.require("url")?;
     let Some(url) = fields.text_of(member) else {
         return Ok(String::new());
     };
-    if !is_web_address(&url) {
-        let problem = EntryProblem::new("`url` is not a web address")
-            .hint("it begins with https:// or http:// and a host");
+    if !is_http_url(&url) {
+        let problem = EntryError::new("`url` is not an http(s) URL")
+            .hint("expected https://HOST or http://HOST");
         fields.fail(member, problem);
     }
     Ok(url)
 }
 
-/// As much as is needed to tell a slip early; what connects parses it in full.
-fn is_web_address(url: &str) -> bool {
+/// A quick check that finds typing errors early. The transport parses the URL completely.
+fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else {
         return false;
     };
@@ -319,7 +320,7 @@ fn is_web_address(url: &str) -> bool {
     is_web && has_host && !rest.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-fn read_settings(fields: &mut Fields<'_>, transport: TransportConfig) -> ServerConfig {
+fn read_settings(fields: &mut EntryFields<'_>, transport: TransportConfig) -> ServerConfig {
     ServerConfig {
         startup_timeout: fields.duration("startupTimeout"),
         call_timeout: fields.duration("timeout"),
@@ -333,7 +334,7 @@ fn read_settings(fields: &mut Fields<'_>, transport: TransportConfig) -> ServerC
     }
 }
 
-fn read_reconnect(fields: &mut Fields<'_>) -> ReconnectConfig {
+fn read_reconnect(fields: &mut EntryFields<'_>) -> ReconnectConfig {
     const KEY: &str = "maxAttempts";
     let mut reconnect = ReconnectConfig::default();
     let Some(member) = fields.raw.member("reconnect") else {
@@ -344,15 +345,15 @@ fn read_reconnect(fields: &mut Fields<'_>) -> ReconnectConfig {
         return reconnect;
     }
     if let Some(attempts) = member.value.member(KEY) {
-        reconnect.max_attempts = fields.number(attempts, key_table::ATTEMPTS);
+        reconnect.max_attempts = fields.number(attempts, key_table::ATTEMPTS_RANGE);
     }
     let suggest = |key: &str| nearest(key, &[KEY]);
-    warn_of_unknown_keys(fields, member.value.members(), |key| key == KEY, suggest);
+    warn_unknown_keys(fields, member.value.members(), |key| key == KEY, suggest);
     reconnect
 }
 
-fn warn_of_unknown_keys(
-    fields: &mut Fields<'_>,
+fn warn_unknown_keys(
+    fields: &mut EntryFields<'_>,
     members: &[RawMember],
     is_known: fn(&str) -> bool,
     suggest: impl Fn(&str) -> Option<&'static str>,
@@ -368,7 +369,7 @@ fn warn_of_unknown_keys(
 }
 
 impl EntryContext<'_> {
-    /// A path as the host is to take it: a project's is relative to its root.
+    /// Resolves a path of the entry. Paths of a project's entry are relative to the project root.
     fn resolve(&self, path: &str) -> PathBuf {
         match self.base {
             Some(base) => base.join(path),

@@ -1,4 +1,4 @@
-//! What was approved, what asks again, and where it is kept.
+//! Approvals: what they cover, when a new one is needed, and how they are stored.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,12 +15,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use switchboard_config::{
-    Admission, ApprovalsError, ApprovalsFile, Consent, Refusal, ServerEntry, Sources, Standing,
-    Trust, Verdict, Waiting, load,
+    ApprovalState, ApprovalsError, ApprovalsFile, ConfigSources, Consent, LaunchDecision,
+    LaunchRefusal, PendingReason, ServerEntry, Trust, Verdict, load,
 };
 use tempfile::TempDir;
 
-/// A project, a user's environment, and the file of what they approved.
+/// A project, a user's environment and an approvals file.
 struct Desk {
     folder: TempDir,
     environment: HashMap<String, String>,
@@ -62,13 +62,13 @@ impl Desk {
         ApprovalsFile::at(self.folder.path().join("state/switchboard/trust.json"))
     }
 
-    /// The entry `a` of a project whose file reads so.
+    /// The entry `a` of a project with this `.mcp.json`.
     fn entry_of(&self, text: &str) -> ServerEntry {
         let file = self.project().join(".mcp.json");
         fs::write(&file, text).unwrap();
-        let sources = Sources {
+        let sources = ConfigSources {
             project: Some(file),
-            ..Sources::default()
+            ..ConfigSources::default()
         };
         let loaded = load(&sources, &self.environment);
         let entry = loaded.config.server("a");
@@ -85,16 +85,16 @@ impl Desk {
             .unwrap();
     }
 
-    fn admit(&self, entry: &ServerEntry) -> Admission {
-        entry.admit(&Trust::none().with_approvals(self.file().read().unwrap()))
+    fn decide_launch(&self, entry: &ServerEntry) -> LaunchDecision {
+        entry.decide_launch(&Trust::none().with_approvals(self.file().read().unwrap()))
     }
 
     fn runs(&self, entry: &ServerEntry) -> bool {
-        matches!(self.admit(entry), Admission::Launch(spec) if spec.consent() == Consent::Approved)
+        matches!(self.decide_launch(entry), LaunchDecision::Launch(spec) if spec.consent() == Consent::Approved)
     }
 }
 
-/// An entry of each kind, with everything that may stand in it.
+/// A stdio and a remote entry with all keys.
 fn whole_entries() -> [Value; 2] {
     [
         json!({
@@ -116,7 +116,7 @@ fn whole_entries() -> [Value; 2] {
     ]
 }
 
-/// Every way to change a value a little: another text, another order, one more, one less, gone.
+/// Small changes of a value: other text, other order, one item more or less, removed.
 fn mutations(value: &Value) -> Vec<Value> {
     match value {
         Value::String(text) => vec![
@@ -165,7 +165,7 @@ fn mutations(value: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn every_change_of_what_runs_asks_again() {
+fn every_relevant_change_needs_new_approval() {
     let desk = Desk::new();
     let mut tried = 0;
     for whole in whole_entries() {
@@ -175,7 +175,7 @@ fn every_change_of_what_runs_asks_again() {
         for (key, value) in whole.as_object().unwrap() {
             let mut others = mutations(value);
             if key == "type" {
-                // The name of a type is a word of its own; what counts is what it means.
+                // `type` has a fixed set of values, so mutate it separately.
                 others = vec![json!("sse"), json!("sdk")];
             }
             others.push(Value::Null);
@@ -190,15 +190,17 @@ fn every_change_of_what_runs_asks_again() {
                     assert!(desk.runs(&changed_entry), "`stdio` goes without saying");
                     continue;
                 }
-                let asks = match desk.admit(&changed_entry) {
-                    Admission::AwaitingApproval { waiting, .. } => waiting == Waiting::Changed,
-                    Admission::Invalid(_) => true,
-                    Admission::Launch(_) | Admission::Refused(_) => false,
+                let asks = match desk.decide_launch(&changed_entry) {
+                    LaunchDecision::AwaitingApproval { reason, .. } => {
+                        reason == PendingReason::Changed
+                    }
+                    LaunchDecision::Invalid(_) => true,
+                    LaunchDecision::Launch(_) | LaunchDecision::Refused(_) => false,
                 };
                 assert!(asks, "{key}: {changed}");
                 tried += 1;
             }
-            // Changed back it is what was approved.
+            // Reverting the change restores the approval.
             assert!(desk.runs(&desk.entry(&whole)));
         }
     }
@@ -206,7 +208,7 @@ fn every_change_of_what_runs_asks_again() {
 }
 
 #[test]
-fn what_does_not_change_what_runs_never_asks() {
+fn cosmetic_changes_keep_approval() {
     let desk = Desk::new();
     for whole in whole_entries() {
         desk.approve(&desk.entry(&whole));
@@ -230,7 +232,7 @@ fn what_does_not_change_what_runs_never_asks() {
     }
 }
 
-/// The same entry, written in other ways.
+/// The same entry in other formatting.
 fn rewritings(entry: &Value) -> Vec<String> {
     let members = entry.as_object().unwrap();
     let compact = json!({ "mcpServers": { "a": entry } }).to_string();
@@ -263,7 +265,7 @@ fn rewritings(entry: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_variable_counts_where_it_says_what_runs_and_a_token_does_not() {
+fn changed_variable_needs_approval_but_changed_token_does_not() {
     let mut desk = Desk::new();
     let entry =
         json!({ "command": "server", "args": ["${REGION}"], "env": { "TOKEN": "${TOKEN}" } });
@@ -272,14 +274,14 @@ fn a_variable_counts_where_it_says_what_runs_and_a_token_does_not() {
     assert!(desk.runs(&desk.entry(&entry)));
     desk.environment.insert("REGION".into(), "south".into());
     assert!(!desk.runs(&desk.entry(&entry)));
-    // What it stands for, written out, is the same.
+    // A literal with the same value is the same content.
     let written_out =
         json!({ "command": "server", "args": ["north"], "env": { "TOKEN": "${TOKEN}" } });
     assert!(desk.runs(&desk.entry(&written_out)));
 }
 
 #[test]
-fn a_program_of_the_project_counts_with_its_content_and_others_do_not() {
+fn only_project_program_content_is_hashed() {
     let desk = Desk::new();
     let elsewhere = desk.entry(&json!({ "command": "server" }));
     desk.approve(&elsewhere);
@@ -306,7 +308,7 @@ fn a_program_of_the_project_counts_with_its_content_and_others_do_not() {
 }
 
 #[test]
-fn a_program_that_moves_into_the_project_asks_again() {
+fn program_moved_into_project_needs_approval() {
     let desk = Desk::new();
     let entry = json!({ "command": "server", "env": { "PATH": format!("tools:{}", desk.folder.path().join("bin").display()) } });
     desk.approve(&desk.entry(&entry));
@@ -314,7 +316,7 @@ fn a_program_that_moves_into_the_project_asks_again() {
     desk.program("project/tools/server", "shadow");
     assert!(!desk.runs(&desk.entry(&entry)));
 
-    // A link out of the project counts with where it leads.
+    // The target of a link out of the project is part of the hash.
     desk.program("bin/other", "other");
     let link = desk.project().join("link");
     symlink(desk.folder.path().join("bin/server"), &link).unwrap();
@@ -328,7 +330,7 @@ fn a_program_that_moves_into_the_project_asks_again() {
 }
 
 #[test]
-fn an_approval_counts_for_one_project_and_one_name() {
+fn approval_is_for_one_project_and_name() {
     let desk = Desk::new();
     let entry = json!({ "command": "server" });
     desk.approve(&desk.entry(&entry));
@@ -338,43 +340,43 @@ fn an_approval_counts_for_one_project_and_one_name() {
     for (folder, runs) in [(desk.project(), [true, false]), (inner, [false, false])] {
         let file = folder.join(".mcp.json");
         fs::write(&file, &text).unwrap();
-        let sources = Sources {
+        let sources = ConfigSources {
             project: Some(file),
-            ..Sources::default()
+            ..ConfigSources::default()
         };
         let loaded = load(&sources, &desk.environment);
         let servers = &loaded.config.servers;
         assert_eq!([desk.runs(&servers[0]), desk.runs(&servers[1])], runs);
     }
-    // By another way to the same folder it is the same project.
+    // Another path to the same directory is the same project.
     let link = desk.folder.path().join("link");
     symlink(desk.project(), &link).unwrap();
-    let sources = Sources {
+    let sources = ConfigSources {
         project: Some(link.join(".mcp.json")),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     assert!(desk.runs(&load(&sources, &desk.environment).config.servers[0]));
 }
 
 #[test]
-fn what_was_shown_is_approved_whatever_the_file_says_by_then() {
+fn approval_covers_reviewed_content_only() {
     let desk = Desk::new();
     let shown = desk.entry(&json!({ "command": "server", "args": ["shown"] }));
     let swapped = desk.entry(&json!({ "command": "server", "args": ["swapped"] }));
     desk.approve(&shown);
     assert!(desk.runs(&shown));
-    let Admission::AwaitingApproval { waiting, hint } = desk.admit(&swapped) else {
+    let LaunchDecision::AwaitingApproval { reason, hint } = desk.decide_launch(&swapped) else {
         panic!("it was admitted");
     };
     assert_eq!(
-        (waiting, hint.as_str()),
-        (Waiting::Changed, "switchboard trust a")
+        (reason, hint.as_str()),
+        (PendingReason::Changed, "switchboard trust a")
     );
     let approvals = desk.file().read().unwrap();
-    let Standing::Changed(before) = approvals.standing(&swapped) else {
+    let ApprovalState::Changed(before) = approvals.state_of(&swapped) else {
         panic!();
     };
-    let changes = swapped.shown().unwrap().changes_since(&before.shown);
+    let changes = swapped.review().unwrap().changes_since(&before.review);
     assert_eq!(
         serde_json::to_value(&changes).unwrap(),
         json!([{ "field": "args", "before": ["shown"], "after": ["swapped"] }])
@@ -382,38 +384,38 @@ fn what_was_shown_is_approved_whatever_the_file_says_by_then() {
 }
 
 #[test]
-fn a_rejected_entry_stays_rejected_until_it_changes() {
+fn rejection_lasts_until_entry_changes() {
     let desk = Desk::new();
     let entry = desk.entry(&json!({ "command": "server" }));
     desk.file()
         .record(&[&entry], Verdict::Rejected, SystemTime::now())
         .unwrap();
     let trust = Trust::project_for_this_run().with_approvals(desk.file().read().unwrap());
-    for admission in [desk.admit(&entry), entry.admit(&trust)] {
-        let Admission::Refused(refusal @ Refusal::ByUser { .. }) = admission else {
+    for admission in [desk.decide_launch(&entry), entry.decide_launch(&trust)] {
+        let LaunchDecision::Refused(refusal @ LaunchRefusal::ByUser { .. }) = admission else {
             panic!("{admission:?}");
         };
         assert_eq!(
             (refusal.to_string(), refusal.hint()),
             (
-                "rejected by you".to_owned(),
-                "to be asked again: switchboard trust a".to_owned()
+                "you rejected it".to_owned(),
+                "to review it again: switchboard trust a".to_owned()
             )
         );
     }
     let changed = desk.entry(&json!({ "command": "server", "args": ["x"] }));
     assert!(matches!(
-        desk.admit(&changed),
-        Admission::AwaitingApproval { .. }
+        desk.decide_launch(&changed),
+        LaunchDecision::AwaitingApproval { .. }
     ));
-    // The newer word counts.
+    // The later decision replaces the earlier one.
     desk.approve(&entry);
     assert!(desk.runs(&entry));
     assert_eq!(desk.file().read().unwrap().records().len(), 1);
 }
 
 #[test]
-fn nothing_that_is_shown_or_kept_is_a_secret() {
+fn review_and_record_contain_no_secret() {
     let desk = Desk::new();
     let entry = desk.entry(&json!({
         "command": "server",
@@ -424,7 +426,7 @@ fn nothing_that_is_shown_or_kept_is_a_secret() {
         },
         "auth": { "clientSecret": "literal4" }
     }));
-    let shown = serde_json::to_value(entry.shown().unwrap()).unwrap();
+    let shown = serde_json::to_value(entry.review().unwrap()).unwrap();
     let program = desk.folder.path().join("bin/server");
     assert_eq!(
         shown,
@@ -449,7 +451,7 @@ fn nothing_that_is_shown_or_kept_is_a_secret() {
 }
 
 #[test]
-fn no_command_passes_for_a_secret() {
+fn commands_are_never_masked_in_review() {
     let desk = Desk::new();
     let commands = [
         "TOKEN=x touch marker",
@@ -459,13 +461,13 @@ fn no_command_passes_for_a_secret() {
     ];
     for command in commands {
         let entry = desk.entry(&json!({ "command": "sh", "args": ["--password", command] }));
-        let shown = entry.shown().unwrap().as_object();
+        let shown = entry.review().unwrap().as_object();
         assert_eq!(shown["args"], json!(["--password", command]));
     }
 }
 
 #[test]
-fn the_file_is_private_and_a_broken_one_approves_nothing_and_is_kept() {
+fn approvals_file_is_private_and_kept_when_invalid() {
     let desk = Desk::new();
     let file = desk.file();
     let entry = desk.entry(&json!({ "command": "server" }));
@@ -478,7 +480,7 @@ fn the_file_is_private_and_a_broken_one_approves_nothing_and_is_kept() {
     let approvals = file.read().unwrap();
     let record = &approvals.records()[0];
     assert_eq!(
-        (record.at, record.project.as_path()),
+        (record.decided_at, record.project.as_path()),
         (at, desk.project().canonicalize().unwrap().as_path())
     );
     let good = fs::read_to_string(file.path()).unwrap();
@@ -515,7 +517,7 @@ fn the_file_is_private_and_a_broken_one_approves_nothing_and_is_kept() {
 }
 
 #[test]
-fn a_project_that_holds_the_file_approves_nothing_for_itself() {
+fn approvals_file_inside_project_is_ignored() {
     let desk = Desk::new();
     let entry = desk.entry(&json!({ "command": "server" }));
     let inside = ApprovalsFile::at(desk.project().join(".state/trust.json"));
@@ -524,13 +526,13 @@ fn a_project_that_holds_the_file_approves_nothing_for_itself() {
         .unwrap();
     let trust = Trust::none().with_approvals(inside.read().unwrap());
     assert!(matches!(
-        entry.admit(&trust),
-        Admission::AwaitingApproval { .. }
+        entry.decide_launch(&trust),
+        LaunchDecision::AwaitingApproval { .. }
     ));
 }
 
 #[test]
-fn nobody_loses_what_another_says_at_the_same_time() {
+fn concurrent_records_are_all_kept() {
     let desk = Desk::new();
     let names: Vec<_> = (0..24).map(|number| format!("s{number}")).collect();
     let servers: serde_json::Map<_, _> = names
@@ -539,9 +541,9 @@ fn nobody_loses_what_another_says_at_the_same_time() {
         .collect();
     let path = desk.project().join(".mcp.json");
     fs::write(&path, json!({ "mcpServers": servers }).to_string()).unwrap();
-    let sources = Sources {
+    let sources = ConfigSources {
         project: Some(path),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let loaded = load(&sources, &desk.environment);
     std::thread::scope(|scope| {
@@ -554,13 +556,13 @@ fn nobody_loses_what_another_says_at_the_same_time() {
 }
 
 #[test]
-fn a_program_whose_content_cannot_be_told_is_never_approved_for_good() {
+fn unreadable_program_cannot_be_approved() {
     let desk = Desk::new();
     desk.program("project/run", "");
     let program = fs::File::options()
         .write(true)
         .open(desk.project().join("run"));
-    // Nothing but a hole, and longer than anybody would read.
+    // A sparse file above the read limit.
     program.unwrap().set_len(1 << 40).unwrap();
     let entry = desk.entry(&json!({ "command": "./run" }));
     let outcome = desk

@@ -1,13 +1,13 @@
-//! How findings read when they are shown.
+//! Rendering of diagnostics.
 
 use std::collections::HashMap;
 
-use switchboard_config::{Loaded, Source, Sources, load};
+use switchboard_config::{ConfigSource, ConfigSources, LoadedConfig, load};
 
-fn load_inline(json: &str) -> Loaded {
-    let sources = Sources {
-        command_line: vec![Source::Inline(json.to_owned())],
-        ..Sources::default()
+fn load_inline(json: &str) -> LoadedConfig {
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::Inline(json.to_owned())],
+        ..ConfigSources::default()
     };
     load(&sources, &HashMap::new())
 }
@@ -19,7 +19,7 @@ fn rendered(json: &str) -> String {
 }
 
 #[test]
-fn broken_json_is_shown_with_a_caret() {
+fn syntax_error_is_marked_with_caret() {
     let json = r#"{
   "mcpServers": {
     "github": { "command": "npx" "args": [] }
@@ -37,7 +37,7 @@ fn broken_json_is_shown_with_a_caret() {
 }
 
 #[test]
-fn an_object_that_is_not_closed_is_shown_where_it_opens() {
+fn unclosed_object_is_marked_at_its_start() {
     let json = "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"x\" }\n";
     assert_eq!(
         rendered(json),
@@ -51,7 +51,7 @@ fn an_object_that_is_not_closed_is_shown_where_it_opens() {
 }
 
 #[test]
-fn an_unknown_key_is_shown_with_the_nearest_known_one() {
+fn unknown_key_suggests_nearest_key() {
     let json = r#"{
   "mcpServers": {
     "time": { "url": "https://example.com", "timout": 5 }
@@ -68,15 +68,15 @@ fn an_unknown_key_is_shown_with_the_nearest_known_one() {
 }
 
 #[test]
-fn a_misspelt_command_is_both_unknown_and_missed() {
+fn misspelt_command_is_unknown_and_missing() {
     assert_eq!(
         rendered(r#"{ "mcpServers": { "time": { "comand": "npx" } } }"#),
-        r#"error: server `time`: neither `command` nor `url` is given
+        r#"error: server `time`: missing `command` or `url`
  --> <inline>:1:27
   |
 1 | { "mcpServers": { "time": { "comand": "npx" } } }
   |                           ^^^^^^^^^^^^^^^^^^^
-  = hint: give `command` for a program to start, or `url` for a remote server
+  = hint: add `command` for a program to start, or `url` for a remote server
 
 warning: server `time`: unknown key `comand`; did you mean `command`?
  --> <inline>:1:29
@@ -87,7 +87,7 @@ warning: server `time`: unknown key `comand`; did you mean `command`?
 }
 
 #[test]
-fn command_and_url_together_are_shown_at_the_url() {
+fn command_with_url_is_marked_at_url() {
     let json = r#"{
   "mcpServers": {
     "both": {
@@ -98,7 +98,7 @@ fn command_and_url_together_are_shown_at_the_url() {
 }"#;
     assert_eq!(
         rendered(json),
-        r#"error: server `both`: both `command` and `url` are given
+        r#"error: server `both`: `command` and `url` are mutually exclusive
  --> <inline>:5:7
   |
 5 |       "url": "https://example.com/mcp"
@@ -108,7 +108,7 @@ fn command_and_url_together_are_shown_at_the_url() {
 }
 
 #[test]
-fn an_unset_variable_is_shown_by_name_and_literal_secrets_are_not() {
+fn unset_variable_is_named_without_showing_secrets() {
     let json = r#"{
   "mcpServers": {
     "github": {
@@ -129,7 +129,7 @@ fn an_unset_variable_is_shown_by_name_and_literal_secrets_are_not() {
 }
 
 #[test]
-fn a_duplicate_key_is_shown_where_it_is_repeated() {
+fn duplicate_key_is_marked_at_second_place() {
     let json = r#"{
   "mcpServers": {
     "a": { "command": "one", "command": "two" },
@@ -139,24 +139,24 @@ fn a_duplicate_key_is_shown_where_it_is_repeated() {
 }"#;
     assert_eq!(
         rendered(json),
-        r#"warning: server `a`: the key `command` is written twice; the last one counts
+        r#"warning: server `a`: duplicate key `command`; the last one is used
  --> <inline>:3:30
   |
 3 |     "a": { "command": "one", "command": "two" },
   |                              ^^^^^^^^^
-  = hint: remove one of the two
+  = hint: remove one of them
 
-warning: server `b`: the server is written twice; the last entry counts
+warning: server `b`: duplicate server; the last entry is used
  --> <inline>:5:5
   |
 5 |     "b": { "command": "two" }
   |     ^^^
-  = hint: remove one of the two or give it another name"#
+  = hint: remove or rename one of them"#
     );
 }
 
 #[test]
-fn a_wrong_type_is_shown_at_the_value() {
+fn wrong_type_is_marked_at_value() {
     assert_eq!(
         rendered(r#"{ "mcpServers": { "a": { "command": "x", "args": "--all" } } }"#),
         r#"error: server `a`: `args` must be a list of strings, not a string
@@ -168,7 +168,7 @@ fn a_wrong_type_is_shown_at_the_value() {
 }
 
 #[test]
-fn a_secret_in_a_broken_file_is_not_shown() {
+fn secret_in_broken_file_is_redacted() {
     for line in [
         r#""TOKEN": "hush" "X": "hush""#,
         r#""TOKEN": hush"#,
@@ -188,7 +188,7 @@ fn a_secret_in_a_broken_file_is_not_shown() {
 }
 
 #[test]
-fn control_characters_of_a_file_never_reach_the_terminal() {
+fn control_characters_are_replaced() {
     let json = "{ \"mcpServers\": { \"a\": { \"command\": \"x\", \"\u{1b}[31m\u{202e}x\": 1 } } }";
     let text = rendered(json);
     assert!(text.contains("unknown key"), "{text}");
@@ -196,7 +196,7 @@ fn control_characters_of_a_file_never_reach_the_terminal() {
 }
 
 #[test]
-fn a_very_long_line_is_cut_around_the_mark() {
+fn long_line_is_cut_around_marked_text() {
     let padding = "x".repeat(500);
     let json = format!(
         r#"{{ "mcpServers": {{ "a": {{ "command": "{padding}", "lazy": 1, "args": ["{padding}"] }} }} }}"#
@@ -215,7 +215,7 @@ fn a_very_long_line_is_cut_around_the_mark() {
 }
 
 #[test]
-fn the_mark_stands_below_what_it_means_however_wide_the_letters_are() {
+fn caret_accounts_for_wide_characters() {
     assert_eq!(
         rendered(r#"{ "日本語": 1, "x́té👩‍🔬": 2, "mcpServers": { "ｘ": "日本" } }"#),
         r#"error: server `ｘ`: expected an object, found a string
@@ -235,7 +235,7 @@ fn columns_are_counted_in_characters() {
 }
 
 #[test]
-fn what_is_found_can_be_told_as_json() {
+fn diagnostics_serialize_to_json() {
     let loaded = load_inline(r#"{ "mcpServers": { "a": { "command": "" } } }"#);
     assert_eq!(
         serde_json::to_value(&loaded.diagnostics).unwrap(),
@@ -254,7 +254,7 @@ fn what_is_found_can_be_told_as_json() {
 }
 
 #[test]
-fn a_secret_in_the_file_of_a_project_is_warned_about_and_not_shown() {
+fn literal_secret_in_project_file_causes_warning() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(".mcp.json");
     let json = r#"{
@@ -277,49 +277,49 @@ fn a_secret_in_the_file_of_a_project_is_warned_about_and_not_shown() {
         let folder = folder.path().to_string_lossy().into_owned();
         texts.join("\n\n").replace(&folder, "")
     };
-    let told = load(Sources {
+    let told = load(ConfigSources {
         project: Some(path.clone()),
-        ..Sources::default()
+        ..ConfigSources::default()
     });
     assert_eq!(
         told,
-        r#"warning: server `hub`: `API_KEY` in `env` looks like a secret, and everybody who has the project can read it
+        r#"warning: server `hub`: `API_KEY` in `env` looks like a secret, but the project file is shared
  --> /.mcp.json:6:27
   |
 6 |       "env": { "API_KEY": "*************", "LEVEL": "*****", "TOKEN": "${TOKEN:-}" }
   |                           ^^^^^^^^^^^^^^^
-  = hint: write "${API_KEY}" instead, and set the variable outside of the project
+  = hint: write "${API_KEY}" instead and set the variable in your environment
 
-warning: server `hub`: `args` holds what looks like a secret, and everybody who has the project can read it
+warning: server `hub`: `args` holds what looks like a secret, but the project file is shared
  --> /.mcp.json:5:40
   |
 5 |       "args": ["-y", "hub", "--token", "******"],
   |                                        ^^^^^^^^
-  = hint: write ${HUB_TOKEN} in place of the secret, and set the variable outside of the project
+  = hint: write ${HUB_TOKEN} in place of the secret and set the variable in your environment
 
-warning: server `far`: `Authorization` in `headers` looks like a secret, and everybody who has the project can read it
+warning: server `far`: `Authorization` in `headers` looks like a secret, but the project file is shared
   --> /.mcp.json:10:37
    |
 10 |       "headers": { "Authorization": "****** ******", "Accept": "*" }
    |                                     ^^^^^^^^^^^^^^^
-   = hint: write "Bearer ${FAR_TOKEN}" instead, and set the variable outside of the project
+   = hint: write "Bearer ${FAR_TOKEN}" instead and set the variable in your environment
 
-warning: server `far`: `url` holds what looks like a secret, and everybody who has the project can read it
+warning: server `far`: `url` holds what looks like a secret, but the project file is shared
  --> /.mcp.json:9:14
   |
 9 |       "url": "*********************************",
   |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  = hint: write ${FAR_TOKEN} in place of the secret, and set the variable outside of the project"#
+  = hint: write ${FAR_TOKEN} in place of the secret and set the variable in your environment"#
     );
-    let own = load(Sources {
+    let own = load(ConfigSources {
         user: Some(path),
-        ..Sources::default()
+        ..ConfigSources::default()
     });
     assert_eq!(own, "", "what the user keeps for themselves is their own");
 }
 
 #[test]
-fn arguments_that_look_like_secrets_are_hidden_in_what_cannot_be_read_too() {
+fn secret_arguments_in_broken_file_are_redacted() {
     let json = r#"{ "mcpServers": { "a": { "command": "x", "args": ["--token", "hush", "plain", "k=sk-abcdefghijklmn0123456"] "url": "https://a:hush@b" } } }"#;
     let shown = rendered(json);
     assert!(

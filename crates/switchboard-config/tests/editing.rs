@@ -1,4 +1,4 @@
-//! Editing files in place: what changes, what stays, and what is refused.
+//! In-place edits: what changes, what stays, and what is rejected.
 
 #![expect(
     clippy::unwrap_used,
@@ -52,7 +52,7 @@ fn refused(text: &str, edit: impl FnOnce(&mut JsonEditor) -> Result<(), EditErro
 }
 
 #[test]
-fn a_new_file_is_laid_out_as_people_write_it() {
+fn new_file_has_default_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/er/mcp.json");
     let mut file = JsonEditor::open(&path).unwrap();
@@ -81,7 +81,7 @@ fn a_new_file_is_laid_out_as_people_write_it() {
 }
 
 #[test]
-fn a_member_joins_behind_the_last_one_as_that_is_written() {
+fn new_member_follows_style_of_last() {
     let cases = [
         ("{\"a\":1}", "{\"a\":1,\"b\":2}"),
         ("{ \"a\": 1 }", "{ \"a\": 1, \"b\": 2 }"),
@@ -117,14 +117,14 @@ fn a_member_joins_behind_the_last_one_as_that_is_written() {
 }
 
 #[test]
-fn a_value_is_replaced_where_it_stands() {
+fn value_is_replaced_in_place() {
     let text = "{\n  // first\n  \"a\" /* why */ : [ 1,\n 2 ] , // then\n  \"z\":0\n}";
     let expected = "{\n  // first\n  \"a\" /* why */ : {\n    \"b\": [\n      { \"c\": 1 }\n    ]\n  } , // then\n  \"z\":0\n}";
     assert_eq!(set(text, &["a"], &json!({ "b": [{ "c": 1 }] })), expected);
 }
 
 #[test]
-fn a_member_leaves_and_comments_stay() {
+fn removing_member_keeps_comments() {
     let cases = [
         ("{\"a\":1,\"b\":2}", "b", "{\"a\":1}"),
         ("{\"a\":1,\"b\":2}", "a", "{\"b\":2}"),
@@ -164,7 +164,7 @@ fn a_member_leaves_and_comments_stay() {
 }
 
 #[test]
-fn removing_what_is_not_there_changes_nothing() {
+fn removing_missing_member_changes_nothing() {
     let text = "{ \"a\": {} , }";
     for path in [&["b"][..], &["a", "b"], &["b", "c"]] {
         let same = edited(text, |file| assert!(!file.remove(path).unwrap()));
@@ -173,7 +173,7 @@ fn removing_what_is_not_there_changes_nothing() {
 }
 
 #[test]
-fn a_list_grows_by_one_line() {
+fn append_adds_one_line() {
     let rule = json!({ "tool": "mcp__files__*", "action": "allow" });
     let text = append("{}", &["permissions"], &rule);
     let line = "    { \"tool\": \"mcp__files__*\", \"action\": \"allow\" }";
@@ -188,7 +188,7 @@ fn a_list_grows_by_one_line() {
 }
 
 #[test]
-fn what_is_there_can_be_asked_for() {
+fn existing_values_can_be_read() {
     let (_folder, path) = file_with("{ \"a\": { \"b\": [1, \"x\", null, 1.5e3] } }");
     let file = JsonEditor::open(&path).unwrap();
     assert_eq!(file.value(&["a", "b"]), Some(json!([1, "x", null, 1.5e3])));
@@ -196,7 +196,7 @@ fn what_is_there_can_be_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused_and_not_touched() {
+fn unparsable_file_is_not_changed() {
     let add = |file: &mut JsonEditor| file.set(&["mcpServers", "b"], &json!({}));
     let refusals = [
         (
@@ -231,7 +231,7 @@ fn what_cannot_be_understood_is_refused_and_not_touched() {
 }
 
 #[test]
-fn what_another_program_wrote_meanwhile_is_never_lost() {
+fn concurrent_change_is_detected() {
     let (_folder, path) = file_with("{ \"a\": 1 }");
     for theirs in [Some("{ \"theirs\": 1 }"), None] {
         let mut file = JsonEditor::open(&path).unwrap();
@@ -263,7 +263,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn of_edits_at_the_same_time_none_is_lost_and_no_reader_sees_half_of_one() {
+fn concurrent_edits_are_atomic_and_all_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/mcp.json");
     let edit = &|writer: usize| {
@@ -311,7 +311,7 @@ mod on_unix {
     }
 
     #[test]
-    fn a_new_file_is_private_unless_others_may_read_it_and_an_old_one_keeps_its_mode() {
+    fn new_file_is_private_by_default() {
         let folder = tempfile::tempdir().unwrap();
         let private = folder.path().join("private.json");
         set_and_save(JsonEditor::open(&private).unwrap()).unwrap();
@@ -329,7 +329,7 @@ mod on_unix {
     }
 
     #[test]
-    fn a_read_only_file_is_refused() {
+    fn read_only_file_is_not_changed() {
         let (_folder, path) = file_with("{}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
         let error = set_and_save(JsonEditor::open(&path).unwrap()).unwrap_err();
@@ -345,7 +345,7 @@ mod on_unix {
     }
 
     #[test]
-    fn a_link_stays_one_and_its_target_is_edited_even_if_it_does_not_exist() {
+    fn edit_follows_links_to_missing_target() {
         let folder = tempfile::tempdir().unwrap();
         let elsewhere = folder.path().join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();

@@ -1,4 +1,4 @@
-//! What holds for an edit of any document: the one member changes, and not a byte besides.
+//! Property tests of edits: only the edited member changes, and no other byte.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use switchboard_config::JsonEditor;
 
-/// What may stand between any two words of a document.
+/// Whitespace and comments that may separate two tokens.
 const TRIVIA: [&str; 10] = [
     "",
     "",
@@ -28,7 +28,7 @@ const TRIVIA: [&str; 10] = [
     " // x\n    // y\n  ",
 ];
 
-/// Writes a document; the dice decide what stands between its words.
+/// Writes a document with random whitespace and comments between its tokens.
 struct Writer<'a> {
     dice: std::iter::Cycle<std::slice::Iter<'a, u8>>,
     text: String,
@@ -124,7 +124,7 @@ fn document() -> impl Strategy<Value = (Value, String)> {
     })
 }
 
-/// Reads what was written without our own code.
+/// Parses the text with another parser.
 fn read(text: &str) -> Value {
     fn convert(value: JsonValue<'_>) -> Value {
         match value {
@@ -154,12 +154,12 @@ fn edit<T>(text: &str, edit: impl FnOnce(&mut JsonEditor) -> T) -> (String, T) {
     fs::write(&path, text).unwrap();
     let mut file = JsonEditor::open(&path).unwrap();
     let outcome = edit(&mut file);
-    // What would be written is what counts; that it is written has tests of its own.
+    // Compare the text to be written. Other tests cover the writing.
     (file.text().to_owned(), outcome)
 }
 
-/// The object that all of `path` but its last key leads to, made as needed. `None`: something else is
-/// in the way.
+/// The object that contains the last key of `path`. Creates missing objects. Returns `None` if the path leads
+/// through a value that is not an object.
 fn parent<'a>(root: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
     let (_, way) = path.split_last()?;
     let mut at = root;
@@ -169,7 +169,7 @@ fn parent<'a>(root: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, 
     at.as_object_mut()
 }
 
-/// What `longer` has that `shorter` has not, if that is one stretch.
+/// The text that was inserted into `shorter` to make `longer`, if it is contiguous.
 fn one_stretch<'a>(longer: &'a str, shorter: &str) -> Option<&'a str> {
     let equal = |(a, b): &(u8, u8)| a == b;
     let before = longer.bytes().zip(shorter.bytes()).take_while(equal);
@@ -180,7 +180,7 @@ fn one_stretch<'a>(longer: &'a str, shorter: &str) -> Option<&'a str> {
     (before + behind == shorter.len()).then(|| &longer[before..longer.len() - behind])
 }
 
-/// The same, apart from one comma elsewhere.
+/// Like [`one_stretch`], but ignores one comma elsewhere.
 fn one_stretch_and_a_comma(longer: &str, shorter: &str) -> Option<String> {
     let commas = longer.match_indices(',').map(|(index, _)| index);
     let without = commas.map(|at| format!("{}{}", &longer[..at], &longer[at + 1..]));
@@ -198,7 +198,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_is_set_is_there_and_nothing_else_changed(
+    fn set_changes_only_its_member(
         (before, text) in document(),
         path in path(),
         value in value(),
@@ -220,14 +220,14 @@ proptest! {
     }
 
     #[test]
-    fn a_new_member_is_the_only_thing_that_joins(
+    fn insert_adds_only_the_member(
         (before, text) in document(),
         value in value(),
     ) {
         let (after, outcome) = edit(&text, |file| file.set(&["new"], &value));
         outcome.unwrap();
         if before.as_object().unwrap().is_empty() {
-            // Blanks between the brackets give way.
+            // Whitespace between empty brackets is replaced.
             prop_assert!(after.contains("\"new\":"));
         } else {
             let joined = one_stretch_and_a_comma(&after, &text);
@@ -236,14 +236,14 @@ proptest! {
     }
 
     #[test]
-    fn a_replaced_value_is_the_only_thing_that_differs(
+    fn replace_changes_only_the_value(
         (before, text) in document(),
         which in any::<prop::sample::Index>(),
     ) {
         let members = before.as_object().unwrap();
         prop_assume!(!members.is_empty());
         let key = members.keys().nth(which.index(members.len())).unwrap();
-        // Twice by something that occurs nowhere else: all but these is the same.
+        // Replace by two unique values: everything else must be equal.
         let (one, ()) = edit(&text, |file| file.set(&[key], &json!("~one~")).unwrap());
         let (two, ()) = edit(&one, |file| file.set(&[key], &json!("~two~")).unwrap());
         prop_assert_eq!(one.replace("~one~", "~two~"), two);
@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_removed_is_gone_and_nothing_else_is(
+    fn remove_deletes_only_the_member(
         (before, text) in document(),
         path in path(),
     ) {
@@ -274,7 +274,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_appended_comes_last(
+    fn append_adds_at_the_end(
         (before, text) in document(),
         key in key(),
         value in value(),

@@ -1,4 +1,4 @@
-//! What an entry may say and what it means.
+//! Validation of server entries.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,20 +14,20 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use switchboard_config::key_table::servers_schema;
 use switchboard_config::{
-    EntryProblem, InheritEnv, InvalidServerName, RemoteKind, ServerConfig, ServerName,
+    EntryError, InheritEnv, InvalidServerName, RemoteKind, ServerConfig, ServerName,
     TransportConfig, parse_server,
 };
 
-/// Whether the schema that editors use takes an entry.
+/// Whether the JSON Schema for editors accepts an entry.
 fn schema_takes(entry: &Value) -> bool {
     static SCHEMA: LazyLock<Validator> =
         LazyLock::new(|| jsonschema::validator_for(&servers_schema()).unwrap());
     SCHEMA.is_valid(&json!({ "mcpServers": { "srv": entry } }))
 }
 
-/// Reads an entry. Whatever the loader is shown here, the schema is shown too, and they must agree;
-/// what variables hold only the loader can know.
-fn parse(json: &Value) -> Result<ServerConfig, EntryProblem> {
+/// Parses an entry and checks that the JSON Schema agrees with the result. The schema accepts every text with a
+/// variable, because only the loader knows the value.
+fn parse(json: &Value) -> Result<ServerConfig, EntryError> {
     let parsed = load(json);
     let is_known_early = !json.to_string().contains("${");
     assert_eq!(
@@ -38,7 +38,7 @@ fn parse(json: &Value) -> Result<ServerConfig, EntryProblem> {
     parsed
 }
 
-fn load(json: &Value) -> Result<ServerConfig, EntryProblem> {
+fn load(json: &Value) -> Result<ServerConfig, EntryError> {
     let environment = HashMap::from([
         ("TOKEN".to_owned(), "hush".to_owned()),
         ("LINES".to_owned(), "a\nb".to_owned()),
@@ -58,7 +58,7 @@ fn refuse(cases: &[(Value, &str)]) {
 }
 
 #[test]
-fn a_command_without_a_type_is_a_program() {
+fn command_without_type_is_stdio() {
     let json = json!({ "command": "npx", "args": ["-y", "server"] });
     assert_eq!(
         parse(&json),
@@ -67,7 +67,7 @@ fn a_command_without_a_type_is_a_program() {
 }
 
 #[test]
-fn a_url_without_a_type_is_negotiated() {
+fn url_without_type_is_negotiated() {
     let json = json!({ "url": "https://example.com/mcp" });
     let expected = ServerConfig::remote("https://example.com/mcp", RemoteKind::Negotiated);
     assert_eq!(parse(&json), Ok(expected));
@@ -159,7 +159,7 @@ fn every_key_of_a_remote_server_is_read() {
 }
 
 #[test]
-fn certificates_that_make_no_sense_are_refused() {
+fn invalid_tls_is_rejected() {
     let url = "https://example.com";
     refuse(&[
         (
@@ -176,24 +176,24 @@ fn certificates_that_make_no_sense_are_refused() {
         ),
         (
             json!({ "url": url, "tls": { "cert": "c.pem" } }),
-            "`cert` and `key` in `tls` go together",
+            "`tls.cert` and `tls.key` must be given together",
         ),
     ]);
 }
 
 #[test]
-fn an_entry_without_exactly_one_transport_is_refused() {
+fn entry_needs_exactly_one_transport() {
     let url = "https://example.com";
     refuse(&[
         (json!("npx"), "expected an object, found a string"),
-        (json!({}), "neither `command` nor `url` is given"),
+        (json!({}), "missing `command` or `url`"),
         (
             json!({ "command": "x", "url": url }),
-            "both `command` and `url` are given",
+            "`command` and `url` are mutually exclusive",
         ),
         (
             json!({ "type": "stdio", "command": "x", "url": url }),
-            "both `command` and `url` are given",
+            "`command` and `url` are mutually exclusive",
         ),
         (
             json!({ "type": "stdio", "url": url }),
@@ -220,7 +220,7 @@ fn an_entry_without_exactly_one_transport_is_refused() {
 }
 
 #[test]
-fn texts_that_cannot_be_used_are_refused() {
+fn invalid_texts_are_rejected() {
     let url = "https://example.com";
     refuse(&[
         (json!({ "command": "" }), "`command` is empty"),
@@ -231,11 +231,11 @@ fn texts_that_cannot_be_used_are_refused() {
         ),
         (
             json!({ "command": "x\0" }),
-            "`command` must not hold a NUL character",
+            "`command` must not contain a NUL character",
         ),
         (
             json!({ "command": "x", "args": [null] }),
-            "`args` must be a list of strings, but holds null",
+            "`args` must be a list of strings, but contains null",
         ),
         (
             json!({ "command": "x", "env": [] }),
@@ -247,7 +247,7 @@ fn texts_that_cannot_be_used_are_refused() {
         ),
         (
             json!({ "command": "x", "env": { "A=B": "c" } }),
-            "`A=B` in `env` is not the name of a variable",
+            "`A=B` in `env` is not a valid variable name",
         ),
         (
             json!({ "command": "x", "cwd": null }),
@@ -255,30 +255,30 @@ fn texts_that_cannot_be_used_are_refused() {
         ),
         (
             json!({ "url": "localhost:3000" }),
-            "`url` is not a web address",
+            "`url` is not an http(s) URL",
         ),
         (
             json!({ "url": "ws://localhost" }),
-            "`url` is not a web address",
+            "`url` is not an http(s) URL",
         ),
         (
             json!({ "url": "https:///path" }),
-            "`url` is not a web address",
+            "`url` is not an http(s) URL",
         ),
         (
             json!({ "url": url, "headers": { "a b": "c" } }),
-            "`a b` in `headers` is not the name of a header",
+            "`a b` in `headers` is not a valid header name",
         ),
         (
             json!({ "url": url, "headers": { "A": "${LINES}" } }),
-            "`A` in `headers` must not hold line breaks or other control characters",
+            "`A` in `headers` must not contain line breaks or other control characters",
         ),
         (json!({ "url": "${NOBODY}" }), "variable NOBODY is not set"),
     ]);
 }
 
 #[test]
-fn numbers_and_switches_out_of_bounds_are_refused() {
+fn out_of_range_numbers_are_rejected() {
     refuse(&[
         (
             json!({ "command": "x", "inheritEnv": true }),
@@ -324,7 +324,7 @@ fn numbers_and_switches_out_of_bounds_are_refused() {
 }
 
 #[test]
-fn an_unset_variable_comes_with_something_to_type() {
+fn unset_variable_hint_names_export() {
     let problem = parse(&json!({ "command": "${GITHUB_TOKEN}" })).unwrap_err();
     assert_eq!(problem.message, "variable GITHUB_TOKEN is not set");
     assert_eq!(
@@ -334,18 +334,15 @@ fn an_unset_variable_comes_with_something_to_type() {
 }
 
 #[test]
-fn repeating_a_long_variable_does_not_fill_the_memory() {
+fn expansion_size_is_limited() {
     let environment = |_: &str| Some("x".repeat(1000));
     let json = json!({ "command": "x", "args": vec!["${A}"; 10_000] });
     let problem = parse_server(&ServerName::new("srv").unwrap(), &json, &environment).unwrap_err();
-    assert_eq!(
-        problem.message,
-        "the value expands to more than 262144 bytes"
-    );
+    assert_eq!(problem.message, "expanded value exceeds 262144 bytes");
 }
 
 #[test]
-fn names_of_servers_are_checked() {
+fn invalid_server_names_are_rejected() {
     assert!(ServerName::new("a".repeat(256)).is_ok());
     assert!("my server (ü)".parse::<ServerName>().is_ok());
     for (name, expected) in [
@@ -368,7 +365,7 @@ fn names_of_servers_are_checked() {
 }
 
 #[test]
-fn a_name_that_looks_like_another_is_none() {
+fn lookalike_names_are_rejected() {
     for hidden in [
         '\u{2800}',
         '\u{3164}',

@@ -1,11 +1,11 @@
-//! `${VAR}` and `${VAR:-default}`, and everything that merely looks like them.
+//! Expansion of `${VAR}` and `${VAR:-default}`, and of text that looks similar.
 
 use std::collections::HashMap;
 
 use switchboard_config::{ExpandError, expand};
 
 #[test]
-fn only_the_two_forms_are_replaced() {
+fn only_two_reference_forms_are_expanded() {
     let environment = HashMap::from(
         [("A", "1"), ("_b2", "2"), ("EMPTY", ""), ("NESTED", "${A}")]
             .map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -45,7 +45,7 @@ fn only_the_two_forms_are_replaced() {
 }
 
 #[test]
-fn an_unset_variable_without_a_default_is_told_by_name() {
+fn unset_variable_error_contains_name() {
     let nothing = |_: &str| None;
     assert_eq!(
         expand("a ${FIRST} ${SECOND}", &nothing),

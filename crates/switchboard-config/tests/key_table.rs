@@ -1,4 +1,4 @@
-//! The table of keys, and the JSON Schema that editors have of it.
+//! The key table and the JSON Schemas made from it.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,20 +10,20 @@ use std::collections::{HashMap, HashSet};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 use switchboard_config::key_table::{
-    ENTRY_KEYS, Key, Part, SETTINGS_KEYS, entry_tables, servers_schema, settings_schema,
+    ENTRY_KEYS, Key, KeyGroup, SETTINGS_KEYS, entry_tables, servers_schema, settings_schema,
     settings_tables,
 };
-use switchboard_config::{Diagnostic, Source, Sources, load};
+use switchboard_config::{ConfigSource, ConfigSources, Diagnostic, load};
 
 fn validator(schema: &Value) -> Validator {
     jsonschema::validator_for(schema).unwrap()
 }
 
-/// What the loader says about a file with this text.
+/// The diagnostics of a file with this text.
 fn told(text: &str) -> Vec<Diagnostic> {
-    let sources = Sources {
-        command_line: vec![Source::Inline(text.to_owned())],
-        ..Sources::default()
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::Inline(text.to_owned())],
+        ..ConfigSources::default()
     };
     let environment = ["GITHUB_TOKEN", "TOKEN"].map(|name| (name.to_owned(), "x".to_owned()));
     load(&sources, &HashMap::from(environment)).diagnostics
@@ -34,7 +34,7 @@ fn example(key: &Key) -> Option<Value> {
 }
 
 #[test]
-fn the_schemas_are_schemas() {
+fn schemas_are_valid() {
     for schema in [servers_schema(), settings_schema()] {
         assert!(jsonschema::draft202012::meta::is_valid(&schema));
         validator(&schema);
@@ -42,7 +42,7 @@ fn the_schemas_are_schemas() {
 }
 
 #[test]
-fn each_key_is_there_once_with_an_example_that_loader_and_schema_take() {
+fn loader_and_schema_accept_every_example() {
     let schema = validator(&servers_schema());
     let mut names = HashSet::new();
     for key in ENTRY_KEYS {
@@ -50,8 +50,8 @@ fn each_key_is_there_once_with_an_example_that_loader_and_schema_take() {
         let Some(example) = example(key) else {
             continue;
         };
-        let mut entry = match key.part {
-            Part::Remote => json!({ "url": "https://example.com" }),
+        let mut entry = match key.group {
+            KeyGroup::Remote => json!({ "url": "https://example.com" }),
             _ => json!({ "command": "x" }),
         };
         entry[key.name] = example;
@@ -62,7 +62,7 @@ fn each_key_is_there_once_with_an_example_that_loader_and_schema_take() {
 }
 
 #[test]
-fn the_examples_of_settings_fit_their_schema() {
+fn settings_examples_match_schema() {
     let schema = validator(&settings_schema());
     let all: Map<String, Value> = SETTINGS_KEYS
         .iter()
@@ -82,7 +82,7 @@ fn the_examples_of_settings_fit_their_schema() {
 }
 
 #[test]
-fn what_the_loader_warns_about_an_editor_underlines() {
+fn schema_rejects_what_loader_warns_about() {
     let schema = validator(&servers_schema());
     for entry in [
         json!({ "command": "x", "comand": "y" }),
@@ -101,7 +101,7 @@ fn what_the_loader_warns_about_an_editor_underlines() {
 }
 
 #[test]
-fn a_file_may_name_its_schema_and_hold_what_others_need() {
+fn schema_key_and_foreign_keys_are_accepted() {
     let schema = validator(&servers_schema());
     for file in [
         json!({ "$schema": "./mcp.schema.json", "mcpServers": { "a": { "command": "x" } } }),
@@ -116,7 +116,7 @@ fn a_file_may_name_its_schema_and_hold_what_others_need() {
 }
 
 #[test]
-fn every_key_is_explained() {
+fn every_key_is_documented() {
     for (keys, page) in [
         (ENTRY_KEYS, entry_tables()),
         (SETTINGS_KEYS, settings_tables()),
@@ -125,7 +125,7 @@ fn every_key_is_explained() {
             let row = format!("| `{}` | ", key.name);
             assert_eq!(page.matches(&row).count(), 1, "{}", key.name);
         }
-        // A bar inside a cell would begin another one.
+        // A `|` inside a cell would start another cell.
         let is_whole = |line: &str| line.matches('|').count() == page_width(&page);
         let rows = page.lines().filter(|line| line.starts_with('|'));
         assert_eq!(rows.filter(|line| !is_whole(line)).count(), 0);

@@ -1,4 +1,4 @@
-//! Laws that hold for any input.
+//! Property tests of loading and expansion.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,12 +12,14 @@ use std::fs;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use switchboard_config::{Admission, LaunchSpec, Loaded, Source, Sources, Trust, expand, load};
+use switchboard_config::{
+    ConfigSource, ConfigSources, LaunchDecision, LaunchSpec, LoadedConfig, Trust, expand, load,
+};
 
-fn load_inline(texts: &[String]) -> Loaded {
-    let sources = Sources {
-        command_line: texts.iter().cloned().map(Source::Inline).collect(),
-        ..Sources::default()
+fn load_inline(texts: &[String]) -> LoadedConfig {
+    let sources = ConfigSources {
+        command_line: texts.iter().cloned().map(ConfigSource::Inline).collect(),
+        ..ConfigSources::default()
     };
     load(&sources, &HashMap::new())
 }
@@ -27,14 +29,14 @@ fn launch(text: String) -> LaunchSpec {
         .config
         .server("a")
         .unwrap()
-        .admit(&Trust::none())
+        .decide_launch(&Trust::none())
     {
-        Admission::Launch(spec) => spec,
+        LaunchDecision::Launch(spec) => spec,
         other => panic!("{other:?}"),
     }
 }
 
-/// Text that is likely to hold the pieces that matter.
+/// Random text with many syntax characters.
 fn pieces_of_syntax() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("${".to_owned()),
@@ -51,7 +53,7 @@ fn pieces_of_syntax() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
 }
 
-/// A server's keys and values, each of which may be there or not.
+/// An entry with a random subset of keys.
 fn entry() -> impl Strategy<Value = BTreeMap<String, Value>> {
     let optional = prop_oneof![
         Just(("args", json!(["-y", "x"]))),
@@ -68,7 +70,7 @@ fn entry() -> impl Strategy<Value = BTreeMap<String, Value>> {
     })
 }
 
-/// The same entry with its keys in another order, and with comments, blanks and trailing commas.
+/// The same entry with another key order, comments, spaces and trailing commas.
 fn disguise(members: &[(String, Value)], comment: &str) -> String {
     let mut text = format!("/* {comment} */ {{ \"mcpServers\": {{\n\"a\": {{");
     for (key, value) in members {
@@ -84,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn text_without_references_stays_as_it_is(text in "\\PC*") {
+    fn text_without_references_is_unchanged(text in "\\PC*") {
         prop_assume!(!text.contains("${"));
         let everything = |_: &str| Some("replaced".to_owned());
         prop_assert_eq!(expand(&text, &everything), Ok(text));
@@ -95,7 +97,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".mcp.json");
         fs::write(&path, bytes).unwrap();
-        let sources = Sources { project: Some(path), ..Sources::default() };
+        let sources = ConfigSources { project: Some(path), ..ConfigSources::default() };
         for diagnostic in load(&sources, &HashMap::new()).diagnostics {
             prop_assert!(!diagnostic.to_string().chars().any(|c| c.is_control() && c != '\n'));
         }
@@ -109,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn a_secret_in_a_damaged_file_is_never_shown(
+    fn secret_in_damaged_file_is_redacted(
         at in any::<prop::sample::Index>(),
         damage in "[{}\\[\\]\":,]{1,2}",
     ) {
@@ -145,7 +147,7 @@ proptest! {
         let merged: BTreeMap<String, String> = merged
             .iter()
             .map(|entry| {
-                let command = &entry.written().as_object()["command"];
+                let command = &entry.masked_entry().as_object()["command"];
                 (entry.name().to_string(), command.as_str().unwrap().to_owned())
             })
             .collect();
@@ -162,6 +164,6 @@ proptest! {
     ) {
         let plain = launch(json!({ "mcpServers": { "a": entry } }).to_string());
         let disguised = launch(disguise(&shuffled, &comment));
-        prop_assert!(plain.same_launch(&disguised));
+        prop_assert!(plain.is_same_launch(&disguised));
     }
 }

@@ -1,4 +1,4 @@
-//! Which sources are read, which entry wins, and what happens to sources that cannot be read.
+//! Loading: which sources are read, which entry wins, and how unusable sources are reported.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use switchboard_config::{
-    Admission, Loaded, Scope, ServerConfig, Severity, Source, Sources, Trust, load,
+    ConfigSource, ConfigSources, LaunchDecision, LoadedConfig, Scope, ServerConfig, Severity,
+    Trust, load,
 };
 use tempfile::TempDir;
 
@@ -28,48 +29,48 @@ fn servers(entries: &[(&str, &str)]) -> String {
     format!(r#"{{ "mcpServers": {{ {} }} }}"#, entries.join(", "))
 }
 
-fn load_here(sources: &Sources) -> Loaded {
+fn load_here(sources: &ConfigSources) -> LoadedConfig {
     load(sources, &HashMap::new())
 }
 
-fn load_project(path: &Path) -> Loaded {
-    load_here(&Sources {
+fn load_project(path: &Path) -> LoadedConfig {
+    load_here(&ConfigSources {
         project: Some(path.to_path_buf()),
-        ..Sources::default()
+        ..ConfigSources::default()
     })
 }
 
-fn load_named(path: &Path) -> Loaded {
-    load_here(&Sources {
-        command_line: vec![Source::File(path.to_path_buf())],
-        ..Sources::default()
+fn load_named(path: &Path) -> LoadedConfig {
+    load_here(&ConfigSources {
+        command_line: vec![ConfigSource::File(path.to_path_buf())],
+        ..ConfigSources::default()
     })
 }
 
-/// Name, scope and command of each entry, once everything is approved.
-fn summary(loaded: &Loaded) -> Vec<(String, Scope, String)> {
+/// Name, scope and command of each entry, with the project trusted.
+fn summary(loaded: &LoadedConfig) -> Vec<(String, Scope, String)> {
     let command = |admission| match admission {
-        Admission::Launch(spec) => spec.written().as_object()["command"]
+        LaunchDecision::Launch(spec) => spec.masked_entry().as_object()["command"]
             .as_str()
             .unwrap()
             .to_owned(),
-        Admission::AwaitingApproval { .. } => "awaiting approval".to_owned(),
-        Admission::Refused(refusal) => refusal.to_string(),
-        Admission::Invalid(problem) => problem.to_string(),
+        LaunchDecision::AwaitingApproval { .. } => "awaiting approval".to_owned(),
+        LaunchDecision::Refused(refusal) => refusal.to_string(),
+        LaunchDecision::Invalid(problem) => problem.to_string(),
     };
     loaded
         .config
         .servers
         .iter()
         .map(|entry| {
-            let admission = entry.admit(&Trust::project_for_this_run());
+            let admission = entry.decide_launch(&Trust::project_for_this_run());
             (entry.name().to_string(), entry.scope(), command(admission))
         })
         .collect()
 }
 
-/// Severity, message and position of each finding.
-fn told(loaded: &Loaded) -> Vec<(Severity, String, (u32, u32))> {
+/// Severity, message and position of each diagnostic.
+fn told(loaded: &LoadedConfig) -> Vec<(Severity, String, (u32, u32))> {
     loaded
         .diagnostics
         .iter()
@@ -88,15 +89,15 @@ fn entry(name: &str, scope: Scope, command: &str) -> (String, Scope, String) {
     (name.to_owned(), scope, command.to_owned())
 }
 
-fn all_layers(folder: &TempDir) -> Sources {
-    Sources {
+fn all_layers(folder: &TempDir) -> ConfigSources {
+    ConfigSources {
         command_line: vec![
-            Source::File(write(
+            ConfigSource::File(write(
                 folder,
                 "first.json",
                 servers(&[("a", "first"), ("b", "first")]),
             )),
-            Source::Inline(servers(&[("b", "second")])),
+            ConfigSource::Inline(servers(&[("b", "second")])),
         ],
         managed: Some(write(folder, "managed.json", servers(&[("m", "managed")]))),
         local: Some(write(
@@ -124,7 +125,7 @@ fn all_layers(folder: &TempDir) -> Sources {
 }
 
 #[test]
-fn each_scope_wins_over_those_below_it() {
+fn higher_scope_wins() {
     let folder = TempDir::new().unwrap();
     let loaded = load_here(&all_layers(&folder));
     assert_eq!(told(&loaded), []);
@@ -143,9 +144,9 @@ fn each_scope_wins_over_those_below_it() {
 }
 
 #[test]
-fn strict_reads_the_command_line_and_what_the_administrator_says() {
+fn strict_loads_only_managed_and_command_line() {
     let folder = TempDir::new().unwrap();
-    let loaded = load_here(&Sources {
+    let loaded = load_here(&ConfigSources {
         strict: true,
         ..all_layers(&folder)
     });
@@ -160,13 +161,13 @@ fn strict_reads_the_command_line_and_what_the_administrator_says() {
 }
 
 #[test]
-fn a_bad_entry_hides_no_other_and_still_wins_by_name() {
+fn invalid_entry_still_overrides_lower_scope() {
     let folder = TempDir::new().unwrap();
     let project = r#"{ "mcpServers": { "bad": { "command": 1 }, "good": { "command": "x" } } }"#;
-    let loaded = load_here(&Sources {
+    let loaded = load_here(&ConfigSources {
         project: Some(write(&folder, "project.json", project)),
         user: Some(write(&folder, "user.json", servers(&[("bad", "fine")]))),
-        ..Sources::default()
+        ..ConfigSources::default()
     });
     let message = "`command` must be a string, not a number";
     assert_eq!(
@@ -183,23 +184,23 @@ fn a_bad_entry_hides_no_other_and_still_wins_by_name() {
 }
 
 #[test]
-fn nothing_is_said_about_an_entry_that_is_replaced() {
+fn overridden_entry_has_no_diagnostics() {
     let folder = TempDir::new().unwrap();
-    let loaded = load_here(&Sources {
+    let loaded = load_here(&ConfigSources {
         project: Some(write(&folder, "project.json", servers(&[("a", "fine")]))),
         user: Some(write(&folder, "user.json", servers(&[("a", "${UNSET}")]))),
-        ..Sources::default()
+        ..ConfigSources::default()
     });
     assert_eq!(told(&loaded), []);
     assert_eq!(summary(&loaded), [entry("a", Scope::Project, "fine")]);
 }
 
 #[test]
-fn a_missing_file_is_silent_unless_it_was_named() {
+fn missing_file_is_ignored_unless_named() {
     let folder = TempDir::new().unwrap();
     let missing = folder.path().join("missing.json");
     assert_eq!(told(&load_project(&missing)), []);
-    let expected = "there is no such file".to_owned();
+    let expected = "file not found".to_owned();
     assert_eq!(
         told(&load_named(&missing)),
         [(Severity::Error, expected, (0, 0))]
@@ -207,14 +208,14 @@ fn a_missing_file_is_silent_unless_it_was_named() {
     assert_eq!(
         load_named(&missing).diagnostics[0].to_string(),
         format!(
-            "error: there is no such file\n --> {}\n  = hint: give the path of a file",
+            "error: file not found\n --> {}\n  = hint: pass the path of a file",
             missing.display()
         )
     );
 }
 
 #[test]
-fn a_broken_file_is_a_warning_and_an_error_when_it_was_named() {
+fn broken_file_is_error_only_if_named() {
     let folder = TempDir::new().unwrap();
     let broken = write(&folder, "broken.json", "{\n  \"mcpServers\": [}\n}");
     let expected = "not valid JSON: unexpected close brace".to_owned();
@@ -227,18 +228,18 @@ fn a_broken_file_is_a_warning_and_an_error_when_it_was_named() {
         [(Severity::Error, expected, (2, 18))]
     );
 
-    let loaded = load_here(&Sources {
+    let loaded = load_here(&ConfigSources {
         project: Some(broken),
         user: Some(write(&folder, "user.json", servers(&[("a", "x")]))),
-        ..Sources::default()
+        ..ConfigSources::default()
     });
     assert_eq!(summary(&loaded), [entry("a", Scope::User, "x")]);
 }
 
 #[test]
-fn documents_of_the_wrong_shape_are_told() {
+fn unexpected_structure_is_reported() {
     let warning = Severity::Warning;
-    let missing = "no servers are read: `mcpServers` is missing";
+    let missing = "no servers loaded: `mcpServers` is missing";
     let deep = format!(
         r#"{{"mcpServers":{{"a":{{"tools":{}{}}}}}}}"#,
         "[".repeat(70),
@@ -271,7 +272,7 @@ fn documents_of_the_wrong_shape_are_told() {
             "{ \"mcpServers\": {}, \"mcpServers\": {} }",
             Some((
                 warning,
-                "the key `mcpServers` is written twice; the last one counts",
+                "duplicate key `mcpServers`; the last one is used",
                 (1, 21),
             )),
         ),
@@ -281,7 +282,7 @@ fn documents_of_the_wrong_shape_are_told() {
         ),
         (
             deep.as_str(),
-            Some((warning, "values nest more than 64 levels deep", (1, 92))),
+            Some((warning, "nested more than 64 levels deep", (1, 92))),
         ),
     ] {
         let folder = TempDir::new().unwrap();
@@ -296,14 +297,14 @@ fn documents_of_the_wrong_shape_are_told() {
 }
 
 #[test]
-fn a_named_source_without_servers_is_told_and_an_empty_set_of_them_is_not() {
+fn named_source_without_servers_is_reported() {
     let inline = |text: &str| {
-        load_here(&Sources {
-            command_line: vec![Source::Inline(text.to_owned())],
-            ..Sources::default()
+        load_here(&ConfigSources {
+            command_line: vec![ConfigSource::Inline(text.to_owned())],
+            ..ConfigSources::default()
         })
     };
-    let missing = "no servers are read: `mcpServers` is missing";
+    let missing = "no servers loaded: `mcpServers` is missing";
     for text in ["{}", "{ \"permissions\": [] }"] {
         let loaded = inline(text);
         let expected = (Severity::Warning, missing.to_owned(), (1, 1));
@@ -315,7 +316,7 @@ fn a_named_source_without_servers_is_told_and_an_empty_set_of_them_is_not() {
 }
 
 #[test]
-fn comments_trailing_commas_and_a_byte_order_mark_are_read() {
+fn comments_trailing_commas_and_bom_are_accepted() {
     let folder = TempDir::new().unwrap();
     let text = "\u{feff}// all servers\n{ \"mcpServers\": { /* one */ \"a\": { \"command\": \"x\", }, }, }";
     let loaded = load_project(&write(&folder, ".mcp.json", text));
@@ -324,22 +325,22 @@ fn comments_trailing_commas_and_a_byte_order_mark_are_read() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_told() {
+fn non_utf8_text_is_reported() {
     let folder = TempDir::new().unwrap();
     let utf16: Vec<u8> = "{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let marked: Vec<u8> = [0xff, 0xfe].into_iter().chain(utf16.clone()).collect();
     for bytes in [utf16, marked] {
         let loaded = load_project(&write(&folder, ".mcp.json", bytes));
-        let expected = "the file is written in UTF-16".to_owned();
+        let expected = "file is UTF-16".to_owned();
         assert_eq!(told(&loaded), [(Severity::Warning, expected, (0, 0))]);
     }
     let loaded = load_project(&write(&folder, ".mcp.json", b"{\n \"a\xff\": 1 }"));
-    let expected = "the file is not valid UTF-8".to_owned();
+    let expected = "file is not valid UTF-8".to_owned();
     assert_eq!(told(&loaded), [(Severity::Warning, expected, (2, 4))]);
 }
 
 #[test]
-fn a_file_that_is_too_large_is_refused() {
+fn too_large_file_is_rejected() {
     let folder = TempDir::new().unwrap();
     let path = write(&folder, ".mcp.json", vec![b' '; 1024 * 1024 + 1]);
     let expected = "the file is larger than 1024 KiB".to_owned();
@@ -350,22 +351,22 @@ fn a_file_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn many_servers_and_many_findings_are_bounded() {
+fn number_of_servers_and_problems_is_limited() {
     let names: Vec<String> = (0..1500).map(|number| format!("s{number}")).collect();
     let entries: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
-    let loaded = load_here(&Sources {
-        command_line: vec![Source::Inline(servers(&entries))],
-        ..Sources::default()
+    let loaded = load_here(&ConfigSources {
+        command_line: vec![ConfigSource::Inline(servers(&entries))],
+        ..ConfigSources::default()
     });
     assert_eq!(loaded.config.servers.len(), 1000);
     assert_eq!(loaded.diagnostics.len(), 101);
     assert_eq!(
         loaded.diagnostics[0].message,
-        "only the first 1000 servers are read"
+        "too many servers; only the first 1000 are loaded"
     );
     assert_eq!(
         loaded.diagnostics[100].message,
-        "901 more problems are not shown"
+        "901 more problems not shown"
     );
 }
 
@@ -379,16 +380,19 @@ mod irregular {
     }
 
     #[test]
-    fn folders_devices_and_sockets_are_refused() {
+    fn irregular_files_are_rejected() {
         let folder = TempDir::new().unwrap();
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert_eq!(refused_as(folder.path()), ["this is a folder, not a file"]);
+        assert_eq!(
+            refused_as(folder.path()),
+            ["not a regular file: a directory"]
+        );
         assert_eq!(
             refused_as(Path::new("/dev/zero")),
-            ["this is a device, not a file"]
+            ["not a regular file: a device"]
         );
-        assert_eq!(refused_as(&socket), ["this is a socket, not a file"]);
+        assert_eq!(refused_as(&socket), ["not a regular file: a socket"]);
     }
 
     #[test]
@@ -396,7 +400,7 @@ mod irregular {
         clippy::disallowed_methods,
         reason = "the standard library cannot make a pipe with a name"
     )]
-    fn a_pipe_is_refused_without_waiting_for_its_other_end() {
+    fn pipe_is_rejected_without_blocking() {
         let folder = TempDir::new().unwrap();
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo")
@@ -404,21 +408,21 @@ mod irregular {
             .status()
             .unwrap();
         assert!(made.success());
-        assert_eq!(refused_as(&pipe), ["this is a pipe, not a file"]);
+        assert_eq!(refused_as(&pipe), ["not a regular file: a pipe"]);
     }
 }
 
 #[test]
-fn the_folder_of_a_project_entry_is_relative_to_the_project() {
+fn project_cwd_is_relative_to_project() {
     let folder = TempDir::new().unwrap();
     let text =
         r#"{ "mcpServers": { "a": { "command": "x", "cwd": "sub" }, "b": { "command": "x" } } }"#;
     let path = write(&folder, ".mcp.json", text);
-    let configs = |loaded: &Loaded| -> Vec<ServerConfig> {
+    let configs = |loaded: &LoadedConfig| -> Vec<ServerConfig> {
         let admit = |entry: &switchboard_config::ServerEntry| match entry
-            .admit(&Trust::project_for_this_run())
+            .decide_launch(&Trust::project_for_this_run())
         {
-            Admission::Launch(spec) => Some(spec.config().clone()),
+            LaunchDecision::Launch(spec) => Some(spec.config().clone()),
             _ => None,
         };
         loaded.config.servers.iter().filter_map(admit).collect()

@@ -1,4 +1,4 @@
-//! Which file a project's command means, and when its content counts.
+//! Resolution of a project's command to a file, and when its content is hashed.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use switchboard_config::{
-    ApprovalsError, ApprovalsFile, HostConfig, ServerEntry, Sources, Standing, Verdict, load,
-    load_names,
+    ApprovalState, ApprovalsError, ApprovalsFile, ConfigSources, HostConfig, ServerEntry, Verdict,
+    load, load_names_only,
 };
 use tempfile::TempDir;
 
-/// A repository with a project below it, and a folder beside both.
+/// A repository with a nested project, and a directory outside of both.
 struct Desk(TempDir);
 
 impl Desk {
@@ -41,12 +41,12 @@ impl Desk {
         path
     }
 
-    fn sources(&self, servers: &Value) -> Sources {
+    fn sources(&self, servers: &Value) -> ConfigSources {
         let file = self.path("repository/project/.mcp.json");
         fs::write(&file, json!({ "mcpServers": servers }).to_string()).unwrap();
-        Sources {
+        ConfigSources {
             project: Some(file),
-            ..Sources::default()
+            ..ConfigSources::default()
         }
     }
 
@@ -67,12 +67,12 @@ impl Desk {
 
     fn is_approved(&self, entry: &ServerEntry) -> bool {
         let approvals = ApprovalsFile::at(self.path("trust.json")).read().unwrap();
-        matches!(approvals.standing(entry), Standing::Approved(_))
+        matches!(approvals.state_of(entry), ApprovalState::Approved(_))
     }
 }
 
 #[test]
-fn a_program_that_is_named_from_the_project_or_lies_in_its_repository_is_pinned() {
+fn programs_of_project_and_repository_are_pinned() {
     let desk = Desk::new();
     let inside = desk.path("repository/tools/run");
     for (program, entry) in [
@@ -97,7 +97,7 @@ fn a_program_that_is_named_from_the_project_or_lies_in_its_repository_is_pinned(
 }
 
 #[test]
-fn an_absolute_program_that_appears_asks_again() {
+fn program_created_later_needs_approval() {
     let desk = Desk::new();
     let entry = json!({ "command": desk.path("beside/run") });
     desk.approve(&desk.entry(&entry)).unwrap();
@@ -107,7 +107,7 @@ fn an_absolute_program_that_appears_asks_again() {
 }
 
 #[test]
-fn what_each_process_sees_in_another_way_is_never_approved_for_good() {
+fn per_process_paths_cannot_be_approved() {
     let desk = Desk::new();
     desk.program("repository/project/run", "one");
     let link = desk.path("repository/project/link");
@@ -126,7 +126,7 @@ fn what_each_process_sees_in_another_way_is_never_approved_for_good() {
 }
 
 #[test]
-fn a_large_program_is_read_once_and_all_of_them_only_so_far() {
+fn program_reads_are_cached_and_limited() {
     let desk = Desk::new();
     let large = |name: &str, length: u64| {
         let path = desk.program(&format!("repository/project/{name}"), "");
@@ -152,9 +152,9 @@ fn a_large_program_is_read_once_and_all_of_them_only_so_far() {
     let hash = |name| config.server(name).unwrap().content_hash().is_some();
     assert_eq!((hash("a"), hash("run")), (false, true));
 
-    let names = load_names(&desk.sources(&servers), &HashMap::new()).config;
+    let names = load_names_only(&desk.sources(&servers), &HashMap::new()).config;
     let entry = names.server("run").unwrap();
-    assert!(entry.content_hash().is_none() && entry.shown().is_none());
+    assert!(entry.content_hash().is_none() && entry.review().is_none());
 }
 
 fn flock(path: &Path) -> fs::File {
@@ -164,7 +164,7 @@ fn flock(path: &Path) -> fs::File {
 }
 
 #[test]
-fn somebody_who_keeps_the_lock_is_not_waited_for_without_end() {
+fn waiting_for_lock_times_out() {
     let desk = Desk::new();
     let _held = flock(&desk.path("trust.json.lock"));
     let began = Instant::now();
@@ -177,7 +177,7 @@ fn somebody_who_keeps_the_lock_is_not_waited_for_without_end() {
 }
 
 #[test]
-fn a_link_to_the_file_of_approvals_stays_a_link() {
+fn link_to_approvals_file_is_kept() {
     let desk = Desk::new();
     fs::create_dir(desk.path("synced")).unwrap();
     symlink("synced/kept.json", desk.path("trust.json")).unwrap();

@@ -1,4 +1,4 @@
-//! Which folder counts as the project.
+//! Detection of the project root.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,10 +8,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use switchboard_config::{Folders, Places, Scope, Sources, find_project_root};
+use switchboard_config::{BaseDirs, ConfigSources, Scope, ScopePaths, find_project_root};
 use tempfile::TempDir;
 
-/// A home folder with a nested folder in it.
+/// A home directory with nested directories.
 struct Home {
     folder: TempDir,
 }
@@ -37,7 +37,7 @@ impl Home {
 }
 
 #[test]
-fn the_nearest_folder_with_a_config_or_a_repository_is_the_project() {
+fn nearest_config_or_repository_is_project() {
     let home = Home::new();
     assert_eq!(home.root_of("project/src/deep"), None);
     fs::create_dir(home.path("project/.git")).unwrap();
@@ -51,7 +51,7 @@ fn the_nearest_folder_with_a_config_or_a_repository_is_the_project() {
 }
 
 #[test]
-fn the_home_folder_and_what_is_above_it_are_never_the_project() {
+fn home_and_its_parents_are_never_project() {
     let home = Home::new();
     home.put(".mcp.json");
     fs::write(home.folder.path().join(".mcp.json"), "{}").unwrap();
@@ -61,7 +61,7 @@ fn the_home_folder_and_what_is_above_it_are_never_the_project() {
 
 #[cfg(unix)]
 #[test]
-fn a_home_folder_behind_a_link_is_still_the_home_folder() {
+fn linked_home_is_recognized() {
     let home = Home::new();
     home.put(".mcp.json");
     let link = home.folder.path().join("link");
@@ -74,25 +74,25 @@ fn a_home_folder_behind_a_link_is_still_the_home_folder() {
 }
 
 impl Home {
-    fn places(&self, cwd: &str) -> Places {
-        let folders = Folders {
+    fn places(&self, cwd: &str) -> ScopePaths {
+        let folders = BaseDirs {
             home: self.path(""),
             config: self.path("config"),
             state: self.path("state"),
             managed: self.path("etc"),
         };
-        Places::find(&self.path(cwd), folders)
+        ScopePaths::find(&self.path(cwd), folders)
     }
 }
 
 #[test]
-fn the_sources_of_a_folder_are_those_of_its_project_of_the_user_and_of_the_administrator() {
+fn sources_cover_all_scopes() {
     let home = Home::new();
     fs::create_dir(home.path("project/.git")).unwrap();
     let places = home.places("project/src");
     assert_eq!(
         places.sources(),
-        Sources {
+        ConfigSources {
             command_line: Vec::new(),
             managed: Some(home.path("etc/managed-mcp.json")),
             local: places.servers_file(Scope::Local),
@@ -104,7 +104,7 @@ fn the_sources_of_a_folder_are_those_of_its_project_of_the_user_and_of_the_admin
 }
 
 #[test]
-fn what_a_user_keeps_for_a_project_lies_outside_of_it_and_belongs_to_it_alone() {
+fn local_files_are_outside_project() {
     let home = Home::new();
     fs::create_dir(home.path("project/.git")).unwrap();
     fs::create_dir_all(home.path("other/project/.git")).unwrap();
@@ -112,43 +112,43 @@ fn what_a_user_keeps_for_a_project_lies_outside_of_it_and_belongs_to_it_alone() 
     assert!(local("project").starts_with(home.path("config/projects")));
     assert_eq!(local("project"), local("project/src/deep"));
     assert_ne!(local("project"), local("other/project"));
-    // Without a project it belongs to the folder itself.
+    // Without a project the local scope belongs to the directory.
     assert_ne!(local(""), local("other"));
 }
 
 #[cfg(unix)]
 #[test]
-fn what_a_stranger_put_into_a_folder_above_makes_no_project() {
+fn foreign_owned_parent_project_is_ignored() {
     use std::os::unix::fs::{MetadataExt as _, lchown};
 
     const STRANGER: u32 = 54_321;
     let home = Home::new();
-    // Only the administrator can give files away.
+    // Only root can change the owner of a file.
     if fs::metadata(home.path("")).unwrap().uid() != 0 {
         return;
     }
     let places = |cwd: &str| {
-        let folders = Folders {
+        let folders = BaseDirs {
             home: home.path("nowhere"),
             config: home.path("config"),
             state: home.path("state"),
             managed: home.path("managed"),
         };
-        Places::find(&home.path(cwd), folders)
+        ScopePaths::find(&home.path(cwd), folders)
     };
     let give = |path: &str| lchown(home.path(path), Some(STRANGER), None).unwrap();
     home.put(".mcp.json");
     home.put("project/.mcp.json");
     assert_eq!(places("project/src").diagnostic(), None);
 
-    // As in `/tmp`: the folder is the system's, and what lies in it is not.
+    // Like `/tmp`: root owns the directory, another user owns the marker.
     give("project/.mcp.json");
     let found = places("project/src/deep");
     assert_eq!(found.project(), Some(home.path("").as_path()));
     let told = found.diagnostic().unwrap().to_string();
     assert!(told.contains("belongs to another user"), "{told}");
     assert!(told.contains("project/.mcp.json"), "{told}");
-    // Whoever goes there means it.
+    // The working directory itself is always accepted.
     assert_eq!(
         places("project").project(),
         Some(home.path("project").as_path())
@@ -161,7 +161,7 @@ fn what_a_stranger_put_into_a_folder_above_makes_no_project() {
         places("project/src").project(),
         Some(home.path("").as_path())
     );
-    // In a stranger's own folder they are none.
+    // The owner of the working directory is trusted.
     give("project/src");
     assert_eq!(
         places("project/src").project(),

@@ -1,4 +1,4 @@
-//! Files that change while they are watched: what is believed of them, and when.
+//! Polling of config files: which changes are accepted, and when.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,42 +10,44 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use switchboard_config::{Reading, Source, Sources, Targets, Watched, Watcher};
+use switchboard_config::{
+    ConfigPoller, ConfigSnapshot, ConfigSource, ConfigSources, PolledFiles, ReloadThread,
+};
 use tempfile::TempDir;
 
-/// A file that is watched by somebody who decides what time it is.
-struct Desk {
+/// A polled config file with a controlled clock.
+struct PolledDir {
     folder: TempDir,
-    watched: Watched,
-    targets: Targets,
+    poller: ConfigPoller,
+    files: PolledFiles,
     now: Instant,
 }
 
-impl Desk {
-    /// Nothing is there yet, and it was looked at once.
+impl PolledDir {
+    /// An empty directory, polled once.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let sources = Sources {
+        let sources = ConfigSources {
             user: Some(folder.path().join("mcp.json")),
-            ..Sources::default()
+            ..ConfigSources::default()
         };
-        let mut desk = Self {
+        let mut dir = Self {
             folder,
-            watched: Watched::new(),
-            targets: Targets::from(sources),
+            poller: ConfigPoller::new(),
+            files: PolledFiles::from(sources),
             now: Instant::now(),
         };
-        assert_eq!(names(&desk.look(0).unwrap()), [""; 0]);
-        desk
+        assert_eq!(names(&dir.poll(0).unwrap()), [""; 0]);
+        dir
     }
 
-    /// As [`Self::new`], and then the servers of these names are believed.
+    /// Like [`Self::new`], with these servers accepted.
     fn with(servers: &[&str]) -> Self {
-        let mut desk = Self::new();
-        desk.write(&config(servers));
-        assert!(desk.look(1_000).is_none());
-        assert_eq!(names(&desk.look(100).unwrap()), servers);
-        desk
+        let mut dir = Self::new();
+        dir.write(&config(servers));
+        assert!(dir.poll(1_000).is_none());
+        assert_eq!(names(&dir.poll(100).unwrap()), servers);
+        dir
     }
 
     fn path(&self) -> PathBuf {
@@ -56,10 +58,10 @@ impl Desk {
         fs::write(self.path(), text).unwrap();
     }
 
-    /// Looks so many milliseconds after the last time.
-    fn look(&mut self, after: u64) -> Option<Reading> {
+    /// Polls `after` milliseconds after the last poll.
+    fn poll(&mut self, after: u64) -> Option<ConfigSnapshot> {
         self.now += Duration::from_millis(after);
-        self.watched.look(&self.targets, &|_: &str| None, self.now)
+        self.poller.poll(&self.files, &|_: &str| None, self.now)
     }
 }
 
@@ -71,12 +73,12 @@ fn config(servers: &[&str]) -> String {
     format!("{{\"mcpServers\": {{{}}}}}", servers.join(", "))
 }
 
-fn names(reading: &Reading) -> Vec<&str> {
+fn names(reading: &ConfigSnapshot) -> Vec<&str> {
     let servers = reading.loaded.config.servers.iter();
     servers.map(|entry| entry.name().as_str()).collect()
 }
 
-fn complaints(reading: &Reading) -> Vec<String> {
+fn complaints(reading: &ConfigSnapshot) -> Vec<String> {
     let diagnostics = reading.loaded.diagnostics.iter();
     diagnostics
         .map(|diagnostic| {
@@ -91,48 +93,48 @@ fn complaints(reading: &Reading) -> Vec<String> {
 }
 
 #[test]
-fn what_is_there_at_the_beginning_counts_at_once_and_is_told_once() {
-    let mut desk = Desk::with(&["a"]);
-    desk.watched = Watched::new();
-    assert_eq!(names(&desk.look(0).unwrap()), ["a"]);
-    assert!(desk.look(1_000).is_none());
+fn first_poll_accepts_files_immediately() {
+    let mut dir = PolledDir::with(&["a"]);
+    dir.poller = ConfigPoller::new();
+    assert_eq!(names(&dir.poll(0).unwrap()), ["a"]);
+    assert!(dir.poll(1_000).is_none());
 }
 
 #[test]
-fn a_change_is_believed_when_it_was_seen_twice_a_moment_apart() {
-    let mut desk = Desk::with(&["a"]);
-    assert_eq!(desk.watched.pause(), Duration::from_secs(1));
-    desk.write(&config(&["a", "b"]));
-    assert!(desk.look(5_000).is_none());
-    assert_eq!(desk.watched.pause(), Duration::from_millis(100));
-    assert!(desk.look(99).is_none());
-    assert_eq!(names(&desk.look(1).unwrap()), ["a", "b"]);
-    assert_eq!(desk.watched.pause(), Duration::from_secs(1));
+fn change_is_accepted_when_stable() {
+    let mut dir = PolledDir::with(&["a"]);
+    assert_eq!(dir.poller.next_delay(), Duration::from_secs(1));
+    dir.write(&config(&["a", "b"]));
+    assert!(dir.poll(5_000).is_none());
+    assert_eq!(dir.poller.next_delay(), Duration::from_millis(100));
+    assert!(dir.poll(99).is_none());
+    assert_eq!(names(&dir.poll(1).unwrap()), ["a", "b"]);
+    assert_eq!(dir.poller.next_delay(), Duration::from_secs(1));
 }
 
 #[test]
-fn a_file_that_keeps_changing_is_not_believed() {
-    let mut desk = Desk::with(&["a"]);
+fn unstable_file_is_not_accepted() {
+    let mut dir = PolledDir::with(&["a"]);
     for round in 0..20 {
-        desk.write(&config(&[["x", "y"][round % 2]]));
-        assert!(desk.look(500).is_none());
+        dir.write(&config(&[["x", "y"][round % 2]]));
+        assert!(dir.poll(500).is_none());
     }
-    assert_eq!(names(&desk.look(500).unwrap()), ["y"]);
+    assert_eq!(names(&dir.poll(500).unwrap()), ["y"]);
 }
 
 #[test]
-fn a_change_that_is_taken_back_is_none() {
-    let mut desk = Desk::with(&["a"]);
-    desk.write(&config(&["b"]));
-    assert!(desk.look(1_000).is_none());
-    desk.write(&config(&["a"]));
-    assert!(desk.look(1_000).is_none());
-    desk.write(&config(&["b"]));
-    assert!(desk.look(1_000).is_none(), "it settles anew");
+fn reverted_change_is_ignored() {
+    let mut dir = PolledDir::with(&["a"]);
+    dir.write(&config(&["b"]));
+    assert!(dir.poll(1_000).is_none());
+    dir.write(&config(&["a"]));
+    assert!(dir.poll(1_000).is_none());
+    dir.write(&config(&["b"]));
+    assert!(dir.poll(1_000).is_none(), "the debounce time restarts");
 }
 
 #[test]
-fn a_file_that_is_broken_now_counts_as_it_was_and_that_is_said_once() {
+fn broken_file_keeps_old_content() {
     for broken in [
         "",
         "  \n",
@@ -141,60 +143,60 @@ fn a_file_that_is_broken_now_counts_as_it_was_and_that_is_said_once() {
         "{\"mcpServers\": 7}",
         "\u{0}\u{0}",
     ] {
-        let mut desk = Desk::with(&["a"]);
-        desk.write(broken);
-        assert!(desk.look(1_000).is_none());
-        let reading = desk.look(100).unwrap();
+        let mut dir = PolledDir::with(&["a"]);
+        dir.write(broken);
+        assert!(dir.poll(1_000).is_none());
+        let reading = dir.poll(100).unwrap();
         assert_eq!(names(&reading), ["a"], "{broken:?}");
         let [complaint] = &complaints(&reading)[..] else {
             panic!("{broken:?}: {:?}", complaints(&reading));
         };
         assert!(
             complaint.starts_with("warning: ")
-                && complaint.ends_with("until it is mended, what it said before holds"),
+                && complaint.ends_with("the previous version stays in use until the file is fixed"),
             "{complaint}"
         );
-        assert!(desk.look(1_000).is_none(), "{broken:?}");
+        assert!(dir.poll(1_000).is_none(), "{broken:?}");
 
-        desk.write(&config(&["b"]));
-        assert!(desk.look(1_000).is_none());
-        let reading = desk.look(100).unwrap();
+        dir.write(&config(&["b"]));
+        assert!(dir.poll(1_000).is_none());
+        let reading = dir.poll(100).unwrap();
         assert_eq!((names(&reading), complaints(&reading)), (vec!["b"], vec![]));
     }
 }
 
 #[test]
-fn a_broken_file_that_goes_back_to_what_it_was_is_no_longer_complained_about() {
-    let mut desk = Desk::with(&["a"]);
-    desk.write("{");
-    assert!(desk.look(1_000).is_none());
-    assert_eq!(complaints(&desk.look(100).unwrap()).len(), 1);
-    desk.write(&config(&["a"]));
-    let reading = desk.look(1_000).unwrap();
+fn reverted_broken_file_clears_diagnostics() {
+    let mut dir = PolledDir::with(&["a"]);
+    dir.write("{");
+    assert!(dir.poll(1_000).is_none());
+    assert_eq!(complaints(&dir.poll(100).unwrap()).len(), 1);
+    dir.write(&config(&["a"]));
+    let reading = dir.poll(1_000).unwrap();
     assert_eq!((names(&reading), complaints(&reading)), (vec!["a"], vec![]));
 }
 
 #[test]
-fn a_file_that_was_broken_from_the_beginning_is_told_as_ever_and_can_be_mended() {
-    let mut desk = Desk::new();
-    desk.write("{");
-    desk.watched = Watched::new();
-    let reading = desk.look(0).unwrap();
+fn initially_broken_file_can_be_fixed() {
+    let mut dir = PolledDir::new();
+    dir.write("{");
+    dir.poller = ConfigPoller::new();
+    let reading = dir.poll(0).unwrap();
     assert_eq!((names(&reading).len(), complaints(&reading).len()), (0, 1));
-    desk.write("{\"mcpServers\"");
-    assert!(desk.look(1_000).is_none());
-    assert_eq!(complaints(&desk.look(100).unwrap()).len(), 1);
-    desk.write(&config(&["a"]));
-    assert!(desk.look(1_000).is_none());
-    assert_eq!(names(&desk.look(100).unwrap()), ["a"]);
+    dir.write("{\"mcpServers\"");
+    assert!(dir.poll(1_000).is_none());
+    assert_eq!(complaints(&dir.poll(100).unwrap()).len(), 1);
+    dir.write(&config(&["a"]));
+    assert!(dir.poll(1_000).is_none());
+    assert_eq!(names(&dir.poll(100).unwrap()), ["a"]);
 }
 
 #[test]
-fn one_bad_entry_is_no_broken_file() {
-    let mut desk = Desk::with(&["a"]);
-    desk.write(r#"{"mcpServers": {"a": {"command": 7}, "b": {"command": "run"}}}"#);
-    assert!(desk.look(1_000).is_none());
-    let reading = desk.look(100).unwrap();
+fn invalid_entry_does_not_make_file_unusable() {
+    let mut dir = PolledDir::with(&["a"]);
+    dir.write(r#"{"mcpServers": {"a": {"command": 7}, "b": {"command": "run"}}}"#);
+    assert!(dir.poll(1_000).is_none());
+    let reading = dir.poll(100).unwrap();
     assert_eq!(names(&reading), ["a", "b"]);
     assert!(
         reading
@@ -208,67 +210,67 @@ fn one_bad_entry_is_no_broken_file() {
 }
 
 #[test]
-fn a_file_that_goes_away_for_a_moment_has_not_gone() {
-    let mut desk = Desk::with(&["a"]);
-    fs::remove_file(desk.path()).unwrap();
-    assert!(desk.look(1_000).is_none());
-    desk.write(&config(&["a"]));
-    assert!(desk.look(100).is_none());
-    fs::remove_file(desk.path()).unwrap();
-    assert!(desk.look(1_000).is_none());
-    assert_eq!(names(&desk.look(100).unwrap()), [""; 0]);
+fn briefly_missing_file_stays_in_use() {
+    let mut dir = PolledDir::with(&["a"]);
+    fs::remove_file(dir.path()).unwrap();
+    assert!(dir.poll(1_000).is_none());
+    dir.write(&config(&["a"]));
+    assert!(dir.poll(100).is_none());
+    fs::remove_file(dir.path()).unwrap();
+    assert!(dir.poll(1_000).is_none());
+    assert_eq!(names(&dir.poll(100).unwrap()), [""; 0]);
 }
 
 #[test]
-fn files_in_folders_that_come_later_are_found() {
-    let mut desk = Desk::new();
-    let path = desk.folder.path().join("not/yet/.mcp.json");
-    desk.targets.sources.project = Some(path.clone());
-    assert_eq!(names(&desk.look(1_000).unwrap()), [""; 0]);
+fn files_in_new_directories_are_found() {
+    let mut dir = PolledDir::new();
+    let path = dir.folder.path().join("not/yet/.mcp.json");
+    dir.files.sources.project = Some(path.clone());
+    assert_eq!(names(&dir.poll(1_000).unwrap()), [""; 0]);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, config(&["p"])).unwrap();
-    assert!(desk.look(1_000).is_none());
-    assert_eq!(names(&desk.look(100).unwrap()), ["p"]);
+    assert!(dir.poll(1_000).is_none());
+    assert_eq!(names(&dir.poll(100).unwrap()), ["p"]);
 }
 
 #[test]
-fn a_file_that_joins_the_others_settles_first() {
-    let mut desk = Desk::with(&["a"]);
-    let path = desk.folder.path().join("named.json");
+fn added_file_is_debounced() {
+    let mut dir = PolledDir::with(&["a"]);
+    let path = dir.folder.path().join("named.json");
     fs::write(&path, config(&["n"])).unwrap();
-    desk.targets.sources.command_line = vec![Source::File(path)];
-    assert_eq!(names(&desk.look(1_000).unwrap()), ["a"]);
-    assert_eq!(names(&desk.look(100).unwrap()), ["n", "a"]);
+    dir.files.sources.command_line = vec![ConfigSource::File(path)];
+    assert_eq!(names(&dir.poll(1_000).unwrap()), ["a"]);
+    assert_eq!(names(&dir.poll(100).unwrap()), ["n", "a"]);
 }
 
 #[test]
-fn a_replaced_link_is_followed() {
-    let mut desk = Desk::new();
+fn replaced_link_is_followed() {
+    let mut dir = PolledDir::new();
     for name in ["one", "two"] {
-        let target = desk.folder.path().join(name);
+        let target = dir.folder.path().join(name);
         fs::write(&target, config(&[name])).unwrap();
-        let link = desk.folder.path().join("link");
+        let link = dir.folder.path().join("link");
         std::os::unix::fs::symlink(&target, &link).unwrap();
-        fs::rename(&link, desk.path()).unwrap();
-        assert!(desk.look(1_000).is_none());
-        assert_eq!(names(&desk.look(100).unwrap()), [name]);
+        fs::rename(&link, dir.path()).unwrap();
+        assert!(dir.poll(1_000).is_none());
+        assert_eq!(names(&dir.poll(100).unwrap()), [name]);
     }
 }
 
 #[test]
-fn other_files_are_watched_by_the_same_rules() {
-    let mut desk = Desk::with(&["a"]);
-    let settings = desk.folder.path().join("settings.json");
-    desk.targets.others = vec![settings.clone()];
-    assert!(desk.look(1_000).unwrap().others.is_empty());
+fn other_files_follow_same_rules() {
+    let mut dir = PolledDir::with(&["a"]);
+    let settings = dir.folder.path().join("settings.json");
+    dir.files.others = vec![settings.clone()];
+    assert!(dir.poll(1_000).unwrap().others.is_empty());
     for (text, held, complained) in [
         ("{\"a\": 1}", "{\"a\": 1}", 0),
         ("{\"a\":", "{\"a\": 1}", 1),
         ("{\"a\": 2}", "{\"a\": 2}", 0),
     ] {
         fs::write(&settings, text).unwrap();
-        assert!(desk.look(1_000).is_none());
-        let reading = desk.look(100).unwrap();
+        assert!(dir.poll(1_000).is_none());
+        let reading = dir.poll(100).unwrap();
         assert_eq!(reading.others[&settings], held.as_bytes());
         assert_eq!(complaints(&reading).len(), complained, "{text}");
         assert_eq!(names(&reading), ["a"]);
@@ -276,19 +278,19 @@ fn other_files_are_watched_by_the_same_rules() {
 }
 
 #[test]
-fn the_watcher_tells_what_there_is_and_what_comes() {
-    let desk = Desk::new();
-    desk.write(&config(&["a"]));
+fn reload_thread_reports_initial_config_and_changes() {
+    let dir = PolledDir::new();
+    dir.write(&config(&["a"]));
     let (tell, readings) = std::sync::mpsc::sync_channel(4);
-    let targets = desk.targets.clone();
-    let watcher = Watcher::spawn(
-        move || targets.clone(),
+    let files = dir.files.clone();
+    let watcher = ReloadThread::spawn(
+        move || files.clone(),
         |_: &str| None,
         move |reading| drop(tell.send(reading)),
     );
     let next = || readings.recv_timeout(Duration::from_secs(30)).unwrap();
     assert_eq!(names(&next()), ["a"]);
-    desk.write(&config(&["b"]));
+    dir.write(&config(&["b"]));
     assert_eq!(names(&next()), ["b"]);
     drop(watcher);
     assert!(readings.recv_timeout(Duration::from_secs(30)).is_err());

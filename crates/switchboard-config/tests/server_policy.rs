@@ -1,4 +1,4 @@
-//! The administrator's word on servers.
+//! The administrator's server policy.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,7 +11,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 use switchboard_config::{
-    Admission, Ban, Profile, Refusal, ServerMatch, ServerPolicy, Source, Sources, Trust, load,
+    ConfigSource, ConfigSources, LaunchDecision, LaunchRefusal, PolicyViolation, Profile,
+    ServerMatch, ServerPolicy, Trust, load,
 };
 use tempfile::TempDir;
 
@@ -41,20 +42,20 @@ fn denying(list: Vec<ServerMatch>) -> ServerPolicy {
     }
 }
 
-/// Whether an entry of the command line, which has all consent there is, may run.
-fn check(policy: &ServerPolicy, server: &str, entry: &Value) -> Result<(), Ban> {
-    let sources = Sources {
-        command_line: vec![Source::Inline(
+/// Checks the policy with an entry of the command line, which needs no approval.
+fn check(policy: &ServerPolicy, server: &str, entry: &Value) -> Result<(), PolicyViolation> {
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::Inline(
             json!({ "mcpServers": { server: entry } }).to_string(),
         )],
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let environment = HashMap::from([("TOOL".to_owned(), "bad-tool".to_owned())]);
     let loaded = load(&sources, &environment);
     let entry = loaded.config.server(server).unwrap();
-    match entry.admit(&Trust::none().with_policy(policy.clone())) {
-        Admission::Launch(_) => Ok(()),
-        Admission::Refused(Refusal::ByPolicy(ban)) => Err(ban),
+    match entry.decide_launch(&Trust::none().with_policy(policy.clone())) {
+        LaunchDecision::Launch(_) => Ok(()),
+        LaunchDecision::Refused(LaunchRefusal::ByPolicy(ban)) => Err(ban),
         other => panic!("{other:?}"),
     }
 }
@@ -64,7 +65,7 @@ fn program(words: &[&str]) -> Value {
 }
 
 #[test]
-fn without_a_word_everything_may_run() {
+fn default_policy_allows_everything() {
     let policy = ServerPolicy::default();
     assert_eq!(check(&policy, "a", &program(&["x"])), Ok(()));
     assert_eq!(
@@ -74,7 +75,7 @@ fn without_a_word_everything_may_run() {
 }
 
 #[test]
-fn a_deny_wins_over_every_allow() {
+fn deny_wins_over_allow() {
     let policy = ServerPolicy {
         allowed: Some(vec![name("a"), command(&["x"])]),
         denied: vec![command(&["x"])],
@@ -82,12 +83,12 @@ fn a_deny_wins_over_every_allow() {
     };
     assert_eq!(
         check(&policy, "a", &program(&["x"])),
-        Err(Ban::Denied(command(&["x"])))
+        Err(PolicyViolation::Denied(command(&["x"])))
     );
 }
 
 #[test]
-fn a_denied_name_is_denied_in_any_case_and_a_command_as_it_runs() {
+fn denied_names_ignore_case() {
     let policy = denying(vec![name("Bad"), command(&["bad-tool", "--x"])]);
     assert!(check(&policy, "bad", &program(&["x"])).is_err());
     assert!(check(&policy, "BAD", &json!({ "url": "https://a.example" })).is_err());
@@ -100,10 +101,10 @@ fn a_denied_name_is_denied_in_any_case_and_a_command_as_it_runs() {
 }
 
 #[test]
-fn with_a_list_only_what_is_on_it_may_run() {
+fn allow_list_excludes_other_servers() {
     assert_eq!(
         check(&allowing(vec![]), "a", &program(&["x"])),
-        Err(Ban::NotListed)
+        Err(PolicyViolation::NotAllowed)
     );
     let by_name = allowing(vec![name("a")]);
     assert_eq!(check(&by_name, "a", &program(&["x"])), Ok(()));
@@ -111,9 +112,12 @@ fn with_a_list_only_what_is_on_it_may_run() {
         check(&by_name, "a", &json!({ "url": "https://any.example" })),
         Ok(())
     );
-    assert_eq!(check(&by_name, "A", &program(&["x"])), Err(Ban::NotListed));
+    assert_eq!(
+        check(&by_name, "A", &program(&["x"])),
+        Err(PolicyViolation::NotAllowed)
+    );
 
-    // A name is easily given to something else: where commands are listed, it is not enough.
+    // If the list contains commands, a matching name is not sufficient.
     let by_command = allowing(vec![name("a"), command(&["npx", "-y", "good"])]);
     assert_eq!(
         check(&by_command, "b", &program(&["npx", "-y", "good"])),
@@ -121,7 +125,7 @@ fn with_a_list_only_what_is_on_it_may_run() {
     );
     assert_eq!(
         check(&by_command, "a", &program(&["npx", "-y", "evil"])),
-        Err(Ban::NotListed)
+        Err(PolicyViolation::NotAllowed)
     );
     assert_eq!(
         check(
@@ -129,11 +133,11 @@ fn with_a_list_only_what_is_on_it_may_run() {
             "b",
             &program(&["npx", "-y", "good", "-c", "evil"])
         ),
-        Err(Ban::NotListed)
+        Err(PolicyViolation::NotAllowed)
     );
     assert_eq!(
         check(&by_command, "b", &program(&["./npx", "-y", "good"])),
-        Err(Ban::NotListed)
+        Err(PolicyViolation::NotAllowed)
     );
     assert_eq!(
         check(&by_command, "a", &json!({ "url": "https://any.example" })),
@@ -147,13 +151,13 @@ fn with_a_list_only_what_is_on_it_may_run() {
     );
     assert_eq!(
         check(&by_url, "a", &json!({ "url": "https://evil.example/" })),
-        Err(Ban::NotListed)
+        Err(PolicyViolation::NotAllowed)
     );
     assert_eq!(check(&by_url, "a", &program(&["x"])), Ok(()));
 }
 
 #[test]
-fn an_address_that_can_be_read_in_two_ways_fits_no_list() {
+fn ambiguous_url_is_refused() {
     for policy in [
         allowing(vec![url("https://good.example/*")]),
         denying(vec![url("https://evil.example/*")]),
@@ -165,7 +169,7 @@ fn an_address_that_can_be_read_in_two_ways_fits_no_list() {
             "https://ev\u{456}l.example/",
         ] {
             let checked = check(&policy, "a", &json!({ "url": address }));
-            assert_eq!(checked, Err(Ban::UnclearAddress), "{address}");
+            assert_eq!(checked, Err(PolicyViolation::AmbiguousUrl), "{address}");
         }
     }
     assert_eq!(
@@ -174,12 +178,12 @@ fn an_address_that_can_be_read_in_two_ways_fits_no_list() {
             "a",
             &json!({ "url": "https://good.example" })
         ),
-        Err(Ban::UnclearRule("evil".to_owned()))
+        Err(PolicyViolation::InvalidUrlRule("evil".to_owned()))
     );
 }
 
 #[test]
-fn managed_only_means_the_administrators_own_file() {
+fn managed_only_allows_managed_file_only() {
     let folder = TempDir::new().unwrap();
     let file = |name: &str| {
         let path = folder.path().join(name);
@@ -187,8 +191,8 @@ fn managed_only_means_the_administrators_own_file() {
         fs::write(&path, servers.to_string()).unwrap();
         Some(path)
     };
-    let sources = Sources {
-        command_line: vec![Source::File(file("named").unwrap())],
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::File(file("named").unwrap())],
         managed: file("managed"),
         local: file("local"),
         project: file("project"),
@@ -202,10 +206,10 @@ fn managed_only_means_the_administrators_own_file() {
     let trust = Trust::project_for_this_run().with_policy(policy);
     let loaded = load(&sources, &HashMap::new());
     for entry in &loaded.config.servers {
-        match (entry.name().as_str(), entry.admit(&trust)) {
-            ("managed", Admission::Launch(_)) => {}
+        match (entry.name().as_str(), entry.decide_launch(&trust)) {
+            ("managed", LaunchDecision::Launch(_)) => {}
             ("managed", other) => panic!("{other:?}"),
-            (_, Admission::Refused(refusal)) => assert_eq!(
+            (_, LaunchDecision::Refused(refusal)) => assert_eq!(
                 refusal.to_string(),
                 "not allowed by the administrator: only the servers of the administrator's own file \
                  may be used"
@@ -216,7 +220,7 @@ fn managed_only_means_the_administrators_own_file() {
 }
 
 #[test]
-fn the_profile_server_executes_nothing() {
+fn server_profile_runs_no_program() {
     let policy = ServerPolicy {
         profile: Profile::Server,
         ..ServerPolicy::default()
@@ -224,11 +228,11 @@ fn the_profile_server_executes_nothing() {
     let with_helper = json!({ "url": "https://a.example", "headersHelper": "x" });
     assert!(matches!(
         check(&policy, "a", &program(&["x"])),
-        Err(Ban::Executes(_))
+        Err(PolicyViolation::RunsProgram(_))
     ));
     assert!(matches!(
         check(&policy, "a", &with_helper),
-        Err(Ban::Executes(_))
+        Err(PolicyViolation::RunsProgram(_))
     ));
     assert_eq!(
         check(&policy, "a", &json!({ "url": "https://a.example" })),
@@ -237,10 +241,10 @@ fn the_profile_server_executes_nothing() {
 }
 
 #[test]
-fn reasons_are_in_words() {
+fn violation_messages_are_readable() {
     let deny = |one: ServerMatch, entry: &Value| {
         let ban = check(&denying(vec![one]), "a", entry).unwrap_err();
-        Refusal::ByPolicy(ban).to_string()
+        LaunchRefusal::ByPolicy(ban).to_string()
     };
     assert_eq!(
         deny(name("a"), &program(&["x"])),
@@ -255,6 +259,6 @@ fn reasons_are_in_words() {
             url("https://a.example"),
             &json!({ "url": "https://a.example/x" })
         ),
-        "not allowed by the administrator: the address \"https://a.example\" is denied"
+        "not allowed by the administrator: the URL \"https://a.example\" is denied"
     );
 }

@@ -1,4 +1,4 @@
-//! Settings files: what they say, what is wrong with them, and what closes MCP.
+//! Settings files: their content, their problems, and which problems block all calls.
 #![expect(
     clippy::unwrap_used,
     reason = "a failed expectation fails the test that had it"
@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use switchboard_config::{
-    Folders, Places, Profile, ProjectRules, RuleAction, RuleGrammar, RuleHint, RuleSetting, Scope,
-    ServerMatch, ServerPolicy, Settings, load_settings,
+    BaseDirs, Profile, ProjectRules, RuleAction, RuleHint, RuleSetting, RuleValidator, Scope,
+    ScopePaths, ServerMatch, ServerPolicy, Settings, load_settings,
 };
 use tempfile::TempDir;
 
-/// For these tests whatever is not empty and has no `!` is valid.
-const GRAMMAR: RuleGrammar = RuleGrammar {
+/// A validator that rejects empty text and text with `!`.
+const GRAMMAR: RuleValidator = RuleValidator {
     tool: check,
     pattern: check,
 };
@@ -29,8 +29,8 @@ fn check(text: &str) -> Result<(), String> {
 struct Home {
     /// Removed on drop.
     _folder: TempDir,
-    folders: Folders,
-    places: Places,
+    folders: BaseDirs,
+    places: ScopePaths,
 }
 
 impl Home {
@@ -39,13 +39,13 @@ impl Home {
         let root = folder.path().canonicalize().unwrap();
         let project = root.join("home/project");
         fs::create_dir_all(project.join(".git")).unwrap();
-        let folders = Folders {
+        let folders = BaseDirs {
             home: root.join("home"),
             config: root.join("home/.config/switchboard"),
             state: root.join("home/.local/state/switchboard"),
             managed: root.join("etc"),
         };
-        let places = Places::find(&project, folders.clone());
+        let places = ScopePaths::find(&project, folders.clone());
         Self {
             _folder: folder,
             folders,
@@ -69,7 +69,7 @@ impl Home {
     }
 }
 
-/// The settings when only this file is there.
+/// Loads settings from one file.
 fn load(scope: Scope, text: &str) -> Settings {
     let home = Home::new();
     home.write(scope, text);
@@ -90,15 +90,15 @@ fn tools(settings: &Settings, project: ProjectRules) -> Vec<(&str, RuleAction, S
 }
 
 #[test]
-fn without_files_nothing_is_settled_and_nothing_is_said() {
+fn missing_settings_files_are_ignored() {
     let settings = Home::new().load();
     assert_eq!(settings.rules(ProjectRules::All).count(), 0);
-    assert!(settings.closed.is_empty() && settings.diagnostics.is_empty());
+    assert!(settings.blocking_errors.is_empty() && settings.diagnostics.is_empty());
     assert_eq!(settings.policy, ServerPolicy::default());
 }
 
 #[test]
-fn a_rule_is_read_with_its_place() {
+fn rule_keeps_its_position() {
     let text = r#"{
   // comments and trailing commas are fine
   "$schema": "settings.schema.json",
@@ -129,7 +129,7 @@ fn a_rule_is_read_with_its_place() {
 }
 
 #[test]
-fn scopes_are_read_in_order_and_a_project_grants_nothing_unless_trusted() {
+fn untrusted_project_cannot_allow_calls() {
     use RuleAction::{Allow, Ask, Deny};
     let home = Home::new();
     for scope in [Scope::Project, Scope::User, Scope::Local, Scope::Managed] {
@@ -142,11 +142,11 @@ fn scopes_are_read_in_order_and_a_project_grants_nothing_unless_trusted() {
     let mut expected: Vec<_> = scopes.into_iter().flat_map(of).collect();
     assert_eq!(tools(&settings, ProjectRules::All), expected);
     expected.pop();
-    assert_eq!(tools(&settings, ProjectRules::Narrowing), expected);
+    assert_eq!(tools(&settings, ProjectRules::RestrictionsOnly), expected);
 }
 
 #[test]
-fn whatever_is_wrong_with_a_rule_closes() {
+fn invalid_rule_blocks_all_calls() {
     let cases = [
         ("", "error: the file is empty"),
         ("[]", "error: expected an object"),
@@ -204,11 +204,11 @@ fn whatever_is_wrong_with_a_rule_closes() {
         ),
         (
             r#"{"permissions": [{"tool": "x", "action": "deny", "action": "allow"}]}"#,
-            "error: the key `action` is written twice; the last one counts",
+            "error: duplicate key `action`; the last one is used",
         ),
         (
             r#"{"permissions": [], "permissions": []}"#,
-            "error: the key `permissions` is written twice; the last one counts",
+            "error: duplicate key `permissions`; the last one is used",
         ),
         (
             r#"{"permision": []}"#,
@@ -223,9 +223,9 @@ fn whatever_is_wrong_with_a_rule_closes() {
         for (text, problem) in cases {
             let settings = load(scope, text);
             assert_eq!(told(&settings), [problem], "{text}");
-            let closed: Vec<_> = settings.closed.iter().map(|it| it.scope).collect();
+            let closed: Vec<_> = settings.blocking_errors.iter().map(|it| it.scope).collect();
             assert_eq!(closed, [scope], "{text}");
-            // Nor may any server be used that nobody can say anything about any more.
+            // Without a readable policy no server is allowed.
             let shut = settings.policy.allowed.as_deref() == Some(&[]);
             assert_eq!(shut, scope == Scope::Managed, "{text}");
         }
@@ -233,7 +233,7 @@ fn whatever_is_wrong_with_a_rule_closes() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_closes() {
+fn unreadable_settings_block_all_calls() {
     let unreadable: [fn(&Path); 3] = [
         |path| fs::create_dir(path).unwrap(),
         |path| std::os::unix::fs::symlink("nowhere", path).unwrap(),
@@ -245,16 +245,16 @@ fn a_file_that_cannot_be_read_closes() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         make(&path);
         let settings = home.load();
-        assert_eq!(settings.closed.len(), 1);
-        let problem = &settings.closed.first().unwrap().problem;
+        assert_eq!(settings.blocking_errors.len(), 1);
+        let problem = &settings.blocking_errors.first().unwrap().problem;
         let origin = problem.origin.as_ref().unwrap();
         assert_eq!(origin.file.as_deref(), Some(path.as_path()));
-        assert_eq!(problem.hint.as_deref(), Some("mend the file, or remove it"));
+        assert_eq!(problem.hint.as_deref(), Some("fix or remove the file"));
     }
 }
 
 #[test]
-fn what_forbids_nothing_is_only_warned_about() {
+fn invalid_limits_are_only_warnings() {
     let cases = [
         (r#"{"colour": 1}"#, "warning: unknown key `colour`"),
         (
@@ -271,30 +271,30 @@ fn what_forbids_nothing_is_only_warned_about() {
         ),
         (
             r#"{"limits": {"messageBytes": 0}}"#,
-            "warning: `messageBytes` must be a whole number from 1 to 1099511627776; the default holds",
+            "warning: `messageBytes` must be a whole number from 1 to 1099511627776; using the default",
         ),
         (
             r#"{"deadlines": {"call": "1s"}}"#,
-            "warning: `call` must be a whole number from 1 to 86400000; the default holds",
+            "warning: `call` must be a whole number from 1 to 86400000; using the default",
         ),
         (
             r#"{"profile": "server"}"#,
-            "warning: `profile` counts in the administrator's file only and is ignored here",
+            "warning: `profile` is only allowed in managed settings; ignored",
         ),
     ];
     for (text, problem) in cases {
         let settings = load(Scope::User, text);
         assert_eq!(told(&settings), [problem]);
-        assert!(settings.closed.is_empty(), "{text}");
+        assert!(settings.blocking_errors.is_empty(), "{text}");
         assert_eq!(settings.policy, ServerPolicy::default());
     }
 }
 
-/// What the files say, what was typed, and what holds.
+/// The settings files, the value of the run, and the expected limit.
 type Case<'a> = (&'a [(Scope, u64)], Option<u64>, u64);
 
 #[test]
-fn a_bound_is_the_highest_word_and_a_project_may_only_lower_it() {
+fn project_can_only_lower_limits() {
     let with = |bounds: &[(Scope, u64)]| {
         let home = Home::new();
         for (scope, value) in bounds {
@@ -317,7 +317,7 @@ fn a_bound_is_the_highest_word_and_a_project_may_only_lower_it() {
     ];
     for (bounds, typed, expected) in cases {
         assert_eq!(
-            with(bounds).bound("jsonNodes", typed, 50),
+            with(bounds).limit("jsonNodes", typed, 50),
             expected,
             "{bounds:?}"
         );
@@ -325,7 +325,7 @@ fn a_bound_is_the_highest_word_and_a_project_may_only_lower_it() {
 }
 
 #[test]
-fn the_word_of_the_organisation_is_read() {
+fn managed_policy_is_parsed() {
     let text = r#"{
         "allowedServers": [{"name": "a"}, {"command": ["npx", "-y", "b"]}],
         "deniedServers": [{"url": "https://*.example.com/*"}],
@@ -357,13 +357,13 @@ fn the_word_of_the_organisation_is_read() {
         r#"{"deniedServer": []}"#,
     ] {
         let settings = load(Scope::Managed, wrong);
-        assert_eq!(settings.closed.len(), 1, "{wrong}");
+        assert_eq!(settings.blocking_errors.len(), 1, "{wrong}");
         assert_eq!(settings.policy.allowed.as_deref(), Some(&[][..]), "{wrong}");
     }
 }
 
 #[test]
-fn switched_off_servers_are_told_with_their_place() {
+fn disabled_servers_keep_their_position() {
     let home = Home::new();
     home.write(Scope::Local, "{\n  \"disabledServers\": [\"a\", \"b\"]\n}");
     home.write(Scope::Project, r#"{"disabledServers": ["c"]}"#);
@@ -384,7 +384,7 @@ fn switched_off_servers_are_told_with_their_place() {
 }
 
 #[test]
-fn a_finding_is_shown_with_a_caret_and_a_hint() {
+fn problem_is_shown_with_caret_and_hint() {
     let home = Home::new();
     let path = home.write(
         Scope::Project,
@@ -402,20 +402,20 @@ fn a_finding_is_shown_with_a_caret_and_a_hint() {
   |
 3 |     {{ "tool": "x", "patern": "a=b", "action": "allow" }}
   |                    ^^^^^^^^
-  = hint: a rule has tool, pattern, hint, action"#,
+  = hint: known keys: tool, pattern, hint, action"#,
         path.display()
     );
     assert_eq!(shown, [expected]);
 }
 
 #[test]
-fn an_error_among_a_hundred_warnings_closes_and_is_shown_first() {
+fn error_is_shown_before_many_warnings() {
     let warnings: Vec<_> = (0..150).map(|n| format!("\"zzzz{n}\": 1, ")).collect();
     let warnings = warnings.concat();
     let text = format!(r#"{{{warnings} "permissions": [{{"tool": "!", "action": "deny"}}]}}"#);
     for scope in [Scope::Managed, Scope::Local, Scope::User, Scope::Project] {
         let settings = load(scope, &text);
-        assert_eq!(settings.closed.len(), 1, "{scope}");
+        assert_eq!(settings.blocking_errors.len(), 1, "{scope}");
         assert!(told(&settings)[0].starts_with("error: "), "{scope}");
         assert_eq!(settings.diagnostics.len(), 101);
         if scope == Scope::Managed {
@@ -425,7 +425,7 @@ fn an_error_among_a_hundred_warnings_closes_and_is_shown_first() {
 }
 
 #[test]
-fn a_project_inside_another_does_not_shed_what_the_user_took_away_there() {
+fn nested_project_keeps_outer_restrictions() {
     let mut home = Home::new();
     home.write(
         Scope::Local,
@@ -436,7 +436,7 @@ fn a_project_inside_another_does_not_shed_what_the_user_took_away_there() {
     let inner = home.places.project().unwrap().join("vendor/inner");
     fs::create_dir_all(&inner).unwrap();
     std::os::unix::fs::symlink("nowhere", inner.join(".mcp.json")).unwrap();
-    home.places = Places::find(&inner, home.folders.clone());
+    home.places = ScopePaths::find(&inner, home.folders.clone());
     assert_ne!(home.file(Scope::Local), outer);
     home.write(
         Scope::Local,
@@ -450,8 +450,8 @@ fn a_project_inside_another_does_not_shed_what_the_user_took_away_there() {
     ];
     assert_eq!(tools(&settings, ProjectRules::All), expected);
     assert_eq!(settings.disabled[0].name, "off");
-    assert_eq!(settings.bound("listPages", None, 9), 9);
-    // A file that cannot be used closes, as everywhere.
+    assert_eq!(settings.limit("listPages", None, 9), 9);
+    // An unusable file blocks all calls, as in every scope.
     fs::write(outer, "{").unwrap();
-    assert_eq!(home.load().closed.len(), 1);
+    assert_eq!(home.load().blocking_errors.len(), 1);
 }

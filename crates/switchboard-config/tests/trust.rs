@@ -1,4 +1,4 @@
-//! What may be started, what is shown of it, and when two are the same.
+//! Launch decisions, masked entries, and equality of launches.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard_config::{
-    Admission, Consent, LaunchSpec, Loaded, RemoteKind, Scope, Secret, ServerConfig, ServerName,
-    Source, Sources, Trust, load,
+    ConfigSource, ConfigSources, Consent, LaunchDecision, LaunchSpec, LoadedConfig, RemoteKind,
+    Scope, Secret, ServerConfig, ServerName, Trust, load,
 };
 use tempfile::TempDir;
 
-fn load_inline(json: &str) -> Loaded {
-    let sources = Sources {
-        command_line: vec![Source::Inline(json.to_owned())],
-        ..Sources::default()
+fn load_inline(json: &str) -> LoadedConfig {
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::Inline(json.to_owned())],
+        ..ConfigSources::default()
     };
     let environment = HashMap::from([("TOKEN".to_owned(), "hush".to_owned())]);
     load(&sources, &environment)
@@ -31,9 +31,9 @@ fn spec(json: &str) -> LaunchSpec {
         .config
         .server("a")
         .unwrap()
-        .admit(&Trust::none())
+        .decide_launch(&Trust::none())
     {
-        Admission::Launch(spec) => spec,
+        LaunchDecision::Launch(spec) => spec,
         other => panic!("{other:?}"),
     }
 }
@@ -41,15 +41,15 @@ fn spec(json: &str) -> LaunchSpec {
 fn written(entry: &Value) -> String {
     let json = json!({ "mcpServers": { "a": entry } }).to_string();
     let loaded = load_inline(&json);
-    serde_json::to_string(loaded.config.server("a").unwrap().written()).unwrap()
+    serde_json::to_string(loaded.config.server("a").unwrap().masked_entry()).unwrap()
 }
 
 fn in_code(config: ServerConfig) -> LaunchSpec {
-    LaunchSpec::from_code(ServerName::new("a").unwrap(), config)
+    LaunchSpec::trusted(ServerName::new("a").unwrap(), config)
 }
 
 #[test]
-fn a_project_entry_waits_for_approval_and_others_do_not() {
+fn only_project_entries_need_approval() {
     let folder = TempDir::new().unwrap();
     let file = |name: &str| {
         let path = folder.path().join(name);
@@ -57,8 +57,8 @@ fn a_project_entry_waits_for_approval_and_others_do_not() {
         fs::write(&path, entry.to_string()).unwrap();
         path
     };
-    let sources = Sources {
-        command_line: vec![Source::File(file("named"))],
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::File(file("named"))],
         managed: Some(file("managed")),
         local: Some(file("local")),
         project: Some(file("project")),
@@ -69,14 +69,14 @@ fn a_project_entry_waits_for_approval_and_others_do_not() {
     let admitted = |trust: &Trust| -> Vec<Result<Consent, String>> {
         let servers = &loaded.config.servers;
         let consent = |admission| match admission {
-            Admission::Launch(spec) => Ok(spec.consent()),
-            Admission::AwaitingApproval { hint, .. } => Err(hint),
-            Admission::Refused(refusal) => Err(refusal.to_string()),
-            Admission::Invalid(problem) => Err(problem.to_string()),
+            LaunchDecision::Launch(spec) => Ok(spec.consent()),
+            LaunchDecision::AwaitingApproval { hint, .. } => Err(hint),
+            LaunchDecision::Refused(refusal) => Err(refusal.to_string()),
+            LaunchDecision::Invalid(problem) => Err(problem.to_string()),
         };
         servers
             .iter()
-            .map(|entry| consent(entry.admit(trust)))
+            .map(|entry| consent(entry.decide_launch(trust)))
             .collect()
     };
     assert_eq!(
@@ -102,18 +102,18 @@ fn a_project_entry_waits_for_approval_and_others_do_not() {
 }
 
 #[test]
-fn a_project_cannot_use_the_account_of_its_user() {
+fn project_cannot_use_claude_ai_account() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join(".mcp.json");
     let entry = json!({ "type": "claudeai-proxy", "url": "https://example.com", "id": "x" });
     fs::write(&path, json!({ "mcpServers": { "a": entry } }).to_string()).unwrap();
-    let sources = Sources {
+    let sources = ConfigSources {
         project: Some(path),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let loaded = load(&sources, &HashMap::new());
-    let Admission::Invalid(problem) =
-        loaded.config.servers[0].admit(&Trust::project_for_this_run())
+    let LaunchDecision::Invalid(problem) =
+        loaded.config.servers[0].decide_launch(&Trust::project_for_this_run())
     else {
         panic!("the entry was admitted");
     };
@@ -124,7 +124,7 @@ fn a_project_cannot_use_the_account_of_its_user() {
 }
 
 #[test]
-fn an_entry_is_shown_as_written_without_literal_secrets() {
+fn masked_entry_hides_literal_secrets() {
     let entry = json!({
         "command": "${NOBODY:-npx}",
         "args": ["${TOKEN}", 1],
@@ -148,7 +148,7 @@ fn an_entry_is_shown_as_written_without_literal_secrets() {
 }
 
 #[test]
-fn arguments_and_addresses_are_shown_without_what_looks_like_a_secret() {
+fn masked_entry_hides_detected_secrets() {
     let entry = json!({
         "command": "npx",
         "args": ["-y", "hub", "--token", "hush", 5, "--level=debug", "KEY=hush"],
@@ -164,18 +164,18 @@ fn arguments_and_addresses_are_shown_without_what_looks_like_a_secret() {
 
     let config = ServerConfig::remote("https://a:hush@b.c/?token=hush&x=1", RemoteKind::Http);
     assert_eq!(
-        serde_json::to_value(in_code(config).written()).unwrap(),
+        serde_json::to_value(in_code(config).masked_entry()).unwrap(),
         json!({ "type": "http", "url": "https://a:***@b.c/?token=***&x=1" })
     );
     let config = ServerConfig::stdio("hub", ["--password", "hush"]);
     assert_eq!(
-        serde_json::to_value(in_code(config).written()).unwrap(),
+        serde_json::to_value(in_code(config).masked_entry()).unwrap(),
         json!({ "type": "stdio", "command": "hub", "args": ["--password", "***"] })
     );
 }
 
 #[test]
-fn an_entry_is_always_shown_with_a_type() {
+fn masked_entry_always_has_type() {
     for (entry, expected) in [
         (json!({ "url": "u" }), json!({ "type": "http", "url": "u" })),
         (
@@ -190,14 +190,14 @@ fn an_entry_is_always_shown_with_a_type() {
 }
 
 #[test]
-fn a_server_made_in_code_is_shown_as_one_would_write_it() {
+fn trusted_spec_has_masked_entry() {
     let config = ServerConfig::stdio("npx", ["-y"])
         .env("TOKEN", "hush")
         .cwd("/srv")
         .call_timeout(Duration::from_secs(1));
     let spec = in_code(config);
     assert_eq!(
-        serde_json::to_value(spec.written()).unwrap(),
+        serde_json::to_value(spec.masked_entry()).unwrap(),
         json!({
             "type": "stdio", "command": "npx", "args": ["-y"], "env": { "TOKEN": "***" },
             "cwd": "/srv", "timeout": 1000
@@ -210,7 +210,7 @@ fn a_server_made_in_code_is_shown_as_one_would_write_it() {
 
     let config = ServerConfig::remote("https://example.com", RemoteKind::Sse).header("A", "hush");
     assert_eq!(
-        serde_json::to_value(in_code(config).written()).unwrap(),
+        serde_json::to_value(in_code(config).masked_entry()).unwrap(),
         json!({ "type": "sse", "url": "https://example.com", "headers": { "A": "***" } })
     );
 }
@@ -222,7 +222,7 @@ fn secrets_are_never_printed() {
     );
     let shown = format!(
         "{spec:?} {}",
-        serde_json::to_string(spec.written()).unwrap()
+        serde_json::to_string(spec.masked_entry()).unwrap()
     );
     assert!(
         !shown.contains("hush") && !shown.contains("Bearer"),
@@ -233,7 +233,7 @@ fn secrets_are_never_printed() {
 }
 
 #[test]
-fn how_an_entry_is_written_does_not_change_what_it_launches() {
+fn formatting_does_not_change_launch() {
     let plain = spec(
         r#"{ "mcpServers": { "a": { "command": "x", "args": ["hush"], "env": { "A": "1", "B": "2" } } } }"#,
     );
@@ -241,17 +241,17 @@ fn how_an_entry_is_written_does_not_change_what_it_launches() {
         r#"// other
         { "mcpServers": { "a": { "env": { "B": 2, "A": "1", }, "args": ["${TOKEN}"], "type": "stdio", "command": "x" } } }"#,
     );
-    assert!(plain.same_launch(&other));
+    assert!(plain.is_same_launch(&other));
     let same = ServerConfig::stdio("x", ["hush"])
         .env("A", "1")
         .env("B", "2");
-    assert!(plain.same_launch(&in_code(same.clone())));
-    assert!(!plain.same_launch(&in_code(same.clone().env("B", "3"))));
-    assert!(!plain.same_launch(&in_code(same.cwd("/"))));
+    assert!(plain.is_same_launch(&in_code(same.clone())));
+    assert!(!plain.is_same_launch(&in_code(same.clone().env("B", "3"))));
+    assert!(!plain.is_same_launch(&in_code(same.cwd("/"))));
 }
 
 #[test]
-fn scopes_are_called_the_same_everywhere() {
+fn scope_names_are_consistent() {
     for (scope, name) in [
         (Scope::Managed, "managed"),
         (Scope::CommandLine, "command-line"),

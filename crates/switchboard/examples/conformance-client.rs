@@ -71,7 +71,7 @@ async fn run() -> Outcome {
     let person = Obliging::default();
     let server = ServerConfig::remote(&task.url, RemoteKind::Http);
     let host = Host::builder()
-        .launch(LaunchSpec::from_code(ServerName::new(SERVER)?, server))
+        .launch(LaunchSpec::trusted(ServerName::new(SERVER)?, server))
         .rule(Rule::new(Action::Allow, &format!("mcp__{SERVER}"))?)
         .interaction(person.clone())
         .no_reconnect()

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use switchboard::Host;
-use switchboard_config::{Reading, Sources, Targets, Trust, Watcher};
+use switchboard_config::{ConfigSnapshot, ConfigSources, PolledFiles, ReloadThread, Trust};
 use tokio::sync::watch;
 
 #[expect(
@@ -15,16 +15,17 @@ use tokio::sync::watch;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args().nth(1).unwrap_or("mcp.json".to_owned());
-    let sources = Sources {
+    let sources = ConfigSources {
         user: Some(PathBuf::from(file)),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let variables: std::collections::HashMap<_, _> = std::env::vars().collect();
     let host = Host::builder().environment(variables.clone()).start()?;
 
-    let (tell, mut latest) = watch::channel(Reading::default());
-    let targets = move || Targets::from(sources.clone());
-    let _watcher = Watcher::spawn(targets, variables, move |reading| drop(tell.send(reading)))?;
+    let (tell, mut latest) = watch::channel(ConfigSnapshot::default());
+    let targets = move || PolledFiles::from(sources.clone());
+    let _watcher =
+        ReloadThread::spawn(targets, variables, move |reading| drop(tell.send(reading)))?;
     while latest.changed().await.is_ok() {
         let loaded = latest.borrow_and_update().loaded.clone();
         for diagnostic in &loaded.diagnostics {

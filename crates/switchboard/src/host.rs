@@ -295,7 +295,7 @@ impl Host {
         let name = ServerName::new(name)?;
         let server = self
             .shared
-            .add_dynamic(&LaunchSpec::from_code(name, config))?;
+            .add_dynamic(&LaunchSpec::trusted(name, config))?;
         server.settled().await;
         self.connected(&server)
     }
@@ -344,7 +344,7 @@ impl Host {
         let mut specs = BTreeMap::new();
         for (name, config) in wanted {
             match ServerName::new(&name) {
-                Ok(name) => drop(specs.insert(name.clone(), LaunchSpec::from_code(name, config))),
+                Ok(name) => drop(specs.insert(name.clone(), LaunchSpec::trusted(name, config))),
                 Err(error) => drop(result.errors.insert(name, error.to_string())),
             }
         }

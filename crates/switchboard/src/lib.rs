@@ -13,7 +13,7 @@
 //! let time = ServerConfig::stdio("uvx", ["mcp-server-time"]);
 //! let host = Host::builder()
 //!     .environment(std::env::vars())
-//!     .launch(LaunchSpec::from_code(ServerName::new("time")?, time))
+//!     .launch(LaunchSpec::trusted(ServerName::new("time")?, time))
 //!     .rule(Rule::new(Action::Allow, "mcp__time__get_*")?)
 //!     .start()?;
 //! host.wait_for(Readiness::All).await;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use switchboard_config::Origin;
+use switchboard_config::SourcePos;
 
 use crate::catalog::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
 use crate::id::{ServerName, ToolId, WireName};
@@ -149,7 +149,7 @@ pub struct RuleDefinition {
     pub scope: RuleScope,
     /// Where, if in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<SourcePos>,
     /// Why there is such a rule, if nobody wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "because")]
@@ -223,7 +223,7 @@ impl Rule {
     }
 
     /// Says where the rule was written.
-    pub fn origin(mut self, origin: Origin) -> Self {
+    pub fn origin(mut self, origin: SourcePos) -> Self {
         self.written_mut().origin = Some(origin);
         self
     }

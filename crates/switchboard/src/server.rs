@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use switchboard_config::{Scope, WrittenEntry};
+use switchboard_config::{MaskedEntry, Scope};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +66,7 @@ impl Profile {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Described {
     pub(crate) scope: Scope,
-    pub(crate) written: Option<WrittenEntry>,
+    pub(crate) written: Option<MaskedEntry>,
 }
 
 /// How a server begins.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-use switchboard_config::{Scope, WrittenEntry};
+use switchboard_config::{MaskedEntry, Scope};
 
 use crate::auth::Challenge;
 use crate::id::{Generation, ServerName};
@@ -120,7 +120,7 @@ pub struct ServerStatus {
     pub error: Option<String>,
     /// The config entry as written in the file, with literal secrets masked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<WrittenEntry>,
+    pub config: Option<MaskedEntry>,
     /// The scope that the entry came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,

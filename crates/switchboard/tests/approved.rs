@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use common::permissive;
 use serde_json::json;
 use switchboard::{Host, Readiness};
-use switchboard_config::{ApprovalsFile, Sources, Trust, Verdict, load};
+use switchboard_config::{ApprovalsFile, ConfigSources, Trust, Verdict, load};
 use switchboard_testkit::{
     Script, TAG_VARIABLE, assert_no_process_left, scripted_server, unique_tag,
 };
@@ -42,9 +42,9 @@ async fn approved(folder: &TempDir, command: &str, path: &str, tag: &str) -> Hos
     });
     let file = folder.path().join("project/.mcp.json");
     fs::write(&file, json!({"mcpServers": {"s": entry}}).to_string()).unwrap();
-    let sources = Sources {
+    let sources = ConfigSources {
         project: Some(file),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let config = load(&sources, &|_: &str| None).config;
     let approvals = ApprovalsFile::at(folder.path().join("trust.json"));

@@ -21,7 +21,7 @@ use switchboard::limits::Limits;
 use switchboard::mcp::{Era, Hint, Json, Tool as Description};
 use switchboard::permission::{Action, Rule};
 use switchboard::{CallError, Host, Readiness, ServerError, StartError};
-use switchboard_config::{Source, Sources, Trust, load};
+use switchboard_config::{ConfigSource, ConfigSources, Trust, load};
 use switchboard_testkit::{
     MemoryServer, Script, Step, assert_no_process_left, processes_with_tag, unique_tag,
 };
@@ -290,9 +290,9 @@ async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
         "off": {"command": "x", "disabled": true},
     }});
     std::fs::write(&file, servers.to_string()).unwrap();
-    let sources = Sources {
+    let sources = ConfigSources {
         project: Some(file),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let loaded = load(&sources, &|_: &str| None);
 
@@ -361,9 +361,9 @@ async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
 #[tokio::test]
 async fn a_server_that_the_program_was_to_provide_and_does_not_says_so() {
     let inline = r#"{"mcpServers": {"mine": {"type": "sdk", "name": "mine"}}}"#;
-    let sources = Sources {
-        command_line: vec![Source::from_argument(inline)],
-        ..Sources::default()
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::from_argument(inline)],
+        ..ConfigSources::default()
     };
     let loaded = load(&sources, &|_: &str| None);
     let host = permissive()

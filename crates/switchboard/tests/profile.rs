@@ -17,7 +17,7 @@ use switchboard::interaction::BoxFuture;
 use switchboard::permission::{PermissionRequest, PermissionResponse};
 use switchboard::{CallError, Host, HostBuilder, Interaction, Readiness};
 use switchboard_config::{
-    Profile, RemoteKind, ServerConfig, Source, Sources, TransportConfig, Trust, load,
+    ConfigSource, ConfigSources, Profile, RemoteKind, ServerConfig, TransportConfig, Trust, load,
 };
 use switchboard_testkit::{Script, Step, processes_with_tag, unique_tag};
 
@@ -53,9 +53,9 @@ async fn no_way_to_a_server_executes_anything() {
     let mut lazy = config();
     lazy.lazy = true;
     let text = json!({"mcpServers": {"file": {"command": "touch", "args": [marker]}}});
-    let sources = Sources {
-        command_line: vec![Source::Inline(text.to_string())],
-        ..Sources::default()
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::Inline(text.to_string())],
+        ..ConfigSources::default()
     };
     let loaded = load(&sources, &|_: &str| None);
     let host = for_many()

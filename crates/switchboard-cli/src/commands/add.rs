@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde_json::Value;
 use switchboard_config::{
-    EntryProblem, Origin, Scope, ServerEntry, ServerName, Verdict, WrittenEntry, check_server,
-    project_entry,
+    EntryError, MaskedEntry, Scope, ServerEntry, ServerName, SourcePos, Verdict, check_server,
+    entry_for_project_file,
 };
 
 use super::scope_files::{self, ScopedEntry};
@@ -85,8 +85,8 @@ fn server_name(name: &str) -> Result<ServerName, Failure> {
 }
 
 /// Warns about a value that was read from stdin to keep it private, and then written to the project's file.
-fn secret_in_project_warning(name: &str) -> EntryProblem {
-    EntryProblem::new(format!(
+fn secret_in_project_warning(name: &str) -> EntryError {
+    EntryError::new(format!(
         "the value of {name} is now stored in the project's .mcp.json, readable by everyone with the project"
     ))
     .hint(format!(
@@ -98,7 +98,7 @@ fn write(
     name: &ServerName,
     entry: &Value,
     target: EntryTarget,
-    warnings: &[EntryProblem],
+    warnings: &[EntryError],
     context: &Context,
 ) -> Result<Exit, Failure> {
     let scope = Scope::from(target.scope);
@@ -114,13 +114,13 @@ fn write(
     file.save()?;
     let stored = scope_files::entries_named(name.as_str(), context);
     let environment = |variable: &str| context.variable(variable);
-    let typed =
-        (scope == Scope::Project).then(|| project_entry(name, entry, &target_file, &environment));
+    let typed = (scope == Scope::Project)
+        .then(|| entry_for_project_file(name, entry, &target_file, &environment));
     let added = AddedJson {
         name,
         scope,
         origin: origin.as_ref(),
-        config: WrittenEntry::from_json(entry),
+        config: MaskedEntry::from_json(entry),
         replaced: before.is_some(),
         approved: record_approval(&stored, typed.as_ref(), context)?,
         overridden_by: stored.iter().find(|entry| entry.scope < scope),
@@ -133,7 +133,7 @@ fn write(
     Ok(Exit::Ok)
 }
 
-fn already_exists(name: &ServerName, scope: Scope, origin: &Origin) -> Failure {
+fn already_exists(name: &ServerName, scope: Scope, origin: &SourcePos) -> Failure {
     let message = format!("server {name} already exists in the {scope} scope ({origin})");
     Failure::usage(message).hint("pick a different name, or pass --force to overwrite it")
 }
@@ -145,7 +145,7 @@ fn check(
     entry: &Value,
     scope: Scope,
     context: &Context,
-) -> Result<Vec<EntryProblem>, Failure> {
+) -> Result<Vec<EntryError>, Failure> {
     let environment = |variable: &str| context.variable(variable);
     let lenient =
         |variable: &str| environment(variable).or_else(|| Some(UNSET_PLACEHOLDER.to_owned()));
@@ -192,8 +192,8 @@ fn has_same_content(found: &ServerEntry, typed: &ServerEntry) -> bool {
 struct AddedJson<'a> {
     name: &'a ServerName,
     scope: Scope,
-    origin: Option<&'a Origin>,
-    config: WrittenEntry,
+    origin: Option<&'a SourcePos>,
+    config: MaskedEntry,
     /// Whether `--force` overwrote an entry with this name.
     replaced: bool,
     /// Whether the server may run without `switchboard trust`.
@@ -208,11 +208,11 @@ struct AddedJson<'a> {
         skip_serializing_if = "<[_]>::is_empty",
         serialize_with = "serialize_problems"
     )]
-    warnings: &'a [EntryProblem],
+    warnings: &'a [EntryError],
 }
 
 fn serialize_problems<S: serde::Serializer>(
-    problems: &&[EntryProblem],
+    problems: &&[EntryError],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let problems = problems
@@ -223,7 +223,7 @@ fn serialize_problems<S: serde::Serializer>(
 
 fn report(added: &AddedJson<'_>, context: &Context) -> Result<(), Failure> {
     let console = &context.console;
-    for EntryProblem { message, hint, .. } in added.warnings {
+    for EntryError { message, hint, .. } in added.warnings {
         console.warn(message, hint.as_deref());
     }
     if let Some(winner) = added.overridden_by {
@@ -298,7 +298,7 @@ mod tests {
     use std::collections::HashMap;
 
     use serde_json::json;
-    use switchboard_config::{Sources, load};
+    use switchboard_config::{ConfigSources, load};
 
     use super::*;
 
@@ -309,12 +309,12 @@ mod tests {
         let name = ServerName::new("a").unwrap();
         let typed = json!({"command": "srv", "args": ["--token", "mine"], "env": {"LIB": "/mine"}});
         let environment = HashMap::new();
-        let typed_entry = project_entry(&name, &typed, &file, &environment);
+        let typed_entry = entry_for_project_file(&name, &typed, &file, &environment);
         let read = |entry: &Value| {
             std::fs::write(&file, json!({"mcpServers": {"a": entry}}).to_string()).unwrap();
-            let sources = Sources {
+            let sources = ConfigSources {
                 project: Some(file.clone()),
-                ..Sources::default()
+                ..ConfigSources::default()
             };
             load(&sources, &environment).config.servers.remove(0)
         };
@@ -325,7 +325,7 @@ mod tests {
         ] {
             let found = read(&other);
             // The masked forms are equal, so they must not be compared.
-            assert_eq!(found.written(), typed_entry.written());
+            assert_eq!(found.masked_entry(), typed_entry.masked_entry());
             assert!(!has_same_content(&found, &typed_entry));
         }
     }

@@ -75,7 +75,7 @@ pub(crate) async fn run(
 
 /// Checks that no settings file blocks all calls. Called before a server is started in vain.
 pub(super) fn require_usable_settings(servers: &LoadedServers) -> Result<(), Failure> {
-    let Some(closed) = servers.settings.closed.first() else {
+    let Some(closed) = servers.settings.blocking_errors.first() else {
         return Ok(());
     };
     let why = settings_error(closed);

@@ -64,7 +64,7 @@ fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     let mut host = context
         .host_without_config()
         .in_process_server("calculator", calculator())
-        .launch(LaunchSpec::from_code(name, child));
+        .launch(LaunchSpec::trusted(name, child));
     for (action, pattern) in [
         (Action::Allow, "mcp__calculator"),
         (Action::Allow, "mcp__greeter__*"),

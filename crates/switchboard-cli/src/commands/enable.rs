@@ -115,7 +115,7 @@ fn still_disabled_error(
         let by = format!("the {} settings", server.scope);
         (by, server.origin.clone())
     } else {
-        let entry = entry.filter(|entry| entry.is_off_by_entry())?;
+        let entry = entry.filter(|entry| entry.is_disabled_in_entry())?;
         ("its config entry".to_owned(), entry.origin().clone())
     };
     let message = format!("server {name} is still disabled by {by} ({origin})");

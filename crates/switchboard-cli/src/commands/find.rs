@@ -7,7 +7,7 @@ use std::sync::Arc;
 use switchboard::catalog::CatalogTool;
 use switchboard::status::{ConnectionStatus, ServerStatus};
 use switchboard::{Host, naming};
-use switchboard_config::{Admission, ServerEntry, Waiting, nearest};
+use switchboard_config::{LaunchDecision, PendingReason, ServerEntry, nearest};
 
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Failure, Kind};
@@ -96,8 +96,8 @@ pub(super) fn require_launchable(
 ) -> Result<(), Failure> {
     require_enabled(entry)?;
     let name = entry.name();
-    match entry.admit(&servers.trust) {
-        Admission::Invalid(problem) => Err(Failure::new(
+    match entry.decide_launch(&servers.trust) {
+        LaunchDecision::Invalid(problem) => Err(Failure::new(
             Kind::Config,
             format!(
                 "server {name} has an invalid entry: {} ({})",
@@ -106,10 +106,10 @@ pub(super) fn require_launchable(
             ),
         )
         .maybe_hint(problem.hint)),
-        Admission::AwaitingApproval { waiting, hint } => {
-            let what = match waiting {
-                Waiting::New => "is not approved",
-                Waiting::Changed => "changed since you approved or rejected it",
+        LaunchDecision::AwaitingApproval { reason, hint } => {
+            let what = match reason {
+                PendingReason::New => "is not approved",
+                PendingReason::Changed => "changed since you approved or rejected it",
             };
             Err(Failure::new(
                 Kind::Untrusted,
@@ -120,19 +120,19 @@ pub(super) fn require_launchable(
                 context.rerun_with("--trust-project")
             )))
         }
-        Admission::Refused(refusal) => Err(Failure::new(
+        LaunchDecision::Refused(refusal) => Err(Failure::new(
             Kind::Untrusted,
             format!("server {name} was not started: {refusal}"),
         )
         .hint(refusal.hint())),
-        Admission::Launch(_) => Ok(()),
+        LaunchDecision::Launch(_) => Ok(()),
     }
 }
 
 fn require_enabled(entry: &ServerEntry) -> Result<(), Failure> {
     let name = entry.name();
     let disabled = |message| Err(Failure::new(Kind::Unavailable, message));
-    match entry.switched_off() {
+    match entry.disabled_by() {
         Some(origin) => {
             let enable = format!("switchboard enable {}", shell_word(name.as_str()));
             let failure = disabled(format!("server {name} is disabled ({origin})"));

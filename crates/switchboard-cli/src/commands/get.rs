@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use switchboard::content::for_terminal;
 use switchboard::naming;
 use switchboard::status::{ConnectionStatus, ServerDetails};
-use switchboard_config::{ServerEntry, WrittenEntry};
+use switchboard_config::{MaskedEntry, ServerEntry};
 
 use super::find::{find_server, server_named};
 use super::list::symbol;
@@ -88,7 +88,7 @@ fn describe_status(view: &mut DetailView<'_>, server: &ServerDetails) {
 fn describe_entry(view: &mut DetailView<'_>, entry: &ServerEntry) {
     view.field("scope", entry.scope().as_str());
     view.field("origin", &entry.origin().to_string());
-    let masked = entry.written();
+    let masked = entry.masked_entry();
     view.field("command", &text::command_line(masked));
     view.field(
         "url",
@@ -104,7 +104,7 @@ fn describe_entry(view: &mut DetailView<'_>, entry: &ServerEntry) {
 }
 
 /// Renders the members of `env` or `headers` as lines of `name=value`.
-pub(super) fn env_or_header_lines(masked: &WrittenEntry, key: &str) -> String {
+pub(super) fn env_or_header_lines(masked: &MaskedEntry, key: &str) -> String {
     let members = masked.as_object().get(key).and_then(Value::as_object);
     let members = members.into_iter().flat_map(Map::iter);
     let lines = members.map(|(name, value)| match value.as_str() {

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use switchboard_config::import::{
-    Authorship, Client, Existing, Imported, Planned, Verdict, import, import_file, plan,
+    Client, Existing, FileOwner, ImportAction, Imported, Planned, import, import_file, plan,
 };
-use switchboard_config::{EntryProblem, Scope, check_server};
+use switchboard_config::{EntryError, Scope, check_server};
 
 use super::add::UNSET_PLACEHOLDER;
 use super::scope_files;
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     }
     for planned in &planned {
         for problem in warnings(planned) {
-            let message = format!("{}: {}", planned.found.name, problem.message);
+            let message = format!("{}: {}", planned.server.name, problem.message);
             console.warn(&message, problem.hint.as_deref());
         }
     }
@@ -97,7 +97,7 @@ async fn confirm<'a, 'p>(
     let console = &context.console;
     let new: Vec<_> = planned
         .iter()
-        .filter(|planned| matches!(planned.verdict, Verdict::Add { .. }))
+        .filter(|planned| matches!(planned.action, ImportAction::Add { .. }))
         .collect();
     let from_project = new
         .iter()
@@ -156,10 +156,10 @@ async fn confirm<'a, 'p>(
 }
 
 /// Returns warnings about entries for the project scope, such as a secret that others could read.
-fn warnings(planned: &Planned<'_>) -> Vec<EntryProblem> {
-    let found = planned.found;
+fn warnings(planned: &Planned<'_>) -> Vec<EntryError> {
+    let found = planned.server;
     let is_shared = found.scope == Scope::Project;
-    if !is_shared || !matches!(planned.verdict, Verdict::Add { .. }) {
+    if !is_shared || !matches!(planned.action, ImportAction::Add { .. }) {
         return Vec::new();
     }
     // Variables may be set where the server is used. The notes of the plan list them.
@@ -170,7 +170,7 @@ fn warnings(planned: &Planned<'_>) -> Vec<EntryProblem> {
 
 /// Whether a project file would place a server in a scope that needs no approval.
 fn is_from_project(planned: &Planned<'_>) -> bool {
-    planned.authorship == Authorship::Project && planned.found.scope != Scope::Project
+    planned.owner == FileOwner::Project && planned.server.scope != Scope::Project
 }
 
 /// Builds the command line that repeats this import with more flags.
@@ -191,7 +191,7 @@ fn rerun_command(args: &ImportArgs, flags: &str) -> String {
 fn write(confirmed: &[&Planned<'_>], context: &Context) -> Result<Vec<ImportedServer>, Failure> {
     let mut added = Vec::new();
     for scope in [Scope::User, Scope::Local, Scope::Project] {
-        let of_scope = (confirmed.iter()).filter(|planned| planned.found.scope == scope);
+        let of_scope = (confirmed.iter()).filter(|planned| planned.server.scope == scope);
         let of_scope: Vec<_> = of_scope.collect();
         if of_scope.is_empty() {
             continue;
@@ -199,11 +199,11 @@ fn write(confirmed: &[&Planned<'_>], context: &Context) -> Result<Vec<ImportedSe
         let mut file = scope_files::open(scope, &scope_files::entry_file(scope, context)?)?;
         let mut written = Vec::new();
         for planned in of_scope {
-            let path = ["mcpServers", planned.found.name.as_str()];
+            let path = ["mcpServers", planned.server.name.as_str()];
             // Another process may have added the name after the plan was made.
             if file.value(&path).is_none() {
-                file.set(&path, &Value::Object(planned.found.entry().clone()))?;
-                written.push(planned.found.name.to_string());
+                file.set(&path, &Value::Object(planned.server.entry().clone()))?;
+                written.push(planned.server.name.to_string());
             }
         }
         let target: PathBuf = Path::to_owned(file.path());

@@ -4,7 +4,7 @@ mod live;
 
 use switchboard::content::sanitize;
 use switchboard::status::{ConnectionStatus, ServerDetails, ServerStatus};
-use switchboard_config::{Admission, ServerEntry, Waiting};
+use switchboard_config::{LaunchDecision, PendingReason, ServerEntry};
 
 use super::run_host::{run_with_host, wait_until_started};
 use crate::args::ListArgs;
@@ -248,10 +248,10 @@ fn hint(
     server: &ServerDetails,
     servers: &LoadedServers,
 ) -> Option<(Paint, String)> {
-    if let Admission::AwaitingApproval { waiting, .. } = entry.admit(&servers.trust) {
-        let why = match waiting {
-            Waiting::New => "not approved",
-            Waiting::Changed => "changed since you approved or rejected it",
+    if let LaunchDecision::AwaitingApproval { reason, .. } = entry.decide_launch(&servers.trust) {
+        let why = match reason {
+            PendingReason::New => "not approved",
+            PendingReason::Changed => "changed since you approved or rejected it",
         };
         return Some((Paint::Dim, why.to_owned()));
     }
@@ -266,7 +266,7 @@ fn hint(
 
 fn is_unapproved(entry: &ServerEntry, servers: &LoadedServers) -> bool {
     matches!(
-        entry.admit(&servers.trust),
-        Admission::AwaitingApproval { .. }
+        entry.decide_launch(&servers.trust),
+        LaunchDecision::AwaitingApproval { .. }
     )
 }

@@ -12,7 +12,7 @@ use switchboard::id::{ToolId, WireName};
 use switchboard::mcp::{Json, Tool, ToolAnnotations};
 use switchboard::naming;
 use switchboard::permission::{Action, Decision, PolicyInput, Reason, RuleDefinition};
-use switchboard_config::{Admission, Scope, ServerEntry};
+use switchboard_config::{LaunchDecision, Scope, ServerEntry};
 
 use super::call::{coerce_arguments, read_stdin};
 use super::find::{find_server, find_tool, require_launchable, server_of_tool};
@@ -147,8 +147,8 @@ fn decide(
         tool: &facts.tool,
         wire_name: &wire,
         annotations: &facts.annotations,
-        trust_annotations: match entry.admit(&servers.trust) {
-            Admission::Launch(spec) => spec.config().trust_annotations,
+        trust_annotations: match entry.decide_launch(&servers.trust) {
+            LaunchDecision::Launch(spec) => spec.config().trust_annotations,
             _ => false,
         },
         arguments: Some(&arguments),

@@ -1,7 +1,7 @@
 //! `remove`: deletes a server entry from the file of a scope.
 
 use serde::Serialize;
-use switchboard_config::{Origin, Scope, nearest};
+use switchboard_config::{Scope, SourcePos, nearest};
 
 use super::scope_files::{self, ScopedEntry};
 use crate::args::RemoveArgs;
@@ -107,7 +107,7 @@ struct RemovedJson<'a> {
     name: &'a str,
     scope: Scope,
     /// Position of the removed entry.
-    origin: Option<&'a Origin>,
+    origin: Option<&'a SourcePos>,
     /// Entry of another scope that takes effect after the removal.
     #[serde(skip_serializing_if = "Option::is_none")]
     now_active: Option<&'a ScopedEntry>,

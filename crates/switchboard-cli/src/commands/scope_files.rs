@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
-use switchboard_config::{Diagnostic, JsonEditor, Origin, Scope, ServerEntry, Sources, load};
+use switchboard_config::{
+    ConfigSources, Diagnostic, JsonEditor, Scope, ServerEntry, SourcePos, load,
+};
 
 use crate::context::Context;
 use crate::failure::{Failure, Kind};
@@ -63,7 +65,7 @@ pub(super) fn all_names(context: &Context) -> (Vec<String>, Vec<Diagnostic>) {
 
 fn load_scope(scope: Scope, context: &Context) -> (Vec<ServerEntry>, Vec<Diagnostic>) {
     let file = context.places().servers_file(scope);
-    let mut sources = Sources::default();
+    let mut sources = ConfigSources::default();
     match scope {
         Scope::Managed => sources.managed = file,
         Scope::Local => sources.local = file,
@@ -98,7 +100,7 @@ pub(super) fn open(scope: Scope, file: &Path) -> Result<JsonEditor, Failure> {
 }
 
 /// Formats as `file:line`, which editors can open.
-pub(super) fn file_and_line(origin: &Origin) -> String {
+pub(super) fn file_and_line(origin: &SourcePos) -> String {
     match &origin.file {
         Some(file) => format!("{}:{}", text::path(file), origin.line),
         None => origin.to_string(),

@@ -10,8 +10,9 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use switchboard_config::{
-    Admission, Approval, Approvals, ApprovalsError, ApprovalsFile, Change, ContentHash, Origin,
-    Refusal, Scope, ServerEntry, Shown, Standing, Trust, Verdict,
+    ApprovalRecord, ApprovalState, Approvals, ApprovalsError, ApprovalsFile, ContentHash,
+    LaunchDecision, LaunchRefusal, ReviewChange, ReviewFields, Scope, ServerEntry, SourcePos,
+    Trust, Verdict,
 };
 
 use super::find::server_named;
@@ -132,14 +133,14 @@ impl TrustDecision {
 struct DecisionJson<'a> {
     name: &'a str,
     decision: TrustDecision,
-    origin: &'a Origin,
+    origin: &'a SourcePos,
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<&'a ContentHash>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    shown: Option<&'a Shown>,
+    shown: Option<&'a ReviewFields>,
     /// Differences to the entry that was approved or rejected before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<Change>,
+    changes: Vec<ReviewChange>,
 }
 
 impl<'a> DecisionJson<'a> {
@@ -149,9 +150,9 @@ impl<'a> DecisionJson<'a> {
             decision,
             origin: entry.origin(),
             hash: entry.content_hash(),
-            shown: entry.shown(),
-            changes: match approvals.standing(entry) {
-                Standing::Changed(before) => changes(entry, before),
+            shown: entry.review(),
+            changes: match approvals.state_of(entry) {
+                ApprovalState::Changed(before) => changes(entry, before),
                 _ => Vec::new(),
             },
         }
@@ -162,9 +163,9 @@ fn print_json(decisions: &[DecisionJson<'_>], console: &Console) -> Result<(), F
     console.print(&json::pretty(&serde_json::json!({ "servers": decisions })))
 }
 
-fn changes(entry: &ServerEntry, before: &Approval) -> Vec<Change> {
-    let shown = entry.shown();
-    shown.map_or_else(Vec::new, |shown| shown.changes_since(&before.shown))
+fn changes(entry: &ServerEntry, before: &ApprovalRecord) -> Vec<ReviewChange> {
+    let shown = entry.review();
+    shown.map_or_else(Vec::new, |shown| shown.changes_since(&before.review))
 }
 
 /// Returns the entries without a recorded decision. Ignores `--trust-project`.
@@ -173,8 +174,12 @@ fn waiting<'a>(servers: &'a LoadedServers, approvals: &Approvals) -> Vec<&'a Ser
         .with_approvals(approvals.clone())
         .with_policy(servers.trust.policy().clone());
     let entries = servers.loaded.config.servers.iter();
-    let is_waiting =
-        |entry: &&ServerEntry| matches!(entry.admit(&trust), Admission::AwaitingApproval { .. });
+    let is_waiting = |entry: &&ServerEntry| {
+        matches!(
+            entry.decide_launch(&trust),
+            LaunchDecision::AwaitingApproval { .. }
+        )
+    };
     entries.filter(is_waiting).collect()
 }
 
@@ -199,18 +204,20 @@ fn decision_not_needed(
         );
         return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint.clone()));
     }
-    if let Admission::Refused(refusal @ Refusal::ByPolicy(_)) = entry.admit(&servers.trust) {
+    if let LaunchDecision::Refused(refusal @ LaunchRefusal::ByPolicy(_)) =
+        entry.decide_launch(&servers.trust)
+    {
         let message = format!("server {name} cannot be approved: {refusal}");
         return Err(Failure::new(Kind::Untrusted, message).hint(refusal.hint()));
     }
-    Ok(match approvals.standing(entry) {
-        Standing::Approved(record) if !args.reject => Some(format!(
+    Ok(match approvals.state_of(entry) {
+        ApprovalState::Approved(record) if !args.reject => Some(format!(
             "{name} is already approved (since {}).",
-            utc_date(record.at)
+            utc_date(record.decided_at)
         )),
-        Standing::Rejected(record) if args.reject => Some(format!(
+        ApprovalState::Rejected(record) if args.reject => Some(format!(
             "{name} is already rejected (since {}).",
-            utc_date(record.at)
+            utc_date(record.decided_at)
         )),
         _ => None,
     })
@@ -225,7 +232,7 @@ fn show(
     console: &Console,
 ) -> Result<(), Failure> {
     let is_asked = !args.yes && !args.reject;
-    let review = review::render(entry, approvals.standing(entry), console);
+    let review = review::render(entry, approvals.state_of(entry), console);
     let review = if index > 0 {
         format!("\n{review}")
     } else {

@@ -8,7 +8,7 @@ use switchboard::catalog::CatalogTool;
 use switchboard::content::for_terminal;
 use switchboard::permission::{Action, PolicyInput};
 use switchboard::status::{ConnectionStatus, ServerDetails};
-use switchboard_config::{Admission, ServerEntry, nearest};
+use switchboard_config::{LaunchDecision, ServerEntry, nearest};
 
 use super::find::{find_server, server_of_tool};
 use super::run_host::{run_with_host, wait_until_started};
@@ -139,8 +139,8 @@ fn permission(
     servers: &LoadedServers,
     context: &Context,
 ) -> (Outcome, String) {
-    let trusts_annotations = match entry.admit(&servers.trust) {
-        Admission::Launch(spec) => spec.config().trust_annotations,
+    let trusts_annotations = match entry.decide_launch(&servers.trust) {
+        LaunchDecision::Launch(spec) => spec.config().trust_annotations,
         _ => false,
     };
     let policy = context.policy(servers);

@@ -176,7 +176,7 @@ impl Context {
         defaults.event_backlog = EVENT_BACKLOG;
         // Do not truncate results below the message limit: a person can page through them.
         let max_bytes = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
-        let max_bytes = settings.bound("messageBytes", None, max_bytes);
+        let max_bytes = settings.limit("messageBytes", None, max_bytes);
         defaults.result_text_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let tokens = self.number("MAX_MCP_OUTPUT_TOKENS");
         let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());

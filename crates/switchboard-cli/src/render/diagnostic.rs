@@ -82,14 +82,14 @@ mod tests {
     use std::collections::HashMap;
 
     use insta::assert_snapshot;
-    use switchboard_config::{Source, Sources, load};
+    use switchboard_config::{ConfigSource, ConfigSources, load};
 
     use super::*;
 
     fn rendered(text: &str, columns: usize) -> String {
-        let sources = Sources {
-            command_line: vec![Source::Inline(text.to_owned())],
-            ..Sources::default()
+        let sources = ConfigSources {
+            command_line: vec![ConfigSource::Inline(text.to_owned())],
+            ..ConfigSources::default()
         };
         let diagnostics = load(&sources, &HashMap::new()).diagnostics;
         let lines = render(&diagnostics[0], Some(columns));

@@ -14,7 +14,7 @@ use switchboard::content::{Block, sanitize};
 use switchboard::id::{ServerName, ToolName, WireName};
 use switchboard::mcp::{Json, ToolAnnotations};
 use switchboard::status::ServerDetails;
-use switchboard_config::{Diagnostic, Origin};
+use switchboard_config::{Diagnostic, SourcePos};
 
 use crate::failure::{Failure, Kind};
 
@@ -60,7 +60,7 @@ pub(crate) struct ServersJson<'a> {
 pub(crate) struct ServerJson<'a> {
     #[serde(flatten)]
     pub(crate) inspection: &'a ServerDetails,
-    pub(crate) origin: &'a Origin,
+    pub(crate) origin: &'a SourcePos,
 }
 
 /// A tool.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use switchboard::content::{for_terminal, sanitize};
-use switchboard_config::WrittenEntry;
+use switchboard_config::MaskedEntry;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The width of a text on a terminal.
@@ -162,7 +162,7 @@ pub(crate) fn path(path: &Path) -> String {
 }
 
 /// The entry's command line, quoted for a shell, with variables unexpanded.
-pub(crate) fn command_line(written: &WrittenEntry) -> String {
+pub(crate) fn command_line(written: &MaskedEntry) -> String {
     let object = written.as_object();
     let args = object
         .get("args")

@@ -43,7 +43,7 @@ impl Interaction for FixedChoice {
 async fn connected(config: ServerConfig, choice: &FixedChoice) -> Host {
     let name = ServerName::new("it").unwrap();
     let host = Host::builder()
-        .launch(LaunchSpec::from_code(name, config))
+        .launch(LaunchSpec::trusted(name, config))
         .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
         .interaction(choice.clone())
         .start()

@@ -249,7 +249,7 @@ impl Connection {
         let name = ServerName::new("it").unwrap();
         let config = ServerConfig::remote(server.url(), kind.transport);
         let host = Host::builder()
-            .launch(LaunchSpec::from_code(name, config))
+            .launch(LaunchSpec::trusted(name, config))
             .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
             .start()
             .unwrap();

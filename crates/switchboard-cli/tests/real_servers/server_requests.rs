@@ -75,7 +75,7 @@ async fn wait_for_event(events: &mut Events, condition: impl Fn(&Event) -> bool)
 async fn try_requests(config: ServerConfig) {
     let name = ServerName::new("it").unwrap();
     let host = Host::builder()
-        .launch(LaunchSpec::from_code(name, config))
+        .launch(LaunchSpec::trusted(name, config))
         .rule(Rule::new(Action::Allow, "mcp__it").unwrap())
         .interaction(AcceptAll)
         .server_log_level(LogLevel::Debug)

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json, json};
 use super::EditError;
 use super::format::{self, JsonStyle};
 use super::splice::{self, Container, TextEdit};
-use crate::diagnostic::{Diagnostic, Origin, Severity};
+use crate::diagnostic::{Diagnostic, Severity, SourcePos};
 use crate::raw::{self, SourceText, Span};
 use crate::text::replace_control_chars;
 
@@ -135,7 +135,7 @@ impl Document {
     }
 
     /// The position of the key at `path`.
-    pub(super) fn origin_of(&self, path: &[&str]) -> Option<Origin> {
+    pub(super) fn origin_of(&self, path: &[&str]) -> Option<SourcePos> {
         let found = self.find(path).ok()?;
         let text = SourceText::new(Some(&self.file), self.text.clone());
         Some(text.origin(found.member.key_span))

@@ -1,127 +1,129 @@
-//! What there is to know of one client: its files, where the servers stand in them, and its words.
+//! The table that describes one client: its files, the section with the servers, its keys and its variable syntax.
 
 use std::path::Path;
 
-use super::{Authorship, Platform, Whereabouts};
+use super::{FileOwner, ImportContext, Platform};
 use crate::raw::{RawKind, RawMember, RawValue, Syntax};
 
-/// How one client writes its servers down.
+/// The config format of one client.
 pub(super) struct ClientFormat {
     pub(super) files: &'static [File],
     pub(super) syntax: Syntax,
-    /// Finds where servers stand in a file, and says what else is to be said of it.
+    /// Finds the sections with servers in a file, and adds notes about the file.
     pub(super) sections: Sections,
-    /// What its keys mean. A key that stands here with no meaning of its own is told as left out.
-    pub(super) keys: &'static [(&'static str, Key)],
-    pub(super) notation: Notation,
-    /// What a `url` without a `type` means.
+    /// Keys of this client, in addition to [`COMMON`].
+    pub(super) keys: &'static [(&'static str, KeyMeaning)],
+    pub(super) variable_syntax: VariableSyntax,
+    /// The transport of a `url` without a `type`.
     pub(super) url: Remote,
 }
 
 pub(super) type Sections =
-    for<'a> fn(&'a RawValue, &Whereabouts<'_>, &mut Vec<Section<'a>>, &mut Vec<String>);
+    for<'a> fn(&'a RawValue, &ImportContext<'_>, &mut Vec<Section<'a>>, &mut Vec<String>);
 
 impl ClientFormat {
-    /// What a key of an entry means.
-    pub(super) fn key(&self, key: &str) -> Option<Key> {
+    /// Looks up a key of an entry.
+    pub(super) fn key(&self, key: &str) -> Option<KeyMeaning> {
         let tables = self.keys.iter().chain(COMMON);
         let found = tables.into_iter().find(|(known, _)| *known == key);
         found.map(|(_, meaning)| *meaning)
     }
 
     pub(super) fn files_on(&self, platform: Platform) -> impl Iterator<Item = &File> {
-        let is_there = move |file: &&File| match file.on {
-            On::Any => true,
-            On::Windows => platform == Platform::Windows,
-            On::Others => platform != Platform::Windows,
+        let is_used = move |file: &&File| match file.on {
+            OnPlatform::Any => true,
+            OnPlatform::Windows => platform == Platform::Windows,
+            OnPlatform::Others => platform != Platform::Windows,
         };
-        self.files.iter().filter(is_there)
+        self.files.iter().filter(is_used)
     }
 }
 
-/// A place where a client keeps servers.
+/// A config file of a client.
 pub(super) struct File {
-    pub(super) base: Base,
+    pub(super) base: BaseDir,
     pub(super) path: &'static str,
-    pub(super) on: On,
+    pub(super) on: OnPlatform,
 }
 
 impl File {
-    pub(super) const fn new(base: Base, path: &'static str) -> Self {
+    pub(super) const fn new(base: BaseDir, path: &'static str) -> Self {
         Self {
             base,
             path,
-            on: On::Any,
+            on: OnPlatform::Any,
         }
     }
 
-    pub(super) const fn on(self, on: On) -> Self {
+    pub(super) const fn on(self, on: OnPlatform) -> Self {
         Self { on, ..self }
     }
 
-    pub(super) fn authorship(&self) -> Authorship {
+    pub(super) fn owner(&self) -> FileOwner {
         match self.base {
-            Base::Project => Authorship::Project,
-            _ => Authorship::User,
+            BaseDir::Project => FileOwner::Project,
+            _ => FileOwner::User,
         }
     }
 
-    /// Whether `path` may be this file, as far as names tell.
-    pub(super) fn fits(&self, path: &Path) -> bool {
+    /// Returns true if `path` ends like the path of this file.
+    pub(super) fn matches(&self, path: &Path) -> bool {
         match self.base {
-            Base::Named { otherwise, .. } => path.ends_with(Path::new(otherwise).join(self.path)),
+            BaseDir::FromVariable { default, .. } => {
+                path.ends_with(Path::new(default).join(self.path))
+            }
             _ => path.ends_with(self.path),
         }
     }
 }
 
-/// What the path of a file is relative to.
+/// The directory that the path of a file is relative to.
 #[derive(Clone, Copy)]
-pub(super) enum Base {
+pub(super) enum BaseDir {
     Home,
     Project,
-    /// `$XDG_CONFIG_HOME` or `~/.config`, whatever the platform.
+    /// `$XDG_CONFIG_HOME` or `~/.config`, on every platform.
     Xdg,
-    /// Where desktop programs keep their settings on this platform.
+    /// The settings directory of desktop programs on this platform.
     Applications,
-    /// A folder that a variable may name, and otherwise one in the home folder.
-    Named {
+    /// The directory in a variable, or a default directory in the home directory.
+    FromVariable {
         variable: &'static str,
-        otherwise: &'static str,
+        default: &'static str,
     },
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum On {
+pub(super) enum OnPlatform {
     Any,
     Windows,
     Others,
 }
 
-/// A place in a file where servers stand.
+/// A section of a file that contains servers.
 pub(super) struct Section<'a> {
-    /// The object that holds them, by name.
+    /// The object with the servers by name.
     pub(super) servers: &'a RawMember,
-    /// Whether the user keeps them for the project alone.
-    pub(super) is_of_project: bool,
-    /// The names of those that are switched off.
+    /// True if the servers apply to the current project only.
+    pub(super) is_project_scoped: bool,
+    /// Names of disabled servers.
     pub(super) disabled: Vec<String>,
-    /// The names of those that are switched off in this project, and on elsewhere.
-    pub(super) disabled_here: Vec<String>,
+    /// Names of servers that are disabled in the current project only.
+    pub(super) disabled_in_project: Vec<String>,
 }
 
 impl<'a> Section<'a> {
-    pub(super) fn of(servers: &'a RawMember) -> Self {
+    pub(super) fn new(servers: &'a RawMember) -> Self {
         Self {
             servers,
-            is_of_project: false,
+            is_project_scoped: false,
             disabled: Vec::new(),
-            disabled_here: Vec::new(),
+            disabled_in_project: Vec::new(),
         }
     }
 }
 
-/// The texts of a list.
+/// The strings of a list.
 pub(super) fn names(list: Option<&RawMember>) -> Vec<String> {
     let Some(RawKind::List(items)) = list.map(|list| &list.value.kind) else {
         return Vec::new();
@@ -133,67 +135,67 @@ pub(super) fn names(list: Option<&RawMember>) -> Vec<String> {
     names.collect()
 }
 
-/// What a key of an entry means to its client.
+/// What a key of a foreign entry means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum KeyMeaning {
     Type,
-    /// The program; also as a list with its arguments, or as an object with `path`, `args` and `env`.
+    /// The program. Also accepts a list with the arguments, or an object with `path`, `args` and `env`.
     Command,
     Args,
     Env,
-    /// Names of variables that are passed on.
-    PassedOn,
+    /// Names of variables to inherit.
+    InheritEnv,
     Cwd,
     Url,
     UrlOf(Remote),
     Headers,
-    /// Headers whose values are in variables.
+    /// Headers by the name of the variable with the value.
     HeadersFromVariables,
-    /// The variable that holds the token to send.
+    /// The name of the variable with the bearer token.
     BearerVariable,
     CallTimeout(Unit),
     StartTimeout(Unit),
-    /// A limit for both; or an object with `startup` and `request`.
+    /// A timeout for start and calls, or an object with `startup` and `request`.
     Timeout(Unit),
     Enabled,
     Disabled,
-    /// It means here what it means there.
-    Same,
-    /// Nothing here does the same, and that matters: what to do instead.
-    Lost(&'static str),
-    /// As [`Self::Lost`], where the value says that it is in use.
-    LostIfTrue(&'static str),
-    /// The server is started by something that only this client has.
-    Foreign(&'static str),
-    /// Says nothing about how the server is run.
-    Description,
+    /// Copied without a change: Switchboard has the same key.
+    Unchanged,
+    /// Not supported. The text says what to do instead.
+    Unsupported(&'static str),
+    /// Like [`Self::Unsupported`], but only if the value is not `false`.
+    UnsupportedIfTrue(&'static str),
+    /// If the value equals this text, the server is started by a part of the client and cannot be imported.
+    ClientOnly(&'static str),
+    /// Ignored: it does not affect how the server runs.
+    Ignored,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Milliseconds,
     Seconds,
-    /// Seconds, but milliseconds in older versions.
-    SecondsOfLate,
+    /// Seconds; older versions of the client used milliseconds.
+    SecondsOrLegacyMillis,
 }
 
-/// The transport that a remote server is spoken to by.
+/// The transport of a remote server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remote {
     Http,
     Sse,
-    /// The client finds out, and so do we.
+    /// Try streamable HTTP first, then SSE.
     Negotiated,
 }
 
-/// How a client spells variables.
+/// How a client writes references to variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Notation {
-    /// `${NAME}` and `${NAME:-default}`, as here.
-    Ours,
-    /// Values are handed over as they stand.
+pub(super) enum VariableSyntax {
+    /// `${NAME}` and `${NAME:-default}`, as in Switchboard.
+    Native,
+    /// No references: values are passed literally.
     None,
-    /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and their like.
+    /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and similar.
     Editor,
     /// `$NAME` and `${NAME}`, and `%NAME%` on Windows.
     Shell,
@@ -201,30 +203,35 @@ pub(super) enum Notation {
     Braces,
 }
 
-pub(super) const RULES: &str = "write permission rules for its tools instead";
+pub(super) const USE_PERMISSION_RULES: &str = "add permission rules for its tools instead";
 
-/// What nearly everybody means by these.
-const COMMON: &[(&str, Key)] = &[
-    ("type", Key::Type),
-    ("transport", Key::Type),
-    ("command", Key::Command),
-    ("args", Key::Args),
-    ("env", Key::Env),
-    ("cwd", Key::Cwd),
-    ("url", Key::Url),
-    ("headers", Key::Headers),
-    ("disabled", Key::Disabled),
-    ("enabled", Key::Enabled),
+/// Keys that most clients share.
+const COMMON: &[(&str, KeyMeaning)] = &[
+    ("type", KeyMeaning::Type),
+    ("transport", KeyMeaning::Type),
+    ("command", KeyMeaning::Command),
+    ("args", KeyMeaning::Args),
+    ("env", KeyMeaning::Env),
+    ("cwd", KeyMeaning::Cwd),
+    ("url", KeyMeaning::Url),
+    ("headers", KeyMeaning::Headers),
+    ("disabled", KeyMeaning::Disabled),
+    ("enabled", KeyMeaning::Enabled),
     (
         "envFile",
-        Key::Lost("put the variables of that file into `env`, or name them in `inheritEnv`"),
+        KeyMeaning::Unsupported(
+            "copy the variables of that file to `env`, or list them in `inheritEnv`",
+        ),
     ),
-    ("autoApprove", Key::Lost(RULES)),
-    ("alwaysAllow", Key::Lost(RULES)),
-    ("disabledTools", Key::Lost(RULES)),
-    ("oauth", Key::Lost("log in again here")),
-    ("auth", Key::Lost("log in again here")),
-    ("name", Key::Description),
-    ("description", Key::Description),
-    ("icon", Key::Description),
+    ("autoApprove", KeyMeaning::Unsupported(USE_PERMISSION_RULES)),
+    ("alwaysAllow", KeyMeaning::Unsupported(USE_PERMISSION_RULES)),
+    (
+        "disabledTools",
+        KeyMeaning::Unsupported(USE_PERMISSION_RULES),
+    ),
+    ("oauth", KeyMeaning::Unsupported("log in again here")),
+    ("auth", KeyMeaning::Unsupported("log in again here")),
+    ("name", KeyMeaning::Ignored),
+    ("description", KeyMeaning::Ignored),
+    ("icon", KeyMeaning::Ignored),
 ];

@@ -84,7 +84,7 @@ impl Client {
 
     /// Guesses the client from the file name and the name of its directory.
     pub fn guess_from_path(path: &Path) -> Option<Self> {
-        let has_file = |client: &Self| client.format().files.iter().any(|file| file.fits(path));
+        let has_file = |client: &Self| client.format().files.iter().any(|file| file.matches(path));
         Self::ALL.into_iter().find(has_file)
     }
 

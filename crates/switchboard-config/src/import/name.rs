@@ -1,24 +1,24 @@
-//! What a server of another program is called here.
+//! Picks a valid and unique name for an imported server.
 
-use super::{Client, Found};
+use super::{Client, ImportedServer};
 use crate::server_name::ServerName;
 use crate::text::sanitize_name;
 
-/// The longest name that is made up.
+/// Maximum length of a name derived from an invalid one.
 const MAX_CHARS: usize = 64;
 
-/// The name for a server that is called `written` there, and a note if it is another one. `beside` are
-/// those that stand beside it. Always `Some`: one of the names that are tried is free.
+/// Returns the name for a server that its client calls `original`, and a note if the name differs. `siblings` are the
+/// servers of the same section, whose names are taken. Always returns a name, because the candidates are numbered.
 pub(super) fn choose(
-    written: &str,
+    original: &str,
     client: Client,
-    beside: &[Found],
+    siblings: &[ImportedServer],
 ) -> Option<(ServerName, Option<String>)> {
-    let is_free = |name: &ServerName| beside.iter().all(|found| found.name != *name);
-    if let Some(name) = ServerName::new(written).ok().filter(is_free) {
+    let is_free = |name: &ServerName| siblings.iter().all(|sibling| sibling.name != *name);
+    if let Some(name) = ServerName::new(original).ok().filter(is_free) {
         return Some((name, None));
     }
-    let clean: String = sanitize_name(written).chars().take(MAX_CHARS).collect();
+    let clean: String = sanitize_name(original).chars().take(MAX_CHARS).collect();
     let clean = match clean.trim() {
         "" => client.as_str(),
         clean => clean,
@@ -28,6 +28,6 @@ pub(super) fn choose(
         .chain(numbered)
         .filter_map(|name| ServerName::new(name).ok())
         .find(is_free)?;
-    let note = format!("it is called {name} here: the name it has there cannot be used");
+    let note = format!("renamed to {name}: the original name is not valid");
     Some((name, Some(note)))
 }

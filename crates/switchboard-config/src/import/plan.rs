@@ -1,80 +1,81 @@
-//! What of the servers of other programs is to be added, given what there is already.
+//! Compares imported servers with the existing entries and decides what to do with each.
 
 use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use super::{Authorship, Client, Found, Imported};
-use crate::diagnostic::Origin;
+use super::{Client, FileOwner, Imported, ImportedServer};
+use crate::diagnostic::SourcePos;
 use crate::masked_entry::to_json;
-use crate::raw::{FileContent, RawDocument};
-use crate::scope::{Scope, Sources};
-use crate::validate::EntryProblem;
+use crate::raw::{FileRead, ParsedSource};
+use crate::scope::{ConfigSources, Scope};
+use crate::validate::EntryError;
 
-/// What is to be done with a server of another program.
+/// What to do with an imported server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
-    /// It is new. `beside`: another scope has a different server of that name.
+pub enum ImportAction {
+    /// Add the server.
     Add {
-        /// The scope of that other one, and where it stands.
-        beside: Option<(Scope, Origin)>,
+        /// Another scope with a different server of the same name, and its position.
+        same_name_in: Option<(Scope, SourcePos)>,
     },
-    /// The same entry is there already.
+    /// Skip: an equivalent entry exists.
     Same {
-        /// The scope that has it.
+        /// The scope of the entry.
         scope: Scope,
-        /// Where.
-        origin: Origin,
+        /// The position of the entry.
+        origin: SourcePos,
     },
-    /// A different entry has the name, in the scope in which it would be written.
+    /// Skip: the target scope has a different entry of this name.
     Conflict {
-        /// Where.
-        origin: Origin,
+        /// The position of the entry.
+        origin: SourcePos,
     },
-    /// Another client has a server of that name, which comes first.
-    Taken {
-        /// Which client.
+    /// Skip: an earlier client has a server of this name.
+    NameTaken {
+        /// That client.
         by: Client,
-        /// Whether the two are the same.
+        /// True if both entries are equivalent.
         is_same: bool,
     },
-    /// It cannot be used here.
-    Unusable(EntryProblem),
+    /// Skip: the server cannot be imported.
+    Unusable(EntryError),
 }
 
-/// One server, and what is to be done with it.
+/// An imported server, and what to do with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Planned<'a> {
-    /// Whose it is.
+    /// The client.
     pub client: Client,
-    /// The file it is in.
+    /// The file of the client.
     pub file: &'a Path,
-    /// Who decided what it says.
-    pub authorship: Authorship,
+    /// Who controls the content of the file.
+    pub owner: FileOwner,
     /// The server.
-    pub found: &'a Found,
-    /// What is to be done.
-    pub verdict: Verdict,
+    pub server: &'a ImportedServer,
+    /// What to do with it.
+    pub action: ImportAction,
 }
 
-/// The entries that are there already, as they are written.
+/// The existing entries of all scopes, as written.
 #[derive(Debug, Default)]
 pub struct Existing {
-    entries: Vec<Entry>,
+    entries: Vec<ExistingEntry>,
 }
 
-struct Entry {
+struct ExistingEntry {
     scope: Scope,
     name: String,
-    origin: Origin,
+    origin: SourcePos,
     json: Json,
 }
 
-impl std::fmt::Debug for Entry {
+/// Leaves out `json`, which may contain secrets.
+impl std::fmt::Debug for ExistingEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry")
+        f.debug_struct("ExistingEntry")
             .field("scope", &self.scope)
             .field("name", &self.name)
             .field("origin", &self.origin)
@@ -83,8 +84,8 @@ impl std::fmt::Debug for Entry {
 }
 
 impl Existing {
-    /// Reads the files of all scopes. What is wrong with them is for [`load`](crate::load) to tell.
-    pub fn read(sources: &Sources) -> Self {
+    /// Reads the files of all scopes. Ignores problems: [`load`](crate::load) reports them.
+    pub fn read(sources: &ConfigSources) -> Self {
         let files = [
             (&sources.managed, Scope::Managed),
             (&sources.local, Scope::Local),
@@ -93,14 +94,14 @@ impl Existing {
         ];
         let mut existing = Self::default();
         for (path, scope) in files {
-            let document = path
+            let source = path
                 .as_deref()
-                .and_then(|path| RawDocument::of_file(path, &FileContent::read(path), scope));
-            let Some(document) = document else { continue };
-            let entries = document.servers.iter().map(|member| Entry {
+                .and_then(|path| ParsedSource::from_file(path, &FileRead::read(path), scope));
+            let Some(source) = source else { continue };
+            let entries = source.servers.iter().map(|member| ExistingEntry {
                 scope,
                 name: member.key.clone(),
-                origin: document.text.origin(member.key_span),
+                origin: source.text.origin(member.key_span),
                 json: to_json(&member.value),
             });
             existing.entries.extend(entries);
@@ -108,79 +109,79 @@ impl Existing {
         existing
     }
 
-    fn verdict_on(&self, found: &Found) -> Verdict {
-        let named = || {
-            let name = found.name.as_str();
+    fn action_for(&self, server: &ImportedServer) -> ImportAction {
+        let same_name = || {
+            let name = server.name.as_str();
             self.entries.iter().filter(move |entry| entry.name == name)
         };
-        if let Some(entry) = named().find(|entry| are_same(&entry.json, &found.entry)) {
-            return Verdict::Same {
+        if let Some(entry) = same_name().find(|entry| is_equivalent(&entry.json, &server.entry)) {
+            return ImportAction::Same {
                 scope: entry.scope,
                 origin: entry.origin.clone(),
             };
         }
-        if let Some(entry) = named().find(|entry| entry.scope == found.scope) {
-            return Verdict::Conflict {
+        if let Some(entry) = same_name().find(|entry| entry.scope == server.scope) {
+            return ImportAction::Conflict {
                 origin: entry.origin.clone(),
             };
         }
-        let beside = named().next();
-        Verdict::Add {
-            beside: beside.map(|entry| (entry.scope, entry.origin.clone())),
+        let other = same_name().next();
+        ImportAction::Add {
+            same_name_in: other.map(|entry| (entry.scope, entry.origin.clone())),
         }
     }
 }
 
-/// Says of each server what is to be done with it, in their order.
+/// Decides what to do with each server, in their order.
 pub fn plan<'a>(imported: &'a Imported, existing: &Existing) -> Vec<Planned<'a>> {
     let mut planned: Vec<Planned<'a>> = Vec::new();
     for file in &imported.files {
-        for found in &file.found {
+        for server in &file.servers {
             let earlier = planned.iter().find(|earlier| {
-                earlier.found.name == found.name
-                    && earlier.found.scope == found.scope
-                    && matches!(earlier.verdict, Verdict::Add { .. })
+                earlier.server.name == server.name
+                    && earlier.server.scope == server.scope
+                    && matches!(earlier.action, ImportAction::Add { .. })
             });
-            let verdict = match (&found.problem, earlier) {
-                (Some(problem), _) => Verdict::Unusable(problem.clone()),
-                (None, Some(earlier)) => Verdict::Taken {
-                    by: earlier.client,
-                    is_same: are_same(&Json::Object(earlier.found.entry.clone()), &found.entry),
-                },
-                (None, None) => existing.verdict_on(found),
+            let action = match (&server.problem, earlier) {
+                (Some(problem), _) => ImportAction::Unusable(problem.clone()),
+                (None, Some(earlier)) => {
+                    let entry = Json::Object(earlier.server.entry.clone());
+                    ImportAction::NameTaken {
+                        by: earlier.client,
+                        is_same: is_equivalent(&entry, &server.entry),
+                    }
+                }
+                (None, None) => existing.action_for(server),
             };
             planned.push(Planned {
                 client: file.client,
                 file: &file.path,
-                authorship: file.authorship,
-                found,
-                verdict,
+                owner: file.owner,
+                server,
+                action,
             });
         }
     }
     planned
 }
 
-/// Whether two entries say the same, however they are written.
-fn are_same(one: &Json, other: &Map<String, Json>) -> bool {
+/// Returns true if two entries differ at most in keys with default values.
+fn is_equivalent(one: &Json, other: &Map<String, Json>) -> bool {
     let Json::Object(one) = one else {
         return false;
     };
-    essence(one) == essence(other)
+    without_defaults(one) == without_defaults(other)
 }
 
-/// An entry without what goes without saying.
-fn essence(entry: &Map<String, Json>) -> Map<String, Json> {
-    let goes_without_saying = |key: &str, value: &Json| match (key, value) {
+fn without_defaults(entry: &Map<String, Json>) -> Map<String, Json> {
+    let is_default = |key: &str, value: &Json| match (key, value) {
         ("type", Json::String(kind)) => kind == "stdio",
         (_, Json::Null | Json::Bool(false)) => true,
         (_, Json::Array(items)) => items.is_empty(),
         (_, Json::Object(members)) => members.is_empty(),
         _ => false,
     };
-    let said = entry
-        .iter()
-        .filter(|(key, value)| !goes_without_saying(key, value));
-    said.map(|(key, value)| (key.clone(), value.clone()))
+    let kept = entry.iter().filter(|(key, value)| !is_default(key, value));
+    kept.map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }

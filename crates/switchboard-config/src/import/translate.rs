@@ -1,109 +1,104 @@
-//! One entry of another program, translated key by key.
+//! Translates one foreign entry key by key.
 //!
-//! Values of a wrong type are passed on as they are, so that the check of the finished entry tells
-//! what is wrong with them.
+//! Values of a wrong type are copied unchanged, so that the validation of the finished entry reports them.
+
+mod timeouts;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::client_format::{Key, Remote, Unit};
-use super::variables::{Place, Speller, Workspace};
-use super::{Client, Whereabouts};
-use crate::expand::{Piece, pieces};
+use super::client_format::{KeyMeaning, Remote};
+use super::variables::{TextPosition, VariableRewriter, Workspace};
+use super::{Client, ImportContext};
+use crate::expand::{Segment, segments};
 use crate::masked_entry::to_json;
 use crate::raw::{RawKind, RawMember, RawValue};
 use crate::scope::Scope;
 use crate::server_name::ServerName;
 use crate::text::replace_control_chars;
-use crate::validate::{EntryProblem, parse_server};
+use crate::validate::{EntryError, parse_server};
 
-/// The longest limit that an entry may have here, in milliseconds: a day.
-const MAX_MILLIS: f64 = 24.0 * 60.0 * 60.0 * 1000.0;
-
-/// A limit in seconds that is longer was meant in milliseconds, where a client had both.
-const MAX_SECONDS: f64 = 3600.0;
-
-/// What is known of an entry besides itself.
-pub(super) struct Job<'a> {
+/// The surroundings of a foreign entry.
+pub(super) struct TranslateContext<'a> {
     pub(super) client: Client,
     pub(super) name: &'a ServerName,
-    /// The file that the entry stands in.
+    /// The root value of the file.
     pub(super) root: &'a RawValue,
-    pub(super) whereabouts: &'a Whereabouts<'a>,
-    /// Where it is to be written.
+    pub(super) import: &'a ImportContext<'a>,
+    /// The scope to write the entry to.
     pub(super) scope: Scope,
-    pub(super) belongs_to_project: bool,
+    pub(super) is_project_scoped: bool,
     pub(super) is_disabled: bool,
-    /// Switched off in this project alone.
-    pub(super) is_disabled_here: bool,
+    /// Disabled in the current project only.
+    pub(super) is_disabled_in_project: bool,
 }
 
-/// An entry of ours, and what is to be said of it.
-pub(super) struct Translated {
+/// The translated entry, with notes about differences.
+pub(super) struct TranslatedEntry {
     pub(super) entry: Map<String, Json>,
     pub(super) notes: Vec<String>,
-    pub(super) problem: Option<EntryProblem>,
+    pub(super) problem: Option<EntryError>,
 }
 
-pub(super) fn translate(raw: &RawValue, job: &Job<'_>) -> Translated {
+pub(super) fn translate(raw: &RawValue, context: &TranslateContext<'_>) -> TranslatedEntry {
     if !matches!(raw.kind, RawKind::Object(_)) {
         let message = format!("expected an object, found {}", raw.kind_name());
-        return Translated {
+        return TranslatedEntry {
             entry: Map::new(),
             notes: Vec::new(),
-            problem: Some(EntryProblem::new(message)),
+            problem: Some(EntryError::new(message)),
         };
     }
-    let mut draft = Draft::new(raw, job);
+    let mut draft = EntryDraft::new(raw, context);
     for member in raw.members() {
-        draft.take(member);
+        draft.read(member);
     }
-    draft.finish(job)
+    draft.finish(context)
 }
 
-struct Draft<'a> {
+struct EntryDraft<'a> {
     client: Client,
-    speller: Speller<'a>,
+    rewriter: VariableRewriter<'a>,
     kind: Option<Json>,
     url_kind: Option<Remote>,
     command: Option<Json>,
     args: Vec<Json>,
     env: Map<String, Json>,
     cwd: Option<Json>,
-    passed_on: Vec<Json>,
+    inherit_env: Vec<Json>,
     url: Option<Json>,
     headers: Map<String, Json>,
-    /// Everything else, by our names.
+    /// All other keys, by their names in Switchboard.
     more: Map<String, Json>,
-    left_out: Vec<String>,
-    problem: Option<EntryProblem>,
+    ignored_keys: Vec<String>,
+    problem: Option<EntryError>,
 }
 
-impl<'a> Draft<'a> {
-    fn new(raw: &RawValue, job: &Job<'a>) -> Self {
-        let format = job.client.format();
-        let is_env = |member: &&RawMember| format.key(&member.key) == Some(Key::Env);
+impl<'a> EntryDraft<'a> {
+    fn new(raw: &RawValue, context: &TranslateContext<'a>) -> Self {
+        let format = context.client.format();
+        let is_env = |member: &&RawMember| format.key(&member.key) == Some(KeyMeaning::Env);
         let env = raw.members().iter().filter(is_env);
-        let own: BTreeSet<_> = env
+        let entry_variables: BTreeSet<_> = env
             .flat_map(|env| env.value.members())
             .map(|variable| variable.key.clone())
             .collect();
-        let here = job.whereabouts.here.to_string_lossy().into_owned();
+        let project_dir = context.import.project_dir.to_string_lossy().into_owned();
         Self {
-            client: job.client,
-            speller: Speller {
-                client: job.client.title(),
-                notation: format.notation,
-                whereabouts: job.whereabouts,
-                workspace: match job.scope {
+            client: context.client,
+            rewriter: VariableRewriter {
+                client: context.client.title(),
+                syntax: format.variable_syntax,
+                context: context.import,
+                workspace: match context.scope {
                     Scope::Project => Workspace::Root,
-                    Scope::Local => Workspace::Path(here),
+                    Scope::Local => Workspace::Path(project_dir),
                     _ => Workspace::Current,
                 },
-                own,
-                inputs: job.root.member("inputs").map(|inputs| &inputs.value),
+                entry_variables,
+                inputs: context.root.member("inputs").map(|inputs| &inputs.value),
                 notes: Vec::new(),
             },
             kind: None,
@@ -112,100 +107,104 @@ impl<'a> Draft<'a> {
             args: Vec::new(),
             env: Map::new(),
             cwd: None,
-            passed_on: Vec::new(),
+            inherit_env: Vec::new(),
             url: None,
             headers: Map::new(),
             more: Map::new(),
-            left_out: Vec::new(),
+            ignored_keys: Vec::new(),
             problem: None,
         }
     }
 
-    fn take(&mut self, member: &RawMember) {
+    fn read(&mut self, member: &RawMember) {
         let value = &member.value;
         if matches!(value.kind, RawKind::Null) {
             return;
         }
         match self.client.format().key(&member.key) {
-            None | Some(Key::Description) => self.left_out.push(member.key.clone()),
-            Some(Key::Type) => self.take_type(value),
-            Some(Key::Command) => self.take_command(value),
-            Some(Key::Args) => self.take_args(value),
-            Some(Key::Env) => take_members(
+            None | Some(KeyMeaning::Ignored) => self.ignored_keys.push(member.key.clone()),
+            Some(KeyMeaning::Type) => self.read_type(value),
+            Some(KeyMeaning::Command) => self.read_command(value),
+            Some(KeyMeaning::Args) => self.read_args(value),
+            Some(KeyMeaning::Env) => read_members(
                 value,
                 &mut self.env,
-                &mut self.speller,
+                &mut self.rewriter,
                 "env",
                 &mut self.more,
             ),
-            Some(Key::Headers) => take_members(
+            Some(KeyMeaning::Headers) => read_members(
                 value,
                 &mut self.headers,
-                &mut self.speller,
+                &mut self.rewriter,
                 "headers",
                 &mut self.more,
             ),
-            Some(Key::Cwd) => self.cwd = Some(self.spelled(value, Place::Path)),
-            Some(Key::Url) if self.url.is_some() => self.left_out.push(member.key.clone()),
-            Some(Key::Url) => self.url = Some(self.spelled(value, Place::Value)),
-            Some(Key::UrlOf(remote)) => {
+            Some(KeyMeaning::Cwd) => self.cwd = Some(self.rewritten(value, TextPosition::Path)),
+            Some(KeyMeaning::Url) if self.url.is_some() => {
+                self.ignored_keys.push(member.key.clone())
+            }
+            Some(KeyMeaning::Url) => self.url = Some(self.rewritten(value, TextPosition::Value)),
+            Some(KeyMeaning::UrlOf(remote)) => {
                 self.url_kind = Some(remote);
-                let url = self.spelled(value, Place::Value);
+                let url = self.rewritten(value, TextPosition::Value);
                 if self.url.replace(url).is_some() {
-                    self.left_out.push("url".to_owned());
+                    self.ignored_keys.push("url".to_owned());
                 }
             }
-            Some(Key::PassedOn) => self.take_passed_on(value),
-            Some(Key::HeadersFromVariables) => {
+            Some(KeyMeaning::InheritEnv) => self.read_inherit_env(value),
+            Some(KeyMeaning::HeadersFromVariables) => {
                 for header in value.members() {
-                    let reference = reference_of(&header.value);
+                    let reference = variable_reference(&header.value);
                     self.headers.insert(header.key.clone(), reference);
                 }
             }
-            Some(Key::BearerVariable) => {
-                let bearer = match reference_of(value) {
+            Some(KeyMeaning::BearerVariable) => {
+                let bearer = match variable_reference(value) {
                     Json::String(reference) => json!(format!("Bearer {reference}")),
                     other => other,
                 };
                 self.headers.insert("Authorization".to_owned(), bearer);
             }
-            Some(Key::CallTimeout(unit)) => self.take_limit("timeout", member, unit),
-            Some(Key::StartTimeout(unit)) => self.take_limit("startupTimeout", member, unit),
-            Some(Key::Timeout(unit)) => self.take_both_limits(member, unit),
-            Some(Key::Enabled) => self.take_switch(member, false),
-            Some(Key::Disabled) => self.take_switch(member, true),
-            Some(Key::Same) => {
+            Some(KeyMeaning::CallTimeout(unit)) => self.read_timeout("timeout", member, unit),
+            Some(KeyMeaning::StartTimeout(unit)) => {
+                self.read_timeout("startupTimeout", member, unit)
+            }
+            Some(KeyMeaning::Timeout(unit)) => self.read_both_timeouts(member, unit),
+            Some(KeyMeaning::Enabled) => self.read_flag(member, false),
+            Some(KeyMeaning::Disabled) => self.read_flag(member, true),
+            Some(KeyMeaning::Unchanged) => {
                 self.more.insert(member.key.clone(), to_json(value));
             }
-            Some(Key::Lost(instead)) => self.lose(&member.key, instead),
-            Some(Key::LostIfTrue(instead)) => {
+            Some(KeyMeaning::Unsupported(instead)) => self.note_unsupported(&member.key, instead),
+            Some(KeyMeaning::UnsupportedIfTrue(instead)) => {
                 if !matches!(value.kind, RawKind::Bool(false)) {
-                    self.lose(&member.key, instead);
+                    self.note_unsupported(&member.key, instead);
                 }
             }
-            Some(Key::Foreign(word)) => self.take_source(value, word),
+            Some(KeyMeaning::ClientOnly(word)) => self.read_source(value, word),
         }
     }
 
-    fn lose(&mut self, key: &str, instead: &str) {
+    fn note_unsupported(&mut self, key: &str, instead: &str) {
         let key = replace_control_chars(key);
-        self.speller.note(format!("`{key}` is left out: {instead}"));
+        self.rewriter.note(format!("ignored `{key}`: {instead}"));
     }
 
-    fn spelled(&mut self, value: &RawValue, place: Place) -> Json {
+    fn rewritten(&mut self, value: &RawValue, position: TextPosition) -> Json {
         match &value.kind {
-            RawKind::Text(text) => Json::String(self.speller.spell(text, place)),
+            RawKind::Text(text) => Json::String(self.rewriter.rewrite(text, position)),
             _ => to_json(value),
         }
     }
 
-    fn take_type(&mut self, value: &RawValue) {
+    fn read_type(&mut self, value: &RawValue) {
         let RawKind::Text(word) = &value.kind else {
             self.kind = Some(to_json(value));
             return;
         };
         match word.as_str() {
-            // What is said by a command or an address alone.
+            // Redundant: `command` or `url` implies the transport.
             "stdio" | "local" | "remote" => {}
             "http" | "streamable-http" | "streamableHttp" | "streamable_http" => {
                 self.url_kind.get_or_insert(match self.client {
@@ -215,182 +214,129 @@ impl<'a> Draft<'a> {
             }
             "sse" => self.url_kind = Some(Remote::Sse),
             "ws" | "websocket" => {
-                let problem =
-                    EntryProblem::new("it is reached over WebSocket, which is not spoken here")
-                        .hint("ask whether the server speaks streamable HTTP too");
+                let problem = EntryError::new("WebSocket transport is not supported")
+                    .hint("check whether the server also supports streamable HTTP");
                 self.problem = Some(problem);
             }
             _ => self.kind = Some(json!(word)),
         }
     }
 
-    fn take_command(&mut self, value: &RawValue) {
+    fn read_command(&mut self, value: &RawValue) {
         match &value.kind {
             RawKind::List(words) => {
                 let mut words = words.iter();
                 let program = words.next();
-                self.command = program.map(|program| self.spelled(program, Place::Path));
+                self.command = program.map(|program| self.rewritten(program, TextPosition::Path));
                 let words: Vec<_> = words
-                    .map(|word| self.spelled(word, Place::Argument))
+                    .map(|word| self.rewritten(word, TextPosition::Argument))
                     .collect();
                 self.args.splice(0..0, words);
             }
             RawKind::Object(members) => {
                 for member in members {
                     match member.key.as_str() {
-                        "path" => self.command = Some(self.spelled(&member.value, Place::Path)),
-                        "args" | "env" => self.take(member),
-                        key => self.left_out.push(format!("command.{key}")),
+                        "path" => {
+                            self.command = Some(self.rewritten(&member.value, TextPosition::Path))
+                        }
+                        "args" | "env" => self.read(member),
+                        key => self.ignored_keys.push(format!("command.{key}")),
                     }
                 }
             }
-            _ => self.command = Some(self.spelled(value, Place::Path)),
+            _ => self.command = Some(self.rewritten(value, TextPosition::Path)),
         }
     }
 
-    fn take_args(&mut self, value: &RawValue) {
+    fn read_args(&mut self, value: &RawValue) {
         let RawKind::List(words) = &value.kind else {
             self.more.insert("args".to_owned(), to_json(value));
             return;
         };
         for word in words {
-            let word = self.spelled(word, Place::Argument);
+            let word = self.rewritten(word, TextPosition::Argument);
             self.args.push(word);
         }
     }
 
-    fn take_passed_on(&mut self, value: &RawValue) {
+    fn read_inherit_env(&mut self, value: &RawValue) {
         let RawKind::List(names) = &value.kind else {
             self.more.insert("inheritEnv".to_owned(), to_json(value));
             return;
         };
         for name in names {
-            // Either the name itself or an object that says where the variable is found.
+            // Either a name or an object with a `name`.
             let name = name.member("name").map_or(name, |member| &member.value);
-            self.passed_on.push(to_json(name));
+            self.inherit_env.push(to_json(name));
         }
     }
 
-    fn take_switch(&mut self, member: &RawMember, off: bool) {
+    fn read_flag(&mut self, member: &RawMember, off: bool) {
         match member.value.kind {
             RawKind::Bool(flag) if flag == off => {
                 self.more.insert("disabled".to_owned(), json!(true));
             }
             RawKind::Bool(_) => {}
-            _ => self.left_out.push(member.key.clone()),
+            _ => self.ignored_keys.push(member.key.clone()),
         }
     }
 
-    fn take_source(&mut self, value: &RawValue, foreign: &str) {
+    fn read_source(&mut self, value: &RawValue, foreign: &str) {
         if matches!(&value.kind, RawKind::Text(word) if word == foreign) {
             let client = self.client;
-            let message =
-                format!("an extension of {client} starts it; there is nothing to run here");
-            let problem = EntryProblem::new(message)
+            let message = format!("started by a {client} extension; no command to import");
+            let problem = EntryError::new(message)
                 .hint("add the server itself: switchboard add NAME -- COMMAND");
             self.problem = Some(problem);
         }
     }
 
-    fn take_both_limits(&mut self, member: &RawMember, unit: Unit) {
-        if let RawKind::Object(limits) = &member.value.kind {
-            for limit in limits {
-                match limit.key.as_str() {
-                    "startup" => self.take_limit("startupTimeout", limit, unit),
-                    "request" => self.take_limit("timeout", limit, unit),
-                    key => self.left_out.push(format!("{}.{key}", member.key)),
-                }
-            }
-            return;
-        }
-        self.take_limit("startupTimeout", member, unit);
-        self.take_limit("timeout", member, unit);
-    }
-
-    /// Puts a limit down in milliseconds.
-    fn take_limit(&mut self, ours: &str, member: &RawMember, unit: Unit) {
-        let written = match &member.value.kind {
-            RawKind::Number(digits) => digits.replace('_', "").parse::<f64>().ok(),
-            _ => None,
-        };
-        let Some(written) = written.filter(|number| number.is_finite()) else {
-            self.more.insert(ours.to_owned(), to_json(&member.value));
-            return;
-        };
-        let key = replace_control_chars(&member.key);
-        let millis = match unit {
-            Unit::Milliseconds => written,
-            Unit::SecondsOfLate if written > MAX_SECONDS => {
-                let note = format!("`{key}` is taken for milliseconds, as older versions have it");
-                self.speller.note(note);
-                written
-            }
-            Unit::Seconds | Unit::SecondsOfLate => written * 1000.0,
-        };
-        if millis < 1.0 || (self.client == Client::ClaudeCode && millis < 1000.0) {
-            let note = format!("`{key}` is left out: it is too short to mean anything");
-            return self.speller.note(note);
-        }
-        if millis > MAX_MILLIS {
-            self.speller.note(format!("`{key}` is cut to a day"));
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it lies between one and the milliseconds of a day"
-        )]
-        let millis = millis.min(MAX_MILLIS).round() as u64;
-        self.more.insert(ours.to_owned(), json!(millis));
-    }
-
-    fn finish(mut self, job: &Job<'_>) -> Translated {
-        let is_off_here = job.is_disabled_here && !job.is_disabled;
-        if job.is_disabled || (is_off_here && job.scope == Scope::Local) {
+    fn finish(mut self, context: &TranslateContext<'_>) -> TranslatedEntry {
+        let is_disabled_in_project = context.is_disabled_in_project && !context.is_disabled;
+        if context.is_disabled || (is_disabled_in_project && context.scope == Scope::Local) {
             self.more.insert("disabled".to_owned(), json!(true));
-        } else if is_off_here {
+        } else if is_disabled_in_project {
             let client = self.client;
-            self.speller.note(format!(
-                "{client} has it switched off in this project; to do that here too: switchboard disable {}",
-                job.name
+            self.rewriter.note(format!(
+                "disabled in {client} for this project; to disable it here: switchboard disable {}",
+                context.name
             ));
         }
-        if job.belongs_to_project && self.command.is_some() && job.scope != Scope::Project {
-            self.anchor(job.whereabouts.here);
+        if context.is_project_scoped && self.command.is_some() && context.scope != Scope::Project {
+            self.make_absolute(context.import.project_dir);
         }
-        let left_out = std::mem::take(&mut self.left_out);
-        if !left_out.is_empty() {
-            let keys: Vec<_> = left_out
+        let ignored_keys = std::mem::take(&mut self.ignored_keys);
+        if !ignored_keys.is_empty() {
+            let keys: Vec<_> = ignored_keys
                 .iter()
                 .map(|key| format!("`{}`", replace_control_chars(key)))
                 .collect();
-            self.speller.note(format!(
-                "left out, for nothing here corresponds to it: {}",
-                keys.join(", ")
-            ));
+            self.rewriter
+                .note(format!("ignored, not supported: {}", keys.join(", ")));
         }
-        let mut notes = std::mem::take(&mut self.speller.notes);
+        let mut notes = std::mem::take(&mut self.rewriter.notes);
         let problem = self.problem.take();
         let entry = self.into_entry();
-        let unset = unset_variables(&entry, job.whereabouts);
+        let unset = unset_variables(&entry, context.import);
         if !unset.is_empty() {
-            notes.push(format!("not set at the moment: {}", unset.join(", ")));
+            notes.push(format!("variables not set: {}", unset.join(", ")));
         }
-        let problem = problem.or_else(|| check(job, &entry));
-        Translated {
+        let problem = problem.or_else(|| check(context, &entry));
+        TranslatedEntry {
             entry,
             notes,
             problem,
         }
     }
 
-    /// Makes what is relative to the project mean the same from everywhere.
-    fn anchor(&mut self, here: &Path) {
-        let join = |text: &str| Json::String(here.join(text).to_string_lossy().into_owned());
-        let has_drive = |text: &str| text.get(1..3).is_some_and(|behind| behind == ":\\");
+    /// Makes paths that are relative to the project absolute: the entry is written outside of the project.
+    fn make_absolute(&mut self, project_dir: &Path) {
+        let join = |text: &str| Json::String(project_dir.join(text).to_string_lossy().into_owned());
+        let has_drive = |text: &str| text.get(1..3).is_some_and(|after| after == ":\\");
         let is_relative =
             |text: &str| !text.starts_with("${") && !Path::new(text).has_root() && !has_drive(text);
         match &self.cwd {
-            None => self.cwd = Some(json!(here.to_string_lossy())),
+            None => self.cwd = Some(json!(project_dir.to_string_lossy())),
             Some(Json::String(cwd)) if is_relative(cwd) => self.cwd = Some(join(cwd)),
             Some(_) => {}
         }
@@ -420,8 +366,8 @@ impl<'a> Draft<'a> {
         put("args", (!self.args.is_empty()).then(|| json!(self.args)));
         put("env", (!self.env.is_empty()).then(|| json!(self.env)));
         put("cwd", self.cwd);
-        let passed_on = (!self.passed_on.is_empty()).then(|| json!(self.passed_on));
-        put("inheritEnv", passed_on);
+        let inherit_env = (!self.inherit_env.is_empty()).then(|| json!(self.inherit_env));
+        put("inheritEnv", inherit_env);
         put("url", self.url);
         put(
             "headers",
@@ -432,21 +378,21 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn take_members(
+fn read_members(
     value: &RawValue,
     into: &mut Map<String, Json>,
-    speller: &mut Speller<'_>,
-    ours: &str,
+    rewriter: &mut VariableRewriter<'_>,
+    key: &str,
     more: &mut Map<String, Json>,
 ) {
     if !matches!(value.kind, RawKind::Object(_)) {
-        more.insert(ours.to_owned(), to_json(value));
+        more.insert(key.to_owned(), to_json(value));
         return;
     }
     for member in value.members() {
         let value = match &member.value.kind {
-            RawKind::Text(text) => Json::String(speller.spell(text, Place::Value)),
-            // A variable without a value is one that is not set.
+            RawKind::Text(text) => Json::String(rewriter.rewrite(text, TextPosition::Value)),
+            // A null value means that the variable is not set.
             RawKind::Null => continue,
             _ => to_json(&member.value),
         };
@@ -454,27 +400,27 @@ fn take_members(
     }
 }
 
-/// The variable that a value names.
-fn reference_of(value: &RawValue) -> Json {
+/// A reference to the variable that the value names.
+fn variable_reference(value: &RawValue) -> Json {
     match &value.kind {
         RawKind::Text(name) => json!(format!("${{{name}}}")),
         _ => to_json(value),
     }
 }
 
-/// The variables that an entry needs and nobody has set.
-fn unset_variables(entry: &Map<String, Json>, whereabouts: &Whereabouts<'_>) -> Vec<String> {
+/// The variables without a default that an entry uses and that are not set.
+fn unset_variables(entry: &Map<String, Json>, context: &ImportContext<'_>) -> Vec<String> {
     let mut names = BTreeSet::new();
     for key in ["command", "args", "env", "cwd", "url", "headers"] {
         let value = entry.get(key);
         each_text(value.unwrap_or(&Json::Null), &mut |text| {
-            for piece in pieces(text) {
-                if let Piece::Reference {
+            for segment in segments(text) {
+                if let Segment::Reference {
                     name,
                     default: None,
                     ..
-                } = piece
-                    && whereabouts.environment.variable(name).is_none()
+                } = segment
+                    && context.environment.variable(name).is_none()
                 {
                     names.insert(name.to_owned());
                 }
@@ -493,11 +439,11 @@ fn each_text(value: &Json, look: &mut dyn FnMut(&str)) {
     }
 }
 
-/// What would be wrong with the entry here. A variable that is not set yet is not held against it.
-fn check(job: &Job<'_>, entry: &Map<String, Json>) -> Option<EntryProblem> {
+/// Validates the entry. Unset variables get a placeholder, because the user may set them later.
+fn check(context: &TranslateContext<'_>, entry: &Map<String, Json>) -> Option<EntryError> {
     let environment = |name: &str| {
-        let value = job.whereabouts.environment.variable(name);
+        let value = context.import.environment.variable(name);
         Some(value.unwrap_or_else(|| "https://not.set".to_owned()))
     };
-    parse_server(job.name, &Json::Object(entry.clone()), &environment).err()
+    parse_server(context.name, &Json::Object(entry.clone()), &environment).err()
 }

@@ -1,67 +1,66 @@
-//! Variables as other programs spell them, spelled as we do: `${NAME}` and `${NAME:-default}`.
+//! Rewrites the variable references of other clients to `${NAME}` and `${NAME:-default}`.
 //!
-//! What we have no word for, a question to the user or the content of a file, becomes a variable that
-//! has to be set, and a note says so: a wrong value is never handed to a server. Text that a client
-//! hands over as it stands reaches the server as it stands from here too.
+//! A reference without an equivalent, such as a prompt to the user or the content of a file, becomes a variable that
+//! the user has to set, and a note says so. A wrong value is never passed to a server. Text that a client passes
+//! literally reaches the server unchanged.
 
 use std::collections::BTreeSet;
 
-use super::client_format::Notation;
-use super::{Platform, Whereabouts};
+use super::client_format::VariableSyntax;
+use super::{ImportContext, Platform};
 use crate::raw::{RawKind, RawValue};
 use crate::text::replace_control_chars;
 
-/// The longest reference that is looked for. Without an end to the search, a text of nothing but
-/// openings would take for ever.
+/// Maximum length of a reference. It bounds the scan: otherwise a text of only `${` would be quadratic.
 const MAX_REFERENCE: usize = 512;
 
-/// Where in an entry a text stands.
+/// The role of a text in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// A program or a folder.
+pub(super) enum TextPosition {
+    /// A program or a directory.
     Path,
     Argument,
-    /// A variable, a header or an address.
+    /// A variable, a header or a URL.
     Value,
 }
 
-/// What the folder that a client works in is called here.
+/// How to refer to the workspace directory of a client.
 #[derive(Clone, Debug)]
 pub(super) enum Workspace {
-    /// The project, by its path.
+    /// The path of the project.
     Path(String),
-    /// Whatever folder somebody works in.
+    /// The current directory when the server starts.
     Current,
-    /// The entry runs in the project's root in any case.
+    /// `.`: the server runs in the project root.
     Root,
 }
 
-/// Spells the texts of one entry.
-pub(super) struct Speller<'a> {
+/// Rewrites the texts of one entry.
+pub(super) struct VariableRewriter<'a> {
     pub(super) client: &'static str,
-    pub(super) notation: Notation,
-    pub(super) whereabouts: &'a Whereabouts<'a>,
+    pub(super) syntax: VariableSyntax,
+    pub(super) context: &'a ImportContext<'a>,
     pub(super) workspace: Workspace,
-    /// The variables that the entry itself sets for its server.
-    pub(super) own: BTreeSet<String>,
-    /// What the client asks its user for.
+    /// The variables that the entry sets for its server.
+    pub(super) entry_variables: BTreeSet<String>,
+    /// The inputs that the client prompts for.
     pub(super) inputs: Option<&'a RawValue>,
     pub(super) notes: Vec<String>,
 }
 
-impl Speller<'_> {
-    pub(super) fn spell(&mut self, text: &str, place: Place) -> String {
+impl VariableRewriter<'_> {
+    pub(super) fn rewrite(&mut self, text: &str, position: TextPosition) -> String {
         let mut rest = text;
-        let mut spelled = String::with_capacity(text.len());
-        if place == Place::Path
-            && let Some(behind) = rest.strip_prefix('~')
-            && (behind.is_empty() || behind.starts_with(['/', '\\']))
+        let mut rewritten = String::with_capacity(text.len());
+        if position == TextPosition::Path
+            && let Some(rest_of_path) = rest.strip_prefix('~')
+            && (rest_of_path.is_empty() || rest_of_path.starts_with(['/', '\\']))
         {
-            spelled.push_str(self.home());
-            rest = behind;
+            rewritten.push_str(self.home());
+            rest = rest_of_path;
         }
         while let Some(first) = rest.chars().next() {
-            let found = self.reference(rest, place);
+            let found = self.reference(rest, position);
             let (piece, length) = match &found {
                 Some((piece, length)) => (piece.as_str(), *length),
                 None => (
@@ -69,41 +68,41 @@ impl Speller<'_> {
                     first.len_utf8(),
                 ),
             };
-            spelled.push_str(piece);
+            rewritten.push_str(piece);
             rest = rest.get(length..).unwrap_or_default();
         }
-        spelled
+        rewritten
     }
 
     fn home(&self) -> &'static str {
-        match self.whereabouts.platform {
+        match self.context.platform {
             Platform::Windows => "${USERPROFILE}",
             _ => "${HOME}",
         }
     }
 
-    /// The reference that `text` begins with as we spell it, and how long it is there.
-    fn reference(&mut self, text: &str, place: Place) -> Option<(String, usize)> {
+    /// Rewrites the reference at the start of `text`. Returns the new text and the length of the reference.
+    fn reference(&mut self, text: &str, position: TextPosition) -> Option<(String, usize)> {
         if let Some(inside) = enclosed(text, "${", '}') {
-            let spelled = self.braced(inside, place)?;
-            return Some((spelled, inside.len() + 3));
+            let rewritten = self.rewrite_braced(inside, position)?;
+            return Some((rewritten, inside.len() + 3));
         }
-        match self.notation {
-            Notation::Braces => {
+        match self.syntax {
+            VariableSyntax::Braces => {
                 let inside = enclosed(text, "{", '}')?;
-                let spelled = match inside.split_once(':')? {
+                let rewritten = match inside.split_once(':')? {
                     ("env", name) => reference_to(name)?,
-                    ("file", path) => self.ask_for(path, &format!("the content of {path}")),
+                    ("file", path) => self.user_variable(path, &format!("the content of {path}")),
                     _ => return None,
                 };
-                Some((spelled, inside.len() + 2))
+                Some((rewritten, inside.len() + 2))
             }
-            Notation::Shell if text.starts_with('$') => {
+            VariableSyntax::Shell if text.starts_with('$') => {
                 let name = text.get(1..).unwrap_or_default();
                 let name = name.get(..name_length(name))?;
                 Some((reference_to(name)?, name.len() + 1))
             }
-            Notation::Shell if self.whereabouts.platform == Platform::Windows => {
+            VariableSyntax::Shell if self.context.platform == Platform::Windows => {
                 let name = enclosed(text, "%", '%')?;
                 Some((reference_to(name)?, name.len() + 2))
             }
@@ -111,75 +110,76 @@ impl Speller<'_> {
         }
     }
 
-    /// What `${inside}` is here.
-    fn braced(&mut self, inside: &str, place: Place) -> Option<String> {
+    /// Rewrites `${inside}`.
+    fn rewrite_braced(&mut self, inside: &str, position: TextPosition) -> Option<String> {
         let (word, rest) = inside.split_once(':').unwrap_or((inside, ""));
         match word {
             "env" if inside != word => return reference_to(rest),
             "input" if inside != word => return Some(self.input(rest)),
             "file" if inside != word => {
-                return Some(self.ask_for(rest, &format!("the content of {rest}")));
+                return Some(self.user_variable(rest, &format!("the content of {rest}")));
             }
             "command" | "config" if inside != word => {
-                return Some(self.ask_for(rest, &format!("the {word} {rest}")));
+                return Some(self.user_variable(rest, &format!("the {word} {rest}")));
             }
             _ => {}
         }
-        if self.notation == Notation::Editor
-            && let Some(spelled) = self.predefined(word)
+        if self.syntax == VariableSyntax::Editor
+            && let Some(rewritten) = self.predefined(word)
         {
-            return Some(spelled);
+            return Some(rewritten);
         }
         let is_name = name_length(word) == word.len() && !word.is_empty();
         (is_name && (inside == word || rest.starts_with('-')))
-            .then(|| self.plain(word, inside, place))
+            .then(|| self.keep_reference(word, inside, position))
     }
 
-    /// A reference that is spelled as ours are, whether or not the client knows such.
-    fn plain(&mut self, name: &str, inside: &str, place: Place) -> String {
-        // Without its default, which may be a secret.
+    /// Handles a reference that is already in the syntax of Switchboard. The client may pass it literally.
+    fn keep_reference(&mut self, name: &str, inside: &str, position: TextPosition) -> String {
+        // Shown without its default, which may be a secret.
         let shown = format!("${{{name}}}");
-        let is_filled_in = match self.notation {
-            Notation::Ours | Notation::Shell => {
-                self.whereabouts.environment.variable(name).is_some()
+        let is_expanded = match self.syntax {
+            VariableSyntax::Native | VariableSyntax::Shell => {
+                self.context.environment.variable(name).is_some()
             }
-            Notation::None | Notation::Editor | Notation::Braces => false,
+            VariableSyntax::None | VariableSyntax::Editor | VariableSyntax::Braces => false,
         };
-        if place == Place::Argument && self.own.contains(name) && !is_filled_in {
-            // The server gets the variable and fills it in by itself.
+        if position == TextPosition::Argument && self.entry_variables.contains(name) && !is_expanded
+        {
+            // The entry sets this variable for the server, so the server expands the reference.
             self.note(format!(
-                "the server itself fills in {shown}; ${{DOLLAR:-$}} keeps that from happening earlier"
+                "{shown} is expanded by the server; escaped as ${{DOLLAR:-$}} here"
             ));
             return format!("${{DOLLAR:-$}}{{{inside}}}");
         }
-        if !matches!(self.notation, Notation::Ours | Notation::Shell) {
+        if !matches!(self.syntax, VariableSyntax::Native | VariableSyntax::Shell) {
             let client = self.client;
             self.note(format!(
-                "{shown} is filled in here; {client} hands it over as it stands"
+                "{shown} is expanded here; {client} passes it literally"
             ));
         }
         format!("${{{inside}}}")
     }
 
     fn predefined(&mut self, word: &str) -> Option<String> {
-        let separator = match self.whereabouts.platform {
+        let separator = match self.context.platform {
             Platform::Windows => "\\",
             _ => "/",
         };
-        let spelled = match word {
+        let rewritten = match word {
             "workspaceFolder" | "workspaceRoot" | "cwd" => self.workspace_folder(),
             "workspaceFolderBasename" => {
-                let here = self.whereabouts.here.file_name()?;
+                let directory = self.context.project_dir.file_name()?;
                 self.note(format!(
-                    "${{{word}}} is the name of the folder you are in now"
+                    "${{{word}}} becomes the name of the current directory"
                 ));
-                here.to_string_lossy().into_owned()
+                directory.to_string_lossy().into_owned()
             }
             "userHome" => self.home().to_owned(),
             "pathSeparator" | "/" => separator.to_owned(),
             _ => return None,
         };
-        Some(spelled)
+        Some(rewritten)
     }
 
     fn workspace_folder(&mut self) -> String {
@@ -187,17 +187,19 @@ impl Speller<'_> {
             Workspace::Path(path) => path.clone(),
             Workspace::Root => ".".to_owned(),
             Workspace::Current => {
-                self.note("${workspaceFolder} is the folder you are in when it starts".to_owned());
+                self.note(
+                    "${workspaceFolder} becomes the directory the server is started in".to_owned(),
+                );
                 "${PWD:-.}".to_owned()
             }
         }
     }
 
-    /// A question to the user is a variable that the user sets.
+    /// Turns a prompt of the client into a variable.
     fn input(&mut self, id: &str) -> String {
         let inputs = self.inputs.map(|inputs| &inputs.kind);
         let Some(RawKind::List(inputs)) = inputs else {
-            return self.ask_for(id, &format!("the input {id}"));
+            return self.user_variable(id, &format!("the input {id}"));
         };
         let text = |input: &RawValue, key: &str| match &input.member(key)?.value.kind {
             RawKind::Text(text) => Some(text.clone()),
@@ -206,32 +208,35 @@ impl Speller<'_> {
         let input = inputs
             .iter()
             .find(|input| text(input, "id").as_deref() == Some(id));
-        let words = input.and_then(|input| text(input, "description"));
-        let words = words.map_or_else(|| format!("the input {id}"), |words| format!("“{words}”"));
+        let description = input.and_then(|input| text(input, "description"));
+        let description = description.map_or_else(
+            || format!("the input {id}"),
+            |description| format!("“{description}”"),
+        );
         let default = input
             .and_then(|input| text(input, "default"))
             .filter(|default| !default.is_empty() && !default.contains(['}', '$']));
         match default {
-            None => self.ask_for(id, &words),
+            None => self.user_variable(id, &description),
             Some(default) => {
                 let name = variable_name(id);
                 let client = self.client;
                 self.note(format!(
-                    "{client} asks for {}; here {name} may say something else than the default",
-                    replace_control_chars(&words)
+                    "{client} prompts for {}; set {name} to override the default",
+                    replace_control_chars(&description)
                 ));
                 format!("${{{name}:-{default}}}")
             }
         }
     }
 
-    /// Something that only the user can provide.
-    fn ask_for(&mut self, id: &str, words: &str) -> String {
+    /// A variable that the user has to set. `description` says what the value is.
+    fn user_variable(&mut self, id: &str, description: &str) -> String {
         let name = variable_name(id);
         let client = self.client;
         self.note(format!(
-            "{client} puts in {}; here set the variable {name} to it",
-            replace_control_chars(words)
+            "{client} inserts {}; set the variable {name} instead",
+            replace_control_chars(description)
         ));
         format!("${{{name}}}")
     }
@@ -243,7 +248,7 @@ impl Speller<'_> {
     }
 }
 
-/// What stands between `open` at the very start of `text` and the next `close`.
+/// The text between `open` at the start of `text` and the next `close`.
 fn enclosed<'t>(text: &'t str, open: &str, close: char) -> Option<&'t str> {
     let inside = text.strip_prefix(open)?;
     let within = inside.char_indices().take(MAX_REFERENCE);
@@ -256,7 +261,7 @@ fn reference_to(name: &str) -> Option<String> {
     is_name.then(|| format!("${{{name}}}"))
 }
 
-/// The length of the variable's name that `text` begins with.
+/// Length of the variable name at the start of `text`.
 fn name_length(text: &str) -> usize {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return 0;
@@ -265,7 +270,7 @@ fn name_length(text: &str) -> usize {
     end.unwrap_or(text.len())
 }
 
-/// The name of a variable that stands for `id`: the last part of a path, in capitals.
+/// Makes a variable name from `id`: the last part of a path, in upper case.
 fn variable_name(id: &str) -> String {
     let last = id.rsplit(['/', '\\']).find(|part| !part.is_empty());
     let capitals: String = last

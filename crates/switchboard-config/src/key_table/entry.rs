@@ -1,213 +1,213 @@
 //! The keys of a server entry.
 
-use super::{Key, Part, Shape};
+use super::{Key, KeyGroup, ValueType};
 
-/// Every key that may stand in a server entry, in the order in which they are explained.
+/// AllServers key that may stand in a server entry, in the order in which they are explained.
 pub const ENTRY_KEYS: &[Key] = &[
     Key::new(
         "type",
-        Part::Every,
-        Shape::Type,
-        "How the server is reached. `http` and `streamable-http` mean the same.",
+        KeyGroup::AllServers,
+        ValueType::Type,
+        "The transport. `http` and `streamable-http` mean the same.",
     )
-    .default("`stdio` with `command`; with `url`, streamable HTTP and then SSE are tried")
+    .default("`stdio` with `command`; with `url`, streamable HTTP, then SSE")
     .example(r#""stdio""#)
-    .asks_again(),
+    .needs_reapproval(),
     Key::new(
         "command",
-        Part::Program,
-        Shape::Word,
-        "The program to start: a path, or a name that is looked for on the `PATH`.",
+        KeyGroup::Program,
+        ValueType::Word,
+        "The program to start: a path, or a name to look up on the `PATH`.",
     )
     .example(r#""npx""#)
-    .filled_in()
-    .asks_again(),
+    .expanded()
+    .needs_reapproval(),
     Key::new(
         "args",
-        Part::Program,
-        Shape::Texts,
-        "What the program is given, word by word; no shell reads them.",
+        KeyGroup::Program,
+        ValueType::Texts,
+        "Arguments, passed without a shell.",
     )
     .default("none")
     .example(r#"["-y", "@modelcontextprotocol/server-filesystem", "."]"#)
-    .filled_in()
-    .asks_again(),
+    .expanded()
+    .needs_reapproval(),
     Key::new(
         "env",
-        Part::Program,
-        Shape::Variables,
-        "Variables for the program, besides those that every child gets.",
+        KeyGroup::Program,
+        ValueType::Variables,
+        "Environment variables, in addition to the defaults.",
     )
     .default("none")
     .example(r#"{ "GITHUB_TOKEN": "${GITHUB_TOKEN}" }"#)
-    .filled_in()
-    .asks_again()
+    .expanded()
+    .needs_reapproval()
     .masked(),
     Key::new(
         "cwd",
-        Part::Program,
-        Shape::Text,
-        "The folder it works in; a project's is relative to the project's root.",
+        KeyGroup::Program,
+        ValueType::Text,
+        "Working directory. In a project's entry, relative to the project root.",
     )
-    .default("the project's root for a project's entry, else where `switchboard` runs")
+    .default("the project root for a project's entry, otherwise the current directory")
     .example(r#""server""#)
-    .filled_in()
-    .asks_again(),
+    .expanded()
+    .needs_reapproval(),
     Key::new(
         "inheritEnv",
-        Part::Program,
-        Shape::AllOrNames,
-        "Variables of your environment to pass on, besides those that every child gets.",
+        KeyGroup::Program,
+        ValueType::AllOrNames,
+        "Variables of your environment to pass on, in addition to the defaults.",
     )
     .default("none")
     .example(r#"["AWS_PROFILE"]"#)
-    .asks_again(),
+    .needs_reapproval(),
     Key::new(
         "keepDaemons",
-        Part::Program,
-        Shape::Flag,
-        "Processes that the server puts into the background, outside of its process group, may stay when it ends.",
+        KeyGroup::Program,
+        ValueType::Flag,
+        "Keep background processes that left the process group when the server stops.",
     )
-    .default("`false`: they go with it")
+    .default("`false`: they are stopped")
     .example("true")
-    .asks_again(),
+    .needs_reapproval(),
     Key::new(
         "url",
-        Part::Remote,
-        Shape::Address,
-        "Where the server is: `https://…` or `http://…`.",
+        KeyGroup::Remote,
+        ValueType::Address,
+        "The URL of the server: `https://…` or `http://…`.",
     )
     .example(r#""https://example.com/mcp""#)
-    .filled_in()
-    .asks_again(),
+    .expanded()
+    .needs_reapproval(),
     Key::new(
         "headers",
-        Part::Remote,
-        Shape::Headers,
-        "Headers that go with every request. They are secrets: they go to the server's own origin, and over `http://` only to this machine.",
+        KeyGroup::Remote,
+        ValueType::Headers,
+        "Headers sent with every request. They are treated as secrets: sent only to the server's origin, and over `http://` only to this machine.",
     )
     .default("none")
     .example(r#"{ "Authorization": "Bearer ${TOKEN}" }"#)
-    .filled_in()
-    .asks_again()
+    .expanded()
+    .needs_reapproval()
     .masked(),
     Key::new(
         "headersHelper",
-        Part::Remote,
-        Shape::Text,
-        "A command line for `sh` that prints further headers: a JSON object of strings, or lines such as `Name: value`. They win over `headers`. It runs before the first request, and again when the server answers 401 or 403.",
+        KeyGroup::Remote,
+        ValueType::Text,
+        "A command line for `sh` that prints more headers: a JSON object of strings, or lines such as `Name: value`. They override `headers`. It runs before the first request, and again after a 401 or 403 response.",
     )
     .default("none")
     .example(r#""print-headers --json""#)
-    .asks_again(),
+    .needs_reapproval(),
     Key::new(
         "tls",
-        Part::Remote,
-        Shape::Tls,
-        "Certificates in PEM format: `ca` vouches for the server besides those that the system trusts, `cert` and `key` are shown to a server that asks who you are. A project's paths are relative to the project's root.",
+        KeyGroup::Remote,
+        ValueType::Tls,
+        "PEM files. `ca`: extra trusted CA. `cert` and `key`: client certificate. In a project's entry, relative to the project root.",
     )
-    .default("what the system trusts")
+    .default("the CAs that the system trusts")
     .example(r#"{ "ca": "certs/ca.pem" }"#)
-    .filled_in()
-    .asks_again(),
+    .expanded()
+    .needs_reapproval(),
     Key::new(
         "auth",
-        Part::Remote,
-        Shape::Anything,
-        "How to log in. Still to come; not looked at yet.",
+        KeyGroup::Remote,
+        ValueType::Anything,
+        "Reserved; ignored today.",
     )
-    .asks_again()
+    .needs_reapproval()
     .masked(),
     Key::new(
         "oauth",
-        Part::Remote,
-        Shape::Anything,
-        "How to log in by OAuth. Still to come; not looked at yet.",
+        KeyGroup::Remote,
+        ValueType::Anything,
+        "Reserved; ignored today.",
     )
-    .asks_again()
+    .needs_reapproval()
     .masked(),
     Key::new(
         "id",
-        Part::Remote,
-        Shape::Text,
-        "Which server of your claude.ai account, for `claudeai-proxy`.",
+        KeyGroup::Remote,
+        ValueType::Text,
+        "Id of the server in your claude.ai account, for `claudeai-proxy`.",
     )
     .example(r#""srv_1""#)
-    .asks_again(),
+    .needs_reapproval(),
     Key::new(
         "name",
-        Part::Every,
-        Shape::Text,
-        "Which server of the embedding program, for `sdk`.",
+        KeyGroup::AllServers,
+        ValueType::Text,
+        "Name of the server in the embedding program, for `sdk`.",
     )
-    .default("the entry's own name")
+    .default("the name of the entry")
     .example(r#""calculator""#)
-    .asks_again(),
+    .needs_reapproval(),
     Key::new(
         "timeout",
-        Part::Every,
-        Shape::Millis,
-        "The longest that a call may take.",
+        KeyGroup::AllServers,
+        ValueType::Millis,
+        "Timeout of a call in milliseconds.",
     )
-    .default("3600000, and 300000 without a sign of life")
+    .default("3600000, and 300000 without progress")
     .example("60000"),
     Key::new(
         "startupTimeout",
-        Part::Every,
-        Shape::Millis,
-        "The longest that the start may take.",
+        KeyGroup::AllServers,
+        ValueType::Millis,
+        "Timeout of the start in milliseconds.",
     )
     .default("30000")
     .example("10000"),
     Key::new(
         "maxConcurrentCalls",
-        Part::Every,
-        Shape::Count,
-        "How many calls may be under way at a time.",
+        KeyGroup::AllServers,
+        ValueType::Count,
+        "Maximum number of concurrent calls.",
     )
     .default("64")
     .example("4"),
     Key::new(
         "reconnect",
-        Part::Every,
-        Shape::Reconnect,
-        "Stop coming back after so many failures in a row.",
+        KeyGroup::AllServers,
+        ValueType::Reconnect,
+        "Give up after this many failed reconnects in a row.",
     )
-    .default("the fifth crash within three minutes stops it")
+    .default("give up after the fifth crash within three minutes")
     .example(r#"{ "maxAttempts": 3 }"#),
     Key::new(
         "lazy",
-        Part::Every,
-        Shape::Flag,
-        "Started by the first call; until then its tools are those of the last time.",
+        KeyGroup::AllServers,
+        ValueType::Flag,
+        "Start on the first call; until then tools come from the cached listing.",
     )
     .default("`false`")
     .example("true"),
-    Key::new("disabled", Part::Every, Shape::Flag, "Not started.")
+    Key::new("disabled", KeyGroup::AllServers, ValueType::Flag, "Do not start the server.")
         .default("`false`")
         .example("true"),
     Key::new(
         "trustAnnotations",
-        Part::Every,
-        Shape::Flag,
-        "What the server claims of its tools is believed: an allow rule by hint counts for it.",
+        KeyGroup::AllServers,
+        ValueType::Flag,
+        "Trust the server's tool annotations in `hint` allow rules.",
     )
     .default("`false`")
     .example("true")
-    .asks_again(),
+    .needs_reapproval(),
     Key::new(
         "alwaysLoad",
-        Part::Every,
-        Shape::Flag,
-        "A model sees its tools without having searched for them. Still to come.",
+        KeyGroup::AllServers,
+        ValueType::Flag,
+        "Reserved: always show the tools to a model. Ignored today.",
     )
     .default("`false`")
     .example("true"),
     Key::new(
         "tools",
-        Part::Every,
-        Shape::Anything,
-        "What holds for single tools. Still to come; not looked at yet.",
+        KeyGroup::AllServers,
+        ValueType::Anything,
+        "Reserved for settings of single tools; ignored today.",
     )
-    .asks_again(),
+    .needs_reapproval(),
 ];

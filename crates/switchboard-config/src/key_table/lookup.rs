@@ -1,14 +1,12 @@
-//! What a key in a server entry means: whether it is known, which one a misspelt one stands for, whether
-//! it holds secrets.
+//! Looks up keys of a server entry: whether a key is known, the nearest known key, and whether its value is secret.
 //!
-//! The known keys are those of the [`reference`](crate::key_table). Invariant: a value under a key whose
-//! meaning is not known counts as secret.
+//! Invariant: the value of an unknown key is treated as secret.
 
-use super::{Display, ENTRY_KEYS, entry_key};
+use super::{ENTRY_KEYS, Masking, entry_key};
 use crate::nearest::nearest;
 
-/// What other programs call the same things, too far from our names to be taken for a slip.
-const FOREIGN: [(&str, &str); 6] = [
+/// Keys of other clients with the same meaning as a known key, too different for a match by edit distance.
+const OTHER_CLIENTS_KEYS: [(&str, &str); 6] = [
     ("environment", "env"),
     ("httpUrl", "url"),
     ("serverUrl", "url"),
@@ -21,17 +19,17 @@ pub(crate) fn is_known(key: &str) -> bool {
     entry_key(key).is_some()
 }
 
-/// The known key that an unknown one most likely stands for.
-pub(crate) fn suggest(key: &str) -> Option<&'static str> {
-    let foreign = FOREIGN.iter().find(|(theirs, _)| *theirs == key);
-    foreign.map(|(_, ours)| *ours).or_else(|| {
+/// The known key that an unknown key most likely means.
+pub(crate) fn nearest_key(key: &str) -> Option<&'static str> {
+    let renamed = OTHER_CLIENTS_KEYS.iter().find(|(theirs, _)| *theirs == key);
+    renamed.map(|(_, ours)| *ours).or_else(|| {
         let known: Vec<_> = ENTRY_KEYS.iter().map(|key| key.name).collect();
         nearest(key, &known)
     })
 }
 
-/// Whether literal values under this key are kept out of everything that is shown.
-pub(crate) fn holds_secrets(key: &str) -> bool {
-    let meant = entry_key(key).or_else(|| entry_key(suggest(key)?));
-    meant.is_none_or(|key| key.display == Display::Masked)
+/// Returns true if literal values of this key are masked in all output.
+pub(crate) fn is_secret_key(key: &str) -> bool {
+    let known = entry_key(key).or_else(|| entry_key(nearest_key(key)?));
+    known.is_none_or(|key| key.masking == Masking::Masked)
 }

@@ -1,30 +1,30 @@
-//! JSON Schema, draft 2020-12, for editors.
+//! Renders the JSON Schemas (draft 2020-12) for editors.
 
 use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    ATTEMPTS, BOUND, COUNT, DEADLINE_KEYS, ENTRY_KEYS, Key, LIMIT_KEYS, MILLIS, SETTINGS_KEYS,
-    Shape, TLS_KEYS, TRANSPORT_TYPES,
+    ATTEMPTS_RANGE, COUNT_RANGE, DEADLINE_KEYS, ENTRY_KEYS, Key, LIMIT_KEYS, LIMIT_RANGE,
+    SETTINGS_KEYS, TIMEOUT_RANGE, TLS_KEYS, TRANSPORT_TYPES, ValueType,
 };
 use crate::server_name::ServerName;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Text that can be handed to a program.
+/// Text without NUL characters.
 const NO_NUL: &str = "^[^\\u0000]*$";
-/// What begins as an address does, or is not known before its variables are.
+/// An http or https URL, or a text with a variable, whose value is unknown.
 const ADDRESS: &str =
     r"^([Hh][Tt][Tt][Pp][Ss]?://[^/?#:\s\u0000-\u001f][^\s\u0000-\u001f\u007f]*$|.*\$\{)";
 const VARIABLE_NAME: &str = "^[^=\\u0000]+$";
 const HEADER_NAME: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
 const HEADER_VALUE: &str = "^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f-\\u009f]*$";
-/// Nothing that acts on a terminal or hides in one; see `text::replace_control_chars`.
+/// No control characters and no invisible formatting characters; see `text::replace_control_chars`.
 const SERVER_NAME: &str =
     "^[^\\u0000-\\u001f\\u007f-\\u009f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]*$";
 
-/// What a file with `mcpServers` looks like.
+/// The schema of a file with `mcpServers`.
 pub fn servers_schema() -> Json {
     document(
         "MCP servers",
@@ -41,41 +41,41 @@ pub fn servers_schema() -> Json {
             },
         }),
         &json!({ "server": entry_schema() }),
-        // Other programs keep other things beside the servers.
-        Others::Allowed,
+        // Other clients store other keys in the same file.
+        UnknownKeys::Allowed,
     )
 }
 
-/// What a settings file looks like.
+/// The schema of a settings file.
 pub fn settings_schema() -> Json {
     document(
         "Switchboard settings",
         properties(SETTINGS_KEYS),
         &json!({ "rule": rule_schema(), "servers": server_match_schema() }),
-        Others::Refused,
+        UnknownKeys::Refused,
     )
 }
 
-/// Whether keys that are not listed may stand in an object.
+/// Whether an object may contain unknown keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Others {
+enum UnknownKeys {
     Allowed,
     Refused,
 }
 
-fn document(title: &str, mut keys: Json, definitions: &Json, others: Others) -> Json {
+fn document(title: &str, mut keys: Json, definitions: &Json, unknown: UnknownKeys) -> Json {
     if let Json::Object(keys) = &mut keys {
         keys.shift_insert(0, "$schema".to_owned(), json!({ "type": "string" }));
     }
     json!({
         "$schema": DRAFT,
         "title": title,
-        // Not of the standard; editors that know them stop complaining about both.
+        // Not part of the standard: editors that know these keywords accept comments and trailing commas.
         "allowComments": true,
         "allowTrailingCommas": true,
         "type": "object",
         "properties": keys,
-        "additionalProperties": others == Others::Allowed,
+        "additionalProperties": unknown == UnknownKeys::Allowed,
         "$defs": definitions,
     })
 }
@@ -113,8 +113,8 @@ fn properties(keys: &[Key]) -> Json {
     let property = |key: &Key| {
         let mut schema = Map::new();
         schema.insert("description".to_owned(), describe(key).into());
-        if let Json::Object(shape) = shape_schema(key.shape) {
-            schema.extend(shape);
+        if let Json::Object(value_type) = value_schema(key.value_type) {
+            schema.extend(value_type);
         }
         if let Ok(example) = serde_json::from_str::<Json>(key.example) {
             schema.insert("examples".to_owned(), json!([example]));
@@ -126,35 +126,35 @@ fn properties(keys: &[Key]) -> Json {
 
 fn describe(key: &Key) -> String {
     match key.default {
-        "" => key.meaning.to_owned(),
-        default => format!("{} If not written: {default}.", key.meaning),
+        "" => key.description.to_owned(),
+        default => format!("{} Default: {default}.", key.description),
     }
 }
 
-fn shape_schema(shape: Shape) -> Json {
-    match shape {
-        Shape::Type => json!({ "enum": TRANSPORT_TYPES }),
-        Shape::Text => json!({ "type": "string", "pattern": NO_NUL }),
-        Shape::Word => json!({ "type": "string", "minLength": 1, "pattern": NO_NUL }),
-        Shape::Address => json!({ "type": "string", "pattern": ADDRESS }),
-        Shape::Texts => json!({
+fn value_schema(value_type: ValueType) -> Json {
+    match value_type {
+        ValueType::Type => json!({ "enum": TRANSPORT_TYPES }),
+        ValueType::Text => json!({ "type": "string", "pattern": NO_NUL }),
+        ValueType::Word => json!({ "type": "string", "minLength": 1, "pattern": NO_NUL }),
+        ValueType::Address => json!({ "type": "string", "pattern": ADDRESS }),
+        ValueType::Texts => json!({
             "type": "array",
             "items": { "type": ["string", "number"], "pattern": NO_NUL },
         }),
-        Shape::Variables => by_name(VARIABLE_NAME, NO_NUL),
-        Shape::Headers => by_name(HEADER_NAME, HEADER_VALUE),
-        Shape::AllOrNames => json!({
+        ValueType::Variables => by_name(VARIABLE_NAME, NO_NUL),
+        ValueType::Headers => by_name(HEADER_NAME, HEADER_VALUE),
+        ValueType::AllOrNames => json!({
             "anyOf": [{ "const": "all" }, { "type": "array", "items": { "type": "string" } }],
         }),
-        Shape::Flag => json!({ "type": "boolean" }),
-        Shape::Millis => within(&MILLIS),
-        Shape::Count => within(&COUNT),
-        Shape::Reconnect => json!({
+        ValueType::Flag => json!({ "type": "boolean" }),
+        ValueType::Millis => integer_in_range(&TIMEOUT_RANGE),
+        ValueType::Count => integer_in_range(&COUNT_RANGE),
+        ValueType::Reconnect => json!({
             "type": "object",
-            "properties": { "maxAttempts": within(&ATTEMPTS) },
+            "properties": { "maxAttempts": integer_in_range(&ATTEMPTS_RANGE) },
             "additionalProperties": false,
         }),
-        Shape::Tls => json!({
+        ValueType::Tls => json!({
             "type": "object",
             "properties": TLS_KEYS
                 .map(|key| (key.to_owned(), json!({ "type": "string", "minLength": 1, "pattern": NO_NUL })))
@@ -163,13 +163,13 @@ fn shape_schema(shape: Shape) -> Json {
             "dependentRequired": { "cert": ["key"], "key": ["cert"] },
             "additionalProperties": false,
         }),
-        Shape::Anything => json!({}),
-        Shape::Limits => numbers(&LIMIT_KEYS, &BOUND),
-        Shape::Deadlines => numbers(&DEADLINE_KEYS, &MILLIS),
-        Shape::Names => json!({ "type": "array", "items": { "type": "string" } }),
-        Shape::Rules => json!({ "type": "array", "items": { "$ref": "#/$defs/rule" } }),
-        Shape::Servers => json!({ "type": "array", "items": { "$ref": "#/$defs/servers" } }),
-        Shape::Profile => json!({ "enum": ["local", "server"] }),
+        ValueType::Anything => json!({}),
+        ValueType::Limits => numbers(&LIMIT_KEYS, &LIMIT_RANGE),
+        ValueType::Deadlines => numbers(&DEADLINE_KEYS, &TIMEOUT_RANGE),
+        ValueType::Names => json!({ "type": "array", "items": { "type": "string" } }),
+        ValueType::Rules => json!({ "type": "array", "items": { "$ref": "#/$defs/rule" } }),
+        ValueType::Servers => json!({ "type": "array", "items": { "$ref": "#/$defs/servers" } }),
+        ValueType::Profile => json!({ "enum": ["local", "server"] }),
     }
 }
 
@@ -181,9 +181,11 @@ fn by_name(name: &str, value: &str) -> Json {
     })
 }
 
-/// An object of numbers by name.
+/// The schema of an object of numbers.
 fn numbers(keys: &[&str], range: &RangeInclusive<u64>) -> Json {
-    let properties = keys.iter().map(|key| ((*key).to_owned(), within(range)));
+    let properties = keys
+        .iter()
+        .map(|key| ((*key).to_owned(), integer_in_range(range)));
     json!({
         "type": "object",
         "properties": properties.collect::<Map<_, _>>(),
@@ -191,7 +193,7 @@ fn numbers(keys: &[&str], range: &RangeInclusive<u64>) -> Json {
     })
 }
 
-fn within(range: &RangeInclusive<u64>) -> Json {
+fn integer_in_range(range: &RangeInclusive<u64>) -> Json {
     json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() })
 }
 
@@ -200,23 +202,23 @@ fn rule_schema() -> Json {
         "type": "object",
         "properties": {
             "tool": {
-                "description": "The tools that are meant: `mcp__server__tool`, with `*`, `?` and `[a-z]` as wildcards.",
+                "description": "Glob pattern of the tools: `mcp__server__tool`, with `*`, `?` and `[a-z]` as wildcards.",
                 "type": "string",
                 "minLength": 1,
             },
             "pattern": {
-                "description": "Which arguments the rule is for: `name=glob`, or a glob on the JSON of all; of several, all have to fit.",
+                "description": "Patterns for the arguments: `name=glob`, or a glob on the JSON of all arguments. All patterns must match.",
                 "anyOf": [
                     { "type": "string", "minLength": 1 },
                     { "type": "array", "items": { "type": "string", "minLength": 1 }, "minItems": 1 },
                 ],
             },
             "hint": {
-                "description": "Only tools that claim this of themselves.",
+                "description": "Only tools that declare this annotation.",
                 "enum": ["readOnly", "destructive", "openWorld"],
             },
             "action": {
-                "description": "What happens to a call that the rule fits.",
+                "description": "What happens to a matching call.",
                 "enum": ["allow", "ask", "deny"],
             },
         },
@@ -231,13 +233,13 @@ fn server_match_schema() -> Json {
         "properties": {
             "name": { "description": "The server of this name.", "type": "string", "minLength": 1 },
             "command": {
-                "description": "Servers that are started by exactly this command and these arguments.",
+                "description": "Servers with exactly this command and these arguments.",
                 "type": "array",
                 "items": { "type": "string" },
                 "minItems": 1,
             },
             "url": {
-                "description": "Servers at an address that this pattern fits; `*` stands for anything.",
+                "description": "Servers whose URL matches this pattern; `*` matches any text.",
                 "type": "string",
                 "minLength": 1,
             },

@@ -1,84 +1,86 @@
 //! The keys of a settings file.
+//!
+//! Invariant: a misspelt key that could contain a restriction is an error; other unknown keys are warnings.
 
-use super::{Key, Part, Shape};
+use super::{Key, KeyGroup, ValueType};
 use crate::scope::Scope;
 
-/// Every key that may stand in a settings file, in the order in which they are explained.
+/// All keys of a settings file, in the order of the documentation.
 pub const SETTINGS_KEYS: &[Key] = &[
     Key::new(
         "permissions",
-        Part::Settings,
-        Shape::Rules,
-        "Which tools may be called, in the order in which the rules are tried; a deny anywhere wins.",
+        KeyGroup::Settings,
+        ValueType::Rules,
+        "Permission rules for tool calls, tried in order. A deny rule wins over all others.",
     )
-    .default("none: every MCP tool is asked about")
+    .default("none: ask before every MCP tool call")
     .example(r#"[{ "tool": "mcp__github__get_*", "action": "allow" }]"#),
     Key::new(
         "disabledServers",
-        Part::Settings,
-        Shape::Names,
-        "Servers that are not started, by name.",
+        KeyGroup::Settings,
+        ValueType::Names,
+        "Names of servers that are not started.",
     )
     .default("none")
     .example(r#"["github"]"#),
     Key::new(
         "limits",
-        Part::Settings,
-        Shape::Limits,
-        "Bounds for messages, listings and results, each a whole number. A project may only lower them.",
+        KeyGroup::Settings,
+        ValueType::Limits,
+        "Limits for messages, listings and results. A project can only lower them.",
     )
     .default("the defaults of the engine")
     .example(r#"{ "messageBytes": 33554432, "resultTextBytes": 200000 }"#),
     Key::new(
         "deadlines",
-        Part::Settings,
-        Shape::Deadlines,
-        "How long things may take, in milliseconds. A project may only shorten them.",
+        KeyGroup::Settings,
+        ValueType::Deadlines,
+        "Timeouts in milliseconds. A project can only shorten them.",
     )
     .default("the defaults of the engine")
     .example(r#"{ "startup": 60000, "call": 600000 }"#),
     Key::new(
         "allowedServers",
-        Part::Managed,
-        Shape::Servers,
-        "Only servers that something in the list fits may be used.",
+        KeyGroup::Managed,
+        ValueType::Servers,
+        "Only servers that match an entry are allowed.",
     )
-    .default("every server may be")
+    .default("every server is allowed")
     .example(r#"[{ "name": "github" }, { "url": "https://*.example.com/*" }]"#),
     Key::new(
         "deniedServers",
-        Part::Managed,
-        Shape::Servers,
-        "Servers that may not be used, whatever else fits them.",
+        KeyGroup::Managed,
+        ValueType::Servers,
+        "Servers that are never allowed.",
     )
     .default("none")
     .example(r#"[{ "command": ["npx", "-y", "leaky-server"] }]"#),
     Key::new(
         "managedServersOnly",
-        Part::Managed,
-        Shape::Flag,
-        "Only the servers of the administrator's own file may be used.",
+        KeyGroup::Managed,
+        ValueType::Flag,
+        "Allow only the servers of the managed file.",
     )
     .default("`false`")
     .example("true"),
     Key::new(
         "profile",
-        Part::Managed,
-        Shape::Profile,
-        "For whom the host runs: `local`, everything may be used; `server`, nothing external is ever executed.",
+        KeyGroup::Managed,
+        ValueType::Profile,
+        "`local`: no restrictions. `server`: never run programs (no `command`, no `headersHelper`).",
     )
     .default("`local`")
     .example(r#""server""#),
 ];
 
-/// The names in `limits`, each a bound on size or count.
+/// The keys of `limits`.
 pub const LIMIT_KEYS: [&str; 28] = [
     "messageBytes",
     "memoryBytes",
     "jsonNodes",
     "jsonDepth",
-    "treeNodes",
-    "outboxBytes",
+    "jsonTreeNodes",
+    "writeQueueBytes",
     "listPages",
     "toolsPerServer",
     "resourcesPerServer",
@@ -87,7 +89,7 @@ pub const LIMIT_KEYS: [&str; 28] = [
     "cursorBytes",
     "stderrTailBytes",
     "inboundRequests",
-    "inputRounds",
+    "inputRequests",
     "questionsPerMinute",
     "samplingsPerMinute",
     "samplingTokens",
@@ -103,7 +105,7 @@ pub const LIMIT_KEYS: [&str; 28] = [
     "watchTextBytes",
 ];
 
-/// The names in `deadlines`, each a time in milliseconds.
+/// The keys of `deadlines`, each a time in milliseconds.
 pub const DEADLINE_KEYS: [&str; 11] = [
     "startup",
     "call",
@@ -111,30 +113,46 @@ pub const DEADLINE_KEYS: [&str; 11] = [
     "list",
     "probe",
     "connect",
-    "silence",
-    "signOfLife",
-    "visit",
+    "pingAfterIdle",
+    "pingTimeout",
+    "urlElicitation",
     "exitAfterEof",
     "exitAfterTerm",
 ];
 
-/// The keys of the files of this scope, and the one by which editors find the schema.
+/// Earlier names of limits and deadlines. Files written by older versions still contain them.
+const RENAMED_KEYS: [(&str, &str); 6] = [
+    ("treeNodes", "jsonTreeNodes"),
+    ("outboxBytes", "writeQueueBytes"),
+    ("inputRounds", "inputRequests"),
+    ("silence", "pingAfterIdle"),
+    ("signOfLife", "pingTimeout"),
+    ("visit", "urlElicitation"),
+];
+
+/// The current name of a renamed limit or deadline.
+pub(crate) fn renamed_key(old: &str) -> Option<&'static str> {
+    let renamed = RENAMED_KEYS.iter().find(|(before, _)| *before == old);
+    renamed.map(|(_, now)| *now)
+}
+
+/// The keys allowed in the settings file of a scope. `$schema` lets editors find the JSON Schema.
 pub(crate) fn known_settings_keys(scope: Scope) -> Vec<&'static str> {
-    let is_known = |key: &&Key| key.part != Part::Managed || scope == Scope::Managed;
+    let is_known = |key: &&Key| key.group != KeyGroup::Managed || scope == Scope::Managed;
     let keys = SETTINGS_KEYS.iter().filter(is_known).map(|key| key.name);
     keys.chain(["$schema"]).collect()
 }
 
-/// Whether a key is the administrator's alone.
+/// Returns true if a key is allowed in managed settings only.
 pub(crate) fn is_managed_key(key: &str) -> bool {
     let mut keys = SETTINGS_KEYS.iter();
-    keys.any(|known| known.part == Part::Managed && known.name == key)
+    keys.any(|known| known.group == KeyGroup::Managed && known.name == key)
 }
 
 /// The keys of a rule.
 pub(crate) const RULE_KEYS: [&str; 4] = ["tool", "pattern", "hint", "action"];
 
-/// Whether a key forbids something, so that nobody may overlook it.
+/// Returns true if the value of a key can restrict calls or servers.
 pub(crate) fn is_restrictive_key(key: &str) -> bool {
     !matches!(key, "limits" | "deadlines" | "$schema")
 }

@@ -1,7 +1,6 @@
-//! Layers into one config: whole entries win by name, nothing is merged field by field.
+//! Merges the entries of all scopes by server name. Entries are never merged field by field.
 //!
-//! Invariant: of each name there is one entry, that of the highest layer which has it, even when that
-//! entry is invalid.
+//! Invariant: there is one entry per name, from the highest scope that has one, even if that entry is invalid.
 
 use std::collections::HashSet;
 
@@ -13,12 +12,12 @@ use crate::trust::ServerEntry;
 /// All configured servers, each name once.
 #[derive(Clone, Debug, Default)]
 pub struct HostConfig {
-    /// The entries: those of a higher layer first, and within a layer in the order of its file.
+    /// The entries, ordered by scope and then by position in the file.
     pub servers: Vec<ServerEntry>,
 }
 
 impl HostConfig {
-    /// The entry of this name.
+    /// The entry with this name.
     pub fn server(&self, name: &str) -> Option<&ServerEntry> {
         self.servers
             .iter()
@@ -26,34 +25,33 @@ impl HostConfig {
     }
 }
 
-/// A config, and what was found wrong on the way to it.
+/// The result of a load: the config and its problems.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
-    /// Everything that could be read.
+pub struct LoadedConfig {
+    /// All entries that could be read, valid or not.
     pub config: HostConfig,
-    /// Entries that one of the same name in a higher layer replaces.
-    pub shadowed: Vec<ServerEntry>,
-    /// What is wrong, in the order of the layers. Nothing is said about entries that a higher layer
-    /// replaces.
+    /// Entries replaced by an entry of the same name in a higher scope.
+    pub overridden: Vec<ServerEntry>,
+    /// The problems, ordered by scope. Overridden entries have none.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Merges layers, the highest first.
-pub(crate) fn merge(layers: impl IntoIterator<Item = ScopeEntries>) -> Loaded {
-    let mut loaded = Loaded::default();
-    let mut taken: HashSet<ServerName> = HashSet::new();
-    for layer in layers {
-        let is_free = |name: &ServerName| !taken.contains(name);
-        let told = layer
+/// Merges scopes, the highest first.
+pub(super) fn merge(scopes: impl IntoIterator<Item = ScopeEntries>) -> LoadedConfig {
+    let mut loaded = LoadedConfig::default();
+    let mut seen_names: HashSet<ServerName> = HashSet::new();
+    for scope in scopes {
+        let is_new = |name: &ServerName| !seen_names.contains(name);
+        let diagnostics = scope
             .diagnostics
             .into_iter()
-            .filter(|diagnostic| diagnostic.server.as_ref().is_none_or(is_free));
-        loaded.diagnostics.extend(told);
-        for entry in layer.entries {
-            if taken.insert(entry.name().clone()) {
+            .filter(|diagnostic| diagnostic.server.as_ref().is_none_or(is_new));
+        loaded.diagnostics.extend(diagnostics);
+        for entry in scope.entries {
+            if seen_names.insert(entry.name().clone()) {
                 loaded.config.servers.push(entry);
             } else {
-                loaded.shadowed.push(entry);
+                loaded.overridden.push(entry);
             }
         }
     }

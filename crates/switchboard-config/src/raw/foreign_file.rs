@@ -1,8 +1,7 @@
-//! Reading a whole file of another program: every value with its place, in JSON or TOML.
+//! Parses the config file of another client, in JSON or TOML, with the span of every value.
 //!
-//! What of it matters is for others to pick. As everywhere in JSON, the last of several equal keys
-//! counts. Invariant: a file that cannot be read yields one finding and no value, and nothing but keys
-//! and harmless values of it can be shown.
+//! The last of several duplicate keys is used. Invariant: an unusable file has one problem and no value. Snippets of it
+//! show only keys and harmless values.
 
 use std::path::Path;
 
@@ -10,17 +9,17 @@ use jsonc_parser::{CollectOptions, ast, common::Ranged as _, parse_to_ast};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::parse::{self, MAX_DEPTH, Members, OPTIONS, span_of};
+use super::parse::{self, MAX_DEPTH, OPTIONS, UniqueMembers, span_of};
 use super::source_text::{SourceText, Span};
-use super::{Finding, RawDocument, RawKind, RawMember, RawValue, ReadError, read_file, redact};
-use crate::diagnostic::{Diagnostic, Origin, Severity};
+use super::{ParsedSource, Problem, RawKind, RawMember, RawValue, ReadError, read_file, redact};
+use crate::diagnostic::{Diagnostic, Severity, SourcePos};
 use crate::scope::Scope;
 use crate::text::replace_control_chars;
 
-/// The largest file of another program that is read. Some keep whole histories beside their servers.
+/// Maximum file size in bytes. Large, because some clients store their history in the same file.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// How a file is written.
+/// The syntax of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
     /// JSON, with or without comments.
@@ -28,23 +27,23 @@ pub(crate) enum Syntax {
     Toml,
 }
 
-/// A file, read as far as it could be.
+/// A parsed file.
 #[derive(Debug)]
-pub(crate) struct Whole {
-    document: RawDocument,
+pub(crate) struct ForeignDocument {
+    document: ParsedSource,
     syntax: Syntax,
     pub(crate) root: Option<RawValue>,
 }
 
-impl Whole {
-    /// Reads the file at `path`. `None`: there is none.
+impl ForeignDocument {
+    /// Reads the file at `path`. Returns `None` if there is no file.
     pub(crate) fn read(path: &Path, syntax: Syntax) -> Option<Self> {
-        let (document, root) = match read_file::read_up_to(path, MAX_BYTES) {
+        let (document, root) = match read_file::read_with_limit(path, MAX_BYTES) {
             Ok(bytes) => read_root(path, &bytes, syntax),
             Err(ReadError::Missing) => return None,
-            // A file that merely lies around is not in the way.
+            // A warning: the file belongs to another client.
             Err(error) => (
-                RawDocument::unreadable(Some(path), &error.to_string(), error.hint(), Scope::User),
+                ParsedSource::unreadable(Some(path), &error.to_string(), error.hint(), Scope::User),
                 None,
             ),
         };
@@ -55,11 +54,11 @@ impl Whole {
         })
     }
 
-    /// Warns about a place in the file.
+    /// Adds a warning about a span of the file.
     pub(crate) fn warn(&mut self, message: String, hint: &str, span: Span) {
-        let hidden = secrets_of(self.document.text.as_str(), self.syntax);
-        self.document.text.hide(hidden);
-        self.document.findings.push(Finding {
+        let hidden = secret_spans(self.document.text.as_str(), self.syntax);
+        self.document.text.redact(hidden);
+        self.document.problems.push(Problem {
             severity: Severity::Warning,
             message,
             hint: Some(hint.to_owned()),
@@ -68,8 +67,8 @@ impl Whole {
         });
     }
 
-    /// Where something stands.
-    pub(crate) fn origin(&self, span: Span) -> Origin {
+    /// The position of a span.
+    pub(crate) fn origin(&self, span: Span) -> SourcePos {
         self.document.text.origin(span)
     }
 
@@ -78,12 +77,13 @@ impl Whole {
     }
 }
 
-/// The file, with what is wrong with it, and the value that it holds.
-fn read_root(path: &Path, bytes: &[u8], syntax: Syntax) -> (RawDocument, Option<RawValue>) {
+/// Parses the file. Returns the source with its problems, and the root value.
+fn read_root(path: &Path, bytes: &[u8], syntax: Syntax) -> (ParsedSource, Option<RawValue>) {
     let text = match parse::decode(bytes) {
         Ok(text) => text,
         Err(problem) => {
-            let document = parse::undecodable(Some(path), bytes, problem, Severity::Warning);
+            let document =
+                parse::encoding_error_source(Some(path), bytes, problem, Severity::Warning);
             return (document, None);
         }
     };
@@ -91,7 +91,8 @@ fn read_root(path: &Path, bytes: &[u8], syntax: Syntax) -> (RawDocument, Option<
         Syntax::Json => match parse_to_ast(text, &CollectOptions::default(), &OPTIONS) {
             Ok(parsed) => parsed.value.map(|root| from_json(&root, 0)),
             Err(error) => {
-                let document = parse::broken(Some(path), text, &error, Severity::Warning);
+                let document =
+                    parse::syntax_error_source(Some(path), text, &error, Severity::Warning);
                 return (document, None);
             }
         },
@@ -106,20 +107,20 @@ fn read_root(path: &Path, bytes: &[u8], syntax: Syntax) -> (RawDocument, Option<
     (document(path, text, Vec::new()), root)
 }
 
-fn document(path: &Path, text: &str, findings: Vec<Finding>) -> RawDocument {
-    RawDocument {
+fn document(path: &Path, text: &str, problems: Vec<Problem>) -> ParsedSource {
+    ParsedSource {
         text: SourceText::new(Some(path), text.to_owned()),
         servers: Vec::new(),
-        is_broken: !findings.is_empty(),
-        findings,
+        is_unusable: !problems.is_empty(),
+        problems,
     }
 }
 
-/// What of a text may be a secret.
-fn secrets_of(text: &str, syntax: Syntax) -> Vec<Span> {
+/// The spans of a text that may contain secrets.
+fn secret_spans(text: &str, syntax: Syntax) -> Vec<Span> {
     match syntax {
-        Syntax::Json => redact::by_looks(text),
-        // Which of its words are keys cannot be told by their looks.
+        Syntax::Json => redact::redact_unparsed(text),
+        // Keys and values of TOML cannot be told apart without parsing.
         Syntax::Toml => vec![Span {
             start: 0,
             end: text.len(),
@@ -127,8 +128,8 @@ fn secrets_of(text: &str, syntax: Syntax) -> Vec<Span> {
     }
 }
 
-fn broken_toml(path: &Path, text: &str, error: &toml::de::Error) -> RawDocument {
-    let finding = Finding {
+fn broken_toml(path: &Path, text: &str, error: &toml::de::Error) -> ParsedSource {
+    let problem = Problem {
         severity: Severity::Warning,
         message: format!("not valid TOML: {}", replace_control_chars(error.message())),
         hint: None,
@@ -138,12 +139,12 @@ fn broken_toml(path: &Path, text: &str, error: &toml::de::Error) -> RawDocument 
         }),
         server: None,
     };
-    let mut document = document(path, text, vec![finding]);
-    document.text.hide(secrets_of(text, Syntax::Toml));
+    let mut document = document(path, text, vec![problem]);
+    document.text.redact(secret_spans(text, Syntax::Toml));
     document
 }
 
-/// What nests deeper than any entry is taken for nothing: it cannot be part of one.
+/// Converts a JSON value. Values deeper than [`MAX_DEPTH`] become null: they cannot be part of an entry.
 fn from_json(value: &ast::Value<'_>, depth: usize) -> RawValue {
     let span = span_of(value.range());
     let kind = match value {
@@ -160,7 +161,7 @@ fn from_json(value: &ast::Value<'_>, depth: usize) -> RawValue {
                 .collect(),
         ),
         ast::Value::Object(object) => {
-            let mut members = Members::default();
+            let mut members = UniqueMembers::default();
             for prop in &object.properties {
                 members.push(RawMember {
                     key: prop.name.as_str().to_owned(),
@@ -205,7 +206,7 @@ fn from_toml(value: &Spanned<DeValue<'_>>, depth: usize) -> RawValue {
     }
 }
 
-/// JSON knows numbers to the base of ten only.
+/// Converts a TOML integer to decimal, the only base of JSON.
 fn decimal(digits: &str, radix: u32) -> String {
     match i64::from_str_radix(&digits.replace('_', ""), radix) {
         Ok(number) => number.to_string(),

@@ -1,4 +1,4 @@
-//! From bytes to raw entries.
+//! Parses JSONC bytes into raw entries and reports duplicate keys.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,22 +9,22 @@ use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use jsonc_parser::{CollectOptions, ParseOptions, ParseResult, ParseStringErrorKind, parse_to_ast};
 
 use super::source_text::{SourceText, Span};
-use super::{Finding, RawDocument, RawKind, RawMember, RawValue, redact};
+use super::{ParsedSource, Problem, RawKind, RawMember, RawValue, redact};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::nearest::nearest;
 use crate::server_name::ServerName;
 use crate::text::replace_control_chars;
 
-/// How deep values may nest inside `mcpServers`.
+/// Maximum nesting depth of values.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Further servers in one source are not read.
+/// Maximum number of servers loaded from one source.
 const MAX_SERVERS: usize = 1000;
 
-/// The key that all servers stand under.
+/// The top-level key that contains the servers.
 const SERVERS: &str = "mcpServers";
 const EXAMPLE: &str = r#"write { "mcpServers": { "name": { "command": "…" } } }"#;
 
-/// JSON as it is, with comments and trailing commas and nothing else besides.
+/// JSON with comments and trailing commas, without any other extension.
 pub(super) const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -38,105 +38,121 @@ pub(super) const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Reads a document; `severity` is that of one which cannot be read.
-pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> RawDocument {
+/// Parses a source of servers. `severity` is the severity of an unusable source.
+pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> ParsedSource {
     let mut text = match decode(bytes) {
         Ok(text) => SourceText::new(file, text.to_owned()),
-        Err(problem) => return undecodable(file, bytes, problem, severity),
+        Err(problem) => return encoding_error_source(file, bytes, problem, severity),
     };
-    let mut reader = Reader {
+    let mut reader = EntryReader {
         severity,
-        twice: Severity::Warning,
-        findings: Vec::new(),
+        duplicate_severity: Severity::Warning,
+        problems: Vec::new(),
     };
     let servers = match parse_to_ast(text.as_str(), &CollectOptions::default(), &OPTIONS) {
         Ok(parsed) => reader.read_root(parsed.value.as_ref()),
-        Err(error) => return broken(file, text.as_str(), &error, severity),
+        Err(error) => return syntax_error_source(file, text.as_str(), &error, severity),
     };
-    let is_broken = servers.is_none();
+    let is_unusable = servers.is_none();
     let servers = servers.unwrap_or_default();
-    let hidden = redact::in_entries(&text, &servers);
-    text.hide(hidden);
-    RawDocument {
+    let hidden = redact::secret_spans(&text, &servers);
+    text.redact(hidden);
+    ParsedSource {
         text,
         servers,
-        findings: reader.findings,
-        is_broken,
+        problems: reader.problems,
+        is_unusable,
     }
 }
 
-/// Reads a document that is one object, and nothing that can be told of it is a trifle: what it says may
-/// be what keeps somebody out.
+/// Parses a source that is one object. Every problem is an error, because the object may contain restrictions.
 pub(super) fn parse_object(
     file: Option<&Path>,
     bytes: &[u8],
     example: &str,
-) -> (RawDocument, Option<RawValue>) {
+) -> (ParsedSource, Option<RawValue>) {
     let severity = Severity::Error;
     let text = match decode(bytes) {
         Ok(text) => SourceText::new(file, text.to_owned()),
-        Err(problem) => return (undecodable(file, bytes, problem, severity), None),
+        Err(problem) => return (encoding_error_source(file, bytes, problem, severity), None),
     };
-    let mut reader = Reader {
+    let mut reader = EntryReader {
         severity,
-        twice: severity,
-        findings: Vec::new(),
+        duplicate_severity: severity,
+        problems: Vec::new(),
     };
     let root = match parse_to_ast(text.as_str(), &CollectOptions::default(), &OPTIONS) {
         Ok(parsed) => reader.read_object(parsed.value.as_ref(), example),
-        Err(error) => return (broken(file, text.as_str(), &error, severity), None),
+        Err(error) => {
+            return (
+                syntax_error_source(file, text.as_str(), &error, severity),
+                None,
+            );
+        }
     };
-    let document = RawDocument {
+    let document = ParsedSource {
         text,
         servers: Vec::new(),
-        findings: reader.findings,
-        is_broken: root.is_none(),
+        problems: reader.problems,
+        is_unusable: root.is_none(),
     };
     (document, root)
 }
 
-/// A document that is not JSON.
-pub(super) fn broken(
+/// A source that is not valid JSON.
+pub(super) fn syntax_error_source(
     file: Option<&Path>,
     text: &str,
     error: &ParseError,
     severity: Severity,
-) -> RawDocument {
-    let mut reader = Reader {
+) -> ParsedSource {
+    let mut reader = EntryReader {
         severity,
-        twice: severity,
-        findings: Vec::new(),
+        duplicate_severity: severity,
+        problems: Vec::new(),
     };
-    reader.report_broken(error);
+    reader.report_syntax_error(error);
     let mut text = SourceText::new(file, text.to_owned());
-    let hidden = redact::by_looks(text.as_str());
-    text.hide(hidden);
-    RawDocument {
+    let hidden = redact::redact_unparsed(text.as_str());
+    text.redact(hidden);
+    ParsedSource {
         text,
         servers: Vec::new(),
-        findings: reader.findings,
-        is_broken: true,
+        problems: reader.problems,
+        is_unusable: true,
     }
 }
 
-/// The text of a file that is to be edited, without the mark that some editors put before it.
+/// Decodes a file to edit. The result does not include a byte order mark.
 pub(crate) fn decode_file<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
-    decode(bytes)
-        .map_err(|problem| only_finding(&undecodable(Some(file), bytes, problem, Severity::Error)))
+    decode(bytes).map_err(|problem| {
+        single_diagnostic(&encoding_error_source(
+            Some(file),
+            bytes,
+            problem,
+            Severity::Error,
+        ))
+    })
 }
 
-/// The syntax of a file that is to be edited.
+/// Parses the text of a file to edit.
 pub(crate) fn parse_text<'a>(
     file: &Path,
     text: &'a str,
 ) -> Result<ParseResult<'a>, Box<Diagnostic>> {
-    parse_to_ast(text, &CollectOptions::default(), &OPTIONS)
-        .map_err(|error| only_finding(&broken(Some(file), text, &error, Severity::Error)))
+    parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
+        single_diagnostic(&syntax_error_source(
+            Some(file),
+            text,
+            &error,
+            Severity::Error,
+        ))
+    })
 }
 
-fn only_finding(document: &RawDocument) -> Box<Diagnostic> {
-    let found = document.findings.first();
-    Box::new(document.diagnostic(found.unwrap_or(&Finding {
+fn single_diagnostic(document: &ParsedSource) -> Box<Diagnostic> {
+    let found = document.problems.first();
+    Box::new(document.diagnostic(found.unwrap_or(&Problem {
         severity: Severity::Error,
         message: "the file cannot be read".to_owned(),
         hint: None,
@@ -145,74 +161,74 @@ fn only_finding(document: &RawDocument) -> Box<Diagnostic> {
     })))
 }
 
-/// Why bytes are not text.
+/// Why bytes are not UTF-8 text.
 #[derive(Clone, Copy)]
-pub(super) enum Undecodable {
+pub(super) enum EncodingError {
     Utf16,
     InvalidUtf8 { at: usize },
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<&str, Undecodable> {
+pub(super) fn decode(bytes: &[u8]) -> Result<&str, EncodingError> {
     let looks_utf16 = matches!(
         bytes,
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, ..] | [_, 0, ..]
     );
     if looks_utf16 {
-        return Err(Undecodable::Utf16);
+        return Err(EncodingError::Utf16);
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    str::from_utf8(bytes).map_err(|error| Undecodable::InvalidUtf8 {
+    str::from_utf8(bytes).map_err(|error| EncodingError::InvalidUtf8 {
         at: error.valid_up_to(),
     })
 }
 
-pub(super) fn undecodable(
+pub(super) fn encoding_error_source(
     file: Option<&Path>,
     bytes: &[u8],
-    problem: Undecodable,
+    problem: EncodingError,
     severity: Severity,
-) -> RawDocument {
+) -> ParsedSource {
     let (message, span, text) = match problem {
-        Undecodable::Utf16 => ("the file is written in UTF-16", None, String::new()),
-        Undecodable::InvalidUtf8 { at } => {
+        EncodingError::Utf16 => ("file is UTF-16", None, String::new()),
+        EncodingError::InvalidUtf8 { at } => {
             let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
             let text = String::from_utf8_lossy(bytes).into_owned();
             let span = Span {
                 start: at,
                 end: at + char::REPLACEMENT_CHARACTER.len_utf8(),
             };
-            ("the file is not valid UTF-8", Some(span), text)
+            ("file is not valid UTF-8", Some(span), text)
         }
     };
     let mut text = SourceText::new(file, text);
-    let hidden = redact::by_looks(text.as_str());
-    text.hide(hidden);
-    RawDocument {
+    let hidden = redact::redact_unparsed(text.as_str());
+    text.redact(hidden);
+    ParsedSource {
         text,
         servers: Vec::new(),
-        findings: vec![Finding {
+        problems: vec![Problem {
             severity,
             message: message.to_owned(),
             hint: Some("save it as UTF-8".to_owned()),
             span,
             server: None,
         }],
-        is_broken: true,
+        is_unusable: true,
     }
 }
 
-/// A value nests deeper than is read.
+/// The span of a value that exceeds [`MAX_DEPTH`].
 struct TooDeep(Span);
 
-struct Reader {
+struct EntryReader {
     severity: Severity,
-    /// How bad it is when a key is written twice.
-    twice: Severity,
-    findings: Vec<Finding>,
+    /// The severity of a duplicate key.
+    duplicate_severity: Severity,
+    problems: Vec<Problem>,
 }
 
-impl Reader {
-    /// `None`: it is not the kind of document that servers stand in.
+impl EntryReader {
+    /// Returns `None` if the source cannot contain servers.
     fn read_root(&mut self, root: Option<&ast::Value<'_>>) -> Option<Vec<RawMember>> {
         let Some(root) = root else {
             self.warn("the file is empty", Some(EXAMPLE), None);
@@ -223,7 +239,7 @@ impl Reader {
             self.fail(message, Some(EXAMPLE), span_of(root.range()));
             return None;
         };
-        // As everywhere in JSON, the last one counts.
+        // As usual in JSON, the last duplicate is used.
         let mut found = root
             .properties
             .iter()
@@ -234,7 +250,7 @@ impl Reader {
         };
         let again = span_of(servers.name.range());
         for _ in found {
-            self.warn_twice(SERVERS, again, None);
+            self.warn_duplicate(SERVERS, again, None);
         }
         let ast::Value::Object(servers) = &servers.value else {
             let message = format!("`{SERVERS}` must be an object");
@@ -253,7 +269,7 @@ impl Reader {
     fn read_object(&mut self, root: Option<&ast::Value<'_>>, example: &str) -> Option<RawValue> {
         let hint = format!("write {example}");
         match root {
-            None => self.findings.push(Finding {
+            None => self.problems.push(Problem {
                 severity: self.severity,
                 message: "the file is empty".to_owned(),
                 hint: Some(hint),
@@ -275,19 +291,19 @@ impl Reader {
 
     fn read_servers(&mut self, servers: &ast::Object<'_>) -> Result<Vec<RawMember>, TooDeep> {
         if let Some(first) = servers.properties.get(MAX_SERVERS) {
-            let message = format!("only the first {MAX_SERVERS} servers are read");
+            let message = format!("too many servers; only the first {MAX_SERVERS} are loaded");
             self.fail(message, None, span_of(first.name.range()));
         }
-        let mut members = Members::default();
+        let mut members = UniqueMembers::default();
         for prop in servers.properties.iter().take(MAX_SERVERS) {
             let server = ServerName::new(prop.name.as_str()).ok();
             let member = self.read_member(prop, 0, server.as_ref())?;
-            if members.is_twice(&member) {
-                let message = "the server is written twice; the last entry counts";
-                self.findings.push(Finding {
+            if members.is_duplicate(&member) {
+                let message = "duplicate server; the last entry is used";
+                self.problems.push(Problem {
                     severity: Severity::Warning,
                     message: message.to_owned(),
-                    hint: Some("remove one of the two or give it another name".to_owned()),
+                    hint: Some("remove or rename one of them".to_owned()),
                     span: Some(member.key_span),
                     server,
                 });
@@ -333,11 +349,11 @@ impl Reader {
                     .collect::<Result<_, _>>()?,
             ),
             ast::Value::Object(object) => {
-                let mut members = Members::default();
+                let mut members = UniqueMembers::default();
                 for prop in &object.properties {
                     let member = self.read_member(prop, depth, server)?;
-                    if members.is_twice(&member) {
-                        self.warn_twice(&member.key, member.key_span, server);
+                    if members.is_duplicate(&member) {
+                        self.warn_duplicate(&member.key, member.key_span, server);
                     }
                     members.push(member);
                 }
@@ -347,61 +363,61 @@ impl Reader {
         Ok(RawValue { span, kind })
     }
 
-    /// `mcpServers` is missing. Silent when the file looks like something else altogether, unless it was
-    /// named as one that has servers.
+    /// Reports a missing `mcpServers`. Files that do not look like MCP config are ignored silently, except those given
+    /// on the command line.
     fn report_missing(&mut self, root: &ast::Object<'_>) {
         let keys = || root.properties.iter().map(|prop| prop.name.as_str());
-        let lookalike = keys()
+        let misspelt = keys()
             .find(|key| *key == "servers")
             .or_else(|| keys().find(|key| nearest(key, &[SERVERS]).is_some()));
-        if let Some(key) = lookalike {
+        if let Some(key) = misspelt {
             let span = root.get(key).map(|prop| span_of(prop.name.range()));
             let hint = format!("rename `{}` to `{SERVERS}`", replace_control_chars(key));
             self.warn(
-                "no servers are read: `mcpServers` is missing",
+                "no servers loaded: `mcpServers` is missing",
                 Some(&hint),
                 span,
             );
-        } else if let Some(entry) = root.properties.iter().find(|prop| looks_like_entry(prop)) {
-            let hint = format!(r#"put the entries into {{ "{SERVERS}": {{ … }} }}"#);
+        } else if let Some(entry) = root.properties.iter().find(|prop| is_server_entry(prop)) {
+            let hint = format!(r#"move the entries into {{ "{SERVERS}": {{ … }} }}"#);
             self.warn(
-                "no servers are read: `mcpServers` is missing",
+                "no servers loaded: `mcpServers` is missing",
                 Some(&hint),
                 Some(span_of(entry.name.range())),
             );
         } else if self.severity == Severity::Error {
             self.warn(
-                "no servers are read: `mcpServers` is missing",
+                "no servers loaded: `mcpServers` is missing",
                 Some(EXAMPLE),
                 Some(span_of(root.range())),
             );
         }
     }
 
-    fn report_broken(&mut self, error: &ParseError) {
+    fn report_syntax_error(&mut self, error: &ParseError) {
         let kind = error.kind().to_string();
-        let mut letters = kind.chars();
-        let first = letters.next().map(|c| c.to_ascii_lowercase());
-        let kind: String = first.into_iter().chain(letters).collect();
+        let mut characters = kind.chars();
+        let first = characters.next().map(|c| c.to_ascii_lowercase());
+        let kind: String = first.into_iter().chain(characters).collect();
         let message = format!("not valid JSON: {}", replace_control_chars(&kind));
         self.fail(message, hint_for(error.kind()), span_of(error.range()));
     }
 
-    fn warn_twice(&mut self, key: &str, span: Span, server: Option<&ServerName>) {
-        self.findings.push(Finding {
-            severity: self.twice,
+    fn warn_duplicate(&mut self, key: &str, span: Span, server: Option<&ServerName>) {
+        self.problems.push(Problem {
+            severity: self.duplicate_severity,
             message: format!(
-                "the key `{}` is written twice; the last one counts",
+                "duplicate key `{}`; the last one is used",
                 replace_control_chars(key)
             ),
-            hint: Some("remove one of the two".to_owned()),
+            hint: Some("remove one of them".to_owned()),
             span: Some(span),
             server: server.cloned(),
         });
     }
 
     fn warn(&mut self, message: &str, hint: Option<&str>, span: Option<Span>) {
-        self.findings.push(Finding {
+        self.problems.push(Problem {
             severity: Severity::Warning,
             message: message.to_owned(),
             hint: hint.map(str::to_owned),
@@ -411,12 +427,12 @@ impl Reader {
     }
 
     fn fail_too_deep(&mut self, span: Span) {
-        let message = format!("values nest more than {MAX_DEPTH} levels deep");
+        let message = format!("nested more than {MAX_DEPTH} levels deep");
         self.fail(message, None, span);
     }
 
     fn fail(&mut self, message: String, hint: Option<&str>, span: Span) {
-        self.findings.push(Finding {
+        self.problems.push(Problem {
             severity: self.severity,
             message,
             hint: hint.map(str::to_owned),
@@ -426,30 +442,31 @@ impl Reader {
     }
 }
 
-/// The members of an object, each key once: a later value takes the place of an earlier one.
+/// The members of an object, each key once. A later value replaces an earlier one.
 #[derive(Default)]
-pub(super) struct Members {
+pub(super) struct UniqueMembers {
     pub(super) list: Vec<RawMember>,
-    places: HashMap<String, usize>,
+    /// Index in `list` by key.
+    indices: HashMap<String, usize>,
 }
 
-impl Members {
-    fn is_twice(&self, member: &RawMember) -> bool {
-        self.places.contains_key(&member.key)
+impl UniqueMembers {
+    fn is_duplicate(&self, member: &RawMember) -> bool {
+        self.indices.contains_key(&member.key)
     }
 
     pub(super) fn push(&mut self, member: RawMember) {
-        let place = self.places.get(&member.key);
-        if let Some(earlier) = place.and_then(|place| self.list.get_mut(*place)) {
+        let index = self.indices.get(&member.key);
+        if let Some(earlier) = index.and_then(|index| self.list.get_mut(*index)) {
             *earlier = member;
         } else {
-            self.places.insert(member.key.clone(), self.list.len());
+            self.indices.insert(member.key.clone(), self.list.len());
             self.list.push(member);
         }
     }
 }
 
-fn looks_like_entry(prop: &ast::ObjectProp<'_>) -> bool {
+fn is_server_entry(prop: &ast::ObjectProp<'_>) -> bool {
     match &prop.value {
         ast::Value::Object(value) => value.get("command").is_some() || value.get("url").is_some(),
         _ => false,

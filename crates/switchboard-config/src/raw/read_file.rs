@@ -1,7 +1,7 @@
-//! Reading the bytes of a source, with limits.
+//! Reads a regular file up to a size limit.
 //!
-//! Invariant: nothing but a regular file of bounded size is ever read, so that a pipe or a device in
-//! the place of a config cannot make a program hang.
+//! Invariant: only regular files of limited size are read, so a pipe or device in place of a config file cannot block
+//! the program.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -9,15 +9,15 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// The largest source that servers are loaded from.
+/// Maximum size of a config source in bytes.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 
 /// Why a file could not be read.
 #[derive(Debug, Error)]
 pub(crate) enum ReadError {
-    #[error("there is no such file")]
+    #[error("file not found")]
     Missing,
-    #[error("this is {0}, not a file")]
+    #[error("not a regular file: {0}")]
     NotRegular(&'static str),
     #[error("the file is larger than {} KiB", .limit / 1024)]
     TooLarge { limit: usize },
@@ -28,7 +28,7 @@ pub(crate) enum ReadError {
 impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // `NotADirectory`: something on the way to the file is itself a file.
+            // `NotADirectory`: a parent of the path is a file.
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Missing,
             _ => Self::Io(error),
         }
@@ -38,26 +38,24 @@ impl From<io::Error> for ReadError {
 impl ReadError {
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NotRegular("a pipe") => {
-                Some("give the path of a file, or the JSON text itself in quotes")
-            }
-            Self::Missing | Self::NotRegular(_) => Some("give the path of a file"),
+            Self::NotRegular("a pipe") => Some("pass a file path, or the JSON text in quotes"),
+            Self::Missing | Self::NotRegular(_) => Some("pass the path of a file"),
             Self::TooLarge { .. } | Self::Io(_) => None,
         }
     }
 }
 
-/// The whole content of the file at `path`.
+/// Reads a config file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
-    read_up_to(path, MAX_BYTES)
+    read_with_limit(path, MAX_BYTES)
 }
 
-/// The same of a file that may be of another size.
-pub(crate) fn read_up_to(path: &Path, limit: usize) -> Result<Vec<u8>, ReadError> {
-    // Opening a pipe waits for its other end, so what it is must be known before.
-    refuse_irregular(&fs::metadata(path)?)?;
+/// Reads a regular file of at most `limit` bytes.
+pub(crate) fn read_with_limit(path: &Path, limit: usize) -> Result<Vec<u8>, ReadError> {
+    // Check before opening: opening a pipe blocks until the other end is opened.
+    require_regular_file(&fs::metadata(path)?)?;
     let file = File::open(path)?;
-    refuse_irregular(&file.metadata()?)?;
+    require_regular_file(&file.metadata()?)?;
     let mut bytes = Vec::new();
     file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > limit {
@@ -66,7 +64,7 @@ pub(crate) fn read_up_to(path: &Path, limit: usize) -> Result<Vec<u8>, ReadError
     Ok(bytes)
 }
 
-fn refuse_irregular(metadata: &Metadata) -> Result<(), ReadError> {
+fn require_regular_file(metadata: &Metadata) -> Result<(), ReadError> {
     if metadata.is_file() {
         Ok(())
     } else {
@@ -76,7 +74,7 @@ fn refuse_irregular(metadata: &Metadata) -> Result<(), ReadError> {
 
 fn kind_of(metadata: &Metadata) -> &'static str {
     if metadata.is_dir() {
-        return "a folder";
+        return "a directory";
     }
     #[cfg(unix)]
     {

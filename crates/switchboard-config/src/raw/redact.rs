@@ -1,29 +1,30 @@
-//! Which parts of a source must not be shown: the literal values of variables, headers and the like.
+//! Finds the spans of a source that must not appear in snippets: literal values of variables, headers and other
+//! secrets.
 //!
-//! A document that was understood is covered exactly. In one that was not, everything is covered that
-//! is not known to be harmless by its looks.
+//! In a parsed source the spans are exact. In a source with syntax errors, everything is redacted that is not known to
+//! be harmless.
 
 use super::source_text::{SourceText, Span};
 use super::{RawKind, RawMember, RawValue};
-use crate::expand::pieces;
+use crate::expand::segments;
 use crate::key_table::lookup;
 use crate::secret_detection;
 
-/// The secrets in the entries of a document that was understood.
-pub(super) fn in_entries(text: &SourceText, servers: &[RawMember]) -> Vec<Span> {
+/// The secret spans of parsed entries.
+pub(super) fn secret_spans(text: &SourceText, servers: &[RawMember]) -> Vec<Span> {
     let mut spans = Vec::new();
     for member in servers.iter().flat_map(|server| server.value.members()) {
-        if lookup::holds_secrets(&member.key) {
-            hide_value(text, &member.value, &mut spans);
+        if lookup::is_secret_key(&member.key) {
+            redact_value(text, &member.value, &mut spans);
         } else {
-            hide_lookalikes(&member.value, None, &mut spans);
+            redact_detected(&member.value, None, &mut spans);
         }
     }
     spans
 }
 
-/// Hides texts that hold what looks like a secret. `before` is the text before in a list.
-fn hide_lookalikes(value: &RawValue, before: Option<&str>, spans: &mut Vec<Span>) {
+/// Redacts strings that look like they contain a secret. `before` is the preceding string in a list.
+fn redact_detected(value: &RawValue, before: Option<&str>, spans: &mut Vec<Span>) {
     match &value.kind {
         RawKind::Text(text) if !secret_detection::find_in_argument(text, before).is_empty() => {
             spans.push(Span {
@@ -34,7 +35,7 @@ fn hide_lookalikes(value: &RawValue, before: Option<&str>, spans: &mut Vec<Span>
         RawKind::List(items) => {
             let mut before = None;
             for item in items {
-                hide_lookalikes(item, before, spans);
+                redact_detected(item, before, spans);
                 before = match &item.kind {
                     RawKind::Text(text) => Some(text),
                     _ => None,
@@ -43,71 +44,73 @@ fn hide_lookalikes(value: &RawValue, before: Option<&str>, spans: &mut Vec<Span>
         }
         RawKind::Object(members) => {
             for member in members {
-                hide_lookalikes(&member.value, None, spans);
+                redact_detected(&member.value, None, spans);
             }
         }
         _ => {}
     }
 }
 
-fn hide_value(text: &SourceText, value: &RawValue, spans: &mut Vec<Span>) {
+fn redact_value(text: &SourceText, value: &RawValue, spans: &mut Vec<Span>) {
     match &value.kind {
         RawKind::Null | RawKind::Bool(_) => {}
         RawKind::Number(_) => spans.push(value.span),
-        RawKind::Text(_) => hide_literals(text, value.span, spans),
-        RawKind::List(items) => items.iter().for_each(|item| hide_value(text, item, spans)),
+        RawKind::Text(_) => redact_literals(text, value.span, spans),
+        RawKind::List(items) => items
+            .iter()
+            .for_each(|item| redact_value(text, item, spans)),
         RawKind::Object(members) => {
             for member in members {
-                hide_value(text, &member.value, spans);
+                redact_value(text, &member.value, spans);
             }
         }
     }
 }
 
-/// Hides what stands between the quotes, except for references to variables.
-fn hide_literals(text: &SourceText, span: Span, spans: &mut Vec<Span>) {
+/// Redacts a string except for its references to variables.
+fn redact_literals(text: &SourceText, span: Span, spans: &mut Vec<Span>) {
     let mut start = span.start + 1;
     let inside = Span {
         start,
         end: span.end.saturating_sub(1),
     };
-    for piece in pieces(text.slice(inside)) {
-        let end = start + piece.written().len();
-        if !piece.is_plain_reference() {
+    for segment in segments(text.slice(inside)) {
+        let end = start + segment.written().len();
+        if !segment.is_plain_reference() {
             spans.push(Span { start, end });
         }
         start = end;
     }
 }
 
-/// What may be a secret in a text that is not JSON: every word that is neither a key nor the value of a
-/// key whose values may be shown.
-pub(super) fn by_looks(text: &str) -> Vec<Span> {
+/// The possible secrets in a text that is not valid JSON: every word except keys and values of keys that are not
+/// secret.
+pub(super) fn redact_unparsed(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
-    let mut place = Place::Elsewhere;
-    // Whether values under the key that was just met may be shown.
+    let mut context = TokenContext::Other;
+    // Whether the values of the last key may be shown.
     let mut key = None;
-    // The word before, which may be a flag that tells what this one is.
+    // The preceding word, which may be a flag that names a secret.
     let mut before = None;
     let mut tokens = tokens(text).peekable();
     while let Some(token) = tokens.next() {
         match token {
-            Token::Mark(mark) => place = place.after(mark, key.take()),
+            Token::Punct(punct) => context = context.after(punct, key.take()),
             Token::Word(span) => {
                 let word = text.get(span.start..span.end).unwrap_or_default();
-                let before_colon = matches!(tokens.peek(), Some(Token::Mark(':')));
-                let is_value = matches!(place, Place::Value { .. });
-                if before_colon && !is_value && looks_like_key(word) {
-                    key = Some(!lookup::holds_secrets(word));
-                    place = Place::Elsewhere;
-                } else if !place.is_shown()
+                let is_before_colon = matches!(tokens.peek(), Some(Token::Punct(':')));
+                let is_value = matches!(context, TokenContext::Value { .. });
+                if is_before_colon && !is_value && looks_like_key(word) {
+                    key = Some(!lookup::is_secret_key(word));
+                    context = TokenContext::Other;
+                } else if !context.is_shown()
                     || !secret_detection::find_in_argument(word, before).is_empty()
                 {
                     spans.push(span);
                 }
                 before = Some(word);
                 if is_value {
-                    place = Place::Elsewhere;
+                    context = TokenContext::Other;
                 }
             }
         }
@@ -116,29 +119,29 @@ pub(super) fn by_looks(text: &str) -> Vec<Span> {
 }
 
 #[derive(Clone, Copy)]
-enum Place {
-    Elsewhere,
-    /// Right behind a colon.
+enum TokenContext {
+    Other,
+    /// Directly after a colon.
     Value {
         shown: bool,
     },
-    /// In the list of a key whose values may be shown.
+    /// In a list whose key is not secret.
     ShownList,
 }
 
-impl Place {
+impl TokenContext {
     fn is_shown(self) -> bool {
         matches!(self, Self::Value { shown: true } | Self::ShownList)
     }
 
-    /// The place behind `mark`, where `key` tells of the key that stands right before it.
-    fn after(self, mark: char, key: Option<bool>) -> Self {
-        match (mark, self) {
+    /// The context after `punct`. `key` is set directly after a key: true if its values may be shown.
+    fn after(self, punct: char, key: Option<bool>) -> Self {
+        match (punct, self) {
             (':', _) => Self::Value {
                 shown: key == Some(true),
             },
             ('[', Self::Value { shown: true }) | (',', Self::ShownList) => Self::ShownList,
-            _ => Self::Elsewhere,
+            _ => Self::Other,
         }
     }
 }
@@ -150,8 +153,8 @@ fn looks_like_key(word: &str) -> bool {
 
 enum Token {
     /// One of `{}[],:`.
-    Mark(char),
-    /// What stands between quotes, or between blanks and marks.
+    Punct(char),
+    /// The content of a string, or a word outside of strings.
     Word(Span),
 }
 
@@ -159,38 +162,38 @@ fn tokens(text: &str) -> impl Iterator<Item = Token> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let rest = text.get(at..)?;
-        let blank = rest.len() - rest.trim_start().len();
+        let space = rest.len() - rest.trim_start().len();
         let rest = rest.trim_start();
-        let start = at + blank;
+        let start = at + space;
         let first = rest.chars().next()?;
-        if is_mark(first) {
+        if is_punct(first) {
             at = start + 1;
-            return Some(Token::Mark(first));
+            return Some(Token::Punct(first));
         }
         if first == '"' {
-            let inside = quoted_length(rest);
+            let inside = string_len(rest);
             let span = Span {
                 start: start + 1,
                 end: start + 1 + inside,
             };
             let closed = text
                 .get(span.end..)
-                .is_some_and(|behind| behind.starts_with('"'));
+                .is_some_and(|after| after.starts_with('"'));
             at = span.end + usize::from(closed);
             return Some(Token::Word(span));
         }
-        let end = rest.find(|c: char| c.is_whitespace() || c == '"' || is_mark(c));
+        let end = rest.find(|c: char| c.is_whitespace() || c == '"' || is_punct(c));
         at = start + end.unwrap_or(rest.len());
         Some(Token::Word(Span { start, end: at }))
     })
 }
 
-fn is_mark(c: char) -> bool {
+fn is_punct(c: char) -> bool {
     matches!(c, '{' | '}' | '[' | ']' | ',' | ':')
 }
 
-/// How long the text behind the quote that `rest` begins with is. It ends with its line at the latest.
-fn quoted_length(rest: &str) -> usize {
+/// Length of the string content after the opening quote of `rest`. An unterminated string ends with its line.
+fn string_len(rest: &str) -> usize {
     let inside = rest.get(1..).unwrap_or_default();
     let mut escaped = false;
     let end = inside.find(|c: char| {

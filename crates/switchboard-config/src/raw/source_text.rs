@@ -1,21 +1,21 @@
-//! The text of one source, and places in it as people count them.
+//! Maps byte offsets of a source to line, column and redacted snippet.
 //!
-//! Invariant: what lies in a hidden span never leaves in a snippet.
+//! Invariant: text in a redacted span never appears in a snippet.
 
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::{Origin, Snippet};
+use crate::diagnostic::{Snippet, SourcePos};
 use crate::text::replace_control_chars;
 
-/// How much of a long line is shown, in characters.
-const SHOWN_CHARS: usize = 160;
-/// How much of it is shown before the mark.
-const SHOWN_BEFORE: usize = 60;
-/// Characters are counted ahead once per block of this many bytes, so that asking for a column costs
-/// the same in a file of a single long line.
-const BLOCK: usize = 256;
+/// Maximum length of a snippet in characters.
+const WINDOW_CHARS: usize = 160;
+/// Number of characters shown before the marked text of a long line.
+const CONTEXT_CHARS: usize = 60;
+/// The character count is precomputed for every block of this many bytes. Without the index, computing columns in a
+/// file with one long line would be quadratic.
+const CHAR_INDEX_STEP: usize = 256;
 
-/// A stretch of a source's text, in bytes.
+/// A byte range of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -27,12 +27,12 @@ pub(crate) struct Span {
 pub(crate) struct SourceText {
     file: Option<PathBuf>,
     text: String,
-    /// Where each line begins.
+    /// Byte offset of each line.
     line_starts: Vec<usize>,
-    /// How many characters stand before each block.
+    /// Number of characters before each block.
     chars_before: Vec<usize>,
-    /// What must not be shown, in order and without overlap.
-    hidden: Vec<Span>,
+    /// Spans that must not be shown, sorted and without overlap.
+    redacted_spans: Vec<Span>,
 }
 
 impl SourceText {
@@ -42,7 +42,7 @@ impl SourceText {
             .collect();
         let chars_before = text
             .as_bytes()
-            .chunks(BLOCK)
+            .chunks(CHAR_INDEX_STEP)
             .scan(0, |count, block| {
                 let before = *count;
                 *count += count_chars(block);
@@ -54,7 +54,7 @@ impl SourceText {
             text,
             line_starts,
             chars_before,
-            hidden: Vec::new(),
+            redacted_spans: Vec::new(),
         }
     }
 
@@ -70,24 +70,24 @@ impl SourceText {
         self.text.get(span.start..span.end).unwrap_or_default()
     }
 
-    /// Keeps these spans out of every snippet.
-    pub(crate) fn hide(&mut self, mut spans: Vec<Span>) {
+    /// Replaces these spans with stars in every snippet.
+    pub(crate) fn redact(&mut self, mut spans: Vec<Span>) {
         spans.sort_by_key(|span| span.start);
-        self.hidden = spans;
+        self.redacted_spans = spans;
     }
 
-    /// Where `span` begins.
-    pub(crate) fn origin(&self, span: Span) -> Origin {
+    /// The position of the start of `span`.
+    pub(crate) fn origin(&self, span: Span) -> SourcePos {
         let (line, line_start) = self.line_of(span.start);
         let column = self.chars_until(span.start) - self.chars_until(line_start) + 1;
-        Origin {
+        SourcePos {
             file: self.file.clone(),
             line: saturate(line),
             column: saturate(column),
         }
     }
 
-    /// The line that `span` begins in, with the span marked.
+    /// The line that contains the start of `span`, with the span marked.
     pub(crate) fn snippet(&self, span: Span) -> Snippet {
         let (line, line_start) = self.line_of(span.start);
         let line_end = self
@@ -98,13 +98,13 @@ impl SourceText {
         let before = self.tail(line_start, start);
         let window = self.head(start - before.len(), line_end);
         let cut_before = start - before.len() > line_start;
-        let cut_behind = start - before.len() + window.len() < line_end;
+        let cut_after = start - before.len() + window.len() < line_end;
         Snippet {
             line_text: format!(
                 "{}{}{}",
                 if cut_before { "…" } else { "" },
-                self.shown(start - before.len(), window),
-                if cut_behind { "…" } else { "" },
+                self.render_window(start - before.len(), window),
+                if cut_after { "…" } else { "" },
             )
             .trim_end()
             .to_owned(),
@@ -113,8 +113,7 @@ impl SourceText {
         }
     }
 
-    /// How many characters of the window are marked. What goes on in the next line is marked by its
-    /// first character alone.
+    /// Number of marked characters. Only the first character of a span over several lines is marked.
     fn marked(&self, start: usize, end: usize, line_end: usize, before: &str, window: &str) -> u32 {
         if end > line_end {
             return 1;
@@ -124,35 +123,37 @@ impl SourceText {
         saturate(marked.min(shown).max(1))
     }
 
-    /// The part of `start..end` that is shown before the mark at `end`.
+    /// The end of `start..end`, at most [`CONTEXT_CHARS`] long if the text is long.
     fn tail(&self, start: usize, end: usize) -> &str {
         let text = self.slice(Span { start, end });
-        if text.len() < SHOWN_CHARS / 2 {
+        if text.len() < WINDOW_CHARS / 2 {
             return text;
         }
-        let cut = text.char_indices().rev().nth(SHOWN_BEFORE);
+        let cut = text.char_indices().rev().nth(CONTEXT_CHARS);
         text.get(cut.map_or(0, |(index, _)| index)..)
             .unwrap_or(text)
     }
 
-    /// As much of `start..end` as is shown.
+    /// The start of `start..end`, at most [`WINDOW_CHARS`] long.
     fn head(&self, start: usize, end: usize) -> &str {
         let text = self.slice(Span { start, end });
-        let cut = text.char_indices().nth(SHOWN_CHARS);
+        let cut = text.char_indices().nth(WINDOW_CHARS);
         text.get(..cut.map_or(text.len(), |(index, _)| index))
             .unwrap_or(text)
     }
 
-    /// `window`, which begins at `start`, fit to be printed.
-    fn shown(&self, start: usize, window: &str) -> String {
-        let first = self.hidden.partition_point(|span| span.end <= start);
-        let mut hidden = self.hidden.iter().skip(first).peekable();
+    /// Makes `window`, which starts at offset `start`, safe to print.
+    fn render_window(&self, start: usize, window: &str) -> String {
+        let first = self
+            .redacted_spans
+            .partition_point(|span| span.end <= start);
+        let mut redacted_spans = self.redacted_spans.iter().skip(first).peekable();
         let starred: String = window
             .char_indices()
             .map(|(index, c)| {
                 let at = start + index;
-                while hidden.next_if(|span| span.end <= at).is_some() {}
-                let covered = hidden.peek().is_some_and(|span| span.start <= at);
+                while redacted_spans.next_if(|span| span.end <= at).is_some() {}
+                let covered = redacted_spans.peek().is_some_and(|span| span.start <= at);
                 if covered && !c.is_whitespace() {
                     '*'
                 } else {
@@ -163,7 +164,7 @@ impl SourceText {
         replace_control_chars(&starred)
     }
 
-    /// The number of the line that `offset` lies in, counted from 1, and where it begins.
+    /// The line that contains `offset`, starting at 1, and its byte offset.
     fn line_of(&self, offset: usize) -> (usize, usize) {
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts.get(line.saturating_sub(1)).copied();
@@ -171,16 +172,16 @@ impl SourceText {
     }
 
     fn chars_until(&self, offset: usize) -> usize {
-        let block = offset / BLOCK;
+        let block = offset / CHAR_INDEX_STEP;
         let Some(before) = self.chars_before.get(block) else {
             return count_chars(self.text.as_bytes());
         };
-        let within = self.text.as_bytes().get(block * BLOCK..offset);
+        let within = self.text.as_bytes().get(block * CHAR_INDEX_STEP..offset);
         before + within.map_or(0, count_chars)
     }
 }
 
-/// Counts the bytes that begin a character.
+/// Counts characters: all bytes except UTF-8 continuation bytes.
 fn count_chars(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }

@@ -1,6 +1,6 @@
-//! A thread that looks at files now and then.
+//! A thread that polls config files.
 //!
-//! Invariant: it ends with the [`Watcher`], at the latest when the look under way is over.
+//! Invariant: dropping [`ReloadThread`] ends the thread, after the current poll at the latest.
 
 use std::convert::Infallible;
 use std::io;
@@ -8,50 +8,50 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Instant;
 
-use super::{Reading, Targets, Watched};
+use super::{ConfigPoller, ConfigSnapshot, PolledFiles};
 use crate::expand::Environment;
 
-/// Watches files on a thread of its own, so that a slow disk holds up nobody else. Dropping it ends that.
+/// Polls config files on its own thread, so that a slow disk blocks nothing else. Dropping it stops the thread.
 ///
 /// ```
 /// use std::sync::mpsc::sync_channel;
-/// use switchboard_config::{Sources, Targets, Watcher};
+/// use switchboard_config::{ConfigSources, PolledFiles, ReloadThread};
 ///
-/// let (tell, readings) = sync_channel(1);
-/// let targets = || Targets::from(Sources { user: Some("mcp.json".into()), ..Sources::default() });
-/// let watcher = Watcher::spawn(targets, |_: &str| None, move |reading| drop(tell.send(reading)))?;
-/// let first = readings.recv().unwrap_or_default();
+/// let (sender, snapshots) = sync_channel(1);
+/// let files = || PolledFiles::from(ConfigSources { user: Some("mcp.json".into()), ..Default::default() });
+/// let thread = ReloadThread::spawn(files, |_: &str| None, move |snapshot| drop(sender.send(snapshot)))?;
+/// let first = snapshots.recv().unwrap_or_default();
 /// assert!(first.loaded.config.servers.is_empty());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Watcher {
-    /// Nothing is ever sent: the thread sees it go.
-    _held: SyncSender<Infallible>,
+pub struct ReloadThread {
+    /// Never sends: the thread stops when the channel disconnects.
+    _alive: SyncSender<Infallible>,
 }
 
-impl Watcher {
-    /// Starts to watch. `targets` is asked before every look, so that a project may come into being;
-    /// `tell` gets what there is at the beginning, and whatever changes from then on.
+impl ReloadThread {
+    /// Starts the thread. It calls `files` before each poll, because the project may be created later, and `on_change`
+    /// with the initial config and after each accepted change.
     pub fn spawn(
-        mut targets: impl FnMut() -> Targets + Send + 'static,
+        mut files: impl FnMut() -> PolledFiles + Send + 'static,
         environment: impl Environment + Send + 'static,
-        mut tell: impl FnMut(Reading) + Send + 'static,
+        mut on_change: impl FnMut(ConfigSnapshot) + Send + 'static,
     ) -> io::Result<Self> {
-        let (held, is_held) = sync_channel(0);
-        let mut watched = Watched::new();
-        let watch = move || {
+        let (alive, stopped) = sync_channel(0);
+        let mut poller = ConfigPoller::new();
+        let run = move || {
             loop {
-                if let Some(reading) = watched.look(&targets(), &environment, Instant::now()) {
-                    tell(reading);
+                if let Some(snapshot) = poller.poll(&files(), &environment, Instant::now()) {
+                    on_change(snapshot);
                 }
-                if is_held.recv_timeout(watched.pause()) != Err(RecvTimeoutError::Timeout) {
+                if stopped.recv_timeout(poller.next_delay()) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
             }
         };
         let name = "switchboard-config".to_owned();
-        thread::Builder::new().name(name).spawn(watch)?;
-        Ok(Self { _held: held })
+        thread::Builder::new().name(name).spawn(run)?;
+        Ok(Self { _alive: alive })
     }
 }

@@ -1,15 +1,14 @@
-//! Web addresses, plain enough to be compared, and the patterns they are compared with.
+//! Canonical URLs, and the URL patterns of allow and deny lists.
 //!
-//! Programs differ in how they read an odd address, and what lies between the readings is how a list is
-//! got around. Invariant: an [`Address`] is one that every reader takes for the same place; whatever is
-//! odd is none.
+//! URL parsers disagree about unusual URLs. An attacker could use the disagreement to bypass a list. Invariant: all
+//! parsers agree about the host and path of a [`CanonicalUrl`]; [`CanonicalUrl::parse`] rejects every other URL.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A plain address: lower-case host without a dot at its end, a port, a path without `.` and `..`.
+/// A URL with a lower-case host without a trailing dot, an explicit port, and a path without `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct CanonicalUrl {
     scheme: Scheme,
     host: String,
     port: u16,
@@ -40,8 +39,8 @@ impl Scheme {
     }
 }
 
-impl Address {
-    /// `None`: the address is odd.
+impl CanonicalUrl {
+    /// Returns `None` if the URL is invalid or ambiguous.
     pub(super) fn parse(url: &str) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '\\' | '"' | '<' | '>' | '`');
         if !url.chars().all(is_plain) {
@@ -61,9 +60,9 @@ impl Address {
         };
         Some(Self {
             scheme,
-            host: plain_host(host)?,
+            host: canonical_host(host)?,
             port,
-            path: plain_path(path.unwrap_or("/"))?,
+            path: canonical_path(path.unwrap_or("/"))?,
             query: query.map(str::to_owned),
         })
     }
@@ -76,7 +75,7 @@ impl Address {
     }
 }
 
-/// Authority, path with its slash, and what follows a question mark.
+/// Splits into the authority, the path with its leading slash, and the query.
 fn split(rest: &str) -> (&str, Option<&str>, Option<&str>) {
     let (before, query) = match rest.split_once('?') {
         Some((before, query)) => (before, Some(query)),
@@ -86,16 +85,16 @@ fn split(rest: &str) -> (&str, Option<&str>, Option<&str>) {
     (authority, (!path.is_empty()).then_some(path), query)
 }
 
-/// `None`: there is a user name, which may look like a host.
+/// Returns `None` if there is user information, because it can look like a host.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     if authority.contains('@') {
         return None;
     }
     if authority.starts_with('[') {
-        let (host, behind) = authority.split_at(authority.find(']')? + 1);
-        return match behind {
+        let (host, after) = authority.split_at(authority.find(']')? + 1);
+        return match after {
             "" => Some((host, None)),
-            _ => Some((host, Some(behind.strip_prefix(':')?))),
+            _ => Some((host, Some(after.strip_prefix(':')?))),
         };
     }
     match authority.split_once(':') {
@@ -104,10 +103,10 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-fn plain_host(host: &str) -> Option<String> {
+fn canonical_host(host: &str) -> Option<String> {
     if let Some(inside) = host.strip_prefix('[') {
         let address: Ipv6Addr = inside.strip_suffix(']')?.parse().ok()?;
-        // The same machine by its shorter name.
+        // An IPv4-mapped address is the same machine as the IPv4 address.
         return Some(match address.to_ipv4_mapped() {
             Some(short) => short.to_string(),
             None => format!("[{address}]"),
@@ -121,7 +120,7 @@ fn plain_host(host: &str) -> Option<String> {
     if !host.split('.').all(is_label) {
         return None;
     }
-    // `127.1`, `0x7f.1` and `2130706433` are read as numbers by some, and as names by others.
+    // Some parsers read `127.1`, `0x7f.1` and `2130706433` as IPv4 addresses, others as names.
     let last = host.rsplit('.').next().unwrap_or_default();
     let is_number = last.starts_with("0x") || last.bytes().all(|byte| byte.is_ascii_digit());
     if is_number {
@@ -133,52 +132,52 @@ fn plain_host(host: &str) -> Option<String> {
     Some(host)
 }
 
-/// The path with letters that need no `%` written without one.
-fn plain_path(path: &str) -> Option<String> {
-    let mut plain = String::with_capacity(path.len());
+/// Decodes percent-encoded unreserved characters. Returns `None` for ambiguous paths.
+fn canonical_path(path: &str) -> Option<String> {
+    let mut canonical = String::with_capacity(path.len());
     let mut bytes = path.bytes();
     while let Some(byte) = bytes.next() {
         if byte != b'%' {
-            plain.push(char::from(byte));
+            canonical.push(char::from(byte));
             continue;
         }
         let mut digit = || char::from(bytes.next()?).to_digit(16);
         let code = u8::try_from(digit()? * 16 + digit()?).ok()?;
         match code {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                plain.push(char::from(code));
+                canonical.push(char::from(code));
             }
-            // A slash, a backslash or a `%` in disguise: some see through it.
+            // Some parsers decode an encoded slash, backslash or `%`, others do not.
             b'/' | b'\\' | b'%' | 0..=31 => return None,
             _ => {
                 // Writing to a string cannot fail.
-                let _ = write!(plain, "%{code:02X}");
+                let _ = write!(canonical, "%{code:02X}");
             }
         }
     }
-    let climbs = plain.split('/').any(|part| matches!(part, "." | ".."));
-    (!climbs).then_some(plain)
+    let has_dot_segments = canonical.split('/').any(|part| matches!(part, "." | ".."));
+    (!has_dot_segments).then_some(canonical)
 }
 
-/// A pattern for addresses, in the same parts.
+/// A URL pattern, split into the same parts as a URL.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern {
-    /// `None`: either.
+pub(super) struct UrlPattern {
+    /// `None` matches both schemes.
     scheme: Option<Scheme>,
     host: String,
     port: Option<PortPattern>,
-    /// `None`: any.
+    /// `None` matches every path.
     path: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum PortPattern {
     Any,
-    This(u16),
+    Exact(u16),
 }
 
-impl Pattern {
-    /// `None`: it is not a pattern for addresses.
+impl UrlPattern {
+    /// Returns `None` if the pattern is invalid.
     pub(super) fn parse(pattern: &str) -> Option<Self> {
         let (scheme, rest) = pattern.split_once("://")?;
         let scheme = match scheme {
@@ -190,55 +189,55 @@ impl Pattern {
         let port = match port {
             None => None,
             Some("*") => Some(PortPattern::Any),
-            Some(digits) => Some(PortPattern::This(digits.parse().ok()?)),
+            Some(digits) => Some(PortPattern::Exact(digits.parse().ok()?)),
         };
         Some(Self {
             scheme,
-            host: plain_host_pattern(host)?,
+            host: canonical_host_pattern(host)?,
             port,
             path: (!path.is_empty()).then(|| path.to_owned()),
         })
     }
 
-    /// As an allowed address: no more than what is written.
-    pub(super) fn fits_exactly(&self, address: &Address) -> bool {
+    /// Strict match for an allow list: scheme and case matter, and no port means the default port.
+    pub(super) fn matches_allow(&self, url: &CanonicalUrl) -> bool {
         let port = match self.port {
             Some(PortPattern::Any) => true,
-            Some(PortPattern::This(port)) => port == address.port,
-            None => address.port == address.scheme.port(),
+            Some(PortPattern::Exact(port)) => port == url.port,
+            None => url.port == url.scheme.port(),
         };
         let path = self.path.as_deref();
-        port && self.scheme.is_none_or(|scheme| scheme == address.scheme)
-            && fits(&self.host, &address.host)
-            && path.is_none_or(|path| fits(path, &address.path_and_query()))
+        port && self.scheme.is_none_or(|scheme| scheme == url.scheme)
+            && wildcard_match(&self.host, &url.host)
+            && path.is_none_or(|path| wildcard_match(path, &url.path_and_query()))
     }
 
-    /// As a denied address: everything that could be meant.
-    pub(super) fn fits_widely(&self, address: &Address) -> bool {
+    /// Wide match for a deny list: scheme and case do not matter, and no port means every port.
+    pub(super) fn matches_deny(&self, url: &CanonicalUrl) -> bool {
         let port = match self.port {
-            Some(PortPattern::This(port)) => port == address.port,
+            Some(PortPattern::Exact(port)) => port == url.port,
             Some(PortPattern::Any) | None => true,
         };
         let path = self.path.as_ref().map(|path| path.to_lowercase());
-        let fits_path = |path: String| {
-            fits(&path, &address.path.to_lowercase())
-                || fits(&path, &address.path_and_query().to_lowercase())
+        let matches_path = |path: String| {
+            wildcard_match(&path, &url.path.to_lowercase())
+                || wildcard_match(&path, &url.path_and_query().to_lowercase())
         };
-        port && fits(&self.host, &address.host) && path.is_none_or(fits_path)
+        port && wildcard_match(&self.host, &url.host) && path.is_none_or(matches_path)
     }
 }
 
-fn plain_host_pattern(host: &str) -> Option<String> {
+fn canonical_host_pattern(host: &str) -> Option<String> {
     if !host.contains('*') {
-        return plain_host(host);
+        return canonical_host(host);
     }
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.*".contains(&byte);
     let host = host.strip_suffix('.').unwrap_or(host);
     (!host.is_empty() && host.bytes().all(is_letter)).then(|| host.to_ascii_lowercase())
 }
 
-/// Whether a pattern fits all of a text; `*` stands for any number of characters.
-fn fits(pattern: &str, text: &str) -> bool {
+/// Returns true if the pattern matches the whole text. `*` matches any number of characters.
+fn wildcard_match(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {

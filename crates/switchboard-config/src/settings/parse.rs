@@ -1,22 +1,21 @@
-//! One settings file, read by key.
+//! Parses one settings file.
 //!
-//! What is wrong is told and then counts as absent, so that one look shows all that is wrong. Invariant:
-//! whatever is wrong with something that forbids is an error; of a limit it is a warning, because the
-//! default holds then.
+//! An invalid value is reported and then treated as absent, so that one run reports all problems. Invariant: a problem
+//! in a restriction is an error. A problem in a limit is a warning, because the default applies then.
 
 use std::ops::RangeInclusive;
 
-use super::{Bound, DisabledServer, RuleAction, RuleGrammar, RuleHint, RuleSetting};
+use super::{DisabledServer, LimitValue, RuleAction, RuleHint, RuleSetting, RuleValidator};
 use crate::diagnostic::Severity;
-use crate::key_table::{self, BOUND, DEADLINE_KEYS, LIMIT_KEYS, MILLIS, RULE_KEYS};
+use crate::key_table::{self, DEADLINE_KEYS, LIMIT_KEYS, LIMIT_RANGE, RULE_KEYS, TIMEOUT_RANGE};
 use crate::nearest::nearest;
-use crate::raw::{Finding, RawKind, RawMember, RawValue, SourceText, Span};
+use crate::raw::{Problem, RawKind, RawMember, RawValue, SourceText, Span};
 use crate::scope::Scope;
 use crate::server_policy::{Profile, ServerMatch, ServerPolicy};
 use crate::text::replace_control_chars;
 
-/// More rules than this are nobody's.
-const MOST_RULES: usize = 10_000;
+/// Maximum number of rules in one file.
+const MAX_RULES: usize = 10_000;
 
 const RULE_EXAMPLE: &str = r#"write { "tool": "mcp__server__tool", "action": "allow" }"#;
 const MATCH_EXAMPLE: &str =
@@ -36,28 +35,28 @@ const HINTS: [(&str, RuleHint); 3] = [
 
 const PROFILES: [(&str, Profile); 2] = [("local", Profile::Local), ("server", Profile::Server)];
 
-pub(super) struct Reader<'a> {
+pub(super) struct SettingsParser<'a> {
     scope: Scope,
-    grammar: RuleGrammar,
+    validator: RuleValidator,
     text: &'a SourceText,
     pub(super) rules: Vec<RuleSetting>,
     pub(super) disabled: Vec<DisabledServer>,
-    pub(super) bounds: Vec<Bound>,
+    pub(super) limits: Vec<LimitValue>,
     pub(super) policy: ServerPolicy,
-    pub(super) findings: Vec<Finding>,
+    pub(super) problems: Vec<Problem>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(scope: Scope, grammar: RuleGrammar, text: &'a SourceText) -> Self {
+impl<'a> SettingsParser<'a> {
+    pub(super) fn new(scope: Scope, validator: RuleValidator, text: &'a SourceText) -> Self {
         Self {
             scope,
-            grammar,
+            validator,
             text,
             rules: Vec::new(),
             disabled: Vec::new(),
-            bounds: Vec::new(),
+            limits: Vec::new(),
             policy: ServerPolicy::default(),
-            findings: Vec::new(),
+            problems: Vec::new(),
         }
     }
 
@@ -66,8 +65,8 @@ impl<'a> Reader<'a> {
             match member.key.as_str() {
                 "permissions" => self.read_rules(member),
                 "disabledServers" => self.read_disabled(member),
-                "limits" => self.read_bounds(member, &LIMIT_KEYS, BOUND),
-                "deadlines" => self.read_bounds(member, &DEADLINE_KEYS, MILLIS),
+                "limits" => self.read_limits(member, &LIMIT_KEYS, LIMIT_RANGE),
+                "deadlines" => self.read_limits(member, &DEADLINE_KEYS, TIMEOUT_RANGE),
                 "$schema" => {}
                 key if self.scope == Scope::Managed && key_table::is_managed_key(key) => {
                     self.read_policy(member);
@@ -78,16 +77,16 @@ impl<'a> Reader<'a> {
     }
 
     fn read_rules(&mut self, member: &RawMember) {
-        for item in self.items(member, "rules").iter().take(MOST_RULES) {
+        for item in self.items(member, "rules").iter().take(MAX_RULES) {
             if let Some(rule) = self.read_rule(item) {
                 self.rules.push(rule);
             }
         }
         if let RawKind::List(items) = &member.value.kind
-            && let Some(first) = items.get(MOST_RULES)
+            && let Some(first) = items.get(MAX_RULES)
         {
-            let message = format!("there are more than {MOST_RULES} rules");
-            self.fail(first.span, message, "say the same with fewer, by globs");
+            let message = format!("more than {MAX_RULES} rules");
+            self.fail(first.span, message, "combine rules with globs");
         }
     }
 
@@ -97,22 +96,22 @@ impl<'a> Reader<'a> {
             self.fail(rule.span, message, RULE_EXAMPLE);
             return None;
         }
-        // A key that is overlooked could be the one that narrows the rule.
+        // An error: an ignored key could be the one that narrows the rule.
         let is_unknown = |member: &&RawMember| !RULE_KEYS.contains(&member.key.as_str());
         let unknown = rule.members().iter().filter(is_unknown);
         for member in unknown.collect::<Vec<_>>() {
             let message = unknown_key(&member.key, &RULE_KEYS);
-            let known = format!("a rule has {}", listed(&RULE_KEYS));
+            let known = format!("known keys: {}", listed(&RULE_KEYS));
             self.fail(member.key_span, message, &known);
         }
         let tool = self.required_text(rule, "tool");
-        let tool = tool.filter(|(text, span)| self.check(self.grammar.tool, text, *span));
+        let tool = tool.filter(|(text, span)| self.check(self.validator.tool, text, *span));
         let action = self.required(rule, "action");
-        let action = action.and_then(|action| self.word(action, &ACTIONS));
-        // It may be left out, but must be right if it is there.
+        let action = action.and_then(|action| self.enum_value(action, &ACTIONS));
+        // Optional, but an invalid hint makes the rule invalid.
         let hint = match rule.member("hint") {
             None => Some(None),
-            Some(hint) => self.word(hint, &HINTS).map(Some),
+            Some(hint) => self.enum_value(hint, &HINTS).map(Some),
         };
         let patterns = self.patterns(rule);
         Some(RuleSetting {
@@ -125,7 +124,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// One pattern, or a list of them. `None`: there is something wrong with one.
+    /// Reads one pattern or a list of patterns. Returns `None` if one is invalid.
     fn patterns(&mut self, rule: &RawValue) -> Option<Vec<String>> {
         let Some(member) = rule.member("pattern") else {
             return Some(Vec::new());
@@ -135,14 +134,14 @@ impl<'a> Reader<'a> {
             _ => std::slice::from_ref(&member.value),
         };
         if items.is_empty() {
-            let hint = "leave it out, or write \"name=glob\"";
+            let hint = "remove it, or write \"name=glob\"";
             self.fail(member.value.span, "`pattern` is empty".to_owned(), hint);
             return None;
         }
         let mut patterns = Some(Vec::new());
         for item in items {
             let text = self.text_of("pattern", item);
-            let text = text.filter(|text| self.check(self.grammar.pattern, text, item.span));
+            let text = text.filter(|text| self.check(self.validator.pattern, text, item.span));
             patterns = patterns.zip(text).map(|(mut patterns, text)| {
                 patterns.push(text);
                 patterns
@@ -151,10 +150,10 @@ impl<'a> Reader<'a> {
         patterns
     }
 
-    fn check(&mut self, grammar: fn(&str) -> Result<(), String>, text: &str, span: Span) -> bool {
-        let outcome = grammar(text);
+    fn check(&mut self, validator: fn(&str) -> Result<(), String>, text: &str, span: Span) -> bool {
+        let outcome = validator(text);
         if let Err(message) = &outcome {
-            self.findings.push(Finding {
+            self.problems.push(Problem {
                 severity: Severity::Error,
                 message: replace_control_chars(message),
                 hint: None,
@@ -177,7 +176,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read_bounds(
+    fn read_limits(
         &mut self,
         group: &RawMember,
         known: &'static [&'static str],
@@ -189,7 +188,17 @@ impl<'a> Reader<'a> {
             return self.warn(group.value.span, message);
         }
         for member in group.value.members() {
-            let Some(key) = known.iter().find(|key| **key == member.key) else {
+            let renamed = key_table::renamed_key(&member.key);
+            if let Some(new) = renamed {
+                let message = format!("`{}` was renamed to `{new}`", member.key);
+                self.warn(member.key_span, message);
+                if group.value.member(new).is_some() {
+                    // The new key wins, in any order.
+                    continue;
+                }
+            }
+            let name = renamed.unwrap_or(&member.key);
+            let Some(key) = known.iter().find(|key| **key == name) else {
                 self.warn(member.key_span, unknown_key(&member.key, known));
                 continue;
             };
@@ -198,7 +207,7 @@ impl<'a> Reader<'a> {
                 _ => None,
             };
             match number.filter(|number| range.contains(number)) {
-                Some(value) => self.bounds.push(Bound {
+                Some(value) => self.limits.push(LimitValue {
                     key,
                     value,
                     scope: self.scope,
@@ -206,7 +215,7 @@ impl<'a> Reader<'a> {
                 None => {
                     let (low, high) = (range.start(), range.end());
                     let message = format!(
-                        "`{key}` must be a whole number from {low} to {high}; the default holds"
+                        "`{key}` must be a whole number from {low} to {high}; using the default"
                     );
                     self.warn(member.value.span, message);
                 }
@@ -216,10 +225,12 @@ impl<'a> Reader<'a> {
 
     fn read_policy(&mut self, member: &RawMember) {
         match member.key.as_str() {
-            // A list with something wrong in it still is one: what it does not name stays out.
-            "allowedServers" => self.policy.allowed = Some(self.matches(member)),
-            "deniedServers" => self.policy.denied = self.matches(member),
-            "profile" => self.policy.profile = self.word(member, &PROFILES).unwrap_or_default(),
+            // A list with an invalid item is still an allow list: servers it does not name are not allowed.
+            "allowedServers" => self.policy.allowed = Some(self.server_matches(member)),
+            "deniedServers" => self.policy.denied = self.server_matches(member),
+            "profile" => {
+                self.policy.profile = self.enum_value(member, &PROFILES).unwrap_or_default()
+            }
             _ => match member.value.kind {
                 RawKind::Bool(flag) => self.policy.managed_only = flag,
                 _ => {
@@ -230,12 +241,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn matches(&mut self, member: &RawMember) -> Vec<ServerMatch> {
+    fn server_matches(&mut self, member: &RawMember) -> Vec<ServerMatch> {
         let items = self.items(member, "servers");
         let items = items.iter().filter_map(|item| {
             let found = server_match(item);
             if found.is_none() {
-                let message = format!("`{}` holds something that names no server", member.key);
+                let message = format!("invalid entry in `{}`", member.key);
                 self.fail(item.span, message, MATCH_EXAMPLE);
             }
             found
@@ -243,13 +254,13 @@ impl<'a> Reader<'a> {
         items.collect()
     }
 
-    /// The items of a list; anything else is an error, and none.
+    /// The items of a list. Reports any other value and returns no items.
     fn items<'v>(&mut self, member: &'v RawMember, of: &str) -> &'v [RawValue] {
         if let RawKind::List(items) = &member.value.kind {
             return items;
         }
         let message = wrong_type(&member.key, &format!("a list of {of}"), &member.value);
-        self.fail(member.value.span, message, "put it in brackets: [ … ]");
+        self.fail(member.value.span, message, "expected a list: [ … ]");
         &[]
     }
 
@@ -277,15 +288,15 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// One of a few words.
-    fn word<T: Copy>(&mut self, member: &RawMember, words: &[(&str, T)]) -> Option<T> {
+    /// Reads one of a few strings.
+    fn enum_value<T: Copy>(&mut self, member: &RawMember, words: &[(&str, T)]) -> Option<T> {
         let written = match &member.value.kind {
             RawKind::Text(written) => written.as_str(),
             _ => "",
         };
-        let known = words.iter().find(|(word, _)| *word == written);
+        let known = words.iter().find(|(enum_value, _)| *enum_value == written);
         if known.is_none() {
-            let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            let names: Vec<_> = words.iter().map(|(enum_value, _)| *enum_value).collect();
             let message = match nearest(written, &names) {
                 Some(name) => format!("unknown `{}`; did you mean `{name}`?", member.key),
                 None => format!("unknown `{}`", member.key),
@@ -302,7 +313,7 @@ impl<'a> Reader<'a> {
     fn report_unknown(&mut self, member: &RawMember) {
         if key_table::is_managed_key(&member.key) {
             let message = format!(
-                "`{}` counts in the administrator's file only and is ignored here",
+                "`{}` is only allowed in managed settings; ignored",
                 member.key
             );
             return self.warn(member.key_span, message);
@@ -316,7 +327,7 @@ impl<'a> Reader<'a> {
     }
 
     fn fail(&mut self, span: Span, message: String, hint: &str) {
-        self.findings.push(Finding {
+        self.problems.push(Problem {
             severity: Severity::Error,
             message,
             hint: Some(hint.to_owned()),
@@ -326,7 +337,7 @@ impl<'a> Reader<'a> {
     }
 
     fn warn(&mut self, span: Span, message: String) {
-        self.findings.push(Finding {
+        self.problems.push(Problem {
             severity: Severity::Warning,
             message,
             hint: None,
@@ -344,8 +355,8 @@ fn server_match(item: &RawValue) -> Option<ServerMatch> {
         ("name", RawKind::Text(name)) => Some(ServerMatch::Name(name.clone())),
         ("url", RawKind::Text(url)) => Some(ServerMatch::Url(url.clone())),
         ("command", RawKind::List(words)) if !words.is_empty() => {
-            let words = words.iter().map(|word| match &word.kind {
-                RawKind::Text(word) => Some(word.clone()),
+            let words = words.iter().map(|enum_value| match &enum_value.kind {
+                RawKind::Text(enum_value) => Some(enum_value.clone()),
                 _ => None,
             });
             words.collect::<Option<_>>().map(ServerMatch::Command)

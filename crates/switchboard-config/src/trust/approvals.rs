@@ -1,7 +1,7 @@
-//! What the user said about the entries of projects.
+//! The user's recorded approvals and rejections, looked up per entry.
 //!
-//! Pure: [`ApprovalsFile`](super::approvals_file::ApprovalsFile) reads and writes them. Invariant: a word counts
-//! for one server, in one project, with one content, and for nothing else.
+//! Pure: [`ApprovalsFile`](super::approvals_file::ApprovalsFile) reads and writes them. Invariant: a record applies to
+//! one server name, one project and one content hash.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,89 +10,98 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ServerEntry;
 use super::content_hash::ContentHash;
-use super::review::Shown;
+use super::review::ReviewFields;
 use crate::server_name::ServerName;
 
-/// What the user said.
+/// The user's decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It may run.
+    /// The entry may run.
     Approved,
-    /// It may not, and nobody is to ask again.
+    /// The entry may not run, and the user is not asked again.
     Rejected,
 }
 
-/// What the user said about one entry of a project.
+/// The decision about one entry of a project, as stored in `trust.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Approval {
-    /// The root of the project, without links.
+pub struct ApprovalRecord {
+    /// The canonical root of the project.
     pub project: PathBuf,
     /// The name of the server.
     #[serde(deserialize_with = "read_name")]
     pub server: ServerName,
-    /// What they said.
+    /// The decision.
     pub verdict: Verdict,
-    /// What they said it about.
+    /// The hash of the reviewed content.
     pub hash: ContentHash,
-    /// When, in whole seconds.
-    #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
-    pub at: SystemTime,
-    /// What they were shown; empty if that was very long.
-    pub shown: Shown,
+    /// The time of the decision, in whole seconds.
+    #[serde(
+        rename = "at",
+        serialize_with = "write_time",
+        deserialize_with = "read_time"
+    )]
+    pub decided_at: SystemTime,
+    /// The fields that the user reviewed; empty if they were too long to store.
+    #[serde(rename = "shown")]
+    pub review: ReviewFields,
 }
 
-/// How an entry stands with the user.
+/// What the records say about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing<'a> {
-    /// They said nothing about it, or need not be asked.
+pub enum ApprovalState<'a> {
+    /// There is no record, or the entry needs none.
     Unknown,
-    /// They approved exactly this.
-    Approved(&'a Approval),
-    /// They rejected exactly this.
-    Rejected(&'a Approval),
-    /// What they said was about something else of the same name.
-    Changed(&'a Approval),
+    /// The user approved exactly this content.
+    Approved(&'a ApprovalRecord),
+    /// The user rejected exactly this content.
+    Rejected(&'a ApprovalRecord),
+    /// The record is about a server of this name with another content.
+    Changed(&'a ApprovalRecord),
 }
 
-/// Everything that the user said so far.
+/// All recorded decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals {
-    pub(super) records: Vec<Approval>,
-    /// The file that they were read from.
+    pub(super) records: Vec<ApprovalRecord>,
+    /// The file they were read from.
     pub(super) file: Option<PathBuf>,
 }
 
 impl Approvals {
-    /// All of it, the oldest first.
-    pub fn records(&self) -> &[Approval] {
+    /// All records, oldest first.
+    pub fn records(&self) -> &[ApprovalRecord] {
         &self.records
     }
 
-    /// How this entry stands.
-    pub fn standing(&self, entry: &ServerEntry) -> Standing<'_> {
+    /// Looks up the record of an entry and compares the content hash.
+    pub fn state_of(&self, entry: &ServerEntry) -> ApprovalState<'_> {
         let Some(project) = entry.project() else {
-            return Standing::Unknown;
+            return ApprovalState::Unknown;
         };
-        // A project that holds the file could write into it.
+        // If the approvals file lies inside the project, the project could have written it.
         let file = self.file.as_deref();
         if file.is_some_and(|file| file.starts_with(&project)) {
-            return Standing::Unknown;
+            return ApprovalState::Unknown;
         }
-        let is_meant = |record: &&Approval| is_about(record, &project, entry.name());
-        let Some(record) = self.records.iter().find(is_meant) else {
-            return Standing::Unknown;
+        let is_for_entry = |record: &&ApprovalRecord| is_for(record, &project, entry.name());
+        let Some(record) = self.records.iter().find(is_for_entry) else {
+            return ApprovalState::Unknown;
         };
         match (entry.content_hash(), record.verdict) {
-            (Some(hash), Verdict::Approved) if *hash == record.hash => Standing::Approved(record),
-            (Some(hash), Verdict::Rejected) if *hash == record.hash => Standing::Rejected(record),
-            _ => Standing::Changed(record),
+            (Some(hash), Verdict::Approved) if *hash == record.hash => {
+                ApprovalState::Approved(record)
+            }
+            (Some(hash), Verdict::Rejected) if *hash == record.hash => {
+                ApprovalState::Rejected(record)
+            }
+            _ => ApprovalState::Changed(record),
         }
     }
 }
 
-pub(super) fn is_about(record: &Approval, project: &Path, server: &ServerName) -> bool {
+pub(super) fn is_for(record: &ApprovalRecord, project: &Path, server: &ServerName) -> bool {
     record.project == project && record.server == *server
 }
 
@@ -109,5 +118,5 @@ fn write_time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error
 fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<SystemTime, D::Error> {
     let seconds = u64::deserialize(from)?;
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
-    time.ok_or_else(|| serde::de::Error::custom("a time that no clock shows"))
+    time.ok_or_else(|| serde::de::Error::custom("time out of range"))
 }

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::ServerEntry;
-use super::approvals::{Approval, Approvals, Verdict, is_about};
-use super::review::Shown;
-use crate::diagnostic::{Diagnostic, Origin, Severity};
+use super::approvals::{ApprovalRecord, Approvals, Verdict, is_for};
+use super::review::ReviewFields;
+use crate::diagnostic::{Diagnostic, Severity, SourcePos};
 use crate::locked_file::{self, TempFile, create_private_dir, follow_links, with_mode};
 use crate::server_name::ServerName;
 
@@ -86,7 +86,7 @@ impl ApprovalsError {
             severity: Severity::Warning,
             message: format!("{self}; treating all project servers as unapproved"),
             hint: Some(self.hint(file)),
-            origin: Some(Origin::of_whole(Some(&file.path))),
+            origin: Some(SourcePos::whole_file(Some(&file.path))),
             snippet: None,
             server: None,
         }
@@ -102,7 +102,7 @@ struct FileVersion {
 #[derive(Serialize, Deserialize)]
 struct ApprovalsJson {
     version: u32,
-    approvals: Vec<Approval>,
+    approvals: Vec<ApprovalRecord>,
 }
 
 impl ApprovalsFile {
@@ -135,15 +135,14 @@ impl ApprovalsFile {
         &self,
         entries: &[&ServerEntry],
         verdict: Verdict,
-        at: SystemTime,
+        decided_at: SystemTime,
     ) -> Result<Approvals, ApprovalsError> {
-        let new = entries.iter().map(|entry| approval(entry, verdict, at));
+        let new = entries
+            .iter()
+            .map(|entry| new_record(entry, verdict, decided_at));
         let new: Vec<_> = new.collect::<Result<_, _>>()?;
         self.change(|records| {
-            records.retain(|old| {
-                !new.iter()
-                    .any(|new| is_about(old, &new.project, &new.server))
-            });
+            records.retain(|old| !new.iter().any(|new| is_for(old, &new.project, &new.server)));
             records.extend(new.clone());
         })
     }
@@ -151,8 +150,8 @@ impl ApprovalsFile {
     /// Deletes the records for which `should_revoke` returns true, and returns them.
     pub fn revoke(
         &self,
-        should_revoke: impl Fn(&Approval) -> bool,
-    ) -> Result<Vec<Approval>, ApprovalsError> {
+        should_revoke: impl Fn(&ApprovalRecord) -> bool,
+    ) -> Result<Vec<ApprovalRecord>, ApprovalsError> {
         if !self.read()?.records.iter().any(&should_revoke) {
             return Ok(Vec::new());
         }
@@ -165,7 +164,10 @@ impl ApprovalsFile {
         Ok(revoked)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Approval>)) -> Result<Approvals, ApprovalsError> {
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Vec<ApprovalRecord>),
+    ) -> Result<Approvals, ApprovalsError> {
         // Replace the target of a symbolic link, not the link.
         let target = follow_links(&self.path).map_err(ApprovalsError::Unwritable)?;
         let _lock = lock(&target)?;
@@ -249,33 +251,33 @@ fn sibling(target: &Path, ending: &str) -> PathBuf {
     target.with_file_name(name)
 }
 
-fn approval(
+fn new_record(
     entry: &ServerEntry,
     verdict: Verdict,
-    at: SystemTime,
-) -> Result<Approval, ApprovalsError> {
+    decided_at: SystemTime,
+) -> Result<ApprovalRecord, ApprovalsError> {
     let name = entry.name();
-    let (Some(project), Some(shown)) = (entry.project(), entry.shown()) else {
+    let (Some(project), Some(review)) = (entry.project(), entry.review()) else {
         return Err(ApprovalsError::NotAProjectEntry(name.clone()));
     };
     let hash = entry.content_hash();
     let hash = hash.ok_or_else(|| ApprovalsError::Unverifiable(name.clone()))?;
-    let length = serde_json::to_string(shown).map_or(usize::MAX, |text| text.len());
-    Ok(Approval {
+    let length = serde_json::to_string(review).map_or(usize::MAX, |text| text.len());
+    Ok(ApprovalRecord {
         project,
         server: name.clone(),
         verdict,
         hash: hash.clone(),
-        at,
-        shown: if length <= MAX_REVIEW_BYTES {
-            shown.clone()
+        decided_at,
+        review: if length <= MAX_REVIEW_BYTES {
+            review.clone()
         } else {
-            Shown::default()
+            ReviewFields::default()
         },
     })
 }
 
-fn parse(file: File) -> Result<Vec<Approval>, ApprovalsError> {
+fn parse(file: File) -> Result<Vec<ApprovalRecord>, ApprovalsError> {
     let invalid = |reason: &str| Err(ApprovalsError::Invalid(reason.to_owned()));
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1)

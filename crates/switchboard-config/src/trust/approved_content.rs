@@ -1,99 +1,99 @@
-//! What of a project's entry consent is about: its hash, what a person is shown of it, and its program.
+//! The content of a project's entry that an approval covers: its hash, its review fields and its program.
 //!
-//! All are made from the same values at the same moment. Invariant: every known key has a weight here.
+//! All three are computed from the same values at the same time. Invariant: every known key has a [`HashMode`].
 
 use std::path::Path;
 
 use super::content_hash::{ContentHash, hash};
-use super::pinned_program::{Program, Seal};
-use super::program_digest::Digests;
-use super::review::{Masks, Shown, show};
+use super::pinned_program::{PinnedProgram, Program};
+use super::program_digest::DigestCache;
+use super::review::{MaskLiterals, ReviewFields, review_fields};
 use crate::expand::Environment;
 use crate::raw::RawValue;
 use crate::server::{RemoteKind, ServerConfig, TransportConfig};
 
-/// What a key of an entry has to do with what runs.
+/// How the value of a key enters the content hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weight {
-    /// It says what runs: counts with its variables filled in.
+pub(super) enum HashMode {
+    /// With variables expanded: the key decides what runs.
     Expanded,
-    /// It says how it runs, or holds secrets: counts as written, so that a rotated token does not ask
-    /// again.
+    /// As written: the key decides how the server runs, or contains secrets. A rotated token in a variable does not
+    /// require a new approval.
     AsWritten,
-    /// It says when it runs, or for how long: never asks again.
+    /// Not at all: the key decides only when or how long the server runs.
     None,
 }
 
-/// Every known key. One that is not known is not read, and has no weight.
-pub(super) const WEIGHTS: [(&str, Weight); 24] = [
-    ("type", Weight::Expanded),
-    ("command", Weight::Expanded),
-    ("args", Weight::Expanded),
-    ("cwd", Weight::Expanded),
-    ("url", Weight::Expanded),
-    ("env", Weight::AsWritten),
-    ("inheritEnv", Weight::AsWritten),
-    ("keepDaemons", Weight::AsWritten),
-    ("headers", Weight::AsWritten),
-    ("headersHelper", Weight::AsWritten),
-    ("tls", Weight::AsWritten),
-    ("auth", Weight::AsWritten),
-    ("oauth", Weight::AsWritten),
-    ("id", Weight::AsWritten),
-    ("name", Weight::AsWritten),
-    // Both widen what may be called without a question.
-    ("trustAnnotations", Weight::AsWritten),
-    ("tools", Weight::AsWritten),
-    ("timeout", Weight::None),
-    ("startupTimeout", Weight::None),
-    ("maxConcurrentCalls", Weight::None),
-    ("reconnect", Weight::None),
-    ("lazy", Weight::None),
-    ("disabled", Weight::None),
-    ("alwaysLoad", Weight::None),
+/// The hash mode of every known key. Unknown keys are ignored by the validator and do not enter the hash.
+pub(super) const HASHED_KEYS: [(&str, HashMode); 24] = [
+    ("type", HashMode::Expanded),
+    ("command", HashMode::Expanded),
+    ("args", HashMode::Expanded),
+    ("cwd", HashMode::Expanded),
+    ("url", HashMode::Expanded),
+    ("env", HashMode::AsWritten),
+    ("inheritEnv", HashMode::AsWritten),
+    ("keepDaemons", HashMode::AsWritten),
+    ("headers", HashMode::AsWritten),
+    ("headersHelper", HashMode::AsWritten),
+    ("tls", HashMode::AsWritten),
+    ("auth", HashMode::AsWritten),
+    ("oauth", HashMode::AsWritten),
+    ("id", HashMode::AsWritten),
+    ("name", HashMode::AsWritten),
+    // Both can allow more calls without asking.
+    ("trustAnnotations", HashMode::AsWritten),
+    ("tools", HashMode::AsWritten),
+    ("timeout", HashMode::None),
+    ("startupTimeout", HashMode::None),
+    ("maxConcurrentCalls", HashMode::None),
+    ("reconnect", HashMode::None),
+    ("lazy", HashMode::None),
+    ("disabled", HashMode::None),
+    ("alwaysLoad", HashMode::None),
 ];
 
-/// The part of an entry that consent is about.
+/// The part of an entry that an approval covers.
 #[derive(Clone, Debug)]
-pub(crate) struct Content {
-    /// `None`: part of it cannot be read, so nothing can be said about whether it stays the same.
+pub(crate) struct ApprovedContent {
+    /// `None` if the program cannot be read, so that later changes could not be detected.
     pub(crate) hash: Option<ContentHash>,
-    pub(crate) shown: Shown,
-    /// The same without masks over what the project wrote.
-    pub(crate) in_full: Shown,
-    /// Of programs.
-    pub(crate) seal: Option<Seal>,
+    pub(crate) review: ReviewFields,
+    /// The review fields without masks over literals of the project's file.
+    pub(crate) unmasked_review: ReviewFields,
+    /// Set for stdio servers.
+    pub(crate) pinned_program: Option<PinnedProgram>,
 }
 
-impl Content {
-    /// Takes the content of a valid entry of the project at `root`.
-    pub(crate) fn of(
+impl ApprovedContent {
+    /// Computes the content of a valid entry of the project at `root`.
+    pub(crate) fn new(
         raw: &RawValue,
         config: &ServerConfig,
         root: &Path,
         environment: &dyn Environment,
-        digests: &Digests,
+        digests: &DigestCache,
     ) -> Self {
-        let (program, seal) = match &config.transport {
+        let (program, pinned_program) = match &config.transport {
             TransportConfig::Stdio(stdio) => {
                 let program = Program::find(stdio, root, environment, digests);
-                let seal = Seal::of(&program, stdio, root, environment);
-                (Some(program), Some(seal))
+                let pinned = PinnedProgram::new(&program, stdio, root, environment);
+                (Some(program), Some(pinned))
             }
             _ => (None, None),
         };
         let program = program.as_ref();
-        let show = |masks| show(raw, config, program, root, environment, masks);
+        let review = |masks| review_fields(raw, config, program, root, environment, masks);
         Self {
-            seal,
+            pinned_program,
             hash: hash(raw, config, program),
-            shown: show(Masks::On),
-            in_full: show(Masks::Off),
+            review: review(MaskLiterals::On),
+            unmasked_review: review(MaskLiterals::Off),
         }
     }
 }
 
-/// As on the wire, but telling apart what was left open.
+/// Like [`TransportConfig::kind_name`], but distinguishes `http` from a `url` without a `type`.
 pub(super) fn kind_name(transport: &TransportConfig) -> &'static str {
     match transport {
         TransportConfig::Remote(remote) if remote.kind == RemoteKind::Negotiated => "http or sse",
@@ -104,19 +104,19 @@ pub(super) fn kind_name(transport: &TransportConfig) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key_table::{Approval, ENTRY_KEYS};
+    use crate::key_table::{ApprovalEffect, ENTRY_KEYS};
 
     #[test]
-    fn every_known_key_has_the_weight_that_its_reference_says() {
-        let weighs = |name: &str| {
-            let mut weights = WEIGHTS.iter().filter(|(key, _)| *key == name);
-            let (_, weight) = weights.next().unwrap();
-            !matches!(weight, Weight::None)
+    fn hash_modes_match_key_table() {
+        let is_hashed = |name: &str| {
+            let mut modes = HASHED_KEYS.iter().filter(|(key, _)| *key == name);
+            let (_, mode) = modes.next().unwrap();
+            !matches!(mode, HashMode::None)
         };
         for key in ENTRY_KEYS {
-            let asks_again = key.approval == Approval::AsksAgain;
-            assert_eq!(weighs(key.name), asks_again, "{}", key.name);
+            let needs_reapproval = key.approval == ApprovalEffect::Reapprove;
+            assert_eq!(is_hashed(key.name), needs_reapproval, "{}", key.name);
         }
-        assert_eq!(WEIGHTS.len(), ENTRY_KEYS.len());
+        assert_eq!(HASHED_KEYS.len(), ENTRY_KEYS.len());
     }
 }

@@ -1,22 +1,22 @@
-//! The hash of what an entry runs.
+//! The hash over the content that an approval covers.
 //!
-//! Invariant: entries that differ in anything that says what runs never have the same one.
+//! Invariant: entries that differ in anything that decides what runs have different hashes.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::approved_content::{WEIGHTS, Weight, kind_name};
-use super::pinned_program::{Place, Program};
+use super::approved_content::{HASHED_KEYS, HashMode, kind_name};
+use super::pinned_program::{Program, ProgramLocation};
 use super::program_digest::hex;
 use crate::raw::{RawKind, RawValue};
 use crate::server::{ServerConfig, TransportConfig};
 
-/// Changes with the encoding: approvals of another one are asked for again.
+/// Hashed first. Change it when the encoding changes: all entries then need a new approval.
 const VERSION: &str = "switchboard server entry, version 1";
 
-/// The hash of everything in an entry that says what runs.
+/// The hash of everything in an entry that decides what runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ContentHash(String);
@@ -27,7 +27,7 @@ impl std::fmt::Display for ContentHash {
     }
 }
 
-/// `None`: the content of the program cannot be told.
+/// Returns `None` if the content of the program cannot be read.
 pub(super) fn hash(
     raw: &RawValue,
     config: &ServerConfig,
@@ -35,29 +35,29 @@ pub(super) fn hash(
 ) -> Option<ContentHash> {
     let mut encoder = Encoder(Sha256::new());
     encoder.text(VERSION);
-    for (key, weight) in WEIGHTS {
-        match weight {
-            Weight::Expanded => encoder.expanded(key, config),
-            Weight::AsWritten => {
+    for (key, mode) in HASHED_KEYS {
+        match mode {
+            HashMode::Expanded => encoder.expanded(key, config),
+            HashMode::AsWritten => {
                 if let Some(member) = raw.member(key) {
                     encoder.text(key);
                     encoder.value(&member.value);
                 }
             }
-            Weight::None => {}
+            HashMode::None => {}
         }
     }
-    match program.map(|program| &program.place) {
-        Some(Place::Unreadable) => return None,
-        Some(Place::Elsewhere) | None => {}
-        Some(Place::Linked) => encoder.program(program, ""),
-        Some(Place::Missing) => encoder.program(program, "missing"),
-        Some(Place::InProject(digest)) => encoder.program(program, digest),
+    match program.map(|program| &program.location) {
+        Some(ProgramLocation::Unreadable) => return None,
+        Some(ProgramLocation::Elsewhere) | None => {}
+        Some(ProgramLocation::Linked) => encoder.program(program, ""),
+        Some(ProgramLocation::Missing) => encoder.program(program, "missing"),
+        Some(ProgramLocation::InProject(digest)) => encoder.program(program, digest),
     }
     Some(ContentHash(format!("sha256:{}", encoder.finish())))
 }
 
-/// Writes values so that different ones never read the same: each says how long it is.
+/// Encodes values with their kind and length, so that different values never have the same encoding.
 struct Encoder(Sha256);
 
 impl Encoder {
@@ -75,7 +75,7 @@ impl Encoder {
         self.0.update((count as u64).to_le_bytes());
     }
 
-    /// A field as it is when everything is filled in.
+    /// Encodes a field after expansion.
     fn expanded(&mut self, key: &str, config: &ServerConfig) {
         let transport = &config.transport;
         match (key, transport) {
@@ -108,7 +108,7 @@ impl Encoder {
         }
     }
 
-    /// A value as it is written. The order of keys means nothing.
+    /// Encodes a value as written. The order of object members does not matter.
     fn value(&mut self, value: &RawValue) {
         match &value.kind {
             RawKind::Null => self.count(b'z', 0),

@@ -1,48 +1,48 @@
-//! Which file an entry's command means, and whether the project itself brings it.
+//! Resolves the command of an entry to a file, and checks before the launch that it is still the approved file.
 //!
-//! Looks where the engine will look: on the child's own `PATH`, from the child's own folder. Reads no
-//! program but one of the project's. Invariant: a program that the project can change without changing
-//! its entry is never [`Place::Elsewhere`].
+//! Resolution works like the engine's: with the `PATH` and the working directory of the child. Only programs that
+//! belong to the project are read. Invariant: a program that the project can change without changing its entry is
+//! never [`ProgramLocation::Elsewhere`].
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::program_digest::Digests;
+use super::program_digest::DigestCache;
 use crate::expand::Environment;
 use crate::server::StdioConfig;
 
-/// As many links are followed as the system would.
+/// Maximum length of a chain of symbolic links, the same as the kernel's.
 const MAX_LINKS: usize = 40;
 
-/// The file behind a command.
+/// The file that a command resolves to.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    /// Where it is, in a project without links; `None` if there is no such program.
+    /// The file, without symbolic links if it is in the project; `None` if it was not found.
     pub(super) path: Option<PathBuf>,
-    pub(super) place: Place,
-    /// What to execute for it.
+    pub(super) location: ProgramLocation,
+    /// The path to execute.
     file: Option<PathBuf>,
 }
 
-/// The program that was there when an entry was approved.
+/// The program of an approved entry.
 ///
-/// A project can change its files at any time; whoever starts the program looks again right before.
+/// The project can change its files at any time, so call [`verify`](Self::verify) right before starting the program.
 #[derive(Clone, Debug)]
-pub struct Seal {
+pub struct PinnedProgram {
     program: Program,
     stdio: StdioConfig,
     root: PathBuf,
     path: Option<String>,
 }
 
-/// The seal of an entry is broken: its command means something else than what was approved.
+/// The command of an approved entry resolves to another program, or the content of the program changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the program is no longer the one that was approved")]
-pub struct Broken;
+#[error("the program changed since it was approved")]
+pub struct ProgramChanged;
 
-impl Seal {
-    pub(super) fn of(
+impl PinnedProgram {
+    pub(super) fn new(
         program: &Program,
         stdio: &StdioConfig,
         root: &Path,
@@ -56,48 +56,51 @@ impl Seal {
         }
     }
 
-    /// The file to execute, and no other: a search of one's own might end elsewhere. `None` if the
-    /// `PATH` leads to no such program. Reads the program if it is the project's.
-    pub fn open(&self) -> Result<Option<PathBuf>, Broken> {
+    /// Resolves the command again and returns the file to execute, or `None` if it is not on the `PATH`.
+    ///
+    /// Execute exactly this path: another search of the `PATH` could find another file. Reads the program if it
+    /// belongs to the project.
+    pub fn verify(&self) -> Result<Option<PathBuf>, ProgramChanged> {
         let path = |name: &str| self.path.clone().filter(|_| name == "PATH");
-        let now = Program::find(&self.stdio, &self.root, &path, &Digests::default());
-        let is_same_file = now.place == Place::Elsewhere || now.path == self.program.path;
-        if now.place == self.program.place && is_same_file {
+        let now = Program::find(&self.stdio, &self.root, &path, &DigestCache::default());
+        let is_same_file =
+            now.location == ProgramLocation::Elsewhere || now.path == self.program.path;
+        if now.location == self.program.location && is_same_file {
             Ok(now.file)
         } else {
-            Err(Broken)
+            Err(ProgramChanged)
         }
     }
 }
 
-/// Where a program lies.
+/// Where a program is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ProgramLocation {
     /// Outside of the project, which cannot change it.
     Elsewhere,
-    /// Outside of the project, by a link in it.
+    /// Outside of the project, reached by a symbolic link inside it.
     Linked,
-    /// In the project or named from there, with this content.
+    /// In the project or given by a relative path; with the SHA-256 of its content.
     InProject(String),
-    /// Not there, and may come to be at any time.
+    /// Not found. The project could create it at any time.
     Missing,
-    /// Its content cannot be told.
+    /// Its content cannot be read or differs per process.
     Unreadable,
 }
 
-/// What a command leads to.
-enum Found {
+/// Result of resolving a command.
+enum CommandLookup {
     File {
         file: PathBuf,
-        /// Counted from the child's folder.
+        /// True if the path was relative to the child's working directory.
         is_relative: bool,
     },
-    /// Nothing at this place.
-    NotAt(PathBuf),
-    /// Nothing on the `PATH`.
-    Nowhere,
-    /// Something that is not the same for each process.
-    Fleeting(PathBuf),
+    /// The command is a path, and no file exists there.
+    MissingAt(PathBuf),
+    /// The command is a name, and no directory of the `PATH` contains it.
+    NotOnPath,
+    /// A path under `/proc` or `/dev`, which may refer to another file in the child.
+    PerProcessPath(PathBuf),
 }
 
 impl Program {
@@ -106,24 +109,28 @@ impl Program {
         stdio: &StdioConfig,
         root: &Path,
         environment: &dyn Environment,
-        digests: &Digests,
+        digests: &DigestCache,
     ) -> Self {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-        let folder = root.join(stdio.cwd.as_deref().unwrap_or(&root));
-        let (file, is_relative) = match find_file(stdio, &folder, environment) {
-            Found::File { file, is_relative } => (file, is_relative),
-            Found::NotAt(file) => return Self::without_path(Place::Missing, Some(file)),
-            Found::Nowhere => return Self::without_path(Place::Elsewhere, None),
-            Found::Fleeting(file) => {
+        let directory = root.join(stdio.cwd.as_deref().unwrap_or(&root));
+        let (file, is_relative) = match find_file(stdio, &directory, environment) {
+            CommandLookup::File { file, is_relative } => (file, is_relative),
+            CommandLookup::MissingAt(file) => {
+                return Self::without_path(ProgramLocation::Missing, Some(file));
+            }
+            CommandLookup::NotOnPath => {
+                return Self::without_path(ProgramLocation::Elsewhere, None);
+            }
+            CommandLookup::PerProcessPath(file) => {
                 return Self {
                     path: Some(file.clone()),
-                    place: Place::Unreadable,
+                    location: ProgramLocation::Unreadable,
                     file: Some(file),
                 };
             }
         };
         let real_root = fs::canonicalize(&root).unwrap_or_else(|_| root.clone());
-        let repository = repository_of(&real_root);
+        let repository = git_root(&real_root);
         let is_inside = |path: &Path| {
             let mut roots = [&root, &real_root].into_iter().chain(&repository);
             roots.any(|root| path.starts_with(root))
@@ -131,46 +138,52 @@ impl Program {
         let Some(real) = resolve(&file) else {
             return Self {
                 path: Some(file.clone()),
-                place: Place::Unreadable,
+                location: ProgramLocation::Unreadable,
                 file: Some(file),
             };
         };
-        let is_link_out = !is_inside(&real) && is_inside(&without_dots(&file));
-        let place = if is_link_out {
-            Place::Linked
+        let is_link_out = !is_inside(&real) && is_inside(&normalize_lexically(&file));
+        let location = if is_link_out {
+            ProgramLocation::Linked
         } else if is_relative || is_inside(&real) {
             let digest = digests.of(&real);
-            digest.map_or(Place::Unreadable, Place::InProject)
+            digest.map_or(ProgramLocation::Unreadable, ProgramLocation::InProject)
         } else {
-            Place::Elsewhere
+            ProgramLocation::Elsewhere
         };
-        let path = match place {
-            Place::Elsewhere => file.clone(),
+        let path = match location {
+            ProgramLocation::Elsewhere => file.clone(),
             _ => real,
         };
         Self {
             path: Some(path),
-            place,
+            location,
             file: Some(file),
         }
     }
 
-    fn without_path(place: Place, file: Option<PathBuf>) -> Self {
+    fn without_path(location: ProgramLocation, file: Option<PathBuf>) -> Self {
         Self {
             path: None,
-            place,
+            location,
             file,
         }
     }
 }
 
-fn find_file(stdio: &StdioConfig, folder: &Path, environment: &dyn Environment) -> Found {
+fn find_file(
+    stdio: &StdioConfig,
+    directory: &Path,
+    environment: &dyn Environment,
+) -> CommandLookup {
     if stdio.command.contains('/') {
-        let file = folder.join(&stdio.command);
+        let file = directory.join(&stdio.command);
         return match file.is_file() {
-            _ if is_fleeting(&without_dots(&file)) => Found::Fleeting(file),
-            false => Found::NotAt(file),
-            true => Found::File {
+            _ if is_per_process_path(&normalize_lexically(&file)) => {
+                CommandLookup::PerProcessPath(file)
+            }
+            false => CommandLookup::MissingAt(file),
+            true => CommandLookup::File {
                 file,
                 is_relative: !stdio.command.starts_with('/'),
             },
@@ -180,81 +193,81 @@ fn find_file(stdio: &StdioConfig, folder: &Path, environment: &dyn Environment) 
         Some(path) => Some(path.expose().to_owned()),
         None => environment.variable("PATH"),
     };
-    // An empty or relative folder on the path means one below the child's own.
-    for place in path.iter().flat_map(|path| path.split(':')) {
-        let file = folder.join(place).join(&stdio.command);
-        // What lies there for the child need not lie there for us.
-        if is_fleeting(&without_dots(&file)) {
-            return Found::Fleeting(file);
+    // Empty and relative directories on the `PATH` are relative to the child's working directory.
+    for path_dir in path.iter().flat_map(|path| path.split(':')) {
+        let file = directory.join(path_dir).join(&stdio.command);
+        // The child may find a program there even if this process does not.
+        if is_per_process_path(&normalize_lexically(&file)) {
+            return CommandLookup::PerProcessPath(file);
         }
         if is_executable(&file) {
-            return Found::File {
+            return CommandLookup::File {
                 file,
-                is_relative: !place.starts_with('/'),
+                is_relative: !path_dir.starts_with('/'),
             };
         }
     }
-    Found::Nowhere
+    CommandLookup::NotOnPath
 }
 
-/// Whether each process sees something else at this path: `/proc/self/cwd` for one.
-fn is_fleeting(path: &Path) -> bool {
+/// Returns true if processes see different files at this path, such as `/proc/self/cwd`.
+fn is_per_process_path(path: &Path) -> bool {
     let is_device = path.starts_with("/dev") && !path.starts_with("/dev/shm");
     path.starts_with("/proc") || is_device
 }
 
-/// Where a path leads without links; `None` if that is not the same for each process, or nowhere.
+/// Resolves all symbolic links. Returns `None` if a link is broken or passes through a per-process path.
 fn resolve(path: &Path) -> Option<PathBuf> {
     let parts = |path: &Path| -> Vec<OsString> {
         let parts = path.components().rev();
         parts.map(|part| part.as_os_str().to_owned()).collect()
     };
-    let mut ahead = parts(path);
-    let mut here = PathBuf::new();
+    let mut pending = parts(path);
+    let mut resolved = PathBuf::new();
     let mut links = 0;
-    while let Some(part) = ahead.pop() {
+    while let Some(part) = pending.pop() {
         if part == ".." {
-            here.pop();
+            resolved.pop();
             continue;
         }
-        let next = here.join(&part);
-        if is_fleeting(&next) && next != Path::new("/dev") {
+        let next = resolved.join(&part);
+        if is_per_process_path(&next) && next != Path::new("/dev") {
             return None;
         }
         let is_link = fs::symlink_metadata(&next).ok()?.is_symlink();
         if !is_link {
-            here = next;
+            resolved = next;
             continue;
         }
         links += 1;
         if links > MAX_LINKS {
             return None;
         }
-        ahead.extend(parts(&fs::read_link(&next).ok()?));
+        pending.extend(parts(&fs::read_link(&next).ok()?));
     }
-    Some(here)
+    Some(resolved)
 }
 
-/// As it reads, whatever links there are.
-fn without_dots(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
+/// Removes `.` and `..` without looking at symbolic links.
+fn normalize_lexically(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for part in path.components() {
         match part {
             Component::ParentDir => {
-                plain.pop();
+                normalized.pop();
             }
             Component::CurDir => {}
-            part => plain.push(part),
+            part => normalized.push(part),
         }
     }
-    plain
+    normalized
 }
 
-/// The repository that a project is a part of.
-fn repository_of(root: &Path) -> Option<PathBuf> {
-    let mut folders = root.ancestors();
-    folders
-        .find(|folder| folder.join(".git").exists())
+/// The root of the git repository that contains the project.
+fn git_root(root: &Path) -> Option<PathBuf> {
+    let mut directories = root.ancestors();
+    directories
+        .find(|directory| directory.join(".git").exists())
         .map(Path::to_owned)
 }
 

@@ -1,7 +1,7 @@
-//! The content of programs, read once and not without end.
+//! SHA-256 of program files, cached for one load and limited in total size.
 //!
-//! A project can name one large file in many entries. Invariant: one load reads each file once, and of
-//! all files together no more than [`BUDGET`].
+//! A project can name large files in many entries. Invariant: one load reads each file once, and no more than
+//! [`MAX_TOTAL_BYTES`] in total.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,55 +13,55 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-/// How much is read, of all programs together.
-const BUDGET: u64 = 256 * 1024 * 1024;
+/// Maximum number of bytes that one load reads from all programs.
+const MAX_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The digests of one load.
+/// The digests computed by one load.
 #[derive(Debug)]
-pub(crate) struct Digests {
-    known: RefCell<HashMap<Identity, Option<String>>>,
-    left: Cell<u64>,
+pub(crate) struct DigestCache {
+    digests: RefCell<HashMap<FileIdentity, Option<String>>>,
+    remaining_bytes: Cell<u64>,
 }
 
-/// What tells a file from another, and from itself after a change.
+/// Identifies a file and its version.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Identity {
+struct FileIdentity {
     path: PathBuf,
-    place: (u64, u64),
+    dev_inode: (u64, u64),
     length: u64,
-    changed: Option<SystemTime>,
+    modified: Option<SystemTime>,
 }
 
-impl Default for Digests {
+impl Default for DigestCache {
     fn default() -> Self {
         Self {
-            known: RefCell::default(),
-            left: Cell::new(BUDGET),
+            digests: RefCell::default(),
+            remaining_bytes: Cell::new(MAX_TOTAL_BYTES),
         }
     }
 }
 
-impl Digests {
-    /// The digest of a file; `None` if it cannot be read, or not any more.
+impl DigestCache {
+    /// The hexadecimal SHA-256 of a file; `None` if the file cannot be read or the size limit is reached.
     pub(super) fn of(&self, path: &Path) -> Option<String> {
         let file = File::open(path).ok()?;
         let metadata = file.metadata().ok()?;
-        let identity = Identity {
+        let identity = FileIdentity {
             path: path.to_owned(),
-            place: place(&metadata),
+            dev_inode: dev_inode(&metadata),
             length: metadata.len(),
-            changed: metadata.modified().ok(),
+            modified: metadata.modified().ok(),
         };
-        if let Some(known) = self.known.borrow().get(&identity) {
-            return known.clone();
+        if let Some(cached) = self.digests.borrow().get(&identity) {
+            return cached.clone();
         }
         let digest = self.read(file, metadata.len()).ok();
-        self.known.borrow_mut().insert(identity, digest.clone());
+        self.digests.borrow_mut().insert(identity, digest.clone());
         digest
     }
 
     fn read(&self, mut file: File, length: u64) -> io::Result<String> {
-        if length > self.left.get() {
+        if length > self.remaining_bytes.get() {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let mut hash = Sha256::new();
@@ -71,10 +71,10 @@ impl Digests {
             if read == 0 {
                 return Ok(hex(&hash.finalize()));
             }
-            // It may grow while it is read.
-            let left = self.left.get().checked_sub(read as u64);
-            self.left.set(left.unwrap_or_default());
-            if left.is_none() {
+            // Count while reading: the file may grow.
+            let remaining = self.remaining_bytes.get().checked_sub(read as u64);
+            self.remaining_bytes.set(remaining.unwrap_or_default());
+            if remaining.is_none() {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
             hash.update(buffer.get(..read).unwrap_or_default());
@@ -82,7 +82,7 @@ impl Digests {
     }
 }
 
-fn place(metadata: &Metadata) -> (u64, u64) {
+fn dev_inode(metadata: &Metadata) -> (u64, u64) {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;

@@ -1,13 +1,13 @@
-//! Secrets that everybody with the project can read, because its file holds them.
+//! Warns about literal secrets in a project's file, which everybody with access to the project can read.
 //!
-//! Warned about, not refused: the entry works. The value itself is never part of the warning.
+//! A warning, not an error: the entry works. The warning never contains the value.
 
-use super::fields::Fields;
+use super::fields::EntryFields;
 use crate::raw::{RawKind, RawMember, RawValue, Span};
 use crate::secret_detection;
 use crate::text::replace_control_chars;
 
-pub(super) fn warn_of_secrets(fields: &mut Fields<'_>) {
+pub(super) fn warn_exposed_secrets(fields: &mut EntryFields<'_>) {
     let raw = fields.raw;
     for key in ["env", "headers"] {
         for member in raw
@@ -18,7 +18,7 @@ pub(super) fn warn_of_secrets(fields: &mut Fields<'_>) {
                 && secret_detection::is_secret_value(&member.key, value)
             {
                 let name = replace_control_chars(&member.key);
-                let message = format!("`{name}` in `{key}` looks like a secret, and {READABLE}");
+                let message = format!("`{name}` in `{key}` looks like a secret, but {SHARED_NOTE}");
                 let reference = reference(fields, key, member, value);
                 let instead = format!("\"{reference}\" instead");
                 warn(fields, member.value.span, message, &instead);
@@ -30,33 +30,37 @@ pub(super) fn warn_of_secrets(fields: &mut Fields<'_>) {
             .member(key)
             .map_or_else(Vec::new, |member| spans(&member.value))
         {
-            let message = format!("`{key}` holds what looks like a secret, and {READABLE}");
-            let instead = format!("${{{}}} in place of the secret", variable_of(fields));
+            let message = format!("`{key}` contains what looks like a secret, but {SHARED_NOTE}");
+            let instead = format!("${{{}}} in place of the secret", suggested_variable(fields));
             warn(fields, span, message, &instead);
         }
     }
 }
 
-const READABLE: &str = "everybody who has the project can read it";
+const SHARED_NOTE: &str = "the project file is shared";
 
-fn warn(fields: &mut Fields<'_>, span: Span, message: String, instead: &str) {
-    let hint = format!("write {instead}, and set the variable outside of the project");
+fn warn(fields: &mut EntryFields<'_>, span: Span, message: String, instead: &str) {
+    let hint = format!("write {instead} and set the variable in your environment");
     fields.warn_with_hint(span, message, Some(hint));
 }
 
-/// What to write instead of the value.
-fn reference(fields: &Fields<'_>, key: &str, member: &RawMember, value: &str) -> String {
+/// The reference to write instead of the value.
+fn reference(fields: &EntryFields<'_>, key: &str, member: &RawMember, value: &str) -> String {
     if key == "env" {
         return format!("${{{}}}", replace_control_chars(&member.key));
     }
     let scheme = ["Bearer ", "Basic "]
         .into_iter()
         .find(|scheme| value.starts_with(scheme));
-    format!("{}${{{}}}", scheme.unwrap_or_default(), variable_of(fields))
+    format!(
+        "{}${{{}}}",
+        scheme.unwrap_or_default(),
+        suggested_variable(fields)
+    )
 }
 
-/// A variable of a name that fits the server.
-fn variable_of(fields: &Fields<'_>) -> String {
+/// A variable name made from the server name.
+fn suggested_variable(fields: &EntryFields<'_>) -> String {
     let name = fields.context.name.as_str();
     let letters = name.chars().map(|letter| match letter {
         letter if letter.is_ascii_alphanumeric() => letter.to_ascii_uppercase(),
@@ -69,7 +73,7 @@ fn variable_of(fields: &Fields<'_>) -> String {
     }
 }
 
-/// The places of the texts that hold what looks like a secret.
+/// The spans of strings that look like they contain a secret.
 fn spans(value: &RawValue) -> Vec<Span> {
     match &value.kind {
         RawKind::Text(text) if !secret_detection::find_in_text(text).is_empty() => vec![value.span],

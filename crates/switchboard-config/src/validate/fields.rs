@@ -1,30 +1,29 @@
-//! The values of one entry, read by key: of the right type, within bounds, expanded.
+//! Typed access to the fields of one entry: type check, range check and expansion.
 //!
-//! A value that is wrong is reported and then counts as absent, so that one look shows everything
-//! that is wrong with an entry.
+//! An invalid value is reported and then treated as absent, so that one run reports all problems of an entry.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{EntryContext, EntryProblem};
+use super::{EntryContext, EntryError};
 use crate::diagnostic::Severity;
 use crate::expand::{ExpandError, MAX_EXPANDED, expand};
 use crate::key_table;
-use crate::raw::{Finding, RawKind, RawMember, RawValue, Span};
+use crate::raw::{Problem, RawKind, RawMember, RawValue, Span};
 use crate::secret::Secret;
 use crate::server::InheritEnv;
 use crate::text::replace_control_chars;
 
-/// A problem and its place.
-pub(super) struct Located {
+/// An error and its span.
+pub(super) struct LocatedError {
     pub(super) span: Span,
-    pub(super) problem: EntryProblem,
+    pub(super) problem: EntryError,
 }
 
-impl Located {
-    pub(super) fn at(span: Span, problem: EntryProblem) -> Self {
+impl LocatedError {
+    pub(super) fn at(span: Span, problem: EntryError) -> Self {
         Self { span, problem }
     }
 
@@ -32,40 +31,40 @@ impl Located {
         let key = replace_control_chars(&member.key);
         let found = member.value.kind_name();
         let message = format!("`{key}` must be {expected}, not {found}");
-        Self::at(member.value.span, EntryProblem::new(message))
+        Self::at(member.value.span, EntryError::new(message))
     }
 }
 
-pub(super) struct Fields<'a> {
+pub(super) struct EntryFields<'a> {
     pub(super) raw: &'a RawValue,
     pub(super) context: EntryContext<'a>,
-    pub(super) findings: Vec<Finding>,
-    /// What makes the entry invalid.
-    pub(super) first_problem: Option<EntryProblem>,
-    /// How much was expanded so far.
+    pub(super) problems: Vec<Problem>,
+    /// The error that makes the entry invalid.
+    pub(super) first_error: Option<EntryError>,
+    /// Total size of all expanded values so far, in bytes.
     expanded: usize,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> EntryFields<'a> {
     pub(super) fn new(raw: &'a RawValue, context: EntryContext<'a>) -> Self {
         Self {
             raw,
             context,
-            findings: Vec::new(),
-            first_problem: None,
+            problems: Vec::new(),
+            first_error: None,
             expanded: 0,
         }
     }
 
-    pub(super) fn require(&self, key: &str) -> Result<&'a RawMember, Located> {
+    pub(super) fn require(&self, key: &str) -> Result<&'a RawMember, LocatedError> {
         self.raw.member(key).ok_or_else(|| {
-            let problem = EntryProblem::new(format!("`{key}` is missing"));
-            let hint = "an entry of this `type` needs it";
-            Located::at(self.raw.span, problem.hint(hint))
+            let problem = EntryError::new(format!("`{key}` is missing"));
+            let hint = "required for this `type`";
+            LocatedError::at(self.raw.span, problem.hint(hint))
         })
     }
 
-    /// A string, expanded.
+    /// Reads and expands a string.
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
         let member = self.raw.member(key)?;
         self.text_of(member)
@@ -79,8 +78,8 @@ impl<'a> Fields<'a> {
         self.expand(&member.key, &member.value, written)
     }
 
-    /// A string, taken as written.
-    pub(super) fn plain_text(&mut self, key: &str) -> Option<String> {
+    /// Reads a string without expanding it.
+    pub(super) fn unexpanded_text(&mut self, key: &str) -> Option<String> {
         let member = self.raw.member(key)?;
         let RawKind::Text(written) = &member.value.kind else {
             self.fail_type(member, "a string");
@@ -89,8 +88,8 @@ impl<'a> Fields<'a> {
         Some(written.clone())
     }
 
-    /// A list of strings, expanded; a number stands for its digits.
-    pub(super) fn texts(&mut self, key: &str) -> Vec<String> {
+    /// Reads and expands a list of strings. Numbers are converted to their digits.
+    pub(super) fn string_list(&mut self, key: &str) -> Vec<String> {
         let Some(member) = self.raw.member(key) else {
             return Vec::new();
         };
@@ -98,23 +97,24 @@ impl<'a> Fields<'a> {
             self.fail_type(member, "a list of strings");
             return Vec::new();
         };
-        let mut texts = Vec::new();
+        let mut string_list = Vec::new();
         for item in items {
             match &item.kind {
-                RawKind::Text(written) => texts.extend(self.expand(key, item, written)),
-                RawKind::Number(digits) => texts.push(digits.clone()),
+                RawKind::Text(written) => string_list.extend(self.expand(key, item, written)),
+                RawKind::Number(digits) => string_list.push(digits.clone()),
                 _ => {
                     let found = item.kind_name();
-                    let message = format!("`{key}` must be a list of strings, but holds {found}");
-                    self.fail_at(item.span, EntryProblem::new(message));
+                    let message =
+                        format!("`{key}` must be a list of strings, but contains {found}");
+                    self.fail_at(item.span, EntryError::new(message));
                 }
             }
         }
-        texts
+        string_list
     }
 
-    /// An object of strings, expanded; a number or a boolean stands for its text. `check` says what is
-    /// wrong with a name and its value.
+    /// Reads and expands an object of strings. Numbers and booleans are converted to text. `check` returns the problem
+    /// of a name or value.
     pub(super) fn secrets(
         &mut self,
         key: &str,
@@ -137,7 +137,7 @@ impl<'a> Fields<'a> {
                     "`{}` in `{key}` {problem}",
                     replace_control_chars(&member.key)
                 );
-                self.fail_at(member.key_span, EntryProblem::new(message));
+                self.fail_at(member.key_span, EntryError::new(message));
             }
             secrets.insert(member.key.clone(), Secret::new(value));
         }
@@ -170,7 +170,7 @@ impl<'a> Fields<'a> {
         };
         if inherit.is_none() {
             let message = "`inheritEnv` must be \"all\" or a list of names";
-            self.fail(member, EntryProblem::new(message));
+            self.fail(member, EntryError::new(message));
         }
         inherit.unwrap_or_default()
     }
@@ -188,17 +188,17 @@ impl<'a> Fields<'a> {
 
     pub(super) fn duration(&mut self, key: &str) -> Option<Duration> {
         let member = self.raw.member(key)?;
-        let millis = self.number(member, key_table::MILLIS)?;
+        let millis = self.number(member, key_table::TIMEOUT_RANGE)?;
         Some(Duration::from_millis(millis))
     }
 
     pub(super) fn count(&mut self, key: &str) -> Option<NonZeroUsize> {
         let member = self.raw.member(key)?;
-        let count: u32 = self.number(member, key_table::COUNT)?;
+        let count: u32 = self.number(member, key_table::COUNT_RANGE)?;
         NonZeroUsize::new(usize::try_from(count).ok()?)
     }
 
-    /// A whole number within `range`.
+    /// Reads a whole number within `range`.
     pub(super) fn number<T: TryFrom<u64>>(
         &mut self,
         member: &RawMember,
@@ -215,12 +215,12 @@ impl<'a> Fields<'a> {
                 "`{}` must be {expected}",
                 replace_control_chars(&member.key)
             );
-            self.fail(member, EntryProblem::new(message));
+            self.fail(member, EntryError::new(message));
         }
         number.and_then(|number| T::try_from(number).ok())
     }
 
-    /// `written` with its variables replaced, fit to be handed to a program.
+    /// Expands `written`. Rejects NUL characters, which cannot be passed to a program.
     fn expand(&mut self, key: &str, value: &RawValue, written: &str) -> Option<String> {
         let expanded = expand(written, self.context.environment).and_then(|text| {
             self.expanded += text.len();
@@ -231,13 +231,13 @@ impl<'a> Fields<'a> {
         });
         match expanded {
             Ok(text) if text.contains('\0') => {
-                let message = format!("`{key}` must not hold a NUL character");
-                self.fail_at(value.span, EntryProblem::new(message));
+                let message = format!("`{key}` must not contain a NUL character");
+                self.fail_at(value.span, EntryError::new(message));
                 None
             }
             Ok(text) => Some(text),
             Err(error) => {
-                let problem = EntryProblem::new(error.to_string());
+                let problem = EntryError::new(error.to_string());
                 let problem = match error {
                     ExpandError::Unset { name } => {
                         problem.hint(format!("export {name}=… or write ${{{name}:-default}}"))
@@ -250,26 +250,26 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn fail(&mut self, member: &RawMember, problem: EntryProblem) {
+    pub(super) fn fail(&mut self, member: &RawMember, problem: EntryError) {
         self.fail_at(member.value.span, problem);
     }
 
     pub(super) fn fail_type(&mut self, member: &RawMember, expected: &str) {
-        let Located { span, problem } = Located::wrong_type(member, expected);
+        let LocatedError { span, problem } = LocatedError::wrong_type(member, expected);
         self.fail_at(span, problem);
     }
 
-    fn fail_at(&mut self, span: Span, problem: EntryProblem) {
-        let located = Located::at(span, problem);
+    fn fail_at(&mut self, span: Span, problem: EntryError) {
+        let located = LocatedError::at(span, problem);
         self.report(&located);
-        self.first_problem.get_or_insert(located.problem);
+        self.first_error.get_or_insert(located.problem);
     }
 
-    /// Tells a problem to whoever reads the diagnostics.
-    pub(super) fn report(&mut self, located: &Located) {
-        let EntryProblem { message, hint } = located.problem.clone();
-        self.findings.push(Finding {
-            severity: self.context.scope.severity_of_failure(),
+    /// Adds an error to the problems of the source.
+    pub(super) fn report(&mut self, located: &LocatedError) {
+        let EntryError { message, hint } = located.problem.clone();
+        self.problems.push(Problem {
+            severity: self.context.scope.failure_severity(),
             message,
             hint,
             span: Some(located.span),
@@ -282,7 +282,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn warn_with_hint(&mut self, span: Span, message: String, hint: Option<String>) {
-        self.findings.push(Finding {
+        self.problems.push(Problem {
             severity: Severity::Warning,
             message,
             hint,
@@ -299,18 +299,18 @@ fn as_text(value: &RawValue) -> Option<String> {
     }
 }
 
-/// What is wrong with a variable that a program is to be given.
+/// Checks the name of an environment variable.
 pub(super) fn check_variable(name: &str, _value: &str) -> Option<&'static str> {
-    (name.is_empty() || name.contains(['=', '\0'])).then_some("is not the name of a variable")
+    (name.is_empty() || name.contains(['=', '\0'])).then_some("is not a valid variable name")
 }
 
-/// What is wrong with a header that is to be sent.
+/// Checks the name and the value of a header.
 pub(super) fn check_header(name: &str, value: &str) -> Option<&'static str> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(is_token) {
-        Some("is not the name of a header")
+        Some("is not a valid header name")
     } else if value.contains(|c: char| c.is_control() && c != '\t') {
-        Some("must not hold line breaks or other control characters")
+        Some("must not contain line breaks or other control characters")
     } else {
         None
     }

@@ -1,8 +1,8 @@
-//! What each client writes, and what becomes of it.
+//! Translation of the config format of each client.
 
 use serde_json::json;
 use switchboard_config::Scope;
-use switchboard_config::import::{Authorship, Client, Platform};
+use switchboard_config::import::{Client, FileOwner, Platform};
 
 use crate::support::{Desk, entries, entry};
 
@@ -31,7 +31,7 @@ const CODE: &str = r#"{
 }"#;
 
 #[test]
-fn claude_code_has_servers_of_the_user_and_of_the_project() {
+fn claude_code_user_and_project_servers_are_imported() {
     let desk = Desk::new().set("TRACKER_TOKEN", "t");
     let code = CODE.replace("PROJECT", &desk.project().to_string_lossy());
     desk.write(".claude.json", code);
@@ -75,25 +75,25 @@ fn claude_code_has_servers_of_the_user_and_of_the_project() {
         ]
     );
     let file = &imported.files[0];
-    assert_eq!(file.authorship, Authorship::User);
+    assert_eq!(file.owner, FileOwner::User);
     assert_eq!(
         file.notes,
         [
-            "the servers of another project are left out: import them there, first in /somewhere/else"
+            "servers of another project not imported; to import them, run the command there, first in /somewhere/else"
         ]
     );
     assert_eq!(
-        (file.found[0].origin.line, file.found[0].origin.column),
+        (file.servers[0].origin.line, file.servers[0].origin.column),
         (4, 5)
     );
-    let problem = file.found[2].problem.as_ref().unwrap();
+    let problem = file.servers[2].problem.as_ref().unwrap();
     assert!(problem.message.contains("WebSocket"), "{problem}");
-    let fine = file.found.iter().filter(|found| found.problem.is_none());
+    let fine = file.servers.iter().filter(|found| found.problem.is_none());
     assert!(fine.clone().count() == 4 && fine.clone().all(|found| found.notes.is_empty()));
 }
 
 #[test]
-fn claude_code_may_keep_its_file_elsewhere() {
+fn claude_config_dir_moves_claude_code_file() {
     let desk = Desk::new();
     let moved = desk.write(
         "moved/.claude.json",
@@ -107,7 +107,7 @@ fn claude_code_may_keep_its_file_elsewhere() {
 }
 
 #[test]
-fn claude_desktop_has_a_place_on_each_platform_and_fills_nothing_in() {
+fn claude_desktop_references_are_literal_on_all_platforms() {
     let text = r#"{ "mcpServers": { "bridge": {
       "command": "npx",
       "args": ["mcp-remote", "https://x.example/mcp", "--header", "Authorization:${AUTH}", "${HOME}/a"],
@@ -130,7 +130,7 @@ fn claude_desktop_has_a_place_on_each_platform_and_fills_nothing_in() {
         let found = desk.only(Client::ClaudeDesktop);
         assert_eq!(found.scope, Scope::User);
         assert_eq!(found.problem, None);
-        // The server gets AUTH and fills it in by itself; whatever else looks like a variable is one.
+        // The entry sets AUTH, so the server expands it. Other references are expanded by Switchboard.
         assert_eq!(
             entry(&found)["args"],
             json!([
@@ -144,15 +144,15 @@ fn claude_desktop_has_a_place_on_each_platform_and_fills_nothing_in() {
         assert_eq!(
             found.notes,
             [
-                "the server itself fills in ${AUTH}; ${DOLLAR:-$} keeps that from happening earlier",
-                "${HOME} is filled in here; Claude Desktop hands it over as it stands",
+                "${AUTH} is expanded by the server; escaped as ${DOLLAR:-$} here",
+                "${HOME} is expanded here; Claude Desktop passes it literally",
             ]
         );
     }
 }
 
 #[test]
-fn what_is_handed_over_literally_there_is_handed_over_literally_here() {
+fn literal_references_reach_server_unchanged() {
     let desk = Desk::new();
     desk.write(
         ".config/Claude/claude_desktop_config.json",
@@ -165,7 +165,7 @@ fn what_is_handed_over_literally_there_is_handed_over_literally_here() {
 }
 
 #[test]
-fn cursor_spells_variables_like_an_editor() {
+fn cursor_editor_variables_are_rewritten() {
     let desk = Desk::new().set("TOKEN", "t").set("HOME", "/home/me");
     let text = r#"{
       // by hand
@@ -203,19 +203,19 @@ fn cursor_spells_variables_like_an_editor() {
         ]
     );
     let file = &imported.files[0];
-    assert_eq!(file.authorship, Authorship::Project);
+    assert_eq!(file.owner, FileOwner::Project);
     assert_eq!(
-        file.found[0].notes,
+        file.servers[0].notes,
         [
-            "${workspaceFolderBasename} is the name of the folder you are in now",
-            "`envFile` is left out: put the variables of that file into `env`, or name them in `inheritEnv`",
+            "${workspaceFolderBasename} becomes the name of the current directory",
+            "ignored `envFile`: copy the variables of that file to `env`, or list them in `inheritEnv`",
         ]
     );
-    assert_eq!(file.found[1].notes, ["not set at the moment: MISSING"]);
+    assert_eq!(file.servers[1].notes, ["variables not set: MISSING"]);
 }
 
 #[test]
-fn the_folder_of_an_editor_depends_on_where_the_entry_goes() {
+fn workspace_folder_depends_on_target_scope() {
     let mut desk = Desk::new();
     let text = r#"{"mcpServers": {"a": {"command": "a", "args": ["${workspaceFolder}/x"]}}}"#;
     desk.write(".cursor/mcp.json", text);
@@ -226,7 +226,7 @@ fn the_folder_of_an_editor_depends_on_where_the_entry_goes() {
     );
     assert_eq!(
         found.notes,
-        ["${workspaceFolder} is the folder you are in when it starts"]
+        ["${workspaceFolder} becomes the directory the server is started in"]
     );
     desk.scope = Some(Scope::Project);
     let found = desk.only(Client::Cursor);
@@ -235,7 +235,7 @@ fn the_folder_of_an_editor_depends_on_where_the_entry_goes() {
 }
 
 #[test]
-fn vscode_asks_its_user_and_here_a_variable_is_set() {
+fn vscode_inputs_become_variables() {
     let desk = Desk::new();
     let text = r#"{
       "inputs": [
@@ -272,24 +272,24 @@ fn vscode_asks_its_user_and_here_a_variable_is_set() {
             json!({"url": "unix:///run/mcp.sock"}),
         ]
     );
-    let found = &imported.files[0].found;
+    let found = &imported.files[0].servers;
     assert_eq!(
         found[0].notes,
         [
-            "VS Code asks for “Region”; here REGION may say something else than the default",
-            "VS Code puts in “Where the database is”; here set the variable DB_URL to it",
-            "VS Code puts in the command python.path; here set the variable PYTHON_PATH to it",
-            "`sandboxEnabled` is left out: here the server runs without a sandbox",
-            "left out, for nothing here corresponds to it: `dev`, `gallery`",
-            "not set at the moment: DB_URL, PYTHON_PATH",
+            "VS Code prompts for “Region”; set REGION to override the default",
+            "VS Code inserts “Where the database is”; set the variable DB_URL instead",
+            "VS Code inserts the command python.path; set the variable PYTHON_PATH instead",
+            "ignored `sandboxEnabled`: the server runs without a sandbox",
+            "ignored, not supported: `dev`, `gallery`",
+            "variables not set: DB_URL, PYTHON_PATH",
         ]
     );
     let problem = found[3].problem.as_ref().unwrap();
-    assert_eq!(problem.message, "`url` is not a web address");
+    assert_eq!(problem.message, "`url` is not an http(s) URL");
 }
 
 #[test]
-fn windsurf_calls_an_address_server_url() {
+fn windsurf_server_url_becomes_url() {
     let desk = Desk::new();
     let text = r#"{"mcpServers": {
       "web": { "serverUrl": "https://web.example/mcp", "headers": { "K": "Bearer ${file:~/keys/web-key.txt}" },
@@ -314,17 +314,17 @@ fn windsurf_calls_an_address_server_url() {
         ]
     );
     assert_eq!(
-        imported.files[0].found[0].notes,
+        imported.files[0].servers[0].notes,
         [
-            "Windsurf puts in the content of ~/keys/web-key.txt; here set the variable WEB_KEY_TXT to it",
-            "`disabledTools` is left out: write permission rules for its tools instead",
-            "not set at the moment: WEB_KEY_TXT",
+            "Windsurf inserts the content of ~/keys/web-key.txt; set the variable WEB_KEY_TXT instead",
+            "ignored `disabledTools`: add permission rules for its tools instead",
+            "variables not set: WEB_KEY_TXT",
         ]
     );
 }
 
 #[test]
-fn codex_counts_in_seconds_and_names_variables() {
+fn codex_seconds_and_variable_names_are_converted() {
     let desk = Desk::new().set("GH", "x").set("TENANT", "x");
     let text = r#"
 model = "some-model"
@@ -371,20 +371,20 @@ required = true
             ),
         ]
     );
-    let found = &imported.files[0].found;
+    let found = &imported.files[0].servers;
     assert_eq!(found[0].origin.line, 4);
     assert_eq!(found[0].notes, [""; 0]);
     assert_eq!(
         found[1].notes,
         [
-            "`enabled_tools` is left out: write permission rules for its tools instead",
-            "`required` is left out: here a server that fails ends no run",
+            "ignored `enabled_tools`: add permission rules for its tools instead",
+            "ignored `required`: a failing server never ends the run",
         ]
     );
 }
 
 #[test]
-fn gemini_means_sse_by_url_and_spells_variables_like_a_shell() {
+fn gemini_url_means_sse_with_shell_variables() {
     let mut desk = Desk::new().set("KEY", "k").set("APP", "a");
     let text = r#"{ "theme": "Dark", "mcpServers": {
       "tools": { "command": "python", "args": ["-m", "tools", "$KEY/${KEY}", "50%20%", "%APP%"], "cwd": "./srv",
@@ -412,23 +412,23 @@ fn gemini_means_sse_by_url_and_spells_variables_like_a_shell() {
         ]
     );
     assert_eq!(
-        imported.files[0].found[0].notes,
+        imported.files[0].servers[0].notes,
         [
-            "`trust` is left out: there its calls are never asked about; here write an allow rule",
-            "`includeTools` is left out: write permission rules for its tools instead",
-            "`excludeTools` is left out: write permission rules for its tools instead",
+            "ignored `trust`: Gemini never asks for its calls; add an allow rule instead",
+            "ignored `includeTools`: add permission rules for its tools instead",
+            "ignored `excludeTools`: add permission rules for its tools instead",
         ]
     );
     desk.platform = Platform::Windows;
     let imported = desk.import(Client::GeminiCli);
     assert_eq!(
-        entry(&imported.files[0].found[0])["args"][4],
+        entry(&imported.files[0].servers[0])["args"][4],
         json!("${APP}")
     );
 }
 
 #[test]
-fn zed_has_servers_that_only_its_extensions_start() {
+fn zed_extension_servers_are_not_imported() {
     let desk = Desk::new();
     let text = r#"{
       "vim_mode": true,
@@ -456,18 +456,18 @@ fn zed_has_servers_that_only_its_extensions_start() {
             json!({}),
         ]
     );
-    let found = &imported.files[0].found;
+    let found = &imported.files[0].servers;
     assert_eq!(
         found[1].notes,
-        ["`timeout` is taken for milliseconds, as older versions have it"]
+        ["`timeout` read as milliseconds (older versions)"]
     );
     let problem = found[3].problem.as_ref().unwrap();
-    assert!(problem.message.contains("extension of Zed"), "{problem}");
+    assert!(problem.message.contains("Zed extension"), "{problem}");
     assert!(!format!("{found:?}").contains("hush"));
 }
 
 #[test]
-fn opencode_has_lists_for_commands_and_two_layouts() {
+fn both_opencode_formats_are_imported() {
     let desk = Desk::new().set("TOKEN", "t");
     let first = r#"{
       "mcp": {
@@ -507,7 +507,7 @@ fn opencode_has_lists_for_commands_and_two_layouts() {
 }
 
 #[test]
-fn what_gemini_does_not_use_comes_switched_off() {
+fn servers_disabled_in_gemini_stay_disabled() {
     let desk = Desk::new();
     let text = r#"{ "mcp": { "allowed": ["a", "b"], "excluded": ["b"] },
       "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" }, "c": { "command": "c" } } }"#;
@@ -520,6 +520,6 @@ fn what_gemini_does_not_use_comes_switched_off() {
     assert_eq!(off, [false, true, true]);
     assert_eq!(
         imported.files[0].notes,
-        ["switched off there by `mcp.allowed` or `mcp.excluded`, and so here: b, c"]
+        ["disabled, as in Gemini's `mcp.allowed`/`mcp.excluded`: b, c"]
     );
 }

@@ -1,18 +1,18 @@
-//! Files that are broken, missing or named, names, secrets, limits, and the plan.
+//! Broken, missing and named files, server names, secrets, timeouts, and the import plan.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use switchboard_config::Sources;
+use switchboard_config::ConfigSources;
 use switchboard_config::import::{
-    Client, Existing, Imported, Platform, Verdict, import, import_file, plan,
+    Client, Existing, ImportAction, Imported, Platform, import, import_file, plan,
 };
 
 use crate::support::{Desk, entries, entry};
 
 #[test]
-fn a_broken_file_is_told_about_and_the_rest_goes_on() {
+fn broken_files_do_not_stop_import() {
     let desk = Desk::new();
     desk.write(
         ".cursor/mcp.json",
@@ -29,7 +29,7 @@ fn a_broken_file_is_told_about_and_the_rest_goes_on() {
         ".codeium/windsurf/mcp_config.json",
         r#"{"mcpServers": {"bad": "hush-hush", "": {"command": 7}, "good": {"command": "good"}}}"#,
     );
-    let imported = desk.with(|whereabouts| import(&Client::ALL, whereabouts));
+    let imported = desk.with(|context| import(&Client::ALL, context));
     let told: Vec<_> = imported
         .diagnostics
         .iter()
@@ -41,11 +41,11 @@ fn a_broken_file_is_told_about_and_the_rest_goes_on() {
     assert_eq!(
         told,
         [
-            ("the file is written in UTF-16", 0, 0),
+            ("file is UTF-16", 0, 0),
             ("not valid JSON: expected comma", 1, 48),
             ("not valid TOML: invalid basic string, expected `\"`", 2, 21),
             ("`mcpServers` must be an object", 1, 16),
-            ("this is a folder, not a file", 0, 0),
+            ("not a regular file: a directory", 0, 0),
         ]
     );
     let shown: String = imported
@@ -54,7 +54,11 @@ fn a_broken_file_is_told_about_and_the_rest_goes_on() {
         .map(ToString::to_string)
         .collect();
     assert!(!shown.contains("hush"), "{shown}");
-    let found: Vec<_> = imported.files.iter().flat_map(|file| &file.found).collect();
+    let found: Vec<_> = imported
+        .files
+        .iter()
+        .flat_map(|file| &file.servers)
+        .collect();
     let problems: Vec<_> = found
         .iter()
         .map(|found| {
@@ -75,22 +79,22 @@ fn a_broken_file_is_told_about_and_the_rest_goes_on() {
     );
     assert_eq!(
         found[1].notes,
-        ["it is called windsurf here: the name it has there cannot be used"]
+        ["renamed to windsurf: the original name is not valid"]
     );
 }
 
 #[test]
-fn missing_files_are_passed_over_in_silence() {
+fn missing_files_are_ignored() {
     let desk = Desk::new();
-    let imported = desk.with(|whereabouts| import(&Client::ALL, whereabouts));
+    let imported = desk.with(|context| import(&Client::ALL, context));
     assert_eq!(imported, Imported::default());
     let path = desk.home.path().join("none.json");
-    let named = desk.with(|whereabouts| import_file(Client::Cursor, &path, whereabouts));
+    let named = desk.with(|context| import_file(Client::Cursor, &path, context));
     assert_eq!(named, None);
 }
 
 #[test]
-fn names_that_cannot_be_used_are_replaced() {
+fn invalid_names_are_replaced() {
     let desk = Desk::new();
     let text = "{\"mcpServers\": {\"a\\u0007b\": {\"command\": \"1\"}, \"a b\": {\"command\": \"2\"}, \
                 \"a\\u200bb\": {\"command\": \"3\"}, \"with spaces is fine\": {\"command\": \"4\"}}}";
@@ -112,7 +116,7 @@ fn names_that_cannot_be_used_are_replaced() {
 }
 
 #[test]
-fn secrets_are_masked_wherever_people_keep_them() {
+fn secrets_of_imported_entries_are_masked() {
     let desk = Desk::new();
     let text = r#"{"mcpServers": {
       "args": { "command": "npx", "env": { "KEY": "hush" },
@@ -123,8 +127,8 @@ fn secrets_are_masked_wherever_people_keep_them() {
     }}"#;
     desk.write(".cursor/mcp.json", text);
     let imported = desk.import(Client::Cursor);
-    let found = &imported.files[0].found;
-    let shown = serde_json::to_value(found[0].shown()).unwrap();
+    let found = &imported.files[0].servers;
+    let shown = serde_json::to_value(found[0].masked_entry()).unwrap();
     assert_eq!(
         shown["args"],
         json!([
@@ -145,18 +149,18 @@ fn secrets_are_masked_wherever_people_keep_them() {
             "--secret=***"
         ])
     );
-    let shown = serde_json::to_value(found[1].shown()).unwrap();
+    let shown = serde_json::to_value(found[1].masked_entry()).unwrap();
     assert_eq!(
         shown["url"],
         json!("https://me:***@a.example/mcp?api_key=***")
     );
     assert!(!format!("{imported:?}").contains("hush"));
-    // What is written is what was there.
+    // The entry to write is not masked.
     assert_eq!(entry(&found[0])["args"][1], json!("hush"));
 }
 
 #[test]
-fn windows_paths_and_homes_survive() {
+fn windows_paths_are_kept() {
     let mut desk = Desk::new().set("USERPROFILE", r"C:\Users\me");
     desk.platform = Platform::Windows;
     let text = r#"{"servers": {"a": {
@@ -175,7 +179,7 @@ fn windows_paths_and_homes_survive() {
 }
 
 #[test]
-fn limits_that_make_no_sense_are_cut_or_left_out() {
+fn out_of_range_timeouts_are_limited_or_ignored() {
     let desk = Desk::new();
     let text = r#"{"mcpServers": {
       "short": {"command": "a", "timeout": 500}, "long": {"command": "a", "timeout": 100000000},
@@ -183,19 +187,16 @@ fn limits_that_make_no_sense_are_cut_or_left_out() {
     }}"#;
     desk.write(".claude.json", text);
     let imported = desk.import(Client::ClaudeCode);
-    let found = &imported.files[0].found;
+    let found = &imported.files[0].servers;
     assert_eq!(entry(&found[0]), json!({"command": "a"}));
-    assert_eq!(
-        found[0].notes,
-        ["`timeout` is left out: it is too short to mean anything"]
-    );
+    assert_eq!(found[0].notes, ["ignored `timeout`: too short"]);
     assert_eq!(entry(&found[1])["timeout"], json!(86_400_000));
-    assert_eq!(found[1].notes, ["`timeout` is cut to a day"]);
+    assert_eq!(found[1].notes, ["`timeout` limited to 24 hours"]);
     assert!(found[2].problem.is_some());
 }
 
 #[test]
-fn a_named_file_is_known_by_its_name() {
+fn client_is_guessed_from_path() {
     for (path, client) in [
         ("/a/.claude.json", Some(Client::ClaudeCode)),
         (
@@ -218,7 +219,7 @@ fn a_named_file_is_known_by_its_name() {
 }
 
 #[test]
-fn the_plan_adds_what_is_new_and_leaves_everything_else_alone() {
+fn plan_adds_only_new_servers() {
     let desk = Desk::new();
     let text = r#"{"mcpServers": {
       "new": {"command": "new"}, "same": {"command": "same", "args": []}, "other": {"command": "other"},
@@ -237,42 +238,44 @@ fn the_plan_adds_what_is_new_and_leaves_everything_else_alone() {
         "work/.mcp.json",
         r#"{"mcpServers": {"shadowed": {"command": "theirs"}}}"#,
     );
-    let imported = desk.with(|whereabouts| import(&Client::ALL, whereabouts));
-    let sources = Sources {
+    let imported = desk.with(|context| import(&Client::ALL, context));
+    let sources = ConfigSources {
         user: Some(user),
         project: Some(project),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let existing = Existing::read(&sources);
     let planned = plan(&imported, &existing);
-    let verdicts: Vec<_> = planned
+    let actions: Vec<_> = planned
         .iter()
         .map(|planned| {
-            let verdict = match &planned.verdict {
-                Verdict::Add { beside: None } => "add".to_owned(),
-                Verdict::Add {
-                    beside: Some((scope, origin)),
-                } => format!("add beside {scope}:{}", origin.line),
-                Verdict::Same { scope, .. } => format!("same in {scope}"),
-                Verdict::Conflict { origin } => format!("conflict in line {}", origin.line),
-                Verdict::Taken { by, is_same } => format!("taken by {by}, same: {is_same}"),
-                Verdict::Unusable(problem) => problem.to_string(),
+            let action = match &planned.action {
+                ImportAction::Add { same_name_in: None } => "add".to_owned(),
+                ImportAction::Add {
+                    same_name_in: Some((scope, origin)),
+                } => format!("add, same name in {scope}:{}", origin.line),
+                ImportAction::Same { scope, .. } => format!("same in {scope}"),
+                ImportAction::Conflict { origin } => format!("conflict in line {}", origin.line),
+                ImportAction::NameTaken { by, is_same } => {
+                    format!("taken by {by}, same: {is_same}")
+                }
+                ImportAction::Unusable(problem) => problem.to_string(),
                 _ => String::new(),
             };
-            (planned.found.name.as_str(), verdict)
+            (planned.server.name.as_str(), action)
         })
         .collect();
     assert_eq!(
-        verdicts,
+        actions,
         [
             ("new", "add".to_owned()),
             ("same", "same in user".to_owned()),
             ("other", "conflict in line 1".to_owned()),
-            ("shadowed", "add beside project:1".to_owned()),
-            ("bad", "neither `command` nor `url` is given".to_owned()),
+            ("shadowed", "add, same name in project:1".to_owned()),
+            ("bad", "missing `command` or `url`".to_owned()),
             ("new", "taken by Cursor, same: true".to_owned()),
         ]
     );
-    // The same again finds the same.
+    // Planning again gives the same result.
     assert_eq!(plan(&imported, &existing), planned);
 }

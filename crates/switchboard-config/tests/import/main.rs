@@ -1,10 +1,6 @@
-//! Servers of other programs: which files are read, what becomes of their entries, and what is said of
-//! the rest.
+//! Import of servers from other clients: which files are read, how entries are translated, and which notes are added.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests fail loudly when the test itself is wrong"
-)]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod clients;
 mod files;

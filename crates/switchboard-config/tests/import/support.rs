@@ -1,4 +1,4 @@
-//! A home folder with files of other programs.
+//! A home directory with config files of other clients.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use switchboard_config::Scope;
-use switchboard_config::import::{Client, Found, Imported, Platform, Whereabouts, import};
+use switchboard_config::import::{
+    Client, ImportContext, Imported, ImportedServer, Platform, import,
+};
 use tempfile::TempDir;
 
-/// A home folder and a project in it.
+/// A home directory with a project in it.
 pub(crate) struct Desk {
     pub(crate) home: TempDir,
     pub(crate) variables: HashMap<String, String>,
@@ -31,7 +33,7 @@ impl Desk {
         self.home.path().join("work")
     }
 
-    /// Writes a file, by its path from the home folder.
+    /// Writes a file; `path` is relative to the home directory.
     pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.home.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -45,37 +47,37 @@ impl Desk {
     }
 
     pub(crate) fn import(&self, client: Client) -> Imported {
-        self.with(|whereabouts| import(&[client], whereabouts))
+        self.with(|context| import(&[client], context))
     }
 
-    pub(crate) fn with<T>(&self, work: impl FnOnce(&Whereabouts<'_>) -> T) -> T {
-        work(&Whereabouts {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&ImportContext<'_>) -> T) -> T {
+        work(&ImportContext {
             platform: self.platform,
             home: self.home.path(),
-            here: &self.project(),
+            project_dir: &self.project(),
             environment: &self.variables,
             scope: self.scope,
         })
     }
 
-    /// The single server that a client has.
-    pub(crate) fn only(&self, client: Client) -> Found {
+    /// Imports the only server of a client.
+    pub(crate) fn only(&self, client: Client) -> ImportedServer {
         let imported = self.import(client);
         assert_eq!(imported.diagnostics, []);
-        let mut found = imported.files.into_iter().flat_map(|file| file.found);
+        let mut found = imported.files.into_iter().flat_map(|file| file.servers);
         let only = found.next().unwrap();
         assert_eq!(found.next(), None);
         only
     }
 }
 
-pub(crate) fn entry(found: &Found) -> Value {
+pub(crate) fn entry(found: &ImportedServer) -> Value {
     Value::Object(found.entry().clone())
 }
 
-/// Name, scope and entry of everything that was found.
+/// Name, scope and entry of every imported server.
 pub(crate) fn entries(imported: &Imported) -> Vec<(String, Scope, Value)> {
-    let found = imported.files.iter().flat_map(|file| &file.found);
+    let found = imported.files.iter().flat_map(|file| &file.servers);
     found
         .map(|found| (found.name.to_string(), found.scope, entry(found)))
         .collect()

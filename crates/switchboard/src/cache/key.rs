@@ -65,7 +65,7 @@ fn remote_identity(spec: &LaunchSpec) -> Option<Vec<String>> {
         TransportConfig::Remote(remote) => {
             parts.push(remote.url.clone());
             parts.push(format!("{:?}", remote.kind));
-            let written = spec.written().as_object().get("headers");
+            let written = spec.masked_entry().as_object().get("headers");
             for (name, value) in &remote.headers {
                 parts.push(name.to_ascii_lowercase());
                 parts.push(unexpanded_value(written, name, value).to_owned());
@@ -87,7 +87,7 @@ fn unexpanded_env<'a>(
     spec: &'a LaunchSpec,
     config: &'a StdioConfig,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let written = spec.written().as_object().get("env");
+    let written = spec.masked_entry().as_object().get("env");
     config
         .env
         .iter()
@@ -119,7 +119,7 @@ fn base_directory<'a>(
 mod tests {
     use std::collections::HashMap;
 
-    use switchboard_config::{Admission, Sources, Trust, load};
+    use switchboard_config::{ConfigSources, LaunchDecision, Trust, load};
 
     use super::*;
 
@@ -128,14 +128,14 @@ mod tests {
         std::fs::create_dir_all(root).unwrap();
         let file = root.join(".mcp.json");
         std::fs::write(&file, format!(r#"{{"mcpServers":{{"n":{entry}}}}}"#)).unwrap();
-        let sources = Sources {
+        let sources = ConfigSources {
             project: Some(file),
-            ..Sources::default()
+            ..ConfigSources::default()
         };
         let environment = HashMap::from([("TOKEN".to_owned(), token.to_owned())]);
         let loaded = load(&sources, &environment);
-        let admitted = loaded.config.servers[0].admit(&Trust::project_for_this_run());
-        let Admission::Launch(spec) = admitted else {
+        let admitted = loaded.config.servers[0].decide_launch(&Trust::project_for_this_run());
+        let LaunchDecision::Launch(spec) = admitted else {
             panic!("{admitted:?}");
         };
         server_cache_key(&spec, Some(root)).unwrap()

@@ -398,7 +398,7 @@ fn add(host: &Shared, wanted: Wanted) -> Result<(), StartError> {
     let servers = &mut lock(&host.servers);
     let outcome = match wanted {
         Wanted::Entry(entry, trust) => {
-            let admission = entry.admit(&trust);
+            let admission = entry.decide_launch(&trust);
             let server = host.add(servers, entry.name(), |sites, place| {
                 sites.entry(&entry, &admission, place)
             });

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switchboard_config::{Admission, LaunchSpec, ServerEntry, Trust};
+use switchboard_config::{LaunchDecision, LaunchSpec, ServerEntry, Trust};
 
 use super::site::project_of;
 use crate::id::ServerName;
@@ -23,7 +23,7 @@ pub(crate) fn between(
     let stays = |name: &ServerName, spec: &LaunchSpec| {
         wanted
             .get(name)
-            .is_some_and(|wanted| wanted.same_launch(spec))
+            .is_some_and(|wanted| wanted.is_same_launch(spec))
     };
     let (keep, remove): (Vec<_>, Vec<_>) =
         current.iter().partition(|(name, spec)| stays(name, spec));
@@ -44,10 +44,10 @@ pub(crate) enum Filed {
     Withheld,
 }
 
-impl From<Admission> for Filed {
-    fn from(admission: Admission) -> Self {
+impl From<LaunchDecision> for Filed {
+    fn from(admission: LaunchDecision) -> Self {
         match admission {
-            Admission::Launch(spec) => Self::Launched(Box::new(spec)),
+            LaunchDecision::Launch(spec) => Self::Launched(Box::new(spec)),
             _ => Self::Withheld,
         }
     }
@@ -70,7 +70,7 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) entry: ServerEntry,
-    pub(crate) admission: Admission,
+    pub(crate) admission: LaunchDecision,
     pub(crate) step: Step,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn reload(
     let mut changes = Vec::new();
     for entry in wanted {
         let name = entry.name();
-        let admission = entry.admit(trust);
+        let admission = entry.decide_launch(trust);
         let step = if others.contains(name) || names.contains(name) {
             Step::Refuse
         } else {
@@ -120,18 +120,20 @@ pub(crate) fn reload(
     }
 }
 
-fn step(current: Option<&Filed>, admission: &Admission) -> Step {
+fn step(current: Option<&Filed>, admission: &LaunchDecision) -> Step {
     match (current, admission) {
         (None, _) => Step::Add,
-        (Some(Filed::Launched(old)), Admission::Launch(new)) if is_same(old, new) => Step::Keep,
-        (Some(_), Admission::Launch(_)) | (Some(Filed::Launched(_)), _) => Step::Replace,
+        (Some(Filed::Launched(old)), LaunchDecision::Launch(new)) if is_same(old, new) => {
+            Step::Keep
+        }
+        (Some(_), LaunchDecision::Launch(_)) | (Some(Filed::Launched(_)), _) => Step::Replace,
         (Some(Filed::Withheld), _) => Step::Renew,
     }
 }
 
 /// An entry that moves into a project works in another folder.
 fn is_same(old: &LaunchSpec, new: &LaunchSpec) -> bool {
-    old.same_launch(new) && project_of(old) == project_of(new)
+    old.is_same_launch(new) && project_of(old) == project_of(new)
 }
 
 /// Puts the wanted names, in their order, where those that came from files were. Servers that did not

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use switchboard_config::{Admission, HostConfig, Trust};
+use switchboard_config::{HostConfig, LaunchDecision, Trust};
 
 use super::reconcile::{self, Change, Filed, Reload, Step};
 use super::site::{self, Plot};
@@ -69,14 +69,14 @@ impl ReloadResult {
             }
         }
         match admission {
-            Admission::Launch(_) => {}
-            Admission::AwaitingApproval { hint, .. } => {
+            LaunchDecision::Launch(_) => {}
+            LaunchDecision::AwaitingApproval { hint, .. } => {
                 self.awaiting_approval.insert(name, hint.clone());
             }
-            Admission::Refused(refusal) => {
+            LaunchDecision::Refused(refusal) => {
                 self.rejected.insert(name, refusal.to_string());
             }
-            Admission::Invalid(problem) => {
+            LaunchDecision::Invalid(problem) => {
                 self.invalid.insert(name, problem.message.clone());
             }
         }
@@ -94,16 +94,16 @@ impl Host {
     /// Comes back when nothing of the old servers runs any more, without waiting for the new ones; see
     /// [`Host::wait_for`]. The change itself is made in one step, whatever becomes of this future.
     ///
-    /// With a [`Watcher`](switchboard_config::Watcher) the files may change while the host runs:
+    /// With a [`ReloadThread`](switchboard_config::ReloadThread) the files may change while the host runs:
     ///
     /// ```no_run
     /// # use switchboard::Host;
-    /// # use switchboard_config::{Reading, Sources, Targets, Trust, Watcher};
+    /// # use switchboard_config::{ConfigSnapshot, ConfigSources, PolledFiles, Trust, ReloadThread};
     /// # async fn follow(host: Host, sources: Sources, trust: Trust) -> std::io::Result<()> {
-    /// let (tell, mut latest) = tokio::sync::watch::channel(Reading::default());
+    /// let (tell, mut latest) = tokio::sync::watch::channel(ConfigSnapshot::default());
     /// let environment = |name: &str| std::env::var(name).ok();
-    /// let targets = move || Targets::from(sources.clone());
-    /// let _watcher = Watcher::spawn(targets, environment, move |reading| drop(tell.send(reading)))?;
+    /// let targets = move || PolledFiles::from(sources.clone());
+    /// let _watcher = ReloadThread::spawn(targets, environment, move |reading| drop(tell.send(reading)))?;
     /// while latest.changed().await.is_ok() {
     ///     let config = latest.borrow_and_update().loaded.config.clone();
     ///     host.apply_config(config, &trust).await;

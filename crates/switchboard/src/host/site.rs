@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, Secret,
-    ServerEntry, TransportConfig, secrets_in_arguments, secrets_in_variable,
+    InheritEnv, LaunchDecision, LaunchSpec, PinnedProgram, Profile as HostProfile, Scope, Secret,
+    ServerEntry, SourcePos, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 use switchboard_process::ProcessSupervisor;
 
@@ -78,7 +78,7 @@ pub(crate) struct Plot {
     server_cache_key: Option<String>,
     directory: Option<PathBuf>,
     predecessor: Option<Arc<ServerHandle>>,
-    seal: Option<Seal>,
+    seal: Option<PinnedProgram>,
 }
 
 impl Sites {
@@ -92,7 +92,7 @@ impl Sites {
         let is_lazy = config.lazy || self.host_profile == HostProfile::Server;
         let phase = match (self.host_profile.check(config), problem) {
             _ if config.disabled => Phase::Off {
-                why: switched_off(spec.name(), spec.switched_off()),
+                why: switched_off(spec.name(), spec.disabled_by()),
             },
             // Told at once; whoever tries it nevertheless is stopped where processes are started.
             (Err(ban), _) => Phase::Failed(Failure {
@@ -110,7 +110,7 @@ impl Sites {
                 transport: config.transport.kind_name(),
                 described: Described {
                     scope: spec.scope(),
-                    written: Some(spec.written().clone()),
+                    written: Some(spec.masked_entry().clone()),
                 },
                 call_timeout: within_reason(config.call_timeout),
                 max_calls: config.max_concurrent_calls.map(|most| most.get().min(MOST)),
@@ -123,7 +123,7 @@ impl Sites {
             server_cache_key: server_cache_key(spec, self.directory.as_deref()),
             directory: project_of(spec),
             predecessor: None,
-            seal: spec.seal().cloned(),
+            seal: spec.pinned_program().cloned(),
         }
     }
 
@@ -142,22 +142,27 @@ impl Sites {
     }
 
     /// An entry of a file: launched, or saying why not.
-    pub(super) fn entry(&self, entry: &ServerEntry, admission: &Admission, place: u64) -> Plot {
+    pub(super) fn entry(
+        &self,
+        entry: &ServerEntry,
+        admission: &LaunchDecision,
+        place: u64,
+    ) -> Plot {
         let phase = match admission {
-            Admission::Launch(spec) => return self.launched(spec, place),
+            LaunchDecision::Launch(spec) => return self.launched(spec, place),
             // Whoever does not want it has nothing to approve and nothing to mend.
             _ if entry.is_disabled() => Phase::Off {
-                why: switched_off(entry.name(), entry.switched_off()),
+                why: switched_off(entry.name(), entry.disabled_by()),
             },
-            Admission::AwaitingApproval { waiting, hint } => Phase::AwaitingApproval {
-                waiting: *waiting,
+            LaunchDecision::AwaitingApproval { reason, hint } => Phase::AwaitingApproval {
+                waiting: *reason,
                 hint: hint.clone(),
             },
-            Admission::Refused(refusal) => Phase::Failed(Failure {
+            LaunchDecision::Refused(refusal) => Phase::Failed(Failure {
                 error: refusal.to_string(),
                 hint: Some(refusal.hint()),
             }),
-            Admission::Invalid(problem) => Phase::Failed(Failure {
+            LaunchDecision::Invalid(problem) => Phase::Failed(Failure {
                 error: problem.message.clone(),
                 hint: problem.hint.clone(),
             }),
@@ -322,7 +327,7 @@ fn profile(name: &ServerName, place: u64, transport: &'static str, scope: Scope)
 }
 
 /// By whom a server is switched off, and what to do about it.
-fn switched_off(name: &ServerName, by_settings: Option<&Origin>) -> String {
+fn switched_off(name: &ServerName, by_settings: Option<&SourcePos>) -> String {
     match by_settings {
         None => "switched off in its entry".to_owned(),
         Some(origin) => {
@@ -339,7 +344,7 @@ fn within_reason(limit: Option<Duration>) -> Option<Duration> {
 pub(super) fn described(entry: &ServerEntry) -> Described {
     Described {
         scope: entry.scope(),
-        written: Some(entry.written().clone()),
+        written: Some(entry.masked_entry().clone()),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use switchboard_config::{RemoteKind, Seal, StdioConfig};
+use switchboard_config::{PinnedProgram, RemoteKind, StdioConfig};
 use switchboard_process::{ChildProcess, ExitOutcome, ProcessSupervisor};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -98,7 +98,7 @@ pub(crate) struct Site {
     /// Where a child without a `cwd` of its own works.
     pub(crate) directory: Option<PathBuf>,
     /// What the user approved, where that was a certain program.
-    pub(crate) seal: Option<Seal>,
+    pub(crate) seal: Option<PinnedProgram>,
     pub(crate) memory: Arc<dyn ServerCache>,
     /// Under which key this server is remembered; servers made in code are not.
     pub(crate) memory_key: Option<String>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_config::Waiting;
+use switchboard_config::PendingReason;
 use tokio::time::Instant;
 
 use crate::auth::login::LoginRequired;
@@ -35,7 +35,7 @@ pub(crate) enum Phase {
     },
     /// Waits for the user's consent; nothing of it has run.
     AwaitingApproval {
-        waiting: Waiting,
+        waiting: PendingReason,
         hint: String,
     },
     /// Waits for somebody to log in; not tried again before it is asked for.
@@ -165,8 +165,8 @@ impl State {
             }
             Phase::AwaitingApproval { waiting, hint } => {
                 let why = match waiting {
-                    Waiting::New => "not approved",
-                    Waiting::Changed => "changed since you were asked about it",
+                    PendingReason::New => "not approved",
+                    PendingReason::Changed => "changed since you were asked about it",
                 };
                 Some(format!("{why}, nothing was started: {hint}"))
             }

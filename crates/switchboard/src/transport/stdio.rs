@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use switchboard_config::{Seal, StdioConfig};
+use switchboard_config::{PinnedProgram, StdioConfig};
 use switchboard_process::{
     ChildProcess, ExecutableChanged, ExecutableResolver, Launch, MARKER_VARIABLE,
     ProcessSupervisor, SpawnError,
@@ -25,7 +25,7 @@ pub(crate) async fn start(
     config: &StdioConfig,
     variables: &Variables,
     home: Option<&Path>,
-    seal: Option<Seal>,
+    seal: Option<PinnedProgram>,
     supervisor: &ProcessSupervisor,
 ) -> Result<Started, SpawnError> {
     let launch = Launch {
@@ -36,7 +36,7 @@ pub(crate) async fn start(
         parent_marker: variables.get(MARKER_VARIABLE).cloned(),
         keep_daemons: config.keep_daemons,
         resolver: seal.map(|seal| {
-            ExecutableResolver::new(move || seal.open().map_err(|_| ExecutableChanged))
+            ExecutableResolver::new(move || seal.verify().map_err(|_| ExecutableChanged))
         }),
     };
     let (process, pipes) = supervisor.start(launch).await?;

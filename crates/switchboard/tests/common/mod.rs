@@ -94,7 +94,7 @@ pub fn child(script: &Script, tag: &str) -> ServerConfig {
 }
 
 pub fn launch(server: &str, config: ServerConfig) -> LaunchSpec {
-    LaunchSpec::from_code(name(server), config)
+    LaunchSpec::trusted(name(server), config)
 }
 
 /// The names of all tools.

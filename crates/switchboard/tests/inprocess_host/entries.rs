@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use switchboard::{Host, Readiness};
-use switchboard_config::{HostConfig, Profile, ServerConfig, Sources, Trust, load};
+use switchboard_config::{ConfigSources, HostConfig, Profile, ServerConfig, Trust, load};
 
 use crate::board::Board;
 use crate::common::{permissive, tool_names};
@@ -15,9 +15,9 @@ fn config(servers: &Value) -> HostConfig {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("user.json");
     std::fs::write(&file, json!({"mcpServers": servers}).to_string()).unwrap();
-    let sources = Sources {
+    let sources = ConfigSources {
         user: Some(file),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     load(&sources, &|_: &str| None).config
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde_json::json;
 use switchboard::{Host, Readiness};
-use switchboard_config::{Sources, Targets, Trust, Watched};
+use switchboard_config::{ConfigPoller, ConfigSources, PolledFiles, Trust};
 use switchboard_testkit::{
     Script, TAG_VARIABLE, assert_no_process_left, processes_with_tag, repetitions, scripted_server,
     unique_tag,
@@ -89,8 +89,8 @@ struct Desk<'t> {
     tag: String,
     layers: [Layer; 2],
     next_version: u32,
-    watched: Watched,
-    targets: Targets,
+    watched: ConfigPoller,
+    targets: PolledFiles,
     now: Instant,
     host: Host,
     tally: &'t mut Tally,
@@ -104,10 +104,10 @@ async fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
         text: String::new(),
     };
     let layers = [layer("local.json"), layer("user.json")];
-    let sources = Sources {
+    let sources = ConfigSources {
         local: Some(layers[0].path.clone()),
         user: Some(layers[1].path.clone()),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let mut desk = Desk {
         rng: Rng::with_seed(seed),
@@ -115,8 +115,8 @@ async fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
         tag: unique_tag(),
         layers,
         next_version: 0,
-        watched: Watched::new(),
-        targets: Targets::from(sources),
+        watched: ConfigPoller::new(),
+        targets: PolledFiles::from(sources),
         now: Instant::now(),
         host: permissive().start().unwrap(),
         tally,

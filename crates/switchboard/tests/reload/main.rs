@@ -20,7 +20,7 @@ use switchboard::call::Delivery;
 use switchboard::host::ReloadResult;
 use switchboard::permission::{Action, Rule};
 use switchboard::{CallError, Event, Host, Readiness};
-use switchboard_config::{HostConfig, Sources, Trust, load};
+use switchboard_config::{ConfigSources, HostConfig, Trust, load};
 use switchboard_testkit::{
     Script, Step, TAG_VARIABLE, assert_no_process_left, processes_with_tag, scripted_server,
     unique_tag,
@@ -41,12 +41,12 @@ impl Files {
         }
     }
 
-    fn sources(&self) -> Sources {
+    fn sources(&self) -> ConfigSources {
         let path = |name: &str| Some(self.folder.path().join(name));
-        Sources {
+        ConfigSources {
             project: path("project/.mcp.json"),
             user: path("user.json"),
-            ..Sources::default()
+            ..ConfigSources::default()
         }
     }
 
@@ -323,9 +323,9 @@ async fn an_entry_that_moves_keeps_its_process_unless_it_would_work_elsewhere() 
     let entry = files.tool("t");
     let local = files.folder.path().join("local.json");
     write(Some(local.clone()), &[("s", entry.clone())]);
-    let sources = Sources {
+    let sources = ConfigSources {
         local: Some(local),
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     let config = load(&sources, &|_: &str| None).config;
     let host = start(config).await;

@@ -4,7 +4,7 @@
 //! `-H`, which may be a secret.
 
 use serde_json::{Map, Value, json};
-use switchboard_config::{EntryProblem, ServerName};
+use switchboard_config::{EntryError, ServerName};
 
 use crate::args::{AddArgs, Transport};
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ pub(super) struct EntryDraft {
     /// Values to read from stdin: the key (`env` or `headers`) and the name.
     hidden: Vec<(&'static str, String)>,
     /// Suspicious command-line words.
-    pub(super) warnings: Vec<EntryProblem>,
+    pub(super) warnings: Vec<EntryError>,
 }
 
 impl EntryDraft {
@@ -74,7 +74,7 @@ pub(super) fn build_entry(args: &AddArgs) -> Result<EntryDraft, Failure> {
 }
 
 /// Warns about headers of an `http://` URL. The engine does not send headers unencrypted to another machine.
-pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryProblem> {
+pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryError> {
     let url = entry.get("url")?.as_str()?;
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -93,7 +93,7 @@ pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryProblem> 
         .get("headers")
         .is_some_and(|headers| headers != &json!({}));
     (is_unencrypted && has_headers).then(|| {
-        EntryProblem::new("headers are only sent over https:// or to localhost")
+        EntryError::new("headers are only sent over https:// or to localhost")
             .hint("use https://, or remove the headers")
     })
 }
@@ -255,7 +255,7 @@ fn insert_pairs(
 
 /// Warns about options of `add` after `--`, where they become arguments of the command. Programs known to
 /// have options with the same names are excluded.
-fn options_in_command(args: &AddArgs) -> Option<EntryProblem> {
+fn options_in_command(args: &AddArgs) -> Option<EntryError> {
     let (program, words) = args.command.split_first()?;
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
     if ["docker", "podman", "nerdctl"].contains(&program) {
@@ -275,7 +275,7 @@ fn options_in_command(args: &AddArgs) -> Option<EntryProblem> {
         return None;
     };
     Some(
-        EntryProblem::new(format!(
+        EntryError::new(format!(
             "{flag} comes after --, so it is passed to the command"
         ))
         .hint(format!(

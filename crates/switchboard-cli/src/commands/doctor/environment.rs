@@ -9,7 +9,7 @@ use switchboard::catalog::Catalog;
 use switchboard::content::for_terminal;
 use switchboard::naming;
 use switchboard_config::{
-    Admission, Diagnostic, Loaded, Scope, ServerEntry, TransportConfig, Trust,
+    Diagnostic, LaunchDecision, LoadedConfig, Scope, ServerEntry, TransportConfig, Trust,
 };
 
 use super::provider_limits;
@@ -63,7 +63,7 @@ pub(super) fn run_checks(
 
 /// Reports settings that block all calls, and config files that could not be read.
 fn files(servers: &LoadedServers) -> Vec<Check> {
-    let closed = servers.settings.closed.iter().map(|closed| {
+    let closed = servers.settings.blocking_errors.iter().map(|closed| {
         let message = format!("all calls are blocked: {}", one_line(&closed.problem));
         Check::new("settings", Outcome::Failed, message)
     });
@@ -103,7 +103,7 @@ fn runners(entries: &[ServerEntry], context: &Context) -> Vec<Check> {
 }
 
 fn command_of(entry: &ServerEntry) -> Option<String> {
-    let Admission::Launch(spec) = entry.admit(&Trust::project_for_this_run()) else {
+    let LaunchDecision::Launch(spec) = entry.decide_launch(&Trust::project_for_this_run()) else {
         return None;
     };
     match &spec.config().transport {
@@ -171,8 +171,8 @@ fn name_clashes(entries: &[ServerEntry]) -> Vec<Check> {
 }
 
 /// Reports entries that are overridden by an entry with the same name in a higher scope.
-fn overridden_entries(entries: &[ServerEntry], loaded: &Loaded) -> Vec<Check> {
-    let overridden_entries = loaded.shadowed.iter().filter_map(|entry| {
+fn overridden_entries(entries: &[ServerEntry], loaded: &LoadedConfig) -> Vec<Check> {
+    let overridden_entries = loaded.overridden.iter().filter_map(|entry| {
         let name = entry.name();
         let winner = entries.iter().find(|winner| winner.name() == name)?;
         let message = format!(

@@ -5,8 +5,8 @@ mod full_entry;
 use serde::Serialize;
 use serde_json::{Value, json};
 use switchboard::content::for_terminal;
-use switchboard_config::import::{Authorship, ForeignFile, Imported, Planned, Verdict};
-use switchboard_config::{Scope, WrittenEntry};
+use switchboard_config::import::{FileOwner, ForeignFile, ImportAction, Imported, Planned};
+use switchboard_config::{MaskedEntry, Scope};
 
 use super::ImportedServer;
 use crate::commands::get::env_or_header_lines;
@@ -49,7 +49,7 @@ pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], console: &Con
     }
     let new = planned
         .iter()
-        .filter(|planned| matches!(planned.verdict, Verdict::Add { .. }));
+        .filter(|planned| matches!(planned.action, ImportAction::Add { .. }));
     let rows = table.render(console.columns, console.style);
     match new.count() {
         0 => format!("{rows}\nNothing to import."),
@@ -70,49 +70,53 @@ fn heading(file: &ForeignFile, console: &Console) -> String {
     let title = console.style.paint(Paint::Bold, file.client.title());
     let path = file.path.to_string_lossy();
     let path = console.style.paint(Paint::Dim, &for_terminal(&path));
-    let mark = match file.authorship {
-        Authorship::Project => console.style.paint(Paint::Yellow, "  (project file)"),
-        Authorship::User => String::new(),
+    let mark = match file.owner {
+        FileOwner::Project => console.style.paint(Paint::Yellow, "  (project file)"),
+        FileOwner::User => String::new(),
     };
     format!("{title}  {path}{mark}")
 }
 
 fn row(server: &Planned<'_>) -> Vec<Cell> {
-    let (word, paint) = match &server.verdict {
-        Verdict::Add { .. } => ("+ add", Paint::Green),
-        Verdict::Same { .. } | Verdict::Taken { is_same: true, .. } => ("= same", Paint::Dim),
-        Verdict::Unusable(_) => ("✘ unusable", Paint::Red),
+    let (word, paint) = match &server.action {
+        ImportAction::Add { .. } => ("+ add", Paint::Green),
+        ImportAction::Same { .. } | ImportAction::NameTaken { is_same: true, .. } => {
+            ("= same", Paint::Dim)
+        }
+        ImportAction::Unusable(_) => ("✘ unusable", Paint::Red),
         _ => ("! differs", Paint::Yellow),
     };
     vec![
         Cell::new(format!("  {word}")).paint(paint),
-        Cell::new(server.found.name.as_str()).paint(Paint::Bold),
+        Cell::new(server.server.name.as_str()).paint(Paint::Bold),
         Cell::new(row_text(server)),
     ]
 }
 
 fn row_text(server: &Planned<'_>) -> String {
-    match &server.verdict {
-        Verdict::Same { origin, .. } => format!("already configured: {}", file_and_line(origin)),
-        Verdict::Taken { by, is_same: true } => format!("already imported from {by}"),
-        Verdict::Taken { by, .. } => {
+    match &server.action {
+        ImportAction::Same { origin, .. } => {
+            format!("already configured: {}", file_and_line(origin))
+        }
+        ImportAction::NameTaken { by, is_same: true } => format!("already imported from {by}"),
+        ImportAction::NameTaken { by, .. } => {
             format!("name already taken by the server imported from {by}")
         }
-        Verdict::Conflict { origin } => {
+        ImportAction::Conflict { origin } => {
             let place = file_and_line(origin);
             format!("a different server with this name exists: {place}")
         }
-        Verdict::Unusable(problem) => problem.message.clone(),
+        ImportAction::Unusable(problem) => problem.message.clone(),
         // `details` prints the whole entry, untruncated.
-        _ if server.authorship == Authorship::Project => String::new(),
+        _ if server.owner == FileOwner::Project => String::new(),
         _ => {
-            let shown = server.found.shown();
+            let shown = server.server.masked_entry();
             for_terminal(&command_or_url(&shown)).into_owned()
         }
     }
 }
 
-fn command_or_url(shown: &WrittenEntry) -> String {
+fn command_or_url(shown: &MaskedEntry) -> String {
     let url = shown.as_object().get("url").and_then(Value::as_str);
     url.map_or_else(|| text::command_line(shown), str::to_owned)
 }
@@ -121,35 +125,38 @@ fn command_or_url(shown: &WrittenEntry) -> String {
 fn details(server: &Planned<'_>, console: &Console) -> String {
     let mut full_entry = Vec::new();
     let mut lines = Vec::new();
-    match &server.verdict {
-        Verdict::Add { beside } => {
-            if server.authorship == Authorship::Project {
-                full_entry = full_entry::render(server.found.entry());
+    match &server.action {
+        ImportAction::Add { same_name_in } => {
+            if server.owner == FileOwner::Project {
+                full_entry = full_entry::render(server.server.entry());
             } else {
-                lines = masked_lines(&server.found.shown());
+                lines = masked_lines(&server.server.masked_entry());
             }
-            let is_disabled = server.found.entry().get("disabled") == Some(&Value::Bool(true));
+            let is_disabled = server.server.entry().get("disabled") == Some(&Value::Bool(true));
             let disabled = if is_disabled { ", disabled" } else { "" };
-            lines.push(format!("→ {} scope{disabled}", server.found.scope));
-            if let Some((scope, origin)) = beside {
+            lines.push(format!("→ {} scope{disabled}", server.server.scope));
+            if let Some((scope, origin)) = same_name_in {
                 let place = file_and_line(origin);
-                lines.push(precedence_note(server.found.scope, *scope, &place));
+                lines.push(precedence_note(server.server.scope, *scope, &place));
             }
         }
-        Verdict::Unusable(problem) => lines.extend(problem.hint.clone()),
-        Verdict::Conflict { .. } => {
-            let name = text::shell_word(server.found.name.as_str());
-            let scope = server.found.scope;
+        ImportAction::Unusable(problem) => lines.extend(problem.hint.clone()),
+        ImportAction::Conflict { .. } => {
+            let name = text::shell_word(server.server.name.as_str());
+            let scope = server.server.scope;
             lines.push(format!(
                 "to replace it: switchboard remove {name} -s {scope}, then import again"
             ));
         }
         _ => {}
     }
-    if matches!(server.verdict, Verdict::Add { .. } | Verdict::Unusable(_)) {
+    if matches!(
+        server.action,
+        ImportAction::Add { .. } | ImportAction::Unusable(_)
+    ) {
         lines.extend(
             server
-                .found
+                .server
                 .notes
                 .iter()
                 .map(|note| format!("note: {note}")),
@@ -165,7 +172,7 @@ fn details(server: &Planned<'_>, console: &Console) -> String {
 }
 
 /// Renders `env`, `headers`, `headersHelper` and `cwd` of a masked entry.
-fn masked_lines(shown: &WrittenEntry) -> Vec<String> {
+fn masked_lines(shown: &MaskedEntry) -> Vec<String> {
     let mut lines = Vec::new();
     for key in ["env", "headers"] {
         let members = env_or_header_lines(shown, key).replace('\n', ", ");
@@ -220,7 +227,7 @@ struct PlannedServerJson<'a> {
     name: &'a str,
     action: &'static str,
     scope: Scope,
-    origin: &'a switchboard_config::Origin,
+    origin: &'a switchboard_config::SourcePos,
     config: Value,
     notes: &'a [String],
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -240,7 +247,7 @@ pub(super) fn render_json(
         json!({
             "client": file.client,
             "path": file.path.to_string_lossy(),
-            "authorship": file.authorship,
+            "authorship": file.owner,
             "servers": of_file(file, planned).map(server_json).collect::<Vec<_>>(),
             "notes": file.notes,
         })
@@ -256,34 +263,34 @@ pub(super) fn render_json(
 }
 
 fn server_json<'a>(planned: &'a Planned<'_>) -> PlannedServerJson<'a> {
-    let (action, existing) = match &planned.verdict {
-        Verdict::Add { beside } => (
+    let (action, existing) = match &planned.action {
+        ImportAction::Add { same_name_in } => (
             "add",
-            beside
+            same_name_in
                 .as_ref()
                 .map(|(scope, origin)| json!({"scope": scope, "origin": origin})),
         ),
-        Verdict::Same { scope, origin } => {
+        ImportAction::Same { scope, origin } => {
             ("same", Some(json!({"scope": scope, "origin": origin})))
         }
-        Verdict::Conflict { origin } => (
+        ImportAction::Conflict { origin } => (
             "differs",
-            Some(json!({"scope": planned.found.scope, "origin": origin})),
+            Some(json!({"scope": planned.server.scope, "origin": origin})),
         ),
-        Verdict::Taken { by, is_same } => (
+        ImportAction::NameTaken { by, is_same } => (
             if *is_same { "same" } else { "differs" },
             Some(json!({"client": by})),
         ),
         _ => ("unusable", None),
     };
-    let problem = planned.found.problem.as_ref();
+    let problem = planned.server.problem.as_ref();
     PlannedServerJson {
-        name: planned.found.name.as_str(),
+        name: planned.server.name.as_str(),
         action,
-        scope: planned.found.scope,
-        origin: &planned.found.origin,
+        scope: planned.server.scope,
+        origin: &planned.server.origin,
         config: config(planned),
-        notes: &planned.found.notes,
+        notes: &planned.server.notes,
         existing: existing.unwrap_or_default(),
         problem: problem.map(|problem| problem.message.as_str()),
         hint: problem.and_then(|problem| problem.hint.as_deref()),
@@ -293,9 +300,9 @@ fn server_json<'a>(planned: &'a Planned<'_>) -> PlannedServerJson<'a> {
 /// Returns the entry with masked secrets, or unmasked if it comes from a project file: the user has to see
 /// exactly what would run.
 fn config(planned: &Planned<'_>) -> Value {
-    let mut shown = planned.found.shown().as_object().clone();
-    if planned.authorship == Authorship::Project {
-        shown.extend(planned.found.entry().clone());
+    let mut shown = planned.server.masked_entry().as_object().clone();
+    if planned.owner == FileOwner::Project {
+        shown.extend(planned.server.entry().clone());
     }
     Value::Object(shown)
 }

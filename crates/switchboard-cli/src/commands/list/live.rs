@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use switchboard::Host;
 use switchboard::status::{ServerDetails, ServerPhase};
-use switchboard_config::{Diagnostic, Reading, ServerEntry};
+use switchboard_config::{ConfigSnapshot, Diagnostic, ServerEntry};
 use tokio::sync::watch;
 
 use super::{inspect_all, render, to_json};
@@ -41,7 +41,7 @@ async fn run_loop(
     mut servers: LoadedServers,
     context: &Context,
 ) -> Result<(), Failure> {
-    let (sender, mut latest) = watch::channel(Reading::default());
+    let (sender, mut latest) = watch::channel(ConfigSnapshot::default());
     let _watcher = context.watch_config(move |reading| drop(sender.send(reading)))?;
     let mut events = host.events();
     let mut table = LiveTable::new(&context.console);

@@ -1,7 +1,7 @@
 //! `trust --list` and `trust --revoke`: prints and deletes recorded decisions.
 
 use serde::Serialize;
-use switchboard_config::{Approval, ContentHash, Shown, Verdict};
+use switchboard_config::{ApprovalRecord, ContentHash, ReviewFields, Verdict};
 
 use super::{review, to_failure};
 use crate::context::Context;
@@ -19,18 +19,18 @@ struct ApprovalJson<'a> {
     verdict: Verdict,
     at: String,
     hash: &'a ContentHash,
-    shown: &'a Shown,
+    shown: &'a ReviewFields,
 }
 
-impl<'a> From<&'a Approval> for ApprovalJson<'a> {
-    fn from(approval: &'a Approval) -> Self {
+impl<'a> From<&'a ApprovalRecord> for ApprovalJson<'a> {
+    fn from(approval: &'a ApprovalRecord) -> Self {
         Self {
             server: approval.server.as_str(),
             project: approval.project.to_string_lossy().into_owned(),
             verdict: approval.verdict,
-            at: utc_timestamp(approval.at),
+            at: utc_timestamp(approval.decided_at),
             hash: &approval.hash,
-            shown: &approval.shown,
+            shown: &approval.review,
         }
     }
 }
@@ -59,7 +59,7 @@ pub(super) fn list(context: &Context) -> Result<Exit, Failure> {
         table.row(vec![
             Cell::new(format!("{symbol} {word}")).paint(paint),
             Cell::new(record.server.as_str()).paint(Paint::Bold),
-            Cell::new(utc_date(record.at)),
+            Cell::new(utc_date(record.decided_at)),
             Cell::new(review::escaped(&record.project.to_string_lossy())),
         ]);
     }
@@ -75,7 +75,7 @@ pub(super) fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Fail
         let failure = Failure::usage("not in a project");
         return Err(failure.hint("run `switchboard trust --list` to see decisions of all projects"));
     };
-    let is_selected = |record: &Approval| {
+    let is_selected = |record: &ApprovalRecord| {
         record.project == root && name.is_none_or(|name| record.server.as_str() == name)
     };
     let revoked = file

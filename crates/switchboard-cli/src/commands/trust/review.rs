@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use switchboard::content::for_terminal;
-use switchboard_config::{Approval, Change, ServerEntry, Shown, Standing, Verdict};
+use switchboard_config::{
+    ApprovalRecord, ApprovalState, ReviewChange, ReviewFields, ServerEntry, Verdict,
+};
 
 use super::TrustDecision;
 use crate::render::style::{Paint, Style};
@@ -20,7 +22,11 @@ const VALUE_COLUMN: usize = 20;
 const MAX_COMMAND_COLUMNS: usize = 76;
 
 /// Renders every field that the approval covers.
-pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, console: &Console) -> String {
+pub(super) fn render(
+    entry: &ServerEntry,
+    standing: ApprovalState<'_>,
+    console: &Console,
+) -> String {
     let mut view = ReviewView {
         style: console.style,
         text: String::new(),
@@ -30,12 +36,12 @@ pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, console: &Cons
     view.text.push('\n');
     view.warn_non_ascii(entry.name().as_str());
     view.field("from", [escaped(&entry.origin().to_string())]);
-    if let Some(shown) = entry.shown_in_full() {
+    if let Some(shown) = entry.unmasked_review() {
         for (key, value) in shown.as_object() {
             view.entry_field(key, value, shown.as_object());
         }
     }
-    if let Standing::Changed(before) = standing {
+    if let ApprovalState::Changed(before) = standing {
         view.changes(before, entry);
     }
     view.text
@@ -44,7 +50,7 @@ pub(super) fn render(entry: &ServerEntry, standing: Standing<'_>, console: &Cons
 /// Renders one line for the question itself. The review above may have scrolled out of view, or may
 /// contain text that imitates our output.
 pub(super) fn summary(entry: &ServerEntry) -> String {
-    let shown = entry.shown_in_full().map(Shown::as_object);
+    let shown = entry.unmasked_review().map(ReviewFields::as_object);
     let text = |key: &str| Some(ascii_escaped(shown?.get(key)?.as_str()?));
     let action = text("program")
         .map(|program| format!("runs {program}"))
@@ -164,18 +170,18 @@ impl ReviewView {
         }
     }
 
-    fn changes(&mut self, before: &Approval, entry: &ServerEntry) {
+    fn changes(&mut self, before: &ApprovalRecord, entry: &ServerEntry) {
         let verdict = match before.verdict {
             Verdict::Approved => "approved",
             Verdict::Rejected => "rejected",
         };
-        let date = utc_date(before.at);
+        let date = utc_date(before.decided_at);
         self.warning("changed", &format!("since you {verdict} it on {date}:"));
         let changes = super::changes(entry, before);
         if changes.is_empty() {
             self.field("", ["  in a masked value".to_owned()]);
         }
-        for Change {
+        for ReviewChange {
             field,
             before,
             after,

@@ -1,8 +1,9 @@
-//! Agents of the command line: Codex, Gemini CLI and opencode.
+//! Format tables of the command line clients Codex, Gemini CLI and opencode.
 
-use super::super::Whereabouts;
+use super::super::ImportContext;
 use super::super::client_format::{
-    Base, ClientFormat, File, Key, Notation, RULES, Remote, Section, Unit, names,
+    BaseDir, ClientFormat, File, KeyMeaning, Remote, Section, USE_PERMISSION_RULES, Unit,
+    VariableSyntax, names,
 };
 use crate::raw::{RawValue, Syntax};
 use crate::text::replace_control_chars;
@@ -10,95 +11,130 @@ use crate::text::replace_control_chars;
 pub(super) static CODEX: ClientFormat = ClientFormat {
     files: &[
         File::new(
-            Base::Named {
+            BaseDir::FromVariable {
                 variable: "CODEX_HOME",
-                otherwise: ".codex",
+                default: ".codex",
             },
             "config.toml",
         ),
-        File::new(Base::Project, ".codex/config.toml"),
+        File::new(BaseDir::Project, ".codex/config.toml"),
     ],
     syntax: Syntax::Toml,
     sections: |root, _, sections, _| {
-        sections.extend(root.member("mcp_servers").map(Section::of));
+        sections.extend(root.member("mcp_servers").map(Section::new));
     },
     keys: &[
-        ("env_vars", Key::PassedOn),
-        ("http_headers", Key::Headers),
-        ("env_http_headers", Key::HeadersFromVariables),
-        ("bearer_token_env_var", Key::BearerVariable),
-        ("startup_timeout_sec", Key::StartTimeout(Unit::Seconds)),
-        ("startup_timeout_ms", Key::StartTimeout(Unit::Milliseconds)),
-        ("tool_timeout_sec", Key::CallTimeout(Unit::Seconds)),
-        ("enabled_tools", Key::Lost(RULES)),
-        ("disabled_tools", Key::Lost(RULES)),
-        ("default_tools_approval_mode", Key::Lost(RULES)),
-        ("tools", Key::Lost(RULES)),
+        ("env_vars", KeyMeaning::InheritEnv),
+        ("http_headers", KeyMeaning::Headers),
+        ("env_http_headers", KeyMeaning::HeadersFromVariables),
+        ("bearer_token_env_var", KeyMeaning::BearerVariable),
+        (
+            "startup_timeout_sec",
+            KeyMeaning::StartTimeout(Unit::Seconds),
+        ),
+        (
+            "startup_timeout_ms",
+            KeyMeaning::StartTimeout(Unit::Milliseconds),
+        ),
+        ("tool_timeout_sec", KeyMeaning::CallTimeout(Unit::Seconds)),
+        (
+            "enabled_tools",
+            KeyMeaning::Unsupported(USE_PERMISSION_RULES),
+        ),
+        (
+            "disabled_tools",
+            KeyMeaning::Unsupported(USE_PERMISSION_RULES),
+        ),
+        (
+            "default_tools_approval_mode",
+            KeyMeaning::Unsupported(USE_PERMISSION_RULES),
+        ),
+        ("tools", KeyMeaning::Unsupported(USE_PERMISSION_RULES)),
         (
             "http_headers_helper",
-            Key::Lost("write `headersHelper` by hand"),
+            KeyMeaning::Unsupported("add `headersHelper` by hand"),
         ),
-        ("scopes", Key::Lost("log in again here")),
-        ("oauth_resource", Key::Lost("log in again here")),
+        ("scopes", KeyMeaning::Unsupported("log in again here")),
+        (
+            "oauth_resource",
+            KeyMeaning::Unsupported("log in again here"),
+        ),
         (
             "required",
-            Key::LostIfTrue("here a server that fails ends no run"),
+            KeyMeaning::UnsupportedIfTrue("a failing server never ends the run"),
         ),
-        ("supports_parallel_tool_calls", Key::Description),
+        ("supports_parallel_tool_calls", KeyMeaning::Ignored),
         (
             "bearer_token",
-            Key::Lost("Codex takes no token from its file; write a header"),
+            KeyMeaning::Unsupported("Codex ignores this key; set a header instead"),
         ),
     ],
-    notation: Notation::None,
+    variable_syntax: VariableSyntax::None,
     url: Remote::Http,
 };
 
 pub(super) static GEMINI: ClientFormat = ClientFormat {
     files: &[
-        File::new(Base::Home, ".gemini/settings.json"),
-        File::new(Base::Project, ".gemini/settings.json"),
+        File::new(BaseDir::Home, ".gemini/settings.json"),
+        File::new(BaseDir::Project, ".gemini/settings.json"),
     ],
     syntax: Syntax::Json,
     sections: gemini_sections,
     keys: &[
-        ("httpUrl", Key::UrlOf(Remote::Http)),
-        ("timeout", Key::CallTimeout(Unit::Milliseconds)),
+        ("httpUrl", KeyMeaning::UrlOf(Remote::Http)),
+        ("timeout", KeyMeaning::CallTimeout(Unit::Milliseconds)),
         (
             "trust",
-            Key::LostIfTrue("there its calls are never asked about; here write an allow rule"),
+            KeyMeaning::UnsupportedIfTrue(
+                "Gemini never asks for its calls; add an allow rule instead",
+            ),
         ),
-        ("includeTools", Key::Lost(RULES)),
-        ("excludeTools", Key::Lost(RULES)),
-        ("authProviderType", Key::Lost("log in again here")),
-        ("targetAudience", Key::Lost("log in again here")),
-        ("targetServiceAccount", Key::Lost("log in again here")),
+        (
+            "includeTools",
+            KeyMeaning::Unsupported(USE_PERMISSION_RULES),
+        ),
+        (
+            "excludeTools",
+            KeyMeaning::Unsupported(USE_PERMISSION_RULES),
+        ),
+        (
+            "authProviderType",
+            KeyMeaning::Unsupported("log in again here"),
+        ),
+        (
+            "targetAudience",
+            KeyMeaning::Unsupported("log in again here"),
+        ),
+        (
+            "targetServiceAccount",
+            KeyMeaning::Unsupported("log in again here"),
+        ),
     ],
-    notation: Notation::Shell,
+    variable_syntax: VariableSyntax::Shell,
     url: Remote::Sse,
 };
 
 pub(super) static OPENCODE: ClientFormat = ClientFormat {
     files: &[
-        File::new(Base::Xdg, "opencode/opencode.json"),
-        File::new(Base::Xdg, "opencode/opencode.jsonc"),
-        File::new(Base::Project, "opencode.json"),
-        File::new(Base::Project, "opencode.jsonc"),
+        File::new(BaseDir::Xdg, "opencode/opencode.json"),
+        File::new(BaseDir::Xdg, "opencode/opencode.jsonc"),
+        File::new(BaseDir::Project, "opencode.json"),
+        File::new(BaseDir::Project, "opencode.jsonc"),
     ],
     syntax: Syntax::Json,
     sections: opencode_sections,
     keys: &[
-        ("environment", Key::Env),
-        ("timeout", Key::Timeout(Unit::Milliseconds)),
+        ("environment", KeyMeaning::Env),
+        ("timeout", KeyMeaning::Timeout(Unit::Milliseconds)),
     ],
-    notation: Notation::Braces,
+    variable_syntax: VariableSyntax::Braces,
     url: Remote::Negotiated,
 };
 
-/// Which of the servers are used, `mcp.allowed` and `mcp.excluded` say.
+/// `mcp.allowed` and `mcp.excluded` decide which servers are disabled.
 fn gemini_sections<'a>(
     root: &'a RawValue,
-    _: &Whereabouts<'_>,
+    _: &ImportContext<'_>,
     sections: &mut Vec<Section<'a>>,
     notes: &mut Vec<String>,
 ) {
@@ -108,31 +144,31 @@ fn gemini_sections<'a>(
     let mcp = root.member("mcp").map(|mcp| &mcp.value);
     let list = |key: &str| mcp.and_then(|mcp| mcp.member(key));
     let (allowed, excluded) = (list("allowed"), names(list("excluded")));
-    let is_off = |name: &String| {
+    let is_disabled = |name: &String| {
         excluded.contains(name) || (allowed.is_some() && !names(allowed).contains(name))
     };
     let keys = servers.value.members().iter().map(|server| &server.key);
-    let disabled: Vec<String> = keys.filter(|name| is_off(name)).cloned().collect();
+    let disabled: Vec<String> = keys.filter(|name| is_disabled(name)).cloned().collect();
     if !disabled.is_empty() {
         let listed: Vec<_> = disabled
             .iter()
             .map(|name| replace_control_chars(name))
             .collect();
         notes.push(format!(
-            "switched off there by `mcp.allowed` or `mcp.excluded`, and so here: {}",
+            "disabled, as in Gemini's `mcp.allowed`/`mcp.excluded`: {}",
             listed.join(", ")
         ));
     }
     sections.push(Section {
         disabled,
-        ..Section::of(servers)
+        ..Section::new(servers)
     });
 }
 
-/// Its first version has the servers in `mcp`, its second in `mcp.servers`.
+/// Version 1 of the format has the servers in `mcp`, version 2 in `mcp.servers`.
 fn opencode_sections<'a>(
     root: &'a RawValue,
-    _: &Whereabouts<'_>,
+    _: &ImportContext<'_>,
     sections: &mut Vec<Section<'a>>,
     _: &mut Vec<String>,
 ) {
@@ -140,7 +176,7 @@ fn opencode_sections<'a>(
         return;
     };
     let inner = mcp.value.member("servers");
-    // A server may have that name as well.
+    // In version 1, a server may be called `servers`.
     let inner = inner.filter(|servers| servers.value.member("type").is_none());
-    sections.push(Section::of(inner.unwrap_or(mcp)));
+    sections.push(Section::new(inner.unwrap_or(mcp)));
 }

@@ -1,71 +1,75 @@
-//! The programs of Anthropic: Claude Code and Claude Desktop.
+//! Format tables of Claude Code and Claude Desktop.
 
 use std::path::Path;
 
 use super::super::client_format::{
-    Base, ClientFormat, File, Key, Notation, Remote, Section, Unit, names,
+    BaseDir, ClientFormat, File, KeyMeaning, Remote, Section, Unit, VariableSyntax, names,
 };
-use super::super::{Whereabouts, is_same_place};
+use super::super::{ImportContext, is_same_dir};
 use crate::raw::{RawMember, RawValue, Syntax};
 use crate::text::replace_control_chars;
 
-/// Its `.mcp.json` needs no translation: it is read as it is.
+/// Claude Code. Its `.mcp.json` needs no import: Switchboard reads the same file.
 pub(super) static CODE: ClientFormat = ClientFormat {
     files: &[File::new(
-        Base::Named {
+        BaseDir::FromVariable {
             variable: "CLAUDE_CONFIG_DIR",
-            otherwise: "",
+            default: "",
         },
         ".claude.json",
     )],
     syntax: Syntax::Json,
     sections: code_sections,
     keys: &[
-        ("timeout", Key::CallTimeout(Unit::Milliseconds)),
-        ("request_timeout_ms", Key::CallTimeout(Unit::Milliseconds)),
-        ("headersHelper", Key::Same),
-        ("oauth", Key::Same),
-        ("auth", Key::Same),
-        ("alwaysLoad", Key::Same),
-        ("tools", Key::Same),
-        ("id", Key::Same),
-        ("name", Key::Same),
+        ("timeout", KeyMeaning::CallTimeout(Unit::Milliseconds)),
+        (
+            "request_timeout_ms",
+            KeyMeaning::CallTimeout(Unit::Milliseconds),
+        ),
+        ("headersHelper", KeyMeaning::Unchanged),
+        ("oauth", KeyMeaning::Unchanged),
+        ("auth", KeyMeaning::Unchanged),
+        ("alwaysLoad", KeyMeaning::Unchanged),
+        ("tools", KeyMeaning::Unchanged),
+        ("id", KeyMeaning::Unchanged),
+        ("name", KeyMeaning::Unchanged),
     ],
-    notation: Notation::Ours,
+    variable_syntax: VariableSyntax::Native,
     url: Remote::Negotiated,
 };
 
 pub(super) static DESKTOP: ClientFormat = ClientFormat {
     files: &[File::new(
-        Base::Applications,
+        BaseDir::Applications,
         "Claude/claude_desktop_config.json",
     )],
     syntax: Syntax::Json,
     sections: |root, _, sections, _| {
-        sections.extend(root.member("mcpServers").map(Section::of));
+        sections.extend(root.member("mcpServers").map(Section::new));
     },
     keys: &[],
-    notation: Notation::None,
+    variable_syntax: VariableSyntax::None,
     url: Remote::Negotiated,
 };
 
-/// Its own servers, and those that it keeps for the project at hand.
+/// The servers for all projects, and those for the current project.
 fn code_sections<'a>(
     root: &'a RawValue,
-    whereabouts: &Whereabouts<'_>,
+    context: &ImportContext<'_>,
     sections: &mut Vec<Section<'a>>,
     notes: &mut Vec<String>,
 ) {
     let projects = root.member("projects").map(|projects| &projects.value);
-    let is_here = |project: &&RawMember| is_same_place(Path::new(&project.key), whereabouts.here);
+    let is_current =
+        |project: &&RawMember| is_same_dir(Path::new(&project.key), context.project_dir);
     let mut all = projects.into_iter().flat_map(RawValue::members);
-    let here = all.find(is_here);
-    let off = here.and_then(|project| project.value.member("disabledMcpServers"));
+    let current = all.find(is_current);
+    let disabled = current.and_then(|project| project.value.member("disabledMcpServers"));
     sections.extend(root.member("mcpServers").map(|servers| Section {
-        disabled_here: names(off),
-        ..Section::of(servers)
+        disabled_in_project: names(disabled),
+        ..Section::new(servers)
     }));
-    let mut elsewhere = Vec::new();
+    let mut other_projects = Vec::new();
     for project in projects.into_iter().flat_map(RawValue::members) {
         let Some(servers) = project.value.member("mcpServers") else {
             continue;
@@ -73,23 +77,23 @@ fn code_sections<'a>(
         if servers.value.members().is_empty() {
             continue;
         }
-        if is_here(&project) {
+        if is_current(&project) {
             sections.push(Section {
-                is_of_project: true,
+                is_project_scoped: true,
                 disabled: names(project.value.member("disabledMcpServers")),
-                ..Section::of(servers)
+                ..Section::new(servers)
             });
         } else {
-            elsewhere.push(project.key.as_str());
+            other_projects.push(project.key.as_str());
         }
     }
-    if let Some(first) = elsewhere.first() {
+    if let Some(first) = other_projects.first() {
+        let projects = match other_projects.len() {
+            1 => "another project".to_owned(),
+            number => format!("{number} other projects"),
+        };
         notes.push(format!(
-            "the servers of {} are left out: import them there, first in {}",
-            match elsewhere.len() {
-                1 => "another project".to_owned(),
-                number => format!("{number} other projects"),
-            },
+            "servers of {projects} not imported; to import them, run the command there, first in {}",
             replace_control_chars(first)
         ));
     }

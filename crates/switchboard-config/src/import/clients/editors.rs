@@ -1,85 +1,92 @@
-//! Editors: Cursor, VS Code, Windsurf and Zed.
+//! Format tables of the editors Cursor, VS Code, Windsurf and Zed.
 
 use super::super::client_format::{
-    Base, ClientFormat, File, Key, Notation, On, RULES, Remote, Section, Unit,
+    BaseDir, ClientFormat, File, KeyMeaning, OnPlatform, Remote, Section, USE_PERMISSION_RULES,
+    Unit, VariableSyntax,
 };
 use crate::raw::Syntax;
 
 pub(super) static CURSOR: ClientFormat = ClientFormat {
     files: &[
-        File::new(Base::Home, ".cursor/mcp.json"),
-        File::new(Base::Project, ".cursor/mcp.json"),
+        File::new(BaseDir::Home, ".cursor/mcp.json"),
+        File::new(BaseDir::Project, ".cursor/mcp.json"),
     ],
     syntax: Syntax::Json,
     sections: |root, _, sections, _| {
-        sections.extend(root.member("mcpServers").map(Section::of));
+        sections.extend(root.member("mcpServers").map(Section::new));
     },
     keys: &[],
-    notation: Notation::Editor,
+    variable_syntax: VariableSyntax::Editor,
     url: Remote::Negotiated,
 };
 
 pub(super) static VSCODE: ClientFormat = ClientFormat {
     files: &[
-        File::new(Base::Applications, "Code/User/mcp.json"),
-        File::new(Base::Applications, "Code - Insiders/User/mcp.json"),
-        File::new(Base::Project, ".vscode/mcp.json"),
+        File::new(BaseDir::Applications, "Code/User/mcp.json"),
+        File::new(BaseDir::Applications, "Code - Insiders/User/mcp.json"),
+        File::new(BaseDir::Project, ".vscode/mcp.json"),
     ],
     syntax: Syntax::Json,
     sections: |root, _, sections, _| {
-        sections.extend(root.member("servers").map(Section::of));
+        sections.extend(root.member("servers").map(Section::new));
     },
     keys: &[
-        ("sandboxEnabled", Key::LostIfTrue(SANDBOX)),
-        ("sandbox", Key::Lost(SANDBOX)),
-        ("dev", Key::Description),
-        ("gallery", Key::Description),
-        ("version", Key::Description),
+        ("sandboxEnabled", KeyMeaning::UnsupportedIfTrue(SANDBOX)),
+        ("sandbox", KeyMeaning::Unsupported(SANDBOX)),
+        ("dev", KeyMeaning::Ignored),
+        ("gallery", KeyMeaning::Ignored),
+        ("version", KeyMeaning::Ignored),
     ],
-    notation: Notation::Editor,
-    // It tries streamable HTTP first, whichever of the two the entry names.
+    variable_syntax: VariableSyntax::Editor,
+    // VS Code tries streamable HTTP first, even if `type` is `sse`.
     url: Remote::Negotiated,
 };
 
-const SANDBOX: &str = "here the server runs without a sandbox";
+const SANDBOX: &str = "the server runs without a sandbox";
 
 pub(super) static WINDSURF: ClientFormat = ClientFormat {
     files: &[
-        File::new(Base::Home, ".codeium/windsurf/mcp_config.json"),
-        File::new(Base::Home, ".codeium/mcp_config.json"),
+        File::new(BaseDir::Home, ".codeium/windsurf/mcp_config.json"),
+        File::new(BaseDir::Home, ".codeium/mcp_config.json"),
     ],
     syntax: Syntax::Json,
     sections: |root, _, sections, _| {
-        sections.extend(root.member("mcpServers").map(Section::of));
+        sections.extend(root.member("mcpServers").map(Section::new));
     },
-    keys: &[("serverUrl", Key::Url)],
-    notation: Notation::Editor,
+    keys: &[("serverUrl", KeyMeaning::Url)],
+    variable_syntax: VariableSyntax::Editor,
     url: Remote::Negotiated,
 };
 
 pub(super) static ZED: ClientFormat = ClientFormat {
     files: &[
-        File::new(Base::Xdg, "zed/settings.json").on(On::Others),
-        File::new(Base::Applications, "Zed/settings.json").on(On::Windows),
-        File::new(Base::Project, ".zed/settings.json"),
+        File::new(BaseDir::Xdg, "zed/settings.json").on(OnPlatform::Others),
+        File::new(BaseDir::Applications, "Zed/settings.json").on(OnPlatform::Windows),
+        File::new(BaseDir::Project, ".zed/settings.json"),
     ],
     syntax: Syntax::Json,
     sections: |root, _, sections, _| {
-        sections.extend(root.member("context_servers").map(Section::of));
+        sections.extend(root.member("context_servers").map(Section::new));
     },
     keys: &[
-        ("timeout", Key::CallTimeout(Unit::SecondsOfLate)),
-        ("source", Key::Foreign("extension")),
+        (
+            "timeout",
+            KeyMeaning::CallTimeout(Unit::SecondsOrLegacyMillis),
+        ),
+        ("source", KeyMeaning::ClientOnly("extension")),
         (
             "settings",
-            Key::Lost("they are for the extension of Zed that starts the server"),
+            KeyMeaning::Unsupported("used only by the Zed extension that starts the server"),
         ),
         (
             "remote",
-            Key::LostIfTrue("here the server runs on this machine"),
+            KeyMeaning::UnsupportedIfTrue("the server runs on this machine"),
         ),
-        ("tool_permissions", Key::Lost(RULES)),
+        (
+            "tool_permissions",
+            KeyMeaning::Unsupported(USE_PERMISSION_RULES),
+        ),
     ],
-    notation: Notation::None,
+    variable_syntax: VariableSyntax::None,
     url: Remote::Http,
 };

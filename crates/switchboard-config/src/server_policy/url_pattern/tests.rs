@@ -1,20 +1,20 @@
 use super::*;
 
 fn allows(pattern: &str, url: &str) -> bool {
-    let address = Address::parse(url);
-    let pattern = Pattern::parse(pattern).unwrap();
-    address.is_some_and(|address| pattern.fits_exactly(&address))
+    let url = CanonicalUrl::parse(url);
+    let pattern = UrlPattern::parse(pattern).unwrap();
+    url.is_some_and(|url| pattern.matches_allow(&url))
 }
 
 fn denies(pattern: &str, url: &str) -> bool {
-    let address = Address::parse(url);
-    let pattern = Pattern::parse(pattern).unwrap();
-    // What is odd is refused where there is any list of addresses.
-    address.is_none_or(|address| pattern.fits_widely(&address))
+    let url = CanonicalUrl::parse(url);
+    let pattern = UrlPattern::parse(pattern).unwrap();
+    // `ServerPolicy::check` refuses an ambiguous URL if any list contains a URL pattern.
+    url.is_none_or(|url| pattern.matches_deny(&url))
 }
 
 #[test]
-fn an_allowed_address_is_the_one_that_is_written() {
+fn allow_pattern_matches_only_its_own_host() {
     let pattern = "https://mcp.example.com/*";
     for url in [
         "https://mcp.example.com/",
@@ -52,7 +52,7 @@ fn an_allowed_address_is_the_one_that_is_written() {
 }
 
 #[test]
-fn wildcards_stay_within_their_part() {
+fn wildcards_match_within_one_part() {
     assert!(allows(
         "https://*.example.com/*",
         "https://a.b.example.com/x"
@@ -94,7 +94,7 @@ fn wildcards_stay_within_their_part() {
 }
 
 #[test]
-fn a_path_cannot_be_climbed_out_of() {
+fn dot_segments_cannot_leave_allowed_path() {
     let pattern = "https://example.com/team/*";
     assert!(allows(pattern, "https://example.com/team/x"));
     for url in [
@@ -112,7 +112,7 @@ fn a_path_cannot_be_climbed_out_of() {
 }
 
 #[test]
-fn a_denied_address_cannot_be_spelled_differently() {
+fn deny_pattern_matches_every_spelling() {
     let pattern = "https://evil.org/mcp";
     for url in [
         "https://evil.org/mcp",
@@ -145,7 +145,7 @@ fn a_denied_address_cannot_be_spelled_differently() {
 }
 
 #[test]
-fn what_is_no_pattern_is_none() {
+fn invalid_patterns_are_rejected() {
     for pattern in [
         "",
         "example.com",
@@ -155,6 +155,6 @@ fn what_is_no_pattern_is_none() {
         "https://a:b/",
         "https://a b/",
     ] {
-        assert!(Pattern::parse(pattern).is_none(), "{pattern}");
+        assert!(UrlPattern::parse(pattern).is_none(), "{pattern}");
     }
 }
