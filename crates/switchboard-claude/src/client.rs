@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use serde_json::{Map, Value, json};
-use switchboard::inprocess::ServerInstance;
+use switchboard::in_process::ServerInstance;
 use switchboard::mcp::Json;
 
 use crate::connect::{CloseInput, connect};

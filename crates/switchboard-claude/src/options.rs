@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use switchboard::Interaction;
-use switchboard::inprocess::ServerInstance;
+use switchboard::in_process::ServerInstance;
 use switchboard::permission::Rule;
 
 pub(crate) use command_line::{CommandLine, NOT_INHERITED};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use switchboard::call::CallOrigin;
-use switchboard::inprocess::{LocalCall, LocalServer};
+use switchboard::in_process::{LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
 use switchboard::permission::{Action, Rule};

@@ -99,7 +99,7 @@ async fn do_all(context: ToolContext) -> ToolResult<String> {
         sleep(Duration::from_millis(50)).await;
         list.finish(item.number)?;
         let (done, all) = (count(done + 1), count(open.len()));
-        context.report(done, all, format!("done: {}", item.text));
+        context.report_progress(done, all, format!("done: {}", item.text));
     }
     Ok(format!("{} done", open.len()))
 }

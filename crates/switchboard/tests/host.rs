@@ -15,7 +15,7 @@ use common::{Calculator, InMemory, child, host_with, launch, name, permissive, t
 use serde_json::json;
 use switchboard::cache::ServerCache;
 use switchboard::content::MemoryResultStore;
-use switchboard::inprocess::{ByteStreams, Connector};
+use switchboard::in_process::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::Limits;
 use switchboard::mcp::{Era, Hint, Json, Tool as Description};

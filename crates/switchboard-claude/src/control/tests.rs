@@ -10,7 +10,7 @@ use crate::error::LossReason;
 use crate::hooks::Hooks;
 use crate::options::Options;
 use crate::servers::McpServerConfig;
-use switchboard::inprocess::InProcessServer;
+use switchboard::in_process::InProcessServer;
 
 mod requests;
 mod shutdown;

@@ -1,6 +1,6 @@
 //! Derives the parts of a connection from the options: in-process servers, permissions and hooks.
 
-use switchboard::inprocess::ServerInstance;
+use switchboard::in_process::ServerInstance;
 
 use super::Options;
 use crate::hooks::Hooks;

@@ -2,7 +2,7 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use switchboard::inprocess::InProcessServer;
+use switchboard::in_process::InProcessServer;
 use switchboard::interaction::NoInteraction;
 use switchboard::permission::{Action, Rule};
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use switchboard::inprocess::ServerInstance;
+use switchboard::in_process::ServerInstance;
 use switchboard_config::Secret;
 
 /// How much longer than `call_timeout` the CLI waits for a tool of an in-process server, so that it

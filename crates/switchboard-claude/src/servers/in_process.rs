@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use switchboard::inprocess::{Adapter, ServerInstance};
+use switchboard::in_process::{JsonRpcAdapter, ServerInstance};
 use switchboard::mcp::{ErrorObject, Json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -40,7 +40,7 @@ struct ConnectedServer {
     _cancel_replaced: DropGuard,
     replaced: CancellationToken,
     instance: ServerInstance,
-    adapter: Adapter,
+    adapter: JsonRpcAdapter,
     /// Forwards notifications of the server.
     _forwarder: JoinSet<()>,
 }
@@ -145,7 +145,7 @@ impl InProcessServers {
     }
 
     fn connect(&self, name: &str, instance: ServerInstance) -> ConnectedServer {
-        let (adapter, received) = Adapter::connect(&instance, self.call_timeout);
+        let (adapter, received) = JsonRpcAdapter::connect(&instance, self.call_timeout);
         let mut forwarder = JoinSet::new();
         let notifications = self.notifications.clone();
         forwarder.spawn(forward_notifications(
@@ -163,7 +163,7 @@ impl InProcessServers {
         }
     }
 
-    fn find(&self, server: &str) -> Option<(Adapter, CancellationToken)> {
+    fn find(&self, server: &str) -> Option<(JsonRpcAdapter, CancellationToken)> {
         let servers = self.lock();
         let found = servers.iter().find(|(name, _)| name == server);
         found.map(|(_, server)| (server.adapter.clone(), server.replaced.clone()))

@@ -1,13 +1,12 @@
 //! Asks in-process servers for their tools before the CLI starts.
 //!
-//! A manifest saves the CLI the requests `initialize` and `tools/list`. Without one the CLI sends
-//! them itself, so a server that answers late or incompletely simply gets no manifest. Nothing here
-//! fails.
+//! A manifest saves the CLI the requests `initialize` and `tools/list`. Without one the CLI sends them
+//! itself, so a server that answers late or incompletely simply gets no manifest. Nothing here fails.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::inprocess::Adapter;
+use switchboard::in_process::JsonRpcAdapter;
 use tokio::time::timeout;
 
 /// How long a server may take. The start of the CLI waits for this.
@@ -16,16 +15,16 @@ const MANIFEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The protocol version that the CLI requests.
 const PROTOCOL_VERSION: &str = "2025-11-25";
 
-/// Returns the manifest of a server, unless it fails or times out. The adapter must be the one that
-/// later receives the CLI's messages: the CLI skips `initialize` for a server with a manifest.
-pub(super) async fn request_manifest(adapter: &Adapter) -> Option<Value> {
+/// Returns the manifest of a server, unless it fails or times out. The adapter must be the one that later
+/// receives the CLI's messages: the CLI skips `initialize` for a server with a manifest.
+pub(super) async fn request_manifest(adapter: &JsonRpcAdapter) -> Option<Value> {
     timeout(MANIFEST_TIMEOUT, build(adapter))
         .await
         .ok()
         .flatten()
 }
 
-async fn build(adapter: &Adapter) -> Option<Value> {
+async fn build(adapter: &JsonRpcAdapter) -> Option<Value> {
     let client = json!({"name": "switchboard", "version": env!("CARGO_PKG_VERSION")});
     let params =
         json!({"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client});
@@ -48,7 +47,7 @@ async fn build(adapter: &Adapter) -> Option<Value> {
 }
 
 /// Sends a request. Its id is a string, because the CLI uses numbers as ids.
-async fn request(adapter: &Adapter, method: &str, params: Value) -> Option<Value> {
+async fn request(adapter: &JsonRpcAdapter, method: &str, params: Value) -> Option<Value> {
     let id = format!("switchboard:{method}");
     let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     let response = adapter.handle(&message.to_string()).await?;

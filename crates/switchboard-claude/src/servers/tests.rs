@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use switchboard::inprocess::{
+use switchboard::in_process::{
     ByteStreams, Connector, LocalCall, LocalServer, ServerInstance, ServerNotification,
 };
 use switchboard::interaction::BoxFuture;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::inprocess::InProcessTool;
+use switchboard::in_process::InProcessTool;
 use switchboard::{InProcessServer, ToolResult};
 use switchboard_claude::Message;
 use switchboard_testkit::fake_claude::{FakeClaude, FakeStep};
@@ -26,7 +26,7 @@ async fn echo(call: EchoArguments) -> ToolResult<String> {
 fn server() -> InProcessServer {
     let wait = || std::future::pending::<ToolResult<String>>();
     InProcessServer::new("it", "1.0")
-        .with(InProcessTool::new("echo", "Returns its number", echo))
+        .with_tool(InProcessTool::new("echo", "Returns its number", echo))
         .tool("wait", "Never returns", wait)
 }
 

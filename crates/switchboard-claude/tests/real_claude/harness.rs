@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use switchboard::inprocess::InProcessTool;
+use switchboard::in_process::InProcessTool;
 use switchboard::{InProcessServer, ToolResult};
 use switchboard_claude::{Client, Message, Options, ResultMessage, query};
 use switchboard_testkit::fake_model::{FakeModel, ModelRequest, Turn};
@@ -83,7 +83,7 @@ async fn divide(pair: Pair) -> ToolResult<String> {
 
 pub(crate) fn calculator() -> InProcessServer {
     InProcessServer::new("calculator", "1.0")
-        .with(InProcessTool::new("add", "Adds two numbers", add).read_only())
+        .with_tool(InProcessTool::new("add", "Adds two numbers", add).read_only())
         .tool("divide", "Divides two numbers", divide)
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use switchboard::InProcessServer;
-use switchboard::inprocess::{InProcessTool, LocalCall, LocalServer};
+use switchboard::in_process::{InProcessTool, LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
 use switchboard_claude::Client;

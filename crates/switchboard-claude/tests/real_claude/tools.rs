@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use switchboard::inprocess::InProcessTool;
+use switchboard::in_process::InProcessTool;
 use switchboard::{InProcessServer, ToolContext, ToolResult};
 use switchboard_claude::Message;
 use switchboard_testkit::fake_model::{Block, ToolOutcome, Turn};
@@ -125,7 +125,7 @@ async fn read_only_tools_run_concurrently() {
         }
     };
     let tool = InProcessTool::new("meet", "Waits for two others", meet).read_only();
-    let server = InProcessServer::new("it", "1.0").with(tool);
+    let server = InProcessServer::new("it", "1.0").with_tool(tool);
     let options = harness.options().sdk_server("it", server);
     let messages = run_query("Go on", options.allowed_tools(["mcp__it__meet"])).await;
     assert!(result_of(&messages).is_success());
@@ -200,7 +200,7 @@ async fn megabyte_result_arrives() {
         .meta("anthropic/maxResultSizeChars", INLINE_SIZE);
     let server = InProcessServer::new("it", "1.0")
         .tool("large", "Returns a large text", large)
-        .with(inline);
+        .with_tool(inline);
     let options = harness.options().sdk_server("it", server);
     let messages = run_query("Go on", options.allowed_tools(["mcp__it"])).await;
     assert!(result_of(&messages).is_success());

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use switchboard::inprocess::InProcessTool;
+use switchboard::in_process::InProcessTool;
 use switchboard::permission::{Action, Rule};
 use switchboard::status::ConnectionStatus;
 use switchboard::{Event, Host, HostBuilder, InProcessServer, Readiness};
@@ -266,6 +266,6 @@ fn calculator() -> InProcessServer {
     let add = |Pair { a, b }: Pair| async move { Ok((a + b).to_string()) };
     let multiply = |Pair { a, b }: Pair| async move { Ok((a * b).to_string()) };
     InProcessServer::new("calculator", env!("CARGO_PKG_VERSION"))
-        .with(InProcessTool::new("add", "Adds two numbers", add).read_only())
-        .with(InProcessTool::new("multiply", "Multiplies two numbers", multiply).read_only())
+        .with_tool(InProcessTool::new("add", "Adds two numbers", add).read_only())
+        .with_tool(InProcessTool::new("multiply", "Multiplies two numbers", multiply).read_only())
 }

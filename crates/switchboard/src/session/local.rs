@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use serde_json::Map;
+use switchboard_wire::panic_message;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::unconstrained;
@@ -20,7 +21,6 @@ use super::list_changes::{ListChangeKind, ListChanges};
 use super::list_kind::ListItem;
 use super::subscriptions::Subscriptions;
 use super::{Delivery, RequestError, SessionEnd, SessionKey, ToolRequest};
-use crate::inprocess::panicked as panic_error;
 use crate::limits::Limits;
 use crate::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, Progress, ProtocolVersion, ReadResourceResult,
@@ -62,8 +62,8 @@ impl LocalSession {
         let described = catch_unwind(AssertUnwindSafe(describe));
         let (notifications, handshake) = described.map_err(|payload| {
             let what = "the server's description (notifications, capabilities, implementation)";
-            let ErrorObject { message, .. } = panic_error(what, payload.as_ref());
-            format!("{message}: this is a bug in the server")
+            let message = panic_message(payload.as_ref()).unwrap_or("no message");
+            format!("{what} panicked: {message}; this is a bug in the server")
         })?;
         let session = Arc::new(Self {
             key: SessionKey::next(),

@@ -14,7 +14,7 @@ use std::io;
 
 use serde_json::json;
 
-use switchboard::inprocess::{ByteStreams, Connector, LocalCall, LocalServer};
+use switchboard::in_process::{ByteStreams, Connector, LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ErrorObject, Implementation, Json, Tool as Description, ToolAnnotations,

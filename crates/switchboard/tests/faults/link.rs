@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use switchboard::inprocess::{ByteStreams, Connector};
+use switchboard::in_process::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard_testkit::MemoryServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::{ByteStreams, Connector};
+use switchboard::in_process::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::Deadlines;
 use switchboard::{Host, HostBuilder, Readiness};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::{LocalCall, LocalServer, ServerNotification};
+use switchboard::in_process::{LocalCall, LocalServer, ServerNotification};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ContentBlock, ErrorObject, GetPromptResult, Implementation, Json, Progress,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use switchboard::inprocess::ServerNotification;
+use switchboard::in_process::ServerNotification;
 use switchboard::interaction::BoxFuture;
 use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
 use switchboard::query::QueryError;

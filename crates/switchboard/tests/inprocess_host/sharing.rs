@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::inprocess::{Adapter, LocalCall, LocalServer, ServerInstance, ServerNotification};
+use switchboard::in_process::{
+    JsonRpcAdapter, LocalCall, LocalServer, ServerInstance, ServerNotification,
+};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
 use switchboard::{Host, InProcessServer, ServerError};
@@ -118,7 +120,7 @@ async fn a_server_that_panics_when_it_introduces_itself_fails_alone_and_in_words
     assert_eq!(status.as_str(), "failed");
     assert_eq!(looks(&host).await, "one");
     host.shutdown().await;
-    let (adapter, _said) = Adapter::connect(&Shy.into(), Duration::from_secs(1));
+    let (adapter, _said) = JsonRpcAdapter::connect(&Shy.into(), Duration::from_secs(1));
     let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
     let answer = adapter.handle(hello).await.unwrap();
     assert!(

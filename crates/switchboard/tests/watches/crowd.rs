@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::inprocess::{ByteStreams, Connector};
+use switchboard::in_process::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::watch::{WatchChange, WatchRequest};
 use switchboard::{Host, Readiness};

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use switchboard::Host;
-use switchboard::inprocess::{LocalCall, LocalServer};
+use switchboard::in_process::{LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
 use switchboard::watch::{WatchChange, WatchEvent};

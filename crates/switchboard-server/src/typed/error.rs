@@ -1,0 +1,79 @@
+//! `ToolError`: the failure of a tool that the model sees.
+
+use std::fmt;
+
+use switchboard_wire::mcp::{CallToolResult, ContentBlock};
+
+/// The return type of handlers.
+pub type ToolResult<T> = Result<T, ToolError>;
+
+/// A failure that the model sees: a result with `isError`.
+///
+/// Every type with `Display` converts into one, by `?` or `.into()`: errors, `&str`, `String`. The
+/// alternate form (`{:#}`) is used, with which some error types include their causes.
+///
+/// Because of that conversion, `ToolError` itself implements neither `Error` nor `Display`.
+///
+/// ```
+/// use switchboard_server::{ToolError, ToolResult};
+///
+/// fn half(text: &str) -> ToolResult<i64> {
+///     let number: i64 = text.parse()?;
+///     if number % 2 != 0 {
+///         return Err(format!("{number} is odd").into());
+///     }
+///     Ok(number / 2)
+/// }
+/// assert_eq!(half("7").unwrap_err().to_text(), "7 is odd");
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct ToolError {
+    content: Vec<ContentBlock>,
+}
+
+impl ToolError {
+    /// A failure described by text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self {
+            content: vec![ContentBlock::text(text)],
+        }
+    }
+
+    /// A failure described by content blocks, such as a screenshot or a link to a log.
+    pub fn with_content(blocks: impl IntoIterator<Item = ContentBlock>) -> Self {
+        Self {
+            content: blocks.into_iter().collect(),
+        }
+    }
+
+    /// The text blocks, joined by newlines.
+    pub fn to_text(&self) -> String {
+        let texts = self.content.iter().filter_map(|block| match block {
+            ContentBlock::Text(text) => Some(text.text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl<E: fmt::Display> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        Self::new(format!("{error:#}"))
+    }
+}
+
+impl From<ToolError> for CallToolResult {
+    fn from(error: ToolError) -> Self {
+        Self {
+            content: error.content,
+            is_error: true,
+            ..Self::default()
+        }
+    }
+}
+
+impl fmt::Debug for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ToolError").field(&self.to_text()).finish()
+    }
+}

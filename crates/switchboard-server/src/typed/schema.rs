@@ -1,0 +1,65 @@
+//! JSON Schemas of Rust types, through `schemars`.
+//!
+//! The result equals that of the official SDK's macros: draft 2020-12, without title and description of
+//! the root type, because the tool has its own.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use switchboard_wire::mcp::Json;
+
+/// The schema of a type, as a JSON object.
+pub(super) fn type_schema<T: JsonSchema>() -> Map<String, Value> {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.remove("description");
+    std::mem::take(schema.ensure_object())
+}
+
+/// Wrapper with its own type id, so that `schemars` puts a recursive `A` into `$defs` instead of
+/// emitting `$ref: "#"`, which many clients cannot resolve.
+struct RootType<A>(PhantomData<A>);
+
+impl<A: JsonSchema> JsonSchema for RootType<A> {
+    fn schema_name() -> Cow<'static, str> {
+        A::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        A::json_schema(generator)
+    }
+}
+
+/// The schema of the arguments of a tool. Fails if values of the type are not JSON objects.
+pub(super) fn arguments_schema<A: JsonSchema>() -> Result<Map<String, Value>, String> {
+    let schema = type_schema::<RootType<A>>();
+    if is_object(&schema) {
+        return Ok(schema);
+    }
+    Err(format!(
+        "the arguments must be a struct with named fields or a map, but {} is neither; make it a field \
+         of a struct",
+        std::any::type_name::<A>()
+    ))
+}
+
+/// The schema of a tool without arguments.
+pub(super) fn empty_object_schema() -> Map<String, Value> {
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), json!("object"));
+    schema.insert("properties".to_owned(), json!({}));
+    schema
+}
+
+/// Whether the schema accepts only objects.
+pub(super) fn is_object(schema: &Map<String, Value>) -> bool {
+    schema.get("type").is_some_and(|it| it == "object")
+}
+
+pub(super) fn to_json(schema: Map<String, Value>) -> Json {
+    Json::from(&Value::Object(schema))
+}
