@@ -1,4 +1,4 @@
-//! The clients that are compared. Each does a [`Job`] in this process and says what it measured.
+//! The compared clients. Each runs a [`Job`] in this process and returns its figures.
 
 mod floor;
 mod remote;
@@ -13,12 +13,12 @@ use rmcp::Connections;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Client {
-    /// Blocking, written by hand for the one server, one write per request.
+    /// Blocking and written by hand for this server; one write per request.
     Floor,
-    /// The floor, with requests that became free together written together.
+    /// The floor, but requests that become possible together are written together.
     BatchingFloor,
     Rmcp,
-    /// rmcp with a client of reqwest that keeps its connections, over HTTP.
+    /// rmcp over HTTP with a reqwest client that keeps its connections.
     PooledRmcp,
     Switchboard,
 }
@@ -42,7 +42,7 @@ impl Client {
         }
     }
 
-    /// Does the job in this process.
+    /// Runs the job in this process.
     pub fn run(self, job: &Job) -> Figures {
         match self {
             Self::Floor => floor::run(job, Style::Plain),
@@ -54,7 +54,7 @@ impl Client {
     }
 }
 
-/// Tokio's default runtime: one worker per core that this process may use.
+/// Runs on tokio's default runtime: one worker per core of this process.
 fn in_runtime(job: impl Future<Output = Figures>) -> Figures {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -63,7 +63,7 @@ fn in_runtime(job: impl Future<Output = Figures>) -> Figures {
         .block_on(job)
 }
 
-/// The server program, which lies beside this one.
+/// The path of the server program, beside this program.
 pub fn server() -> PathBuf {
     let mut path = std::env::current_exe().expect("a program knows where it is");
     path.set_file_name("neutral-server");

@@ -1,7 +1,7 @@
-//! What a client is asked to do, and what is said about it afterwards.
+//! The jobs of a client, and the figures that it returns.
 //!
-//! Every measurement is a process of its own, so that no client inherits another's heap, threads or
-//! page tables. The job goes there as an argument, the figures come back as one line of JSON.
+//! Every measurement runs in its own process, so that clients do not share a heap, threads or page
+//! tables. The job is passed as an argument; the figures are returned as one line of JSON.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,20 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory;
 
-/// What a client can be asked to do.
+/// What a client does.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Job {
-    /// Calls of one tool of one server.
+    /// Calls one tool of one server.
     Calls(Work),
-    /// Servers connected and listed, then left alone.
+    /// Connects servers, lists their tools and leaves them idle.
     Connect { servers: usize },
-    /// One server with many tools, listed and kept.
+    /// Lists one server with many tools and keeps the listing.
     List { tools: usize },
-    /// Calls of a server in the client's own process.
+    /// Calls a server in the client's process.
     Local { calls: usize },
-    /// A steady load on healthy servers, among others: what each of those is hostile by, or nothing.
+    /// Puts a steady load on healthy servers. Each of the others is hostile in the named way, or
+    /// idle.
     Crowd { others: Vec<Option<String>> },
-    /// One answer that is meant to blow up.
+    /// Requests one answer that is small on the wire and large in memory.
     Bomb { shape: String, size: usize },
 }
 
@@ -41,16 +42,16 @@ pub enum Over {
 pub struct Work {
     pub over: Over,
     pub tool: String,
-    /// The size of one answer, in bytes.
+    /// Size of one answer in bytes.
     pub size: usize,
     pub in_flight: usize,
-    /// Calls that are made before anything is measured.
+    /// Number of calls before the measurement starts.
     pub warm_up: usize,
     pub calls: usize,
 }
 
 impl Work {
-    /// Small calls, one at a time, of a server in the client's own process.
+    /// Small calls, one at a time, to a server in the client's process.
     pub fn local(calls: usize) -> Self {
         Self {
             over: Over::Stdio,
@@ -71,7 +72,7 @@ impl Work {
     }
 }
 
-/// What was measured, by name: `p50`, `rate`, `cpu`, …
+/// Figures by name: `p50`, `rate`, `cpu`, …
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Figures(BTreeMap<String, f64>);
 
@@ -84,24 +85,25 @@ impl Figures {
     pub fn of(&self, name: &str) -> f64 {
         match self.0.get(name) {
             Some(value) => *value,
-            None => panic!("no figure `{name}` was taken"),
+            None => panic!("figure `{name}` was not measured"),
         }
     }
 }
 
-/// Says that the servers are connected: the first line of a worker stops the runner's clock.
+/// Reports that the servers are connected. The runner stops its clock at the first line of a
+/// worker.
 pub fn say_ready() {
     println!("ready");
 }
 
-/// What a client's process needs with its servers connected, or with their tools listed.
+/// Memory of the client process with its servers connected or their tools listed.
 pub fn memory_now() -> Figures {
     Figures::default()
         .with("resident", memory::resident_kib())
         .with("peak", memory::peak_kib())
 }
 
-/// Watches calls: the clock and the CPU of this process. The server's CPU is not in it.
+/// Measures wall time and CPU time of this process, without the server.
 pub struct Stopwatch {
     began: Instant,
     cpu: Duration,
@@ -115,12 +117,12 @@ impl Stopwatch {
         }
     }
 
-    /// The CPU this process has used since, in microseconds.
+    /// CPU time of this process since the start, in microseconds.
     pub fn cpu_micros(&self) -> f64 {
         (cpu_time() - self.cpu).as_secs_f64() * 1e6
     }
 
-    /// Latencies and CPU in microseconds, calls per second.
+    /// Latencies and CPU time in microseconds, rate in calls per second.
     pub fn stop(self, mut latencies: Vec<Duration>) -> Figures {
         let (elapsed, cpu) = (self.began.elapsed(), self.cpu_micros());
         latencies.sort_unstable();
@@ -141,12 +143,12 @@ fn cpu_time() -> Duration {
         .into()
 }
 
-/// What makes calls: an agent with a handle of its own.
+/// Makes calls; each task has its own clone.
 pub trait Caller: Clone + Send + Sync + 'static {
     fn call(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// Keeps `in_flight` tasks calling, one call after the other each, as agents do.
+/// Runs `in_flight` tasks that each make one call after the other.
 async fn call_from_tasks(in_flight: usize, calls: usize, caller: &impl Caller) -> Vec<Duration> {
     let each = calls / in_flight;
     let tasks: Vec<_> = (0..in_flight)
@@ -170,7 +172,7 @@ async fn call_from_tasks(in_flight: usize, calls: usize, caller: &impl Caller) -
     latencies
 }
 
-/// Calls through a session that is there, timed after the warm-up.
+/// Makes the warm-up calls, then measures the calls.
 pub async fn measured(caller: &impl Caller, work: &Work) -> Figures {
     call_from_tasks(work.in_flight, work.warm_up, caller).await;
     let stopwatch = Stopwatch::start();

@@ -1,7 +1,8 @@
-//! What Switchboard costs, in one run: `just bench`.
+//! Compares Switchboard with two other clients: `just bench`.
 //!
-//! Three clients do the same jobs against the same neutral server: a floor written by hand, rmcp's
-//! client, and Switchboard through its whole pipeline. `docs/bench.md` says how each figure is taken.
+//! Three clients run the same jobs against the same server program: a hand-written client (the
+//! floor), rmcp's client, and Switchboard with its whole pipeline. `docs/bench.md` describes the
+//! method.
 
 mod clients;
 mod job;
@@ -17,9 +18,9 @@ use parts::{HTTP_KINDS, KINDS, Wanted};
 use report::Report;
 use runner::Runner;
 
-/// `bench [WORD]` measures every part whose name contains the word.
-/// `bench --svg FILE` measures everything and draws it.
-/// `bench WORD CLIENT` only makes the calls, for a profiler to watch.
+/// - `bench [WORD]` measures every part whose name contains the word.
+/// - `bench --svg FILE` measures everything and writes a chart.
+/// - `bench WORD CLIENT` only makes the calls, for a profiler.
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -28,7 +29,7 @@ fn main() {
         [runner::DO, client, job] => work(client, job),
         ["--svg", file] => {
             let svg = picture::draw(&measure(None).lines);
-            std::fs::write(file, svg).expect("the picture can be written");
+            std::fs::write(file, svg).expect("write the chart");
         }
         [word] => drop(measure(Some(word))),
         [word, client] => make_calls(word, client),
@@ -45,7 +46,7 @@ fn measure(word: Option<&str>) -> Report {
     report
 }
 
-/// One job in this process, for [`Runner`].
+/// Runs one job in this process, for [`Runner`].
 fn work(client: &str, job: &str) {
     let job: Job = serde_json::from_str(job).expect("a job");
     let figures = named(client).run(&job);

@@ -1,18 +1,18 @@
-//! The memory of this process, as the kernel counts it.
+//! Memory of this process, from `/proc`.
 
 use std::fs;
 
-/// What is resident now, in KiB. `smaps_rollup` is exact; the quicker files lag behind.
+/// Resident memory in KiB. `smaps_rollup` is exact; the faster files lag behind.
 pub fn resident_kib() -> f64 {
     field("/proc/self/smaps_rollup", "Rss:")
 }
 
-/// The most that was resident since [`forget_peak`], in KiB.
+/// Peak resident memory since [`forget_peak`], in KiB.
 pub fn peak_kib() -> f64 {
     field("/proc/self/status", "VmHWM:")
 }
 
-/// Begins a new peak at what is resident now.
+/// Resets the peak to the current resident memory.
 pub fn forget_peak() {
     fs::write("/proc/self/clear_refs", "5").expect("a process may forget its own peak");
 }

@@ -1,4 +1,4 @@
-//! What is measured, part by part.
+//! The parts of the benchmark.
 
 mod bombs;
 mod calls;
@@ -15,16 +15,16 @@ use crate::job::{Job, Over, Work};
 use crate::report::{Report, Samples};
 use crate::runner::{Cores, Runner};
 
-/// Kinds of calls, as `calls`, `http` and `instructions` take them.
+/// A kind of call, measured by `calls`, `http` and `instructions`.
 pub struct Kind {
     pub name: &'static str,
     over: Over,
     tool: &'static str,
     size: usize,
     in_flight: usize,
-    /// Enough for a steady figure.
+    /// Number of calls for a stable time.
     calls: usize,
-    /// Enough to count instructions, which do not vary.
+    /// Number of calls for an instruction count, which does not vary.
     counted: usize,
 }
 
@@ -116,12 +116,12 @@ pub const HTTP_KINDS: [Kind; 3] = [
 ];
 
 impl Kind {
-    /// The work to measure by the clock.
+    /// The calls to measure by time.
     pub fn timed(&self) -> Work {
         self.work(self.calls.div_ceil(10).max(self.in_flight), self.calls)
     }
 
-    /// A short and a long run, whose difference is `counted` calls and no start-up.
+    /// A short and a long run. Their difference is `counted` calls without start-up.
     fn short_and_long(&self) -> [Work; 2] {
         let warm_up = self.in_flight.max(self.counted / 4).max(1);
         [self.counted, 2 * self.counted].map(|calls| self.work(warm_up, calls))
@@ -139,7 +139,7 @@ impl Kind {
     }
 }
 
-/// Which parts were asked for: those whose name contains the word.
+/// A filter: selects the parts whose name contains the word.
 pub struct Wanted(pub Option<String>);
 
 impl Wanted {
@@ -150,7 +150,7 @@ impl Wanted {
             .is_none_or(|word| whole.contains(word.as_str()))
     }
 
-    /// Whether it was asked for by its own name.
+    /// Whether the filter is exactly this name.
     fn names(&self, part: &str, name: &str) -> bool {
         self.0.as_deref() == Some(&format!("{part}: {name}"))
     }
@@ -165,7 +165,7 @@ impl Wanted {
     }
 }
 
-/// Measures what was asked for.
+/// Runs the selected parts.
 pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     calls::run(runner, report, wanted);
     http::run(runner, report, wanted);
@@ -178,7 +178,7 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     bombs::run(runner, report, wanted);
 }
 
-/// Lets the three clients do the job in turn, `repeats` times.
+/// Runs the job with the three clients alternately, `repeats` times.
 fn in_turn(runner: &Runner, floor: Client, job: &Job, cores: Cores, repeats: usize) -> Samples {
     let mut samples = Samples::default();
     for _ in 0..repeats {

@@ -1,6 +1,7 @@
-//! The result as a picture: bars of times the floor, shorter is better, with the target as a mark.
+//! The figures as a bar chart: multiples of the floor, shorter is better, with a mark at the
+//! target.
 //!
-//! Colours follow the reader's light or dark scheme; the background is left to the page.
+//! Colours follow the light or dark scheme of the reader; the background is transparent.
 
 use std::fmt::Write;
 
@@ -11,9 +12,9 @@ const LEFT: f64 = 230.0;
 const TOP: f64 = 64.0;
 const ROW: f64 = 50.0;
 const BAR: f64 = 15.0;
-/// Bars end here, and say in figures how far they would go.
+/// Longer bars are cut here and labelled with their value.
 const MOST: f64 = 4.0;
-/// How long 1× is.
+/// Length of 1× in pixels.
 const UNIT: f64 = 120.0;
 
 const STYLE: &str = "<style>\
@@ -32,7 +33,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A rate is turned over, so that shorter is better everywhere.
+    /// Inverts a rate, so that shorter is always better.
     fn of(line: &'a Line) -> Option<Self> {
         let (rmcp, ours) = (line.rmcp?.ratio?, line.ours?.ratio?);
         let (rate, target) = match line.target? {
@@ -50,7 +51,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The lines that are in the picture, drawn as SVG.
+/// Draws the lines that are part of the chart as SVG.
 pub fn draw(lines: &[Line]) -> String {
     let rows: Vec<Row<'_>> = lines.iter().filter_map(Row::of).collect();
     let height = TOP + ROW * rows.len() as f64 + 12.0;
@@ -75,14 +76,14 @@ fn legend(svg: &mut String) {
         LEFT,
         y,
         "",
-        "times the cost of a hand-written client; shorter is better",
+        "cost as a multiple of a hand-written client; shorter is better",
     );
     for (x, class, name) in [(12.0, "rmcp", "rmcp 3.8"), (94.0, "ours", "Switchboard")] {
         bar(svg, x, y - 10.0, 12.0, class);
         text(svg, x + 17.0, y, "small", name);
     }
     mark(svg, 700.0, y - 14.0);
-    text(svg, 708.0, y, "small", "to reach");
+    text(svg, 708.0, y, "small", "target");
 }
 
 fn scale(svg: &mut String, height: f64) {
@@ -124,7 +125,7 @@ fn pair(svg: &mut String, y: f64, row: &Row<'_>) {
     }
 }
 
-/// Where a bar has to end.
+/// Marks the target of a bar.
 fn mark(svg: &mut String, x: f64, y: f64) {
     let bottom = y + BAR + 5.0;
     let _ = writeln!(

@@ -1,8 +1,8 @@
-//! The table: one line per figure, the clients side by side, the target at the end.
+//! The table: one line per figure, with the clients side by side and the target at the end.
 
 use crate::job::Figures;
 
-/// One figure of all clients. The first client that has it is what ratios are taken to.
+/// One figure of all clients. Ratios refer to the first client that has the figure.
 pub struct Line {
     pub what: String,
     pub unit: Unit,
@@ -10,14 +10,14 @@ pub struct Line {
     pub rmcp: Option<Measured>,
     pub ours: Option<Measured>,
     pub target: Option<Target>,
-    /// What the picture calls it, if it is in the picture.
+    /// The label in the chart, if the line is part of it.
     pub picture: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
 pub struct Measured {
     pub value: f64,
-    /// To the floor, or to rmcp where there is no floor.
+    /// Relative to the floor, or to rmcp if there is no floor.
     pub ratio: Option<f64>,
 }
 
@@ -31,18 +31,18 @@ pub enum Unit {
     Count,
 }
 
-/// What has to be reached.
+/// The target of a figure.
 #[derive(Clone, Copy)]
 pub enum Target {
-    /// In the line's unit.
+    /// In the unit of the line.
     AtMost(f64),
     RatioAtMost(f64),
     RatioAtLeast(f64),
 }
 
 impl Line {
-    /// Medians over repeats: of the values, and of the ratios within each repeat, so that a machine
-    /// that gets slower in the middle favours nobody.
+    /// Medians over all rounds: of the values, and of the ratios within each round, so that a
+    /// machine that slows down during the run affects all clients alike.
     pub fn of(what: &str, unit: Unit, figure: &str, samples: &Samples) -> Self {
         let all = [&samples.floor, &samples.rmcp, &samples.ours];
         let base = all.into_iter().position(|client| !client.is_empty());
@@ -78,7 +78,7 @@ impl Line {
         self
     }
 
-    /// Whether the target is met; nothing where there is none.
+    /// Whether the target is met; `None` without a target.
     pub fn met(&self) -> Option<bool> {
         let ours = self.ours?;
         Some(match self.target? {
@@ -89,7 +89,7 @@ impl Line {
     }
 }
 
-/// The figures of one job by client, in the order they were taken.
+/// The figures of one job by client, in the order of measurement.
 #[derive(Default)]
 pub struct Samples {
     pub floor: Vec<Figures>,
@@ -103,7 +103,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// What the figures were taken on.
+/// The machine of the measurement.
 pub fn machine() -> String {
     let file = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = file("/proc/cpuinfo");
@@ -114,7 +114,7 @@ pub fn machine() -> String {
     format!("{model}, {cores} cores, Linux {}", kernel.trim())
 }
 
-/// Prints lines as they come, and keeps them for the picture.
+/// Prints lines and keeps them for the chart.
 #[derive(Default)]
 pub struct Report {
     pub lines: Vec<Line>,
@@ -126,7 +126,7 @@ impl Report {
     }
 
     pub fn section_of(&self, title: &str, [base, theirs, ours]: [&str; 3]) {
-        println!("\n{title:<42}{base:>12}{theirs:>20}{ours:>20}   to reach");
+        println!("\n{title:<42}{base:>12}{theirs:>20}{ours:>20}   target");
     }
 
     pub fn add(&mut self, line: Line) {
@@ -142,16 +142,16 @@ impl Report {
         self.lines.push(line);
     }
 
-    /// How many targets there are, and how many are met.
+    /// Prints how many targets are met.
     pub fn summary(&self) {
         let verdicts: Vec<bool> = self.lines.iter().filter_map(Line::met).collect();
         let met = verdicts.iter().filter(|met| **met).count();
         println!("\n{met} of {} targets met", verdicts.len());
     }
 
-    /// Something that could not be measured here.
+    /// Prints that a figure could not be measured on this machine.
     pub fn skip(&self, what: &str, why: &str) {
-        println!("  {what}: SKIPPED, NOT MEASURED: {why}");
+        println!("  {what}: SKIPPED: {why}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs jobs in processes of their own, on as many cores as asked for.
+//! Runs jobs in separate processes, pinned to a number of cores.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -11,23 +11,23 @@ use nix::unistd::Pid;
 use crate::clients::Client;
 use crate::job::{Figures, Job, Work};
 
-/// The word that makes this program do one job and print its figures.
+/// The argument that makes this program run one job and print its figures.
 pub const DO: &str = "do";
 
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
-/// What a client and its servers may run on.
+/// The cores that a client and its servers share.
 #[derive(Clone, Copy)]
 pub enum Cores {
     One,
-    /// Or the one that there is. An asynchronous client has a worker on each, as by default, and shares
-    /// them with its servers.
+    /// Two cores, or one if there is only one. An asynchronous client has one worker per core, its
+    /// default.
     Two,
-    /// Two, and a single worker: one core is left to the server, as it is with the floor.
+    /// Two cores and a single worker, so that the server has a core of its own, as with the floor.
     TwoWithOneWorker,
 }
 
-/// Starts workers. Knows which cores this program was given.
+/// Starts workers on the cores that this program may use.
 pub struct Runner {
     cores: Vec<usize>,
 }
@@ -45,7 +45,7 @@ impl Runner {
         self.cores.len() >= count(cores)
     }
 
-    /// Does the job in a process of its own.
+    /// Runs the job in a separate process.
     pub fn run(&self, client: Client, job: &Job, cores: Cores) -> Figures {
         self.pin(cores);
         let began = Instant::now();
@@ -68,7 +68,7 @@ impl Runner {
         figures(&last.expect("text")).with("ready", ready)
     }
 
-    /// How long a program takes from its start to its end, in milliseconds. It prints the answer.
+    /// Wall time of a program in milliseconds. Checks that it prints `answer`.
     pub fn wall(&self, program: &mut Command, answer: &str) -> f64 {
         self.pin(Cores::Two);
         let began = Instant::now();
@@ -79,8 +79,8 @@ impl Runner {
         elapsed
     }
 
-    /// How many instructions the client executes for the job, its start included. The servers are
-    /// children that valgrind does not follow, and the kernel's work is not counted.
+    /// Number of instructions that the client executes for the job, including its start. Servers
+    /// are child processes, which valgrind does not follow; kernel work is not counted.
     pub fn instructions(&self, client: Client, work: &Work) -> Result<f64, NoValgrind> {
         self.pin(Cores::One);
         let profile = profile_of(client);
@@ -97,14 +97,14 @@ impl Runner {
         let worker = worker.wait_with_output().expect("it was started");
         let said = String::from_utf8_lossy(&worker.stderr);
         assert!(worker.status.success(), "{said}");
-        // The last line of a worker is its figures: it did the calls, and all of them.
+        // The last line of a worker contains its figures. Check that it made all calls.
         let printed = String::from_utf8_lossy(&worker.stdout);
         let figures = figures(printed.lines().last().unwrap_or_default());
         assert_eq!(figures.of("calls") as usize, work.calls);
         Ok(collected(&said, pid))
     }
 
-    /// Children inherit the cores of the thread that starts them.
+    /// Pins this thread; children inherit the affinity.
     fn pin(&self, cores: Cores) {
         let mut wanted = CpuSet::new();
         for core in self.cores.iter().take(count(cores)) {
@@ -114,10 +114,10 @@ impl Runner {
     }
 }
 
-/// There is no valgrind on this machine.
+/// valgrind is not installed.
 pub struct NoValgrind;
 
-/// Where the last profile of a client lies, for `callgrind_annotate`.
+/// The path of the last profile of a client, for `callgrind_annotate`.
 pub fn profile_of(client: Client) -> PathBuf {
     this_program().with_file_name(format!("callgrind.{}.out", client.name()))
 }
@@ -126,7 +126,8 @@ fn figures(line: &str) -> Figures {
     serde_json::from_str(line).expect("a worker ends with its figures")
 }
 
-/// `==1234== Collected : 123456`. A child says so, too, until it has become the server.
+/// Parses `==1234== Collected : 123456`. A forked child prints such a line too, until it executes
+/// the server.
 fn collected(said: &str, pid: u32) -> f64 {
     let own = format!("=={pid}==");
     said.lines()

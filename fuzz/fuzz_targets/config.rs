@@ -1,4 +1,4 @@
-//! A config is read without a panic whatever it is, and what is said of it points into it.
+//! Loading any config does not panic, and every diagnostic points into its text.
 
 #![no_main]
 
@@ -40,7 +40,7 @@ fn check(diagnostic: &Diagnostic, text: &str) {
         return;
     };
     let line = text.split('\n').nth(origin.line as usize - 1);
-    let length = line.expect("the line is one of the text").chars().count();
+    let length = line.expect("the line exists in the text").chars().count();
     assert!(
         (1..=length + 1).contains(&(origin.column as usize)),
         "{shown}"
@@ -48,7 +48,7 @@ fn check(diagnostic: &Diagnostic, text: &str) {
     if let Some(snippet) = &diagnostic.snippet {
         let last = (snippet.start_column + snippet.len - 1) as usize;
         assert!(snippet.start_column >= 1 && snippet.len >= 1, "{shown}");
-        // Blanks at the end of a line are not shown, but may be marked.
+        // Trailing blanks of a line are not printed but may be marked.
         assert!(
             last <= length.max(snippet.line_text.chars().count()) + 1,
             "{shown}"

@@ -1,4 +1,4 @@
-//! What is JSON-RPC to a careful slow reader is the same JSON-RPC to the fast one.
+//! The fast JSON-RPC parser agrees with a slow reference parser.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use switchboard::fuzzing::{Reading, read};
 
-/// Deeper than this the two differ on purpose.
+/// The two parsers differ on purpose beyond this depth.
 const DEEP: usize = 100;
 
 fuzz_target!(|line: &[u8]| {
@@ -23,7 +23,7 @@ fuzz_target!(|line: &[u8]| {
     }
 });
 
-/// The members of a message, those that stand twice included, in their order.
+/// The members of a message in order, including duplicates.
 struct Members(Vec<(String, Box<RawValue>)>);
 
 impl<'de> Deserialize<'de> for Members {
@@ -62,7 +62,7 @@ impl Members {
     }
 }
 
-/// The line as an object of JSON that is not too deep.
+/// Parses the line as a JSON object; `None` if it is invalid or too deep.
 fn slow_reading(line: &[u8]) -> Option<Members> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     let text = std::str::from_utf8(line.trim_ascii()).ok()?;
@@ -118,7 +118,7 @@ fn check(members: &Members, reading: &Reading) {
     }
 }
 
-/// Whoever counts the messages of a batch slowly counts as many.
+/// The reference parser counts the same number of messages in a batch.
 fn check_batch(line: &[u8], count: usize) {
     if let Ok(messages) = serde_json::from_slice::<Vec<&RawValue>>(line) {
         assert_eq!(messages.len(), count);

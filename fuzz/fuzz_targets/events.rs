@@ -1,13 +1,14 @@
-//! Server-sent events are the same however the stream is cut, and no more than the limit is held.
+//! Server-sent events do not depend on how the stream is split, and the buffer stays within the
+//! limit.
 //!
-//! Input: the limit, the sizes of the pieces and how many there are, then the stream.
+//! Input: the limit, the sizes of the pieces and their number, then the stream.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use switchboard::fuzzing::{SentEvent, sent_events};
 
-/// Besides the data of one event: an id or the like that is coming in.
+/// Allowance for a field other than data, such as an id, that is still incomplete.
 const SHORT_FIELD: usize = 2 * 1024;
 
 fuzz_target!(|input: (u8, Vec<u8>, &[u8])| {
@@ -29,7 +30,7 @@ fuzz_target!(|input: (u8, Vec<u8>, &[u8])| {
     }
 });
 
-/// The stream in pieces of these sizes, again and again.
+/// Splits the stream into pieces of these sizes, repeated as needed.
 fn pieces<'a>(mut stream: &'a [u8], sizes: &[u8]) -> Vec<&'a [u8]> {
     let mut sizes = sizes.iter().map(|size| usize::from(*size) + 1).cycle();
     let mut pieces = Vec::new();

@@ -1,13 +1,13 @@
-//! The frame reader yields the same lines however the stream is cut, and holds no more than its limit.
+//! Lines do not depend on how the stream is split, and the frame reader stays within its limit.
 //!
-//! Input: the limit, the sizes of the pieces and how many there are, then the stream.
+//! Input: the limit, the sizes of the pieces and their number, then the stream.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use switchboard::fuzzing::{Cut, CutLine, cut};
 
-/// How much the reader makes room for at a time; with what it holds, a vector may double it once.
+/// Buffer space that the reader reserves per read; a growing vector may double it once.
 const READ_AHEAD: usize = 64 * 1024;
 
 fuzz_target!(|input: (u8, Vec<u8>, &[u8])| {
@@ -29,7 +29,8 @@ fuzz_target!(|input: (u8, Vec<u8>, &[u8])| {
     );
 });
 
-/// What is whole is one line of the stream and short enough; what is too long is not.
+/// A complete line equals the line of the stream and is within the limit; a line that is too long
+/// exceeds it.
 fn check_lines(cut: &Cut, stream: &[u8], limit: usize) {
     let written = stream.split(|byte| *byte == b'\n');
     for (line, written) in cut.lines.iter().zip(written) {
@@ -39,13 +40,13 @@ fn check_lines(cut: &Cut, stream: &[u8], limit: usize) {
         }
     }
     let ends = stream.iter().filter(|byte| **byte == b'\n').count();
-    // What is too long may be told before it ends.
+    // A line that is too long may be reported before its end.
     let is_told_early =
         cut.lines.len() == ends + 1 && matches!(cut.lines.last(), Some(CutLine::TooLong(Some(_))));
     assert!(cut.is_endless || cut.lines.len() == ends || is_told_early);
 }
 
-/// The stream in pieces of these sizes, again and again.
+/// Splits the stream into pieces of these sizes, repeated as needed.
 fn pieces<'a>(mut stream: &'a [u8], sizes: &[u8]) -> Vec<&'a [u8]> {
     let mut sizes = sizes.iter().map(|size| usize::from(*size) + 1).cycle();
     let mut pieces = Vec::new();

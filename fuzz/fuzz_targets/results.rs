@@ -1,7 +1,7 @@
-//! Results are decoded and presented without a panic; what is carried along is JSON, and what is
-//! shown acts on no terminal.
+//! Decoding and presenting any result does not panic; raw values are valid JSON, and printed text
+//! contains no terminal control characters.
 //!
-//! Input: the value of `result`, put into a line that answers a request.
+//! Input: the value of `result`, inserted into a response line.
 
 #![no_main]
 
@@ -66,7 +66,7 @@ fn check_text(text: &str) {
     assert_eq!(
         sanitize(&once),
         once,
-        "sanitising twice is not sanitising once"
+        "sanitize is not idempotent"
     );
     assert_acts_on_nothing(&field(text, 40));
 }

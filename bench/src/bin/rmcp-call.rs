@@ -1,4 +1,4 @@
-//! `rmcp-call SERVER MESSAGE`: the bare program on rmcp that `switchboard call` is compared with. It
+//! `rmcp-call SERVER MESSAGE`: a minimal rmcp program for comparison with `switchboard call`. It
 //! connects, lists, calls `echo` and prints the answer.
 
 use rmcp::ServiceExt;

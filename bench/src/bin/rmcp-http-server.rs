@@ -1,5 +1,5 @@
-//! `rmcp-http-server ADDRESS`: rmcp's own server over streamable HTTP, with one tool, `echo`. It says on
-//! stderr when it listens.
+//! `rmcp-http-server ADDRESS`: rmcp's server over streamable HTTP with one tool, `echo`. Prints a
+//! line to stderr when it listens.
 
 use std::sync::Arc;
 

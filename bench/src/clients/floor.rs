@@ -1,10 +1,9 @@
-//! The floor: what a blocking client costs that was written by hand for this one server.
+//! The floor: a blocking client written by hand for this one server.
 //!
-//! It does what any client must: builds each request from structs, matches each answer to its
-//! request by id, parses the answer into structs of its own, and keeps structured content as checked
-//! text, which is what Switchboard hands over too. It does nothing else: no deadlines, no
-//! limits, no schemas, no permissions, and it believes the server. One thread for any number of
-//! servers: all are started, then all are asked, then all are read.
+//! It does what any client must do: it builds each request from structs, matches each answer to its
+//! request by id, parses the answer into structs, and keeps structured content as checked text,
+//! like Switchboard. It has no deadlines, limits, schemas or permissions, and it trusts the server.
+//! One thread serves all servers: it starts all, then sends to all, then reads from all.
 
 mod http;
 mod local;
@@ -21,12 +20,12 @@ use serde_json::value::RawValue;
 
 use crate::job::{Figures, Job, Over, Stopwatch, Work, memory_now, say_ready};
 
-/// Where hand-written clients differ.
+/// Variants of a hand-written client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Each request is written at once, by a system call of its own.
+    /// Writes each request at once with its own system call.
     Plain,
-    /// Requests that became free while answers were at hand are written by one system call.
+    /// Writes all requests that became possible while answers were available with one system call.
     Batching,
 }
 
@@ -111,12 +110,12 @@ struct Tool {
     input_schema: Box<RawValue>,
 }
 
-/// One server and the pipes to it.
+/// One server and its pipes.
 struct Session {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// Requests that were not written yet.
+    /// Requests that are not written yet.
     outgoing: Vec<u8>,
     line: Vec<u8>,
     next_id: u64,
@@ -191,7 +190,7 @@ impl Session {
         serde_json::from_slice(&self.line).expect("an answer")
     }
 
-    /// A sliding window: each answer makes room for the next request.
+    /// Keeps a sliding window: each answer makes room for the next request.
     fn drive(&mut self, work: &Work, calls: usize, style: Style) -> Vec<Duration> {
         let arguments = work.arguments();
         let mut latencies = Vec::with_capacity(calls);

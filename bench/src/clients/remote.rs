@@ -1,9 +1,9 @@
-//! The neutral server behind a URL, for a client in this process.
+//! The neutral server over HTTP, for a client in this process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A server that ends with this.
+/// A server process that ends when this is dropped.
 pub struct RemoteServer {
     child: Child,
     url: String,

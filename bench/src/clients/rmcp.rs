@@ -1,4 +1,4 @@
-//! rmcp's client, as its documentation shows it.
+//! rmcp's client, used as documented.
 
 mod local;
 
@@ -13,12 +13,12 @@ use crate::job::{self, Caller, Figures, Job, Over, Work, memory_now, say_ready};
 
 type Running = RunningService<RoleClient, ()>;
 
-/// What becomes of the connections of its client of HTTP.
+/// How the HTTP client treats connections.
 #[derive(Clone, Copy)]
 pub enum Connections {
-    /// Each call makes its own, as by default.
+    /// One connection per call, the default.
     OneEach,
-    /// They are kept for later calls, and as many calls may be under way as there are.
+    /// Connections are reused, and as many requests may be in flight as there are calls.
     Kept,
 }
 
@@ -62,7 +62,7 @@ async fn connect_to(remote: &RemoteServer, work: &Work, connections: Connections
     ().serve(transport).await.expect("a session")
 }
 
-/// Calls through a session that is there.
+/// Measures calls through an open session.
 async fn measured(client: Running, work: &Work) -> Figures {
     let agent = Agent {
         peer: client.peer().clone(),
@@ -88,7 +88,7 @@ impl Caller for Agent {
     }
 }
 
-/// All at once, each in a task of its own.
+/// Connects all servers concurrently, one task each.
 async fn connect_all(servers: usize) -> Figures {
     let connecting: Vec<_> = (0..servers)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! Switchboard, through its whole pipeline: resolve, schema, permission, permits, budget, decode,
+//! Switchboard with its whole pipeline: resolve, schema, permission, permits, budget, decode,
 //! content.
 
 mod bomb;
@@ -27,12 +27,12 @@ pub async fn run(job: &Job) -> Figures {
     }
 }
 
-/// A host that permits everything; all limits are the defaults.
+/// A host that allows every call; all limits are the defaults.
 fn host() -> HostBuilder {
     Host::builder().rule(Rule::new(Action::Allow, "mcp__*").expect("a rule"))
 }
 
-/// A neutral server, started with these words.
+/// A neutral server with these arguments.
 fn server<'a>(name: &str, arguments: impl IntoIterator<Item = &'a str>) -> LaunchSpec {
     let config = ServerConfig::stdio(super::server().to_string_lossy(), arguments);
     LaunchSpec::trusted(ServerName::new(name).expect("a name"), config)
@@ -46,7 +46,7 @@ async fn started(builder: HostBuilder) -> Host {
 }
 
 async fn calls(work: &Work) -> Figures {
-    // A megabyte of text is to arrive whole, as it does with the others.
+    // 1 MB of text must arrive complete, as with the other clients.
     let mut limits = Limits::default();
     limits.result_text_bytes = 16 * 1024 * 1024;
     let host = host().limits(limits);
@@ -64,7 +64,7 @@ fn behind(remote: &RemoteServer) -> LaunchSpec {
     LaunchSpec::trusted(ServerName::new("neutral").expect("a name"), config)
 }
 
-/// Calls through a host that is there.
+/// Measures calls through a running host.
 async fn measured(host: Host, work: &Work) -> Figures {
     let agent = Agent {
         host: host.clone(),

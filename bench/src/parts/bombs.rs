@@ -1,4 +1,4 @@
-//! JSON that is small on the wire and large in memory, just under the longest message that is taken.
+//! JSON that is small on the wire and large in memory, just below the message size limit.
 
 use super::Wanted;
 use crate::clients::Client;
@@ -8,7 +8,7 @@ use crate::runner::{Cores, Runner};
 
 const PART: &str = "bombs";
 const REPEATS: usize = 5;
-/// Sixteen MiB, less what is around the bomb.
+/// 16 MiB minus the rest of the message.
 const SIZE: usize = 16 * 1024 * 1024 - 1024;
 
 const SHAPES: [(&str, &str); 5] = [

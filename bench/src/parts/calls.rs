@@ -1,4 +1,4 @@
-//! Calls over stdio by the clock: latency, rate, CPU.
+//! Calls over stdio: latency, rate and CPU time.
 
 use super::{KINDS, Kind, Wanted, in_turn};
 use crate::clients::Client;
@@ -8,7 +8,7 @@ use crate::runner::{Cores, Runner};
 
 const PART: &str = "calls";
 const REPEATS: usize = 7;
-/// On two cores much depends on who happens to sleep.
+/// Results on two cores vary with the scheduling of sleeping threads.
 const REPEATS_ON_TWO: usize = 31;
 
 pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
@@ -29,7 +29,7 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
         if runner.has(cores) {
             measure(runner, report, crowded, cores);
         } else {
-            report.skip(&name, "this machine has one core");
+            report.skip(&name, "the machine has one core");
         }
     }
 }
@@ -55,12 +55,12 @@ fn measure(runner: &Runner, report: &mut Report, kind: &Kind, cores: Cores) {
     }
     if kind.in_flight > 1 {
         let samples = in_turn(runner, Client::BatchingFloor, &job, cores, 3);
-        let what = "calls per second, floor that batches";
+        let what = "calls per second, batching floor";
         report.add(Line::of(what, Unit::PerSecond, "rate", &samples));
     }
 }
 
-/// What has to be reached, and what the picture calls it. There a rate is shown as a time.
+/// The target of a figure and its label in the chart. The chart shows a rate as a time.
 fn aim(kind: &str, figure: &str, cores: Cores) -> Option<(Target, &'static str)> {
     Some(match (kind, figure, cores) {
         ("100 B, one at a time", "p50", Cores::One) => {

@@ -1,5 +1,5 @@
-//! Fifty servers in one host: forty healthy ones under a steady load, and ten others that are either
-//! idle or hostile. By name, ten that are hostile in one way.
+//! 50 servers in one host: 40 healthy servers under steady load, and ten others that are idle or
+//! hostile. A filter with the name of a kind makes all ten hostile in that way.
 
 use super::Wanted;
 use crate::clients::Client;
@@ -22,7 +22,7 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
 }
 
 fn measure(runner: &Runner, report: &mut Report, name: &str, kinds: &[&str]) {
-    report.section_of("40 healthy servers, and 10 others", ["idle", "", name]);
+    report.section_of("40 healthy servers and 10 others", ["idle", "", name]);
     let kinds = kinds.iter().map(|kind| Some((*kind).to_owned()));
     let others = kinds.cycle().take(OTHERS).collect();
     let hostile = Job::Crowd { others };
@@ -36,20 +36,20 @@ fn measure(runner: &Runner, report: &mut Report, name: &str, kinds: &[&str]) {
         samples.ours.push(run(&hostile));
     }
     report.add(Line::of(
-        "p50 of the healthy",
+        "p50 of healthy servers",
         Unit::Micros,
         "p50",
         &samples,
     ));
-    let line = Line::of("p99 of the healthy", Unit::Micros, "p99", &samples);
+    let line = Line::of("p99 of healthy servers", Unit::Micros, "p99", &samples);
     report.add(line.target(Target::RatioAtMost(1.25)));
     let line = Line::of(
-        "failed calls of the healthy",
+        "failed calls of healthy servers",
         Unit::Count,
         "failed",
         &samples,
     );
     report.add(line.target(Target::AtMost(0.0)));
-    let line = Line::of("CPU of the host per call", Unit::Micros, "cpu", &samples);
+    let line = Line::of("host CPU per call", Unit::Micros, "cpu", &samples);
     report.add(line);
 }

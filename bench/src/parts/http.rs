@@ -1,5 +1,5 @@
-//! Calls over HTTP by the clock. rmcp stands here twice: with a client that keeps its connections,
-//! which has to be given to it, and as it comes, with a connection for each call.
+//! Calls over HTTP. rmcp is measured twice: with a client that keeps its connections, which the
+//! caller has to provide, and with its default of one connection per call.
 
 use super::{HTTP_KINDS, Kind, Wanted};
 use crate::clients::Client;
@@ -40,12 +40,12 @@ fn measure(runner: &Runner, report: &mut Report, kind: &Kind) {
             Some((target, picture)) => line.target(target).pictured(picture),
             None => line,
         });
-        let what = format!("{what}, rmcp by default");
+        let what = format!("{what}, rmcp default");
         report.add(Line::of(&what, unit, figure, &unpooled));
     }
 }
 
-/// What has to be reached, and what the picture calls it. There a rate is shown as a time.
+/// The target of a figure and its label in the chart. The chart shows a rate as a time.
 fn aim(kind: &str, figure: &str) -> Option<(Target, &'static str)> {
     Some(match (kind, figure) {
         ("HTTP, 100 B, one at a time", "p50") => {

@@ -1,5 +1,5 @@
-//! Instructions per call, by callgrind: the difference of a short and a long run, so that start-up
-//! cancels. The clock has no part in it, so a busy machine does not matter.
+//! Instructions per call, counted by callgrind: the difference of a short and a long run, so that
+//! start-up cancels. The result does not depend on the load of the machine.
 
 use super::{HTTP_KINDS, KINDS, Kind, Wanted};
 use crate::clients::Client;

@@ -1,5 +1,6 @@
-//! Calls of a server in the client's own process. rmcp's client and server talk over a channel of
-//! typed messages; the floor is a function call whose arguments and result go through JSON text.
+//! Calls to a server in the client's process. rmcp's client and server use a channel of typed
+//! messages; the floor is a function call whose arguments and result are converted to and from JSON
+//! text.
 
 use super::Wanted;
 use crate::clients::Client;

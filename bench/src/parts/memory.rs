@@ -1,5 +1,5 @@
-//! Memory of the client's process: per idle server, and for a long listing. Both are differences
-//! between two processes that differ in nothing else.
+//! Memory of the client process per idle server, and for a long listing. Each figure is the
+//! difference of two otherwise equal processes.
 
 use super::Wanted;
 use crate::clients::Client;
@@ -16,13 +16,13 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     if !wanted.has(PART, "idle servers, tools listed") {
         return;
     }
-    report.section("memory of the client");
+    report.section("client memory");
     let one = Job::Connect { servers: 1 };
     let more = Job::Connect {
         servers: 1 + SERVERS,
     };
     let idle = growth(runner, &one, &more, SERVERS);
-    let line = Line::of("one idle server", Unit::Kib, "resident", &idle);
+    let line = Line::of("per idle server", Unit::Kib, "resident", &idle);
     report.add(line.target(Target::AtMost(64.0)));
 
     let few = Job::List { tools: 1 };
@@ -31,14 +31,14 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     let line = Line::of("10,000 tools listed", Unit::Kib, "resident", &listed);
     report.add(line.target(Target::AtMost(60.0 * 1024.0)));
     report.add(Line::of(
-        "10,000 tools listed, at the peak",
+        "10,000 tools listed, peak",
         Unit::Kib,
         "peak",
         &listed,
     ));
 }
 
-/// What the larger job needs more than the smaller one, divided by `share`.
+/// The additional memory of the larger job, divided by `share`.
 fn growth(runner: &Runner, smaller: &Job, larger: &Job, share: usize) -> Samples {
     let of = |client: Client| {
         (0..REPEATS)

@@ -1,4 +1,4 @@
-//! One call from a shell: `switchboard call` against a bare program on rmcp that does the same.
+//! One call from a shell: `switchboard call` compared with a minimal rmcp program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::report::{Line, Report, Samples, Target, Unit};
 use crate::runner::Runner;
 
 const PART: &str = "shell";
-/// So many copies, each run so often.
+/// Number of copies, and runs of each copy.
 const COPIES: usize = 7;
 const RUNS: usize = 5;
 const ANSWER: &str = "hello from a shell";
@@ -23,7 +23,7 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     let Some(program) = switchboard() else {
         return report.skip(
             PART,
-            "`cargo build --release` in the project's root builds the binary",
+            "the release binary is not built; run `cargo build --release`",
         );
     };
     let home = tempfile::tempdir().expect("a folder");
@@ -41,7 +41,7 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
             installed(&bare, home.path()),
             installed(&program, home.path()),
         );
-        // Once without looking: what is new is read for the first time.
+        // The first run is not measured: it reads the new file for the first time.
         for turn in 0..=RUNS {
             let rmcp = wall(&mut rmcp_call(&bare, home.path()));
             let ours = wall(&mut switchboard_call(&program, home.path(), &config));
@@ -55,8 +55,8 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     report.add(line.target(Target::RatioAtMost(1.5)));
 }
 
-/// A fresh copy, as an installation makes it. How fast a program starts depends on how its file was
-/// written, by as much as a fifth: what a linker wrote is slower to map than a copy of it.
+/// Makes a fresh copy, like an installation. The start time of a program depends on how its file
+/// was written: a file written by a linker is up to a fifth slower to map than a copy of it.
 fn installed(program: &Path, home: &Path) -> PathBuf {
     let copy = home.join(program.file_name().expect("a file"));
     if copy.exists() {
@@ -82,14 +82,14 @@ fn switchboard_call(program: &Path, home: &Path, config: &Path) -> Command {
     command
 }
 
-/// Nothing of the user's own settings has a say.
+/// Clears the environment, so that the user's settings have no effect.
 fn hermetic(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", home).current_dir(home);
     command
 }
 
-/// The binary that ships: beside this one where they share a target folder, else in the project's.
+/// The release binary: beside this program if they share a target directory, else in the project's.
 fn switchboard() -> Option<PathBuf> {
     let beside = clients::server().with_file_name("switchboard");
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/switchboard");

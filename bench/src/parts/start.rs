@@ -1,4 +1,4 @@
-//! From the start of the client's process to its servers connected and listed.
+//! Time from process start until all servers are connected and listed.
 
 use super::{Wanted, in_turn};
 use crate::clients::Client;
@@ -13,7 +13,7 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     if !wanted.has(PART, "servers connected and listed") {
         return;
     }
-    report.section("process start to all connected, listed");
+    report.section("process start until servers are listed");
     for servers in [1, 10, 50] {
         let job = Job::Connect { servers };
         let samples = in_turn(runner, Client::Floor, &job, Cores::Two, REPEATS);

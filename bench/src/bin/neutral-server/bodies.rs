@@ -1,15 +1,15 @@
-//! What the server answers: text, dense structure, JSON bombs, and listings.
+//! The answers of the server: text, dense structure, JSON bombs and listings.
 
 use std::collections::HashMap;
 
 const PAGE: usize = 500;
 
-/// Bodies that were made once and are sent again.
+/// Caches bodies by shape and size.
 #[derive(Default)]
 pub struct Bodies(HashMap<(String, usize), Vec<u8>>);
 
 impl Bodies {
-    /// About `size` bytes in the shape of this name.
+    /// A body of about `size` bytes in this shape.
     pub fn of(&mut self, shape: &str, size: usize) -> &[u8] {
         self.0
             .entry((shape.to_owned(), size))
@@ -46,7 +46,7 @@ fn rows(size: usize, rows: impl Iterator<Item = String>) -> String {
     format!(r#"{{"rows":[{}]}}"#, joined(size, rows))
 }
 
-/// As many items as fit into `size` bytes, at least one.
+/// Joins as many items as fit into `size` bytes, at least one.
 fn joined(size: usize, mut items: impl Iterator<Item = String>) -> String {
     let mut all = items.next().unwrap_or_default();
     for item in items {
@@ -59,7 +59,7 @@ fn joined(size: usize, mut items: impl Iterator<Item = String>) -> String {
     all
 }
 
-/// The page of a listing that a cursor asks for.
+/// The page of a listing at a cursor.
 pub fn page(tools: Option<usize>, cursor: Option<&str>) -> String {
     let Some(tools) = tools else {
         return callable();
@@ -94,7 +94,7 @@ fn callable() -> String {
     format!(r#"{{"tools":[{echo},{}]}}"#, sized.join(","))
 }
 
-/// About 450 bytes, which is what the tools of popular servers have.
+/// A tool of about 450 bytes, the size of tools in popular servers.
 fn typical_tool(number: usize) -> String {
     format!(
         r#"{{"name":"search_issues_{number}","description":"Search the issues of a repository by text, state and label, newest first","inputSchema":{{"type":"object","properties":{{"query":{{"type":"string","description":"Words to look for"}},"state":{{"type":"string","enum":["open","closed","all"]}},"limit":{{"type":"integer","minimum":1,"maximum":100}},"labels":{{"type":"array","items":{{"type":"string"}}}}}},"required":["query"]}},"annotations":{{"readOnlyHint":true}}}}"#

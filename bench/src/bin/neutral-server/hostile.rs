@@ -1,25 +1,25 @@
-//! Ways to misbehave, each once the server is connected and listed.
+//! Kinds of hostile behaviour, which start after the server is connected and listed.
 
 use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-/// One byte more than a host takes by default.
+/// One byte more than the default limit of a host.
 const TOO_MUCH: usize = 16 * 1024 * 1024 + 1;
 
 #[derive(Clone, Copy)]
 pub enum Hostile {
-    /// Notifications without end.
+    /// Sends notifications without end.
     Notifications,
-    /// Lines on stderr without end.
+    /// Writes to stderr without end.
     Stderr,
-    /// Reads nothing any more.
+    /// Stops reading.
     Stall,
-    /// Exits when it is called.
+    /// Exits on a call.
     Crash,
-    /// Takes its time.
+    /// Answers after a delay.
     Slow,
-    /// Answers with more than anybody takes.
+    /// Answers with more than the limit.
     Huge,
 }
 
@@ -32,7 +32,7 @@ impl Hostile {
             "crash" => Self::Crash,
             "slow" => Self::Slow,
             "huge" => Self::Huge,
-            _ => panic!("nobody is hostile by {name}"),
+            _ => panic!("unknown hostile kind: {name}"),
         }
     }
 
@@ -51,7 +51,7 @@ impl Hostile {
         }
     }
 
-    /// Misbehaves on a call, or says how much is to be answered.
+    /// Runs the hostile behaviour of a call; returns the size of the answer.
     pub fn before_call(self, size: usize) -> usize {
         match self {
             Self::Crash => std::process::exit(1),

@@ -1,7 +1,7 @@
-//! The same server behind a URL: streamable HTTP with plain JSON for answers, connections kept alive.
+//! The same server over streamable HTTP, with JSON answers and keep-alive connections.
 //!
-//! It writes its URL as the first line and serves until its input ends. Both eras are understood: a
-//! client may begin with `initialize` or with `server/discover`. There are no sessions and no streams.
+//! It prints its URL as the first line and serves until its stdin ends. It supports both eras: a
+//! client may start with `initialize` or with `server/discover`. It has no sessions and no streams.
 
 use std::convert::Infallible;
 use std::io::{self, Read};
@@ -24,7 +24,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"neutral","version":"1"}}}"#;
 
-/// One thread for all connections, so that it fits beside its client on one core.
+/// Uses one thread for all connections, because client and server may share one core.
 pub fn serve(server: Server) -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -46,12 +46,12 @@ async fn accept(server: Server) -> io::Result<()> {
         let server = Arc::clone(&server);
         let service = service_fn(move |request| respond(Arc::clone(&server), request));
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-        // Clients may leave as they like.
+        // Ignore errors: clients may disconnect at any time.
         tokio::spawn(async move { drop(connection.await) });
     }
 }
 
-/// Whoever started this server closes its input to end it.
+/// Completes at the end of stdin, by which the parent ends this server.
 fn input_end() -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {

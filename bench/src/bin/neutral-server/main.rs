@@ -1,8 +1,8 @@
-//! An MCP server with no SDK in it: blocking, one line in, one line out.
+//! An MCP server without an SDK: blocking, one line in, one line out.
 //!
 //! `echo` answers its `message`, `blob` with `size` bytes of text, every other tool with about
-//! `size` bytes of structured content; [`bodies`] has the shapes. `--tools N` lists N tools instead,
-//! and `--hostile KIND` misbehaves once it is connected. `--over http` answers behind a URL.
+//! `size` bytes of structured content in a shape of [`bodies`]. `--tools N` lists N tools instead,
+//! `--hostile KIND` misbehaves after the server is connected, and `--over http` listens on a URL.
 
 mod bodies;
 mod hostile;
@@ -47,7 +47,7 @@ struct Page<'a> {
 
 #[derive(Default)]
 struct Server {
-    /// How many tools are listed; the few that can be called if there is no number.
+    /// Number of tools to list; `None` lists the callable tools.
     tools: Option<usize>,
     hostile: Option<Hostile>,
     bodies: Bodies,
@@ -87,7 +87,7 @@ impl Server {
             if let Some(id) = request.id {
                 self.answer(&mut output, id.get(), &request)?;
             }
-            // Answers to requests that came together leave together.
+            // Flush the answers to requests that arrived together in one write.
             if input.buffer().is_empty() {
                 output.flush()?;
             }

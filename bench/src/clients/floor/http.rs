@@ -1,9 +1,8 @@
-//! The floor over HTTP: hyper's connections by hand, as many as there are calls in flight, on one
-//! thread.
+//! The floor over HTTP: hyper connections without a pool, one per call in flight, on one thread.
 //!
-//! Each connection has one call under way at a time and is used again for the next. The calls are
-//! those of the protocol's last version, with the headers and the `_meta` that it prescribes. What
-//! is the same in each call is made once.
+//! Each connection carries one call at a time and is reused for the next. Calls use the latest
+//! protocol version with its required headers and `_meta`. Parts that are equal in each call are
+//! built once.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +43,7 @@ async fn measured(work: &Work) -> Figures {
     stopwatch.stop(latencies)
 }
 
-/// Calls on all connections at a time, one after the other on each.
+/// Makes calls on all connections concurrently, one after the other on each.
 async fn drive(connections: Vec<Connection>, calls: usize) -> (Vec<Connection>, Vec<Duration>) {
     let each = calls / connections.len();
     let under_way = connections.into_iter().map(|mut connection| {
@@ -83,7 +82,7 @@ struct Connection {
     tool: String,
     arguments: Value,
     meta: Box<RawValue>,
-    /// The body of the answer, read into the same memory each time.
+    /// The body of the answer; the buffer is reused.
     answer: Vec<u8>,
     next_id: u64,
 }

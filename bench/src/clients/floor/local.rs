@@ -1,4 +1,4 @@
-//! A plain function call whose arguments and result go through JSON text, as they would for a tool.
+//! A function call whose arguments and result are converted to and from JSON text, as for a tool.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! rmcp's client and server in one process, over a channel of typed messages: no JSON between them.
+//! rmcp's client and server in one process, over a channel of typed messages without JSON.
 
 use futures::channel::mpsc;
 use rmcp::model::{
@@ -10,7 +10,7 @@ use rmcp::{RoleServer, ServerHandler, ServiceExt};
 
 use crate::job::{Figures, Work};
 
-/// More than are ever under way.
+/// Channel capacity, more than are ever in flight.
 const MESSAGES: usize = 16;
 
 struct Echo;

@@ -1,4 +1,4 @@
-//! One answer that is meant to blow up: what it costs to take it or to refuse it.
+//! Requests one answer that is large in memory, and measures the cost of accepting or rejecting it.
 
 use std::future::IntoFuture;
 
@@ -8,7 +8,7 @@ use crate::memory;
 pub async fn call(shape: &str, size: usize) -> Figures {
     let host = super::started(super::host().server(super::server("neutral", []))).await;
     let tool = format!("mcp__neutral__{shape}");
-    // A small one first, so that the way is warm.
+    // Warm up with a small answer.
     let small = serde_json::json!({ "size": 100 });
     let _ = host.call(tool.as_str(), small).into_future().await;
     memory::forget_peak();

@@ -1,4 +1,4 @@
-//! A steady load on forty healthy servers, while others share the host with them.
+//! A steady load on 40 healthy servers that share the host with others.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::job::{Figures, Stopwatch};
 
 const HEALTHY: usize = 40;
 const EVERY: Duration = Duration::from_millis(10);
-/// How long a caller of a hostile server rests between two calls.
+/// Pause between two calls to a hostile server.
 const REST: Duration = Duration::from_millis(100);
 const WARM_UP: Duration = Duration::from_millis(500);
 const LASTS: Duration = Duration::from_secs(3);
@@ -37,7 +37,7 @@ pub async fn load(others: &[Option<String>]) -> Figures {
     figures
 }
 
-/// Calls a hostile server again and again, and does not wait for long.
+/// Calls a hostile server repeatedly, with a timeout.
 fn provoke(host: &Host, number: usize) -> JoinHandle<()> {
     let (host, tool) = (host.clone(), format!("mcp__other{number}__echo"));
     tokio::spawn(async move {
@@ -56,7 +56,7 @@ async fn measured(host: &Host, lasts: Duration) -> Figures {
     let loads: Vec<_> = (0..HEALTHY)
         .map(|number| {
             let tool = format!("mcp__healthy{number}__echo");
-            // Not all in the same moment.
+            // Spread the first calls over one period.
             let first = began + EVERY * number as u32 / HEALTHY as u32;
             let ticks = interval_at(first, EVERY);
             tokio::spawn(steady(host.clone(), tool, ticks, began + lasts))
@@ -71,7 +71,7 @@ async fn measured(host: &Host, lasts: Duration) -> Figures {
     stopwatch.stop(latencies).with("failed", f64::from(failed))
 }
 
-/// One call per tick, from its first poll to its answer.
+/// One call per tick, measured from its first poll to its answer.
 async fn steady(
     host: Host,
     tool: String,

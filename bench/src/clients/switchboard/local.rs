@@ -1,4 +1,4 @@
-//! Calls of a server in the host's own process: a typed function, through the whole pipeline.
+//! Calls to a server in the host's process: a typed function, through the whole pipeline.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
