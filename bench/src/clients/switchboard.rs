@@ -8,9 +8,9 @@ mod local;
 use std::future::IntoFuture;
 
 use serde_json::Value;
+use switchboard::limits::Limits;
 use switchboard::permission::{Action, Rule};
 use switchboard::{Host, HostBuilder, Readiness};
-use switchboard::limits::Limits;
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
 use super::remote::RemoteServer;

@@ -108,7 +108,7 @@ impl FakeModel {
     /// The last request for a message.
     pub fn last_request(&self) -> ModelRequest {
         let last = self.state.requests().last().cloned();
-        last.expect("the model has been asked")
+        last.expect("the model received a request")
     }
 
     /// Waits until the model has received `count` requests. Panics after a timeout.

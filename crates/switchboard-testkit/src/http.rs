@@ -48,8 +48,8 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Streamable HTTP at `/mcp`. Modern requests are answered without sessions and only by POST,
-    /// whatever `session` and `get_stream` are.
+    /// Streamable HTTP at `/mcp`. Modern requests ignore `session` and `get_stream`: they have no
+    /// sessions and use POST only.
     Streamable {
         /// How requests are answered.
         format: ResponseFormat,

@@ -20,7 +20,7 @@ const PIPE_SIZE: usize = 64 * 1024;
 /// How long a test waits for a message, on the clock of its runtime.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A scripted server in memory that starts anew for each connection. Clones share the same server.
+/// A scripted server in memory; each connection starts it again. Clones share the same server.
 #[derive(Debug, Clone)]
 pub struct MemoryServer {
     state: Arc<MemoryServerState>,

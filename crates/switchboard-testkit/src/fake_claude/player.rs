@@ -92,7 +92,7 @@ struct Player {
     answers: HashMap<String, Value>,
     last_answer: Value,
     /// Number of control requests sent so far.
-    asked: u64,
+    requests_sent: u64,
 }
 
 impl Player {
@@ -103,7 +103,7 @@ impl Player {
             awaited: Value::Null,
             answers: HashMap::new(),
             last_answer: Value::Null,
-            asked: 0,
+            requests_sent: 0,
         }
     }
 
@@ -127,7 +127,7 @@ impl Player {
                 self.await_answer()
             }
             FakeStep::StartRequest(request) => self.start(request),
-            FakeStep::CancelRequest => send(&frames::cancel(&id(self.asked))),
+            FakeStep::CancelRequest => send(&frames::cancel(&id(self.requests_sent))),
             FakeStep::AwaitResponse => self.await_answer(),
             FakeStep::ConcurrentCalls {
                 server,
@@ -206,12 +206,12 @@ impl Player {
     }
 
     fn start(&mut self, request: &Value) -> Result<(), Exit> {
-        self.asked += 1;
-        send(&frames::request(&id(self.asked), request))
+        self.requests_sent += 1;
+        send(&frames::request(&id(self.requests_sent), request))
     }
 
     fn await_answer(&mut self) -> Result<(), Exit> {
-        self.last_answer = self.take_answer(self.asked)?;
+        self.last_answer = self.take_answer(self.requests_sent)?;
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Player {
     }
 
     fn call_concurrently(&mut self, server: &str, tool: &str, count: u64) -> Result<(), Exit> {
-        let first = self.asked + 1;
+        let first = self.requests_sent + 1;
         for number in first..first + count {
             self.start(&frames::call(server, tool, number))?;
         }

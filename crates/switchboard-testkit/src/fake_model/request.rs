@@ -96,8 +96,8 @@ impl ModelRequest {
     /// All text of the conversation, including the system prompt.
     pub fn all_text(&self) -> String {
         let system = self.body.get("system").unwrap_or(&Value::Null);
-        let said = self.messages().iter().map(|message| message.get("content"));
-        let said = said.flatten().map(|content| match content {
+        let contents = self.messages().iter().map(|message| message.get("content"));
+        let contents = contents.flatten().map(|content| match content {
             Value::String(text) => text.clone(),
             content => texts(content),
         });
@@ -105,7 +105,7 @@ impl ModelRequest {
             Value::String(text) => text.clone(),
             system => texts(system),
         }];
-        parts.extend(said);
+        parts.extend(contents);
         parts.join("\n")
     }
 }

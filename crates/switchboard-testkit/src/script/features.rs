@@ -1,4 +1,4 @@
-//! The features of a scripted server besides tools: resources, templates, prompts, completions and
+//! The features of a scripted server other than tools: resources, templates, prompts, completions and
 //! tasks, as data.
 //!
 //! Entries are sent verbatim, even if malformed. Some members are private to the server and never

@@ -63,7 +63,7 @@ pub(super) enum DefaultAnswer {
     Exit(i32),
 }
 
-/// A consequence of a tool call besides its answer.
+/// An effect of a tool call in addition to its answer.
 #[derive(Debug)]
 pub(super) enum SideEffect {
     Announce {
@@ -214,10 +214,10 @@ fn answer_probe(era: Era) -> DefaultAnswer {
 }
 
 fn initialize(script: &Script, request: &Request) -> Value {
-    let asked = request.params.get("protocolVersion").cloned();
+    let requested = request.params.get("protocolVersion").cloned();
     let version = script.protocol_version.clone().map(Value::String);
     let mut result = json!({
-        "protocolVersion": version.or(asked),
+        "protocolVersion": version.or(requested),
         "capabilities": script.capabilities,
         "serverInfo": script.server_info,
     });

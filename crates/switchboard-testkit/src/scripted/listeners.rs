@@ -68,11 +68,15 @@ struct Recipient {
 
 impl Listen {
     fn wants(&self, method: &str, params: Option<&Value>) -> bool {
-        let asked = |key: &str| self.filter.get(key).is_some_and(|asked| asked == true);
+        let requested = |key: &str| {
+            self.filter
+                .get(key)
+                .is_some_and(|requested| requested == true)
+        };
         match method {
-            TOOLS_CHANGED => asked("toolsListChanged"),
-            PROMPTS_CHANGED => asked("promptsListChanged"),
-            RESOURCES_CHANGED => asked("resourcesListChanged"),
+            TOOLS_CHANGED => requested("toolsListChanged"),
+            PROMPTS_CHANGED => requested("promptsListChanged"),
+            RESOURCES_CHANGED => requested("resourcesListChanged"),
             UPDATED => uris(&self.filter).any(|uri| Some(uri) == uri_of(params)),
             TASKS => {
                 let id = params.and_then(|params| params.get("taskId"));
@@ -112,7 +116,7 @@ fn uris(filter: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// The part of a requested filter that the capabilities declare and the script accepts.
-pub(super) fn acknowledge(script: &Script, asked: &Value) -> Value {
+pub(super) fn acknowledge(script: &Script, requested: &Value) -> Value {
     let declared = |capability: &str, what: &str| {
         let capability = script.capabilities.get(capability);
         capability.and_then(|capability| capability.get(what)) == Some(&json!(true))
@@ -132,14 +136,14 @@ pub(super) fn acknowledge(script: &Script, asked: &Value) -> Value {
     ] {
         let is_accepted =
             accepted(key).is_none_or(|accepted_value| accepted_value == Some(&json!(true)));
-        if asked.get(key) == Some(&json!(true))
+        if requested.get(key) == Some(&json!(true))
             && declared(capability, "listChanged")
             && is_accepted
         {
             insert(&mut filter, key, json!(true));
         }
     }
-    if asked.get("resourceSubscriptions").is_some() && declared("resources", "subscribe") {
+    if requested.get("resourceSubscriptions").is_some() && declared("resources", "subscribe") {
         let accepted_value = accepted("resourceSubscriptions");
         let is_accepted = |uri: &str| {
             let all = accepted_value.as_ref();
@@ -148,12 +152,12 @@ pub(super) fn acknowledge(script: &Script, asked: &Value) -> Value {
                 all.is_some_and(|all| all.iter().any(|found| found == uri))
             })
         };
-        let accepted: Vec<_> = uris(asked).filter(|uri| is_accepted(uri)).collect();
+        let accepted: Vec<_> = uris(requested).filter(|uri| is_accepted(uri)).collect();
         if !accepted.is_empty() {
             insert(&mut filter, "resourceSubscriptions", json!(accepted));
         }
     }
-    if let Some(ids) = asked.get("taskIds").filter(|_| has_tasks(script)) {
+    if let Some(ids) = requested.get("taskIds").filter(|_| has_tasks(script)) {
         insert(&mut filter, "taskIds", ids.clone());
     }
     filter

@@ -272,8 +272,8 @@ impl Task {
         let TaskSpec { topic, steps, .. } = &self.spec;
         let mut text = format!("research on {topic} in {steps} steps");
         if let Some(answer) = &self.answer {
-            let said = answer.get("content").or(answer.get("action"));
-            let _ = write!(text, ", answered {}", said.unwrap_or(answer));
+            let content = answer.get("content").or(answer.get("action"));
+            let _ = write!(text, ", answered {}", content.unwrap_or(answer));
         }
         json!({"content": [{"type": "text", "text": text}]})
     }
@@ -284,8 +284,8 @@ impl Task {
             TaskFormat::Modern | TaskFormat::ModernDetailed => ("ttlMs", "pollIntervalMs"),
         };
         let message = format!("step {} of {}", self.done, self.spec.steps);
-        let mut shown = Map::new();
-        let mut put = |key: &str, value: Value| _ = shown.insert(key.to_owned(), value);
+        let mut json = Map::new();
+        let mut put = |key: &str, value: Value| _ = json.insert(key.to_owned(), value);
         put("taskId", json!(self.id));
         put("status", json!(self.status.name()));
         put("statusMessage", json!(message));
@@ -306,7 +306,7 @@ impl Task {
                 TaskProgress::Error(_) | TaskProgress::Working(_) => {}
             }
         }
-        Value::Object(shown)
+        Value::Object(json)
     }
 }
 

@@ -45,9 +45,9 @@ pub(super) fn complete(state: &ServerState, request: &Request, modern: bool) -> 
     let rows = script.completions.iter().filter(fits);
     let values = rows.flat_map(|completion| &completion.values);
     let values: Vec<_> = values.filter(|value| value.starts_with(&typed)).collect();
-    let shown: Vec<_> = values.iter().take(MAX_VALUES).collect();
+    let first_values: Vec<_> = values.iter().take(MAX_VALUES).collect();
     let completion = json!({
-        "values": shown,
+        "values": first_values,
         "total": values.len(),
         "hasMore": values.len() > MAX_VALUES,
     });

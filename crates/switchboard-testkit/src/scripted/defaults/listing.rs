@@ -36,7 +36,7 @@ impl Listing {
             .iter()
             .skip(page.saturating_mul(size))
             .take(size);
-        let shown: Vec<_> = entries.map(|entry| self.show(entry)).collect();
+        let listed: Vec<_> = entries.map(|entry| self.without_private(entry)).collect();
         let is_last = page.saturating_add(1).saturating_mul(size) >= count;
         let next = match script.cursors {
             Cursors::Plain | Cursors::EmptyFirst if is_last => None,
@@ -46,7 +46,7 @@ impl Listing {
                 Some(cursor_to(page + 1, script))
             }
         };
-        let mut result = json!({self.key: shown});
+        let mut result = json!({self.key: listed});
         insert(&mut result, "nextCursor", next.as_ref());
         if modern {
             add_cache_hints(&mut result, script);
@@ -54,13 +54,13 @@ impl Listing {
         DefaultAnswer::Result(complete(result, modern))
     }
 
-    fn show(&self, entry: &Value) -> Value {
-        let mut shown = entry.clone();
+    fn without_private(&self, entry: &Value) -> Value {
+        let mut listed = entry.clone();
         // Tools are sent verbatim.
-        if let (Some(fields), true) = (shown.as_object_mut(), self.key != "tools") {
+        if let (Some(fields), true) = (listed.as_object_mut(), self.key != "tools") {
             fields.retain(|name, _| !PRIVATE.contains(&name.as_str()));
         }
-        shown
+        listed
     }
 }
 
