@@ -182,7 +182,7 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let kind = match &error {
             CallError::UnknownTool { .. } => Kind::UnknownTool,
-            CallError::Unavailable { status, .. } => match status {
+            CallError::Unavailable(server) => match server.status {
                 ConnectionStatus::NeedsAuth => Kind::LoginNeeded,
                 _ => Kind::Unavailable,
             },
@@ -206,7 +206,7 @@ impl From<QueryError> for Failure {
     fn from(error: QueryError) -> Self {
         let kind = match &error {
             QueryError::UnknownServer(_) => Kind::UnknownServer,
-            QueryError::Unavailable { status, .. } => match status {
+            QueryError::Unavailable(server) => match server.status {
                 ConnectionStatus::NeedsAuth => Kind::LoginNeeded,
                 _ => Kind::Unavailable,
             },
@@ -222,7 +222,7 @@ impl From<QueryError> for Failure {
             _ => Kind::Internal,
         };
         let hint = match &error {
-            QueryError::Unavailable { hint, .. } => hint.clone(),
+            QueryError::Unavailable(server) => server.hint.clone(),
             QueryError::UnsupportedCapability { server, .. } => Some(format!(
                 "run `switchboard get {server}` to see its capabilities"
             )),

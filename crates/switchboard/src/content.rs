@@ -16,6 +16,7 @@ use crate::limits::Limits;
 use crate::mcp::{CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink};
 use crate::wire::decode;
 
+pub(crate) mod base64;
 mod file_type;
 pub mod limit;
 mod prompt;
@@ -24,9 +25,10 @@ pub mod result_store;
 #[cfg(test)]
 mod tests;
 
+pub use base64::decode_base64;
 pub use file_type::FileType;
 pub use prompt::{RenderedMessage, RenderedPrompt, render_prompt};
-pub use resource::{RenderedPart, RenderedResource, decode_blob, render_resource};
+pub use resource::{RenderedPart, RenderedResource, render_resource};
 pub use result_store::{
     DirectoryResultStore, InvalidResultHandle, MemoryResultStore, ResultHandle, ResultStore,
 };
@@ -334,11 +336,11 @@ fn carry_media(
         description: format!("[{kind}: {mime_type}, {problem}]"),
         raw: None,
     };
-    if !is_base64(&content.data) {
+    if !base64::is_base64(&content.data) {
         return Err(describe("not handed over: its data is not base64"));
     }
     if !take_room(Some(&content.data), media_left) {
-        let size = decoded_length(&content.data);
+        let size = base64::decoded_len(&content.data);
         return Err(describe(&format!(
             "not handed over: {size} bytes are too many"
         )));
@@ -352,24 +354,12 @@ fn take_room(data: Option<&str>, left: &mut usize) -> bool {
     rest.is_some()
 }
 
-/// Whether the data can only be bytes: what a provider would refuse must not reach a conversation.
-fn is_base64(data: &str) -> bool {
-    let is_digit =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
-    let digits = data.trim_end_matches('=');
-    data.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
-}
-
-fn decoded_length(data: &str) -> usize {
-    data.trim_end_matches('=').len() * 3 / 4
-}
-
 fn as_sent(block: &ContentBlock) -> Option<Json> {
     serde_json::value::to_raw_value(block).ok().map(Json::from)
 }
 
 fn describe_media(kind: &str, mime_type: &str, data: &str) -> String {
-    format!("[{kind}: {mime_type}, {} bytes]", decoded_length(data))
+    format!("[{kind}: {mime_type}, {} bytes]", base64::decoded_len(data))
 }
 
 /// With all that it takes to follow it: the address, and whom to ask for it.
@@ -403,7 +393,7 @@ fn describe_resource(resource: &ResourceBody) -> String {
         (None, Some(blob)) => {
             let mime = resource.mime_type.as_deref();
             let mime = field(mime.unwrap_or("unknown type"), FIELD_BYTES);
-            let size = decoded_length(blob);
+            let size = base64::decoded_len(blob);
             format!("[resource <{uri}> ({mime}, {size} bytes of binary data)]")
         }
         (None, None) => format!("[resource <{uri}> (empty)]"),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 use crate::id::{CallId, Revision, ServerName, ToolId, WatchId, WireName};
 use crate::mcp::Json;
@@ -169,6 +170,8 @@ pub(crate) struct EventSink {
     sender: broadcast::Sender<Event>,
     /// How many listen: the channel knows it too, but takes a lock to tell.
     listeners: Arc<AtomicUsize>,
+    /// Cancelled when no more events follow.
+    closed: CancellationToken,
 }
 
 impl EventSink {
@@ -176,7 +179,13 @@ impl EventSink {
         Self {
             sender: broadcast::Sender::new(backlog),
             listeners: Arc::default(),
+            closed: CancellationToken::new(),
         }
+    }
+
+    /// Ends all event streams, after the events that they have not read yet.
+    pub(crate) fn close(&self) {
+        self.closed.cancel();
     }
 
     /// Tells an event, which is only made if somebody listens.
@@ -197,6 +206,7 @@ impl EventSink {
         Events {
             receiver,
             listeners: Arc::clone(&self.listeners),
+            closed: self.closed.clone(),
         }
     }
 }
@@ -206,6 +216,7 @@ impl EventSink {
 pub struct Events {
     receiver: broadcast::Receiver<Event>,
     listeners: Arc<AtomicUsize>,
+    closed: CancellationToken,
 }
 
 impl Drop for Events {
@@ -215,9 +226,15 @@ impl Drop for Events {
 }
 
 impl Events {
-    /// The next event; `None` when the host is gone.
+    /// Waits for the next event. Returns `None` after the host has shut down.
     pub async fn next(&mut self) -> Option<Event> {
-        match self.receiver.recv().await {
+        // Polls the channel first, so that events before the shutdown are delivered.
+        let received = tokio::select! {
+            biased;
+            received = self.receiver.recv() => received,
+            () = self.closed.cancelled() => return None,
+        };
+        match received {
             Ok(event) => Some(event),
             Err(broadcast::error::RecvError::Lagged(count)) => Some(Event::Missed { count }),
             Err(broadcast::error::RecvError::Closed) => None,

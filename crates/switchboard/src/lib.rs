@@ -64,6 +64,7 @@ pub mod event;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod host;
+mod host_state;
 pub mod id;
 pub mod in_process;
 mod interact;
@@ -73,6 +74,7 @@ pub mod mention;
 pub mod network;
 pub mod permission;
 pub mod process;
+pub mod query;
 mod rate_limit;
 pub mod registry;
 mod server;
@@ -120,12 +122,6 @@ pub mod sampling {
     //! Sampling: a server asks for a completion by a model.
 
     pub use crate::interact::{ContextWish, Sampling};
-}
-
-pub mod query {
-    //! Resources, prompts and completions of servers.
-
-    pub use crate::host::{CompletionTarget, Listing, MentionedResource, QueryError, ServerItem};
 }
 
 pub mod trace {

@@ -134,7 +134,7 @@ fn answer(value: &impl Serialize) -> Result<ToolAnswer, ToolFailure> {
 fn permit(host: &Host, server: &str) -> Result<(), ToolFailure> {
     match ServerName::new(server) {
         Ok(server) => {
-            let asked = host.check_server_not_denied(&server);
+            let asked = host.state().check_server_not_denied(&server);
             asked.map_err(|error| ToolFailure::of(&error))
         }
         // There is no such server.

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use switchboard_config::SourcePos;
 
-use crate::catalog::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
+use switchboard_wire::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
 use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{Hint, ToolAnnotations};
 

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard_wire::BoxFuture;
 
-use crate::call::arguments::{Checked, CompiledSchema};
-use crate::call::{CallContext, as_object};
+use switchboard_wire::schema::{Checked, CompiledSchema};
+use crate::call::{CallContext, arguments_object};
 use crate::content::{Block, Output};
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
@@ -207,7 +207,7 @@ impl Registry {
     ) -> Result<Output, String> {
         let mut value = Cow::Owned(value);
         let tool = known.tool.as_ref();
-        let input = as_object(&mut value).map_err(|violation| violation.to_string())?;
+        let input = arguments_object(&mut value).map_err(|violation| violation.to_string())?;
         let input = input.clone();
         if let Checked::Violates(violations) = known.input.check(&value) {
             let why: Vec<_> = violations.iter().map(ToString::to_string).collect();
@@ -228,8 +228,8 @@ impl Registry {
         input: &Map<String, Value>,
         context: &CallContext,
     ) -> Result<(), String> {
-        let shared = self.host.shared();
-        let decision = shared.policy().decide_local(tool.name(), input);
+        let state = self.host.state();
+        let decision = state.policy().decide_local(tool.name(), input);
         let refused = |denial: Denial| format!("{} was not executed: {denial}", tool.name());
         match decision.action {
             Action::Deny => return Err(refused(Denial::Rule(decision))),
@@ -248,7 +248,7 @@ impl Registry {
             decision,
             context: context.clone(),
         };
-        let response = shared.interaction().can_use_tool(request).await;
+        let response = state.interaction.can_use_tool(request).await;
         response.into_result().map_err(refused)
     }
 }

@@ -21,11 +21,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, Publisher, Stand};
+use crate::catalog::{Catalog, CatalogPublisher, ServerKey};
 use crate::event::EventSink;
 use crate::id::ServerName;
 use crate::session::Session;
-use crate::status::{ServerDetails, ServerStatus, ToolSummary};
+use crate::status::{ServerDetails, ServerStatus, ToolSummary, Unavailable};
 use crate::sync::Apart;
 use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
@@ -45,7 +45,7 @@ const FINDING_OUT: Duration = Duration::from_secs(2);
 pub(crate) struct Profile {
     pub(crate) name: ServerName,
     /// Tells it from an earlier server of the same name.
-    pub(crate) place: u64,
+    pub(crate) sequence: u64,
     pub(crate) transport: &'static str,
     pub(crate) described: Described,
     pub(crate) call_timeout: Option<Duration>,
@@ -54,10 +54,10 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    pub(crate) fn stand(&self) -> Stand {
-        Stand {
+    pub(crate) fn key(&self) -> ServerKey {
+        ServerKey {
             server: self.name.clone(),
-            place: self.place,
+            sequence: self.sequence,
         }
     }
 }
@@ -106,7 +106,7 @@ impl ServerHandle {
         site: Site,
         beginning: Beginning,
         backoff: Backoff,
-        catalog: Arc<Publisher>,
+        catalog: Arc<CatalogPublisher>,
         events: EventSink,
         default_calls: usize,
     ) -> Self {
@@ -116,7 +116,7 @@ impl ServerHandle {
         let tasks = site.tasks.clone();
         let shelf_life = Arc::new(ShelfLife::new());
         let owner = Owner {
-            stand: profile.stand(),
+            key: profile.key(),
             site: Arc::new(site),
             orders: inbox,
             state: publisher,
@@ -287,7 +287,7 @@ impl ServerHandle {
             .filter(|tool| tool.id.server == *name);
         let refused = refused.map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
         let unchecked = catalog.tools_of(name).filter_map(|tool| {
-            let why = tool.input.defect()?;
+            let why = tool.input_schema.defect()?;
             Some(format!(
                 "tool {}: its arguments are not checked: {why}",
                 tool.id.tool
@@ -312,8 +312,19 @@ impl ServerHandle {
         }
     }
 
+    /// The error of a request that the server cannot answer in this state.
+    pub(crate) fn unavailable(&self, state: &State) -> Unavailable {
+        Unavailable {
+            server: self.profile.name.clone(),
+            status: state.status(),
+            reason: state.error(),
+            hint: state.detail(),
+            retry_in: self.next_attempt(),
+        }
+    }
+
     /// When the next attempt to reach the server is made, if it is away.
-    pub(crate) fn next_attempt(&self) -> Option<Duration> {
+    fn next_attempt(&self) -> Option<Duration> {
         match self.state.borrow().phase {
             Phase::Retrying { at, .. } => Some(at.saturating_duration_since(Instant::now())),
             _ => None,

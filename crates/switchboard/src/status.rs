@@ -277,6 +277,23 @@ impl Attempt {
     }
 }
 
+/// The server cannot answer a request, because it is not connected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("server {server} is {status}{}", .reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+#[non_exhaustive]
+pub struct Unavailable {
+    /// The server.
+    pub server: ServerName,
+    /// Its connection state.
+    pub status: ConnectionStatus,
+    /// Why it is not connected.
+    pub reason: Option<String>,
+    /// What the user can do about it.
+    pub hint: Option<String>,
+    /// Time until the next connection attempt.
+    pub retry_in: Option<Duration>,
+}
+
 #[expect(
     clippy::ref_option,
     reason = "serde requires this signature of `serialize_with`"

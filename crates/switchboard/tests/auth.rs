@@ -19,7 +19,7 @@ use switchboard::auth::{
 use switchboard::cache::{InMemoryServerCache, ServerCache};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{Era, Tool};
-use switchboard::status::ConnectionStatus;
+use switchboard::status::{ConnectionStatus, Unavailable};
 use switchboard::{CallError, Host, HostBuilder, Readiness};
 use switchboard_config::{Profile, RemoteKind, ServerConfig, TransportConfig};
 use switchboard_testkit::Script;
@@ -100,11 +100,11 @@ async fn a_server_that_wants_a_login_says_so_and_is_tried_again_when_asked_for()
 
     let tried = server.requests().len();
     let refused = echo(&host).await.unwrap_err();
-    let CallError::Unavailable {
+    let CallError::Unavailable(Unavailable {
         status: needs,
         hint,
         ..
-    } = refused
+    }) = refused
     else {
         panic!("{refused}");
     };

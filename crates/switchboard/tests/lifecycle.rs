@@ -291,10 +291,10 @@ async fn a_call_while_its_server_is_away_fails_at_once_and_safely() {
         .await
         .unwrap_err();
     match &error {
-        CallError::Unavailable {
+        CallError::Unavailable(Unavailable {
             retry_in: Some(wait),
             ..
-        } => {
+        }) => {
             assert!(*wait <= Duration::from_millis(1_200), "{wait:?}");
         }
         other => panic!("{other:?}"),

@@ -1,33 +1,35 @@
-//! The calls of one agent turn, made together without losing their order.
-
-use futures_util::future::join_all;
+//! Runs the calls of one agent turn.
 
 use std::future::IntoFuture;
+
+use futures_util::future::join_all;
 
 use super::{Call, CallError};
 use crate::content::Output;
 use crate::mcp::Hint;
 
-/// Makes the calls in order; neighbours that declare themselves read-only run at the same time.
+/// Makes the calls in order. Adjacent calls of tools that declare themselves read-only run
+/// concurrently. The results are in the order of the calls.
 ///
-/// The hint is the server's word. All that a false one can do here is to let its own calls overlap.
-pub(crate) async fn run(calls: Vec<Call<'_>>) -> Vec<Result<Output, CallError>> {
-    let mut outcomes = Vec::with_capacity(calls.len());
-    let mut together = Vec::new();
+/// The hint comes from the server and may be wrong. The worst effect is that calls of that server
+/// overlap.
+pub(crate) async fn call_batch(calls: Vec<Call<'_>>) -> Vec<Result<Output, CallError>> {
+    let mut results = Vec::with_capacity(calls.len());
+    let mut read_only_group = Vec::new();
     for call in calls {
         if is_read_only(&call) {
-            together.push(call);
+            read_only_group.push(call);
         } else {
-            outcomes.extend(join_all(together.drain(..).map(Call::into_future)).await);
-            outcomes.push(call.await);
+            results.extend(join_all(read_only_group.drain(..).map(Call::into_future)).await);
+            results.push(call.await);
         }
     }
-    outcomes.extend(join_all(together.into_iter().map(Call::into_future)).await);
-    outcomes
+    results.extend(join_all(read_only_group.into_iter().map(Call::into_future)).await);
+    results
 }
 
 fn is_read_only(call: &Call<'_>) -> bool {
     let catalog = call.host.catalog();
-    let tool = catalog.get(&call.name);
+    let tool = catalog.get(&call.wire_name);
     tool.is_some_and(|tool| tool.definition.annotations.declares(Hint::ReadOnly))
 }

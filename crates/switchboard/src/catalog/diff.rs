@@ -1,4 +1,4 @@
-//! What changed between two states of the catalog.
+//! The difference between two catalog snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,76 +7,77 @@ use super::{Catalog, CatalogTool};
 use crate::id::{ServerName, WireName};
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Difference {
-    pub(crate) added: Vec<WireName>,
-    pub(crate) removed: Vec<WireName>,
-    pub(crate) changed: Vec<WireName>,
-    /// Only what surrounds the tools changed: availability, order, refusals.
-    around: bool,
+pub(super) struct CatalogDiff {
+    pub(super) added: Vec<WireName>,
+    pub(super) removed: Vec<WireName>,
+    pub(super) changed: Vec<WireName>,
+    /// The availability or the order of tools changed, or the list of rejected tools.
+    metadata_changed: bool,
 }
 
-impl Difference {
-    fn concerns_tools(&self) -> bool {
-        !(self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty())
+impl CatalogDiff {
+    pub(super) fn new(before: &Catalog, after: &Catalog) -> Self {
+        let (old, new) = trim_common_ends(&before.tools, &after.tools);
+        let missing_in = |tools: &[Arc<CatalogTool>], other: &Catalog| {
+            let missing = tools
+                .iter()
+                .filter(|tool| other.get(tool.wire_name.as_str()).is_none());
+            missing.map(|tool| tool.wire_name.clone()).collect()
+        };
+        let changed = new.iter().filter(|tool| {
+            before
+                .get(tool.wire_name.as_str())
+                .is_some_and(|old| old.id != tool.id || old.definition != tool.definition)
+        });
+        let names_and_availability = |tools: &[Arc<CatalogTool>]| -> Vec<(WireName, bool)> {
+            let tools = tools.iter();
+            tools
+                .map(|tool| (tool.wire_name.clone(), tool.available))
+                .collect()
+        };
+        Self {
+            added: missing_in(new, before),
+            removed: missing_in(old, after),
+            changed: changed.map(|tool| tool.wire_name.clone()).collect(),
+            metadata_changed: before.rejected != after.rejected
+                || names_and_availability(old) != names_and_availability(new),
+        }
     }
 
-    pub(crate) fn is_nothing(&self) -> bool {
-        !self.concerns_tools() && !self.around
+    pub(super) fn is_empty(&self) -> bool {
+        self.added.is_empty()
+            && self.removed.is_empty()
+            && self.changed.is_empty()
+            && !self.metadata_changed
     }
 
-    /// What of it concerns the tools of which server.
-    pub(crate) fn by_server(
+    /// The added, removed and changed tools of each server.
+    pub(super) fn by_server(
         self,
         before: &Catalog,
         after: &Catalog,
-    ) -> BTreeMap<ServerName, Difference> {
-        let mut parts: BTreeMap<ServerName, Difference> = BTreeMap::new();
-        let mut hand_out = |names: Vec<WireName>, whose: &Catalog, list: List| {
+    ) -> BTreeMap<ServerName, CatalogDiff> {
+        let mut by_server: BTreeMap<ServerName, CatalogDiff> = BTreeMap::new();
+        let mut distribute = |names: Vec<WireName>, catalog: &Catalog, list: ListOf| {
             for name in names {
-                if let Some(tool) = whose.get(name.as_str()) {
-                    list(parts.entry(tool.id.server.clone()).or_default()).push(name);
+                if let Some(tool) = catalog.get(name.as_str()) {
+                    list(by_server.entry(tool.id.server.clone()).or_default()).push(name);
                 }
             }
         };
-        hand_out(self.added, after, |part| &mut part.added);
-        hand_out(self.removed, before, |part| &mut part.removed);
-        hand_out(self.changed, after, |part| &mut part.changed);
-        parts
+        distribute(self.added, after, |diff| &mut diff.added);
+        distribute(self.removed, before, |diff| &mut diff.removed);
+        distribute(self.changed, after, |diff| &mut diff.changed);
+        by_server
     }
 }
 
-type List = fn(&mut Difference) -> &mut Vec<WireName>;
+/// Selects one of the lists of a diff.
+type ListOf = fn(&mut CatalogDiff) -> &mut Vec<WireName>;
 
-pub(crate) fn between(before: &Catalog, after: &Catalog) -> Difference {
-    let (old, new) = without_common_ends(&before.tools, &after.tools);
-    let missing_in = |tools: &[Arc<CatalogTool>], other: &Catalog| {
-        let missing = tools
-            .iter()
-            .filter(|tool| other.get(tool.wire_name.as_str()).is_none());
-        missing.map(|tool| tool.wire_name.clone()).collect()
-    };
-    let changed = new.iter().filter(|tool| {
-        before
-            .get(tool.wire_name.as_str())
-            .is_some_and(|old| old.id != tool.id || old.definition != tool.definition)
-    });
-    let outline = |tools: &[Arc<CatalogTool>]| -> Vec<(WireName, bool)> {
-        let tools = tools.iter();
-        tools
-            .map(|tool| (tool.wire_name.clone(), tool.available))
-            .collect()
-    };
-    Difference {
-        added: missing_in(new, before),
-        removed: missing_in(old, after),
-        changed: changed.map(|tool| tool.wire_name.clone()).collect(),
-        around: before.refused != after.refused || outline(old) != outline(new),
-    }
-}
-
-/// Most servers have nothing to do with a change: their tools are the very same, before it and
-/// after it.
-fn without_common_ends<'a, T>(
+/// Drops equal pointers from both ends. A change concerns few servers, and the tools of the others
+/// are the same allocations in both snapshots.
+fn trim_common_ends<'a, T>(
     mut a: &'a [Arc<T>],
     mut b: &'a [Arc<T>],
 ) -> (&'a [Arc<T>], &'a [Arc<T>]) {

@@ -1,82 +1,73 @@
-//! How a host is put together.
+//! Builds a host.
+//!
+//! The builder collects settings and servers. Errors in names and patterns are reported by
+//! [`HostBuilder::start`], so that a chain of calls needs one `?`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use switchboard_config::{
-    HostConfig, InvalidServerName, LaunchSpec, Profile, Scope, ServerEntry, Trust,
+    HostConfig, InvalidServerName, LaunchSpec, Profile, RemoteKind, Scope, ServerConfig,
+    ServerEntry, Trust,
 };
 use switchboard_process::{
     Guardian, HostId, ProcessSupervisor, Spawning, Subreaper, SupervisorOptions,
 };
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use switchboard_wire::BoxFuture;
 
-use super::reconcile::Filed;
-use super::site::{Retries, Sites};
-use super::suspend::{self, Asleep};
-use super::{Host, ServerError, Servers, Shared};
+use super::reconcile::FileEntry;
+use super::server_spec::{RetryMode, ServerDefaults};
+use super::servers::ConfiguredServers;
+use super::suspend::{SuspendClock, time_suspended, watch_for_suspend};
+use super::{Host, HostInner, ServerError};
 use crate::auth::AuthProvider;
 use crate::budget::Budget;
-use crate::cache::{InMemoryServerCache, ServerCache};
-use crate::catalog::Publisher;
-use crate::content::result_store::ResultStore;
-use crate::event::EventSink;
+use crate::cache::ServerCache;
+use crate::content::ResultStore;
+use crate::host_state::HostState;
 use crate::id::ServerName;
 use crate::interact::{Interaction, NoInteraction, WithFolders};
 use crate::limits::{Deadlines, Limits};
 use crate::mcp::{Implementation, LogLevel};
 use crate::network::Network;
-use crate::permission::{Policy, Rule};
+use crate::permission::{
+    Action, InvalidPattern, PermissionRequest, PermissionResponse, Policy, Rule,
+};
 use crate::server::connect::Endpoint;
 use crate::server::spacing::Spacing;
-use crate::sync::{Apart, lock};
 use crate::telemetry::WireTap;
 use crate::transport::Connector;
-use crate::transport::environment::Variables;
-use crate::transport::memory::{Instances, ServerInstance};
-use crate::transport::proxy::AllowedOrigins;
-use crate::watch::Watches;
+use crate::transport::memory::ServerInstance;
+use crate::watch::WatchTable;
 
-/// Puts a host together. Nothing runs before [`HostBuilder::start`].
+/// Builds a [`Host`]. Nothing runs before [`HostBuilder::start`].
 ///
-/// The library reads neither the environment nor the home folder: what children shall inherit is
-/// passed in with [`HostBuilder::environment`].
+/// The library reads neither the environment nor the home directory. What children inherit is set
+/// with [`HostBuilder::environment`].
 pub struct HostBuilder {
-    client: Implementation,
-    servers: Vec<Wanted>,
-    instances: BTreeMap<String, ServerInstance>,
+    servers: Vec<PendingServer>,
+    defaults: ServerDefaults,
     rules: Vec<Rule>,
     interaction: Arc<dyn Interaction>,
-    folders: Vec<PathBuf>,
-    log_level: Option<LogLevel>,
+    roots: Vec<PathBuf>,
     limits: Limits,
     deadlines: Deadlines,
-    variables: Variables,
-    directory: Option<PathBuf>,
-    memory: Arc<dyn ServerCache>,
     result_store: Option<Arc<dyn ResultStore>>,
-    tap: Option<Arc<dyn WireTap>>,
-    retries: Retries,
     host_id: HostId,
     subreaper: Option<Subreaper>,
     guardian: Option<Guardian>,
-    profile: Profile,
-    network: Network,
-    asleep: Asleep,
-    auth: BTreeMap<String, Arc<dyn AuthProvider>>,
-    claude_ai: Option<Arc<dyn AuthProvider>>,
-    claude_ai_origins: AllowedOrigins,
+    suspend_clock: SuspendClock,
+    /// The first invalid name or pattern.
+    error: Option<StartError>,
 }
 
-enum Wanted {
+/// A server that `start` adds to the host.
+enum PendingServer {
     Entry(Box<ServerEntry>, Trust),
     Launch(Box<LaunchSpec>),
-    Provided(String, Endpoint),
-    InProcess(String, ServerInstance),
+    Connector(ServerName, Endpoint),
+    Instance(ServerName, ServerInstance),
 }
 
 /// Why a host was not started.
@@ -86,94 +77,159 @@ pub enum StartError {
     /// Two servers have the same name.
     #[error("there are two servers of the name {0}")]
     NameTaken(ServerName),
-    /// That is no name for a server.
+    /// The name of a server is not valid.
     #[error(transparent)]
     InvalidName(#[from] InvalidServerName),
+    /// The pattern of a rule is not valid.
+    #[error(transparent)]
+    InvalidPattern(#[from] InvalidPattern),
 }
 
 impl Default for HostBuilder {
     fn default() -> Self {
         Self {
-            client: Implementation::new("switchboard", env!("CARGO_PKG_VERSION")),
             servers: Vec::new(),
-            instances: BTreeMap::new(),
+            defaults: ServerDefaults::default(),
             rules: Vec::new(),
             interaction: Arc::new(NoInteraction),
-            folders: Vec::new(),
-            log_level: None,
+            roots: Vec::new(),
             limits: Limits::default(),
             deadlines: Deadlines::default(),
-            variables: Variables::new(),
-            directory: None,
-            memory: Arc::new(InMemoryServerCache::default()),
             result_store: None,
-            tap: None,
-            retries: Retries::ByPolicy,
             host_id: HostId::new(),
             subreaper: None,
             guardian: None,
-            profile: Profile::Local,
-            network: Network::default(),
-            asleep: Arc::new(suspend::by_the_clocks),
-            auth: BTreeMap::new(),
-            claude_ai: None,
-            claude_ai_origins: AllowedOrigins::default(),
+            suspend_clock: Arc::new(time_suspended),
+            error: None,
         }
     }
 }
 
+/// Servers.
 impl HostBuilder {
-    /// Who servers are told they talk to.
-    pub fn client_info(mut self, client: Implementation) -> Self {
-        self.client = client;
+    /// Adds a local server: a program that speaks MCP on stdin and stdout.
+    pub fn stdio<A: Into<String>>(
+        self,
+        name: impl AsRef<str>,
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        self.server(name, ServerConfig::stdio(command, args))
+    }
+
+    /// Adds a remote server with the transport Streamable HTTP.
+    pub fn http(self, name: impl AsRef<str>, url: impl Into<String>) -> Self {
+        self.server(name, ServerConfig::remote(url, RemoteKind::Http))
+    }
+
+    /// Adds a remote server with the HTTP+SSE transport of protocol version 2024-11-05.
+    pub fn sse(self, name: impl AsRef<str>, url: impl Into<String>) -> Self {
+        self.server(name, ServerConfig::remote(url, RemoteKind::Sse))
+    }
+
+    /// Adds a server that code describes. It needs no approval.
+    pub fn server(mut self, name: impl AsRef<str>, config: ServerConfig) -> Self {
+        match ServerName::new(name.as_ref()) {
+            Ok(name) => self.launch(LaunchSpec::from_code(name, config)),
+            Err(error) => {
+                self.set_error(error);
+                self
+            }
+        }
+    }
+
+    /// Adds an approved server.
+    pub fn launch(mut self, spec: LaunchSpec) -> Self {
+        self.servers.push(PendingServer::Launch(Box::new(spec)));
         self
     }
 
-    /// The entries of config files. What `trust` does not cover waits for approval and does not run.
+    /// Adds the servers of config files. Entries that `trust` does not cover wait for approval and
+    /// are not started.
     pub fn config(mut self, config: HostConfig, trust: &Trust) -> Self {
         let entries = config.servers.into_iter();
         self.servers
-            .extend(entries.map(|entry| Wanted::Entry(Box::new(entry), trust.clone())));
+            .extend(entries.map(|entry| PendingServer::Entry(Box::new(entry), trust.clone())));
         self
     }
 
-    /// A server that has consent to run already.
-    pub fn launch(mut self, spec: LaunchSpec) -> Self {
-        self.servers.push(Wanted::Launch(Box::new(spec)));
-        self
-    }
-
-    /// A server that lives in this process.
+    /// Adds an in-process server.
     pub fn in_process_server(
         mut self,
-        name: impl Into<String>,
+        name: impl AsRef<str>,
         server: impl Into<ServerInstance>,
     ) -> Self {
-        self.servers
-            .push(Wanted::InProcess(name.into(), server.into()));
+        match ServerName::new(name.as_ref()) {
+            Ok(name) => {
+                let server = PendingServer::Instance(name, server.into());
+                self.servers.push(server);
+            }
+            Err(error) => self.set_error(error),
+        }
         self
     }
 
-    /// Provides a server of this process for entries of the type `sdk` that name it, those of
-    /// [config files](Self::config) as well as [`ServerConfig::sdk`](switchboard_config::ServerConfig::sdk).
-    /// Nothing is connected to it before there is such an entry; see also [`Host::register_sdk_server`].
-    pub fn sdk_server(
-        mut self,
-        name: impl Into<String>,
-        server: impl Into<ServerInstance>,
-    ) -> Self {
-        self.instances.insert(name.into(), server.into());
+    /// Registers an in-process server for entries of the type `sdk` that refer to it by name: in
+    /// [config files](Self::config) and in
+    /// [`ServerConfig::sdk`](switchboard_config::ServerConfig::sdk). The host connects to it when
+    /// there is such an entry. See also [`Host::register_sdk_server`].
+    pub fn sdk_server(self, name: impl Into<String>, server: impl Into<ServerInstance>) -> Self {
+        self.defaults.sdk_servers.put(name.into(), server.into());
         self
     }
 
-    /// A server at the other end of a stream of bytes.
-    pub fn connector(mut self, name: impl Into<String>, dial: impl Connector) -> Self {
-        let endpoint = Endpoint::Stream(Arc::new(dial));
-        self.servers.push(Wanted::Provided(name.into(), endpoint));
+    /// Adds a server that is reached through a custom transport.
+    pub fn connector(mut self, name: impl AsRef<str>, connector: impl Connector) -> Self {
+        match ServerName::new(name.as_ref()) {
+            Ok(name) => {
+                let endpoint = Endpoint::Stream(Arc::new(connector));
+                self.servers.push(PendingServer::Connector(name, endpoint));
+            }
+            Err(error) => self.set_error(error),
+        }
         self
     }
 
-    /// Adds a permission rule. Without any, every call is asked about.
+    /// A server that fails is not reconnected. For programs that make a few calls and exit.
+    pub fn no_reconnect(mut self) -> Self {
+        self.defaults.retry_mode = RetryMode::Never;
+        self
+    }
+
+    /// Sets what is remembered of servers between runs: their protocol era and their tools.
+    pub fn server_cache(mut self, cache: impl ServerCache) -> Self {
+        self.defaults.server_cache = Arc::new(cache);
+        self
+    }
+}
+
+/// Permissions and interaction.
+impl HostBuilder {
+    /// Allows the tools that match `pattern`, for example `mcp__time__get_*`. See
+    /// [`permission`](crate::permission) for patterns.
+    pub fn allow(self, pattern: &str) -> Self {
+        self.rule_for(Action::Allow, pattern)
+    }
+
+    /// Asks before each call of the tools that match `pattern`.
+    pub fn ask(self, pattern: &str) -> Self {
+        self.rule_for(Action::Ask, pattern)
+    }
+
+    /// Denies the tools that match `pattern`. A deny wins over every other rule.
+    pub fn deny(self, pattern: &str) -> Self {
+        self.rule_for(Action::Deny, pattern)
+    }
+
+    fn rule_for(mut self, action: Action, pattern: &str) -> Self {
+        match Rule::new(action, pattern) {
+            Ok(rule) => self.rules.push(rule),
+            Err(error) => self.set_error(error),
+        }
+        self
+    }
+
+    /// Adds a permission rule. Without rules, every call needs permission.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
@@ -185,256 +241,264 @@ impl HostBuilder {
         self
     }
 
-    /// Who answers questions. Without anybody, what would be asked is denied.
+    /// Sets a function that decides on calls that no rule allows or denies. Replaces
+    /// [`interaction`](Self::interaction): requests of servers are declined.
+    pub fn can_use_tool<F, R>(self, decide: F) -> Self
+    where
+        F: Fn(PermissionRequest) -> R + Send + Sync + 'static,
+        R: Future<Output = PermissionResponse> + Send + 'static,
+    {
+        self.interaction(PermissionCallback(decide))
+    }
+
+    /// Sets who answers permission requests and the requests of servers. Without one, calls that
+    /// need permission are denied, and the requests of servers are declined.
     pub fn interaction(mut self, interaction: impl Interaction) -> Self {
         self.interaction = Arc::new(interaction);
         self
     }
 
-    /// Asks servers to send what they log from this level on, as [events](Host::events) and to
-    /// `tracing`. Without it none is asked; some send what they like.
+    /// Adds directories that servers may work in, by their absolute paths. They are announced as
+    /// roots to all servers, remote ones included, in addition to the roots of the
+    /// [interaction](Self::interaction). An [`Interaction`] can offer other roots to each server.
+    pub fn roots<P: Into<PathBuf>>(mut self, roots: impl IntoIterator<Item = P>) -> Self {
+        self.roots.extend(roots.into_iter().map(Into::into));
+        self
+    }
+}
+
+/// Connections.
+impl HostBuilder {
+    /// Sets the name and version that the host sends to servers.
+    pub fn client_info(mut self, client_info: Implementation) -> Self {
+        self.defaults.client_info = client_info;
+        self
+    }
+
+    /// Requests the log messages of servers from this level on. They become
+    /// [events](Host::events) and `tracing` events. By default no messages are requested; some
+    /// servers send them anyway.
     pub fn server_log_level(mut self, level: LogLevel) -> Self {
-        self.log_level = Some(level);
+        self.defaults.log_level = Some(level);
         self
     }
 
-    /// Folders that servers are told they may work in (roots), by their absolute paths, besides those
-    /// that the [interaction](Self::interaction) has. Servers behind a URL are told, too: an interaction
-    /// of your own can tell servers apart ([`Interaction::offers_to`]).
-    pub fn roots<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
-        self.folders.extend(folders.into_iter().map(Into::into));
+    /// Sets how remote servers are reached: proxies and trusted certificates.
+    pub fn network(mut self, network: Network) -> Self {
+        self.defaults.network = Arc::new(network);
         self
     }
 
-    /// Bounds on size and count.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+    /// Sets who authorizes requests to a remote server. Its headers replace those of the entry with
+    /// the same name, and the `headersHelper` of the entry is not run.
+    pub fn auth(mut self, server: impl Into<String>, provider: impl AuthProvider) -> Self {
+        let provider = Arc::new(provider);
+        self.defaults.auth.insert(server.into(), provider);
         self
     }
 
-    /// Bounds on time.
-    pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
-        self.deadlines = deadlines;
+    /// Sets the provider of the bearer token of the user's claude.ai account. The token is used for
+    /// entries of the type `claudeai-proxy` only, and sent to claude.ai only. Without a provider such
+    /// servers require a login.
+    pub fn claude_ai_account(mut self, account: impl AuthProvider) -> Self {
+        self.defaults.claude_ai_account = Some(Arc::new(account));
         self
     }
 
-    /// The variables from which children inherit a short list (`PATH`, `HOME`, …). A program that
-    /// wants its children to find their way passes `std::env::vars()`.
-    pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        self.variables = variables.into_iter().collect();
+    /// Adds URLs whose origins may receive the token of the claude.ai account. Config files cannot
+    /// add origins.
+    pub fn claude_ai_origins<A: AsRef<str>>(mut self, urls: impl IntoIterator<Item = A>) -> Self {
+        for url in urls {
+            self.defaults.claude_ai_origins.allow(url.as_ref());
+        }
         self
     }
 
-    /// Where children without a `cwd` of their own work; otherwise in the current directory.
-    pub fn working_directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.directory = Some(directory.into());
-        self
-    }
-
-    /// What is remembered of servers from one start to the next.
-    pub fn server_cache(mut self, memory: impl ServerCache) -> Self {
-        self.memory = Arc::new(memory);
-        self
-    }
-
-    /// Where the whole of a result is kept when it was too long to be handed over.
-    pub fn result_store(mut self, result_store: impl ResultStore + 'static) -> Self {
-        self.result_store = Some(Arc::new(result_store));
-        self
-    }
-
-    /// Who sees the traffic.
+    /// Sets a tap that sees all messages between the host and its servers.
     pub fn wire_tap(mut self, tap: Arc<dyn WireTap>) -> Self {
-        self.tap = Some(tap);
+        self.defaults.wire_tap = Some(tap);
         self
     }
 
-    /// A server that fails is not tried again: for programs that do one thing and leave.
-    pub fn no_reconnect(mut self) -> Self {
-        self.retries = Retries::Never;
+    /// Sets a clock that returns how long the machine was suspended since it booted. The host reads
+    /// it every few seconds and checks remote servers after a suspend. By default the clocks of Linux
+    /// are compared; other systems have no default.
+    pub fn suspend_clock(mut self, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        self.suspend_clock = Arc::new(clock);
+        self
+    }
+}
+
+/// Processes.
+impl HostBuilder {
+    /// Sets the environment from which children inherit a few variables, such as `PATH` and `HOME`.
+    /// Most programs pass `std::env::vars()`.
+    pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.defaults.environment = Arc::new(variables.into_iter().collect());
         self
     }
 
-    /// The id that marks the children of this host; see [`process`](crate::process). Must be unique.
-    /// Default: a new random id.
+    /// Sets the working directory of children without a `cwd`. Default: the current directory.
+    pub fn working_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.defaults.working_directory = Some(directory.into());
+        self
+    }
+
+    /// Sets the id that marks the children of this host; see [`process`](crate::process). Must be
+    /// unique. Default: a new random id.
     pub fn host_id(mut self, host_id: HostId) -> Self {
         self.host_id = host_id;
         self
     }
 
-    /// Finds and ends orphaned descendants, too. Only for programs whose only children are those of
-    /// the host; see [`Subreaper`].
+    /// Reaps orphaned descendants, too. For programs that own their process; see [`Subreaper`].
     pub fn subreaper(mut self, subreaper: Subreaper) -> Self {
         self.subreaper = Some(subreaper);
         self
     }
 
-    /// Starts a guardian process before the first child. It ends the children if this process is
-    /// killed.
+    /// Starts a guardian process with the first child. The guardian kills the children if this
+    /// process is killed.
     pub fn guardian(mut self, guardian: Guardian) -> Self {
         self.guardian = Some(guardian);
         self
     }
 
-    /// How remote servers are reached: proxies, and certificates to trust.
-    pub fn network(mut self, network: Network) -> Self {
-        self.network = network;
-        self
-    }
-
-    /// How long the machine has slept since it was started, asked every few seconds: when it has,
-    /// remote servers are looked after at once. Without this, the clocks of Linux are asked.
-    pub fn suspend_clock(mut self, asleep: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        self.asleep = Arc::new(asleep);
-        self
-    }
-
-    /// For whom the host runs. With [`Profile::Server`] nothing external is ever executed, wherever an
-    /// entry comes from, and nobody is asked: whatever [`Self::interaction`] was given is not consulted.
+    /// Sets whether the host acts for a local user or in a server. With [`Profile::Server`] the host
+    /// never starts a process, whatever an entry says, and ignores [`Self::interaction`].
     pub fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
+        self.defaults.profile = profile;
+        self
+    }
+}
+
+/// Limits and start.
+impl HostBuilder {
+    /// Sets limits on sizes and counts.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 
-    /// Who authorizes requests to the remote server of this name. Its headers win over those of the
-    /// entry; a `headersHelper` of the entry is not run.
-    pub fn auth(mut self, server: impl Into<String>, provider: impl AuthProvider) -> Self {
-        self.auth.insert(server.into(), Arc::new(provider));
+    /// Sets time limits.
+    pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
+        self.deadlines = deadlines;
         self
     }
 
-    /// Who provides the bearer of the user's claude.ai account. It goes to entries of the type
-    /// `claudeai-proxy` alone, and only to claude.ai itself. Without it they need a login.
-    pub fn claude_ai_account(mut self, account: impl AuthProvider) -> Self {
-        self.claude_ai = Some(Arc::new(account));
+    /// Sets where the full text of results is stored that exceed the limits.
+    pub fn result_store(mut self, store: impl ResultStore + 'static) -> Self {
+        self.result_store = Some(Arc::new(store));
         self
     }
 
-    /// Further addresses whose origins may be shown the bearer of the claude.ai account. No file can
-    /// add any.
-    pub fn claude_ai_origins<A: AsRef<str>>(
-        mut self,
-        addresses: impl IntoIterator<Item = A>,
-    ) -> Self {
-        for address in addresses {
-            self.claude_ai_origins.allow(address.as_ref());
-        }
-        self
-    }
-
-    /// Starts all servers at once and comes back without waiting for any of them; see
+    /// Starts the host and all its servers. Returns without waiting for the servers; see
     /// [`Host::wait_for`].
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, and later in one whose drivers for I/O and time are not enabled.
+    /// Panics outside of a tokio runtime. The runtime needs its I/O and time drivers.
     pub fn start(self) -> Result<Host, StartError> {
-        let limits = Arc::new(self.limits.within_reason());
-        let events = EventSink::new(limits.event_backlog);
-        let (awake, slept) = tokio::sync::watch::channel(0);
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let profile = self.defaults.profile;
+        let interaction: Arc<dyn Interaction> = match profile {
+            Profile::Local if self.roots.is_empty() => self.interaction,
+            Profile::Local => Arc::new(WithFolders::new(&self.roots, self.interaction)),
+            Profile::Server => Arc::new(NoInteraction),
+        };
+        let state = Arc::new(HostState::new(
+            Policy::new(self.rules),
+            interaction,
+            self.limits.within_reason(),
+            self.deadlines.within_reason(),
+            self.result_store,
+        ));
         let children = ProcessSupervisor::new(SupervisorOptions {
             host: self.host_id,
             subreaper: self.subreaper,
             guardian: self.guardian,
-            spawning: match self.profile {
+            spawning: match profile {
                 Profile::Server => Spawning::Disabled,
                 Profile::Local => Spawning::Allowed,
             },
         });
-        let shared = Shared {
-            handles: super::ArcSwap::default(),
-            servers: super::Mutex::new(Servers::default()),
-            catalog: Arc::new(Publisher::new(events.clone())),
-            policy: super::ArcSwap::from_pointee(Policy::new(self.rules)),
-            interaction: match self.profile {
-                Profile::Local if self.folders.is_empty() => self.interaction,
-                Profile::Local => Arc::new(WithFolders::new(&self.folders, self.interaction)),
-                Profile::Server => Arc::new(NoInteraction),
-            },
-            permits: Apart(Semaphore::new(limits.calls_in_flight)),
-            budget: Budget::new(limits.memory_bytes),
-            watches: Watches::new(limits.watches, events.clone()),
-            limits,
-            deadlines: self.deadlines.within_reason(),
-            events,
-            result_store: self.result_store,
-            next_call: super::AtomicU64::new(1),
-            sites: Sites {
-                client: self.client,
-                variables: Arc::new(self.variables),
-                directory: self.directory,
-                memory: self.memory,
-                tap: self.tap,
-                log_level: self.log_level,
-                retries: self.retries,
-                host_profile: self.profile,
-                network: Arc::new(self.network),
-                slept,
-                spacing: Arc::new(Spacing::new()),
-                children: children.clone(),
-                instances: Arc::new(Instances::new(self.instances)),
-                auth: self.auth,
-                claude_ai: self.claude_ai,
-                claude_ai_origins: self.claude_ai_origins,
-            },
-            changing: tokio::sync::Mutex::default(),
-            tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
+        children.spawn_orphan_reaper(&state.tasks, state.stop.clone());
+        let (resumed_sender, resumed) = tokio::sync::watch::channel(0);
+        let stop = state.stop.clone();
+        let suspend = watch_for_suspend(self.suspend_clock, resumed_sender, stop);
+        state.tasks.spawn(suspend);
+        let inner = HostInner {
+            watches: Arc::new(WatchTable::new(state.limits.watches, state.events.clone())),
+            configured: Mutex::new(ConfiguredServers::default()),
+            defaults: self.defaults,
+            budget: Budget::new(state.limits.memory_bytes),
             children,
+            resumed,
+            reconnect_spacing: Arc::new(Spacing::new()),
+            state,
         };
-        shared
-            .children
-            .spawn_orphan_reaper(&shared.tasks, shared.stop.clone());
-        let watching = suspend::watch(self.asleep, awake, shared.stop.clone());
-        shared.tasks.spawn(watching);
-        for wanted in self.servers {
-            add(&shared, wanted)?;
+        for server in self.servers {
+            inner.add_pending(server)?;
         }
-        Ok(Host::new(shared))
+        Ok(Host {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Keeps the first error for [`Self::start`].
+    fn set_error(&mut self, error: impl Into<StartError>) {
+        self.error.get_or_insert_with(|| error.into());
     }
 }
 
-fn add(host: &Shared, wanted: Wanted) -> Result<(), StartError> {
-    let servers = &mut lock(&host.servers);
-    let outcome = match wanted {
-        Wanted::Entry(entry, trust) => {
-            let admission = entry.decide_launch(&trust);
-            let server = host.add(servers, entry.name(), |sites, place| {
-                sites.entry(&entry, &admission, place)
-            });
-            if server.is_ok() {
-                let filed = Filed::from(admission);
-                servers.filed.insert(entry.name().clone(), filed);
+impl HostInner {
+    fn add_pending(&self, server: PendingServer) -> Result<(), StartError> {
+        let configured = &mut *self.lock_configured();
+        let sequence = configured.next_sequence();
+        let (name, spec, file_entry) = match server {
+            PendingServer::Entry(entry, trust) => {
+                let admission = entry.admit(&trust);
+                let spec = self.spec_for_entry(&entry, &admission, sequence);
+                (entry.name().clone(), spec, Some(FileEntry::from(admission)))
             }
-            server
-        }
-        Wanted::Launch(spec) => {
-            let server = host.add(servers, spec.name(), |sites, place| {
-                sites.launched(&spec, place)
-            });
-            if server.is_ok() && spec.scope() != Scope::Dynamic {
-                let filed = Filed::Launched(spec.clone());
-                servers.filed.insert(spec.name().clone(), filed);
+            PendingServer::Launch(launch) => {
+                let spec = self.spec_for_launch(&launch, sequence);
+                let name = launch.name().clone();
+                let is_from_file = launch.scope() != Scope::Dynamic;
+                let entry = is_from_file.then(|| FileEntry::Launched(launch));
+                (name, spec, entry)
             }
-            server
+            PendingServer::Connector(name, endpoint) => {
+                let spec = self.spec_for_connector(&name, endpoint, sequence);
+                (name, spec, None)
+            }
+            PendingServer::Instance(name, instance) => {
+                let spec = self.spec_for_instance(&name, instance, sequence);
+                (name, spec, None)
+            }
+        };
+        if let Err(ServerError::NameTaken(name)) = self.add_server(configured, &name, spec) {
+            return Err(StartError::NameTaken(name));
         }
-        Wanted::Provided(name, endpoint) => {
-            let name = ServerName::new(name)?;
-            host.add(servers, &name, |sites, place| {
-                sites.provided(&name, endpoint, place)
-            })
+        if let Some(entry) = file_entry {
+            configured.from_files.insert(name, entry);
         }
-        Wanted::InProcess(name, instance) => {
-            let name = ServerName::new(name)?;
-            host.add(servers, &name, |sites, place| {
-                sites.spec_for_in_process(&name, instance, place)
-            })
-        }
-    };
-    match outcome {
-        Err(ServerError::NameTaken(name)) => Err(StartError::NameTaken(name)),
-        // The host was made a moment ago: nothing else can go wrong with it.
-        _ => Ok(()),
+        Ok(())
+    }
+}
+
+/// The interaction of [`HostBuilder::can_use_tool`].
+struct PermissionCallback<F>(F);
+
+impl<F, R> Interaction for PermissionCallback<F>
+where
+    F: Fn(PermissionRequest) -> R + Send + Sync + 'static,
+    R: Future<Output = PermissionResponse> + Send + 'static,
+{
+    fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+        Box::pin((self.0)(request))
     }
 }
 

@@ -1,97 +1,101 @@
-//! What has to be done to get from the servers that are to the servers that are wanted.
+//! Compares the current servers with the wanted ones and plans the changes.
 //!
-//! Pure. Invariant: a server whose launch did not change is neither removed nor added.
+//! Pure: it starts and stops nothing. Invariant: a server whose launch did not change is neither
+//! removed nor added.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switchboard_config::{LaunchDecision, LaunchSpec, ServerEntry, Trust};
+use switchboard_config::{Admission, LaunchSpec, ServerEntry, Trust};
 
-use super::site::project_of;
+use super::server_spec::project_directory;
 use crate::id::ServerName;
 
-/// The way from one set of dynamic servers to another.
+/// The difference between two sets of servers that code set.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) remove: Vec<ServerName>,
-    pub(crate) add: Vec<LaunchSpec>,
+pub(super) struct ServerDiff {
+    pub(super) remove: Vec<ServerName>,
+    pub(super) add: Vec<LaunchSpec>,
 }
 
-pub(crate) fn between(
+pub(super) fn diff_servers(
     current: &BTreeMap<ServerName, LaunchSpec>,
     wanted: BTreeMap<ServerName, LaunchSpec>,
-) -> Plan {
-    let stays = |name: &ServerName, spec: &LaunchSpec| {
+) -> ServerDiff {
+    let is_unchanged = |name: &ServerName, spec: &LaunchSpec| {
         wanted
             .get(name)
-            .is_some_and(|wanted| wanted.is_same_launch(spec))
+            .is_some_and(|wanted| wanted.same_launch(spec))
     };
-    let (keep, remove): (Vec<_>, Vec<_>) =
-        current.iter().partition(|(name, spec)| stays(name, spec));
+    let (keep, remove): (Vec<_>, Vec<_>) = current
+        .iter()
+        .partition(|(name, spec)| is_unchanged(name, spec));
     let keep: Vec<_> = keep.into_iter().map(|(name, _)| name.clone()).collect();
     let remove = remove.into_iter().map(|(name, _)| name.clone()).collect();
     let add = wanted.into_iter().filter(|(name, _)| !keep.contains(name));
-    Plan {
+    ServerDiff {
         remove,
         add: add.map(|(_, spec)| spec).collect(),
     }
 }
 
-/// What became of an entry of a file.
+/// What the host did with an entry of a config file.
 #[derive(Clone, Debug)]
-pub(crate) enum Filed {
+pub(super) enum FileEntry {
     Launched(Box<LaunchSpec>),
-    /// There is no consent to it, or no sense in it: nothing of it runs.
-    Withheld,
+    /// Not approved, rejected or invalid: no process was started.
+    NotLaunched,
 }
 
-impl From<LaunchDecision> for Filed {
-    fn from(admission: LaunchDecision) -> Self {
+impl From<Admission> for FileEntry {
+    fn from(admission: Admission) -> Self {
         match admission {
-            LaunchDecision::Launch(spec) => Self::Launched(Box::new(spec)),
-            _ => Self::Withheld,
+            Admission::Launch(spec) => Self::Launched(Box::new(spec)),
+            _ => Self::NotLaunched,
         }
     }
 }
 
-/// What is to be done with one entry of the new config.
+/// What to do with an entry of the new config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(super) enum EntryAction {
     Add,
-    /// It runs, and goes on as it is.
+    /// The server keeps running.
     Keep,
-    /// Nothing of it runs, then and now; why not may have changed.
-    Renew,
-    /// The server of this name makes way for another.
+    /// The entry was not launched before and is not launched now. Only the reason may differ.
+    UpdateReason,
+    /// Stop the server of this name and start another one.
     Replace,
-    /// The name belongs to a server that no file governs, or to an entry before this one.
-    Refuse,
+    /// Another entry, or a server that code added, has this name.
+    NameTaken,
 }
 
+/// An entry of the new config and what to do with it.
 #[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) entry: ServerEntry,
-    pub(crate) admission: LaunchDecision,
-    pub(crate) step: Step,
+pub(super) struct EntryChange {
+    pub(super) entry: ServerEntry,
+    pub(super) admission: Admission,
+    pub(super) action: EntryAction,
 }
 
-/// The way from one config to another.
+/// The changes from one config to another.
 #[derive(Debug)]
-pub(crate) struct Reload {
-    pub(crate) remove: Vec<ServerName>,
-    /// One for each entry of the new config, in its order.
-    pub(crate) changes: Vec<Change>,
-    /// All servers, in the order in which they are to be listed.
-    pub(crate) order: Vec<ServerName>,
+pub(super) struct ReloadPlan {
+    pub(super) remove: Vec<ServerName>,
+    /// One change per entry of the new config, in the order of the config.
+    pub(super) changes: Vec<EntryChange>,
+    /// The new order of all servers.
+    pub(super) order: Vec<ServerName>,
 }
 
-/// `current` is what came from files so far, `order` the order of all servers.
-pub(crate) fn reload(
-    current: &BTreeMap<ServerName, Filed>,
+/// Plans a reload. `current` are the entries of the current config files, `order` is the order of
+/// all servers.
+pub(super) fn plan_reload(
+    current: &BTreeMap<ServerName, FileEntry>,
     order: &[ServerName],
     wanted: Vec<ServerEntry>,
     trust: &Trust,
-) -> Reload {
-    let others: BTreeSet<_> = order
+) -> ReloadPlan {
+    let code_servers: BTreeSet<_> = order
         .iter()
         .filter(|name| !current.contains_key(*name))
         .collect();
@@ -99,64 +103,66 @@ pub(crate) fn reload(
     let mut changes = Vec::new();
     for entry in wanted {
         let name = entry.name();
-        let admission = entry.decide_launch(trust);
-        let step = if others.contains(name) || names.contains(name) {
-            Step::Refuse
+        let admission = entry.admit(trust);
+        let action = if code_servers.contains(name) || names.contains(name) {
+            EntryAction::NameTaken
         } else {
             names.push(name.clone());
-            step(current.get(name), &admission)
+            action_for(current.get(name), &admission)
         };
-        changes.push(Change {
+        changes.push(EntryChange {
             entry,
             admission,
-            step,
+            action,
         });
     }
-    let gone = current.keys().filter(|name| !names.contains(name));
-    Reload {
-        remove: gone.cloned().collect(),
-        order: arrange(order, |name| current.contains_key(name), names),
+    let removed = current.keys().filter(|name| !names.contains(name));
+    ReloadPlan {
+        remove: removed.cloned().collect(),
+        order: merge_order(order, |name| current.contains_key(name), names),
         changes,
     }
 }
 
-fn step(current: Option<&Filed>, admission: &LaunchDecision) -> Step {
+fn action_for(current: Option<&FileEntry>, admission: &Admission) -> EntryAction {
     match (current, admission) {
-        (None, _) => Step::Add,
-        (Some(Filed::Launched(old)), LaunchDecision::Launch(new)) if is_same(old, new) => {
-            Step::Keep
+        (None, _) => EntryAction::Add,
+        (Some(FileEntry::Launched(old)), Admission::Launch(new)) if is_same_launch(old, new) => {
+            EntryAction::Keep
         }
-        (Some(_), LaunchDecision::Launch(_)) | (Some(Filed::Launched(_)), _) => Step::Replace,
-        (Some(Filed::Withheld), _) => Step::Renew,
+        (Some(_), Admission::Launch(_)) | (Some(FileEntry::Launched(_)), _) => EntryAction::Replace,
+        (Some(FileEntry::NotLaunched), _) => EntryAction::UpdateReason,
     }
 }
 
-/// An entry that moves into a project works in another folder.
-fn is_same(old: &LaunchSpec, new: &LaunchSpec) -> bool {
-    old.is_same_launch(new) && project_of(old) == project_of(new)
+/// Whether two entries launch the same process in the same directory. An entry that moves into a
+/// project gets another directory.
+fn is_same_launch(old: &LaunchSpec, new: &LaunchSpec) -> bool {
+    old.same_launch(new) && project_directory(old) == project_directory(new)
 }
 
-/// Puts the wanted names, in their order, where those that came from files were. Servers that did not
-/// stay where they were. What is left over comes after the last of them.
-fn arrange(
+/// The new order of all servers: the positions of file entries are filled with the wanted names in
+/// their order, servers that code added keep their positions, and surplus names follow the last
+/// file entry.
+fn merge_order(
     order: &[ServerName],
-    is_filed: impl Fn(&ServerName) -> bool,
+    is_from_file: impl Fn(&ServerName) -> bool,
     wanted: Vec<ServerName>,
 ) -> Vec<ServerName> {
     let mut wanted = wanted.into_iter();
-    let last = order.iter().rposition(&is_filed);
-    let mut arranged = Vec::new();
-    for (place, name) in order.iter().enumerate() {
-        if !is_filed(name) {
-            arranged.push(name.clone());
-        } else if Some(place) == last {
-            arranged.extend(wanted.by_ref());
+    let last = order.iter().rposition(&is_from_file);
+    let mut merged = Vec::new();
+    for (position, name) in order.iter().enumerate() {
+        if !is_from_file(name) {
+            merged.push(name.clone());
+        } else if Some(position) == last {
+            merged.extend(wanted.by_ref());
         } else {
-            arranged.extend(wanted.next());
+            merged.extend(wanted.next());
         }
     }
-    arranged.extend(wanted);
-    arranged
+    merged.extend(wanted);
+    merged
 }
 
 #[cfg(test)]

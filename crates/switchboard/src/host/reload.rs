@@ -1,82 +1,77 @@
-//! A new config for a host that is running.
+//! Applies a new config to a running host.
 //!
-//! Invariants: whoever looks sees the servers of the old config or those of the new one; a server whose
-//! launch did not change does not notice; what was set in code is not touched.
+//! Invariants: readers see either the servers of the old config or those of the new one, never a
+//! mix; a server whose launch did not change keeps running; servers that code added are not
+//! affected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use switchboard_config::{HostConfig, LaunchDecision, Trust};
+use switchboard_config::{Admission, HostConfig, Trust};
 
-use super::reconcile::{self, Change, Filed, Reload, Step};
-use super::site::{self, Plot};
-use super::{Handles, Host, ServerError, Servers, Shared};
+use super::reconcile::{EntryAction, EntryChange, FileEntry, ReloadPlan, plan_reload};
+use super::server_spec::{ServerSpec, describe_entry};
+use super::servers::ConfiguredServers;
+use super::{Host, HostInner, ServerError};
 use crate::event::Event;
+use crate::host_state::ServerHandles;
 use crate::id::ServerName;
 use crate::server::ServerHandle;
-use crate::sync::lock;
 
-/// What [`Host::apply_config`] changed. Names stand in the order of the config.
+/// The changes that [`Host::apply_config`] made. Names are in the order of the config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReloadResult {
-    /// Servers that are new or changed. They are starting, unless they are in `awaiting_approval`, `rejected` or
-    /// `invalid`.
+    /// New and changed servers. They are starting, unless they are also in `awaiting_approval`,
+    /// `rejected` or `invalid`.
     pub added: Vec<String>,
-    /// Servers that are gone or changed. Nothing of them runs any more.
+    /// Removed and changed servers. Their processes have exited.
     pub removed: Vec<String>,
-    /// Servers that are as they were.
+    /// Unchanged servers.
     pub kept: Vec<String>,
-    /// Servers without consent, and what to do about it.
+    /// Servers that the user has not approved, each with what to do about it.
     #[serde(rename = "waiting")]
     pub awaiting_approval: BTreeMap<String, String>,
-    /// Servers that the user or the administrator does not want, and why.
+    /// Servers that the user or the administrator rejected, each with the reason.
     #[serde(rename = "refused")]
     pub rejected: BTreeMap<String, String>,
-    /// Entries that cannot be used, and why.
+    /// Invalid entries, each with the reason.
     pub invalid: BTreeMap<String, String>,
-    /// Entries that were left out, and why: their names belong to servers that were set in code.
+    /// Entries that were skipped, because a server that code added has the name.
     pub errors: BTreeMap<String, String>,
 }
 
 impl ReloadResult {
-    /// Whether any server came or went.
+    /// Whether any server was added or removed.
     pub fn has_changes(&self) -> bool {
         !(self.added.is_empty() && self.removed.is_empty())
     }
 
-    fn take_note(
-        &mut self,
-        Change {
-            entry,
-            admission,
-            step,
-        }: &Change,
-    ) {
-        let name = entry.name().to_string();
-        match step {
-            Step::Add => self.added.push(name.clone()),
-            Step::Keep | Step::Renew => self.kept.push(name.clone()),
-            Step::Replace => {
+    fn record(&mut self, change: &EntryChange) {
+        let name = change.entry.name().to_string();
+        match change.action {
+            EntryAction::Add => self.added.push(name.clone()),
+            EntryAction::Keep | EntryAction::UpdateReason => self.kept.push(name.clone()),
+            EntryAction::Replace => {
                 self.removed.push(name.clone());
                 self.added.push(name.clone());
             }
-            Step::Refuse => {
-                let taken = ServerError::NameTaken(entry.name().clone());
+            EntryAction::NameTaken => {
+                let taken = ServerError::NameTaken(change.entry.name().clone());
                 self.errors.insert(name, taken.to_string());
                 return;
             }
         }
-        match admission {
-            LaunchDecision::Launch(_) => {}
-            LaunchDecision::AwaitingApproval { hint, .. } => {
+        match &change.admission {
+            Admission::Launch(_) => {}
+            Admission::AwaitingApproval { hint, .. } => {
                 self.awaiting_approval.insert(name, hint.clone());
             }
-            LaunchDecision::Refused(refusal) => {
+            Admission::Refused(refusal) => {
                 self.rejected.insert(name, refusal.to_string());
             }
-            LaunchDecision::Invalid(problem) => {
+            Admission::Invalid(problem) => {
                 self.invalid.insert(name, problem.message.clone());
             }
         }
@@ -84,26 +79,27 @@ impl ReloadResult {
 }
 
 impl Host {
-    /// Makes the servers that come from files be those of `config`, as far as `trust` covers them.
+    /// Replaces the servers of config files with those of `config`, as far as `trust` covers them.
     ///
-    /// A server that would be started in the same way as before keeps its process, its session and
-    /// its tools, and calls to it go on. Every other is ended; its successor of the same name starts
-    /// when it is gone, and calls wait for that. Consent that was lost ends a server, consent that was
-    /// gained starts it. Servers that were set in code are not touched.
+    /// A server that would be launched in the same way keeps its process, its session, its tools and
+    /// its calls in flight. Every other server is stopped. A server that replaces another one of the
+    /// same name starts when the old one has stopped, and calls wait for it. An entry that lost its
+    /// approval is stopped, an entry that gained it is started. Servers that code added are not
+    /// affected.
     ///
-    /// Comes back when nothing of the old servers runs any more, without waiting for the new ones; see
-    /// [`Host::wait_for`]. The change itself is made in one step, whatever becomes of this future.
+    /// Returns when the old servers have stopped, without waiting for the new ones; see
+    /// [`Host::wait_for`]. The change itself is atomic: dropping the future does not undo it.
     ///
-    /// With a [`ReloadThread`](switchboard_config::ReloadThread) the files may change while the host runs:
+    /// With a [`Watcher`](switchboard_config::Watcher) the host follows changes of the files:
     ///
     /// ```no_run
     /// # use switchboard::Host;
-    /// # use switchboard_config::{ConfigSnapshot, ConfigSources, PolledFiles, Trust, ReloadThread};
+    /// # use switchboard::config::{Reading, Sources, Targets, Trust, Watcher};
     /// # async fn follow(host: Host, sources: Sources, trust: Trust) -> std::io::Result<()> {
-    /// let (tell, mut latest) = tokio::sync::watch::channel(ConfigSnapshot::default());
+    /// let (sender, mut latest) = tokio::sync::watch::channel(Reading::default());
     /// let environment = |name: &str| std::env::var(name).ok();
-    /// let targets = move || PolledFiles::from(sources.clone());
-    /// let _watcher = ReloadThread::spawn(targets, environment, move |reading| drop(tell.send(reading)))?;
+    /// let targets = move || Targets::from(sources.clone());
+    /// let _watcher = Watcher::spawn(targets, environment, move |reading| drop(sender.send(reading)))?;
     /// while latest.changed().await.is_ok() {
     ///     let config = latest.borrow_and_update().loaded.config.clone();
     ///     host.apply_config(config, &trust).await;
@@ -112,86 +108,92 @@ impl Host {
     /// # }
     /// ```
     pub async fn apply_config(&self, config: HostConfig, trust: &Trust) -> ReloadResult {
-        let _changing = self.shared.changing.lock().await;
-        let (applied, leaving) = self.shared.change_over(config, trust);
-        for server in leaving {
+        let _changing = self.state().config_lock.lock().await;
+        let (result, stopping) = self.inner.apply_config(config, trust);
+        for server in stopping {
             server.stopped().await;
         }
-        applied
+        result
     }
 }
 
-impl Shared {
-    /// Changes over to a config, and says what was changed and which servers are on their way out.
-    fn change_over(
+impl HostInner {
+    /// Applies the config, and returns the changes and the servers that are stopping.
+    fn apply_config(
         &self,
         config: HostConfig,
         trust: &Trust,
     ) -> (ReloadResult, Vec<Arc<ServerHandle>>) {
-        let mut applied = ReloadResult::default();
-        let servers = &mut *lock(&self.servers);
-        if self.is_stopping() {
+        let mut result = ReloadResult::default();
+        let configured = &mut *self.lock_configured();
+        if self.state.is_stopping() {
             let names = config.servers.iter().map(|entry| entry.name().to_string());
-            let refused = names.map(|name| (name, ServerError::ShuttingDown.to_string()));
-            applied.errors.extend(refused);
-            return (applied, Vec::new());
+            let errors = names.map(|name| (name, ServerError::ShuttingDown.to_string()));
+            result.errors.extend(errors);
+            return (result, Vec::new());
         }
-        let order = self.catalog.order();
-        let reload = reconcile::reload(&servers.filed, &order, config.servers, trust);
-        applied.removed = reload.remove.iter().map(ServerName::to_string).collect();
-        for change in &reload.changes {
-            applied.take_note(change);
+        let order = self.state.catalog.order();
+        let plan = plan_reload(&configured.from_files, &order, config.servers, trust);
+        result.removed = plan.remove.iter().map(ServerName::to_string).collect();
+        for change in &plan.changes {
+            result.record(change);
         }
-        let leaving = self.carry_out(servers, reload);
-        if applied.has_changes() {
-            let (added, removed) = (applied.added.clone(), applied.removed.clone());
-            tracing::info!(?added, ?removed, "another config");
-            self.events.send(|| Event::ConfigApplied { added, removed });
+        let stopping = self.replace_servers(configured, plan);
+        if result.has_changes() {
+            let (added, removed) = (result.added.clone(), result.removed.clone());
+            tracing::info!(?added, ?removed, "config changed");
+            let events = &self.state.events;
+            events.send(|| Event::ConfigApplied { added, removed });
         }
-        (applied, leaving)
+        (result, stopping)
     }
 
-    fn carry_out(&self, servers: &mut Servers, reload: Reload) -> Vec<Arc<ServerHandle>> {
-        let mut handles = Handles::clone(&self.handles.load());
-        let mut leaving = Vec::new();
-        for name in &reload.remove {
-            servers.filed.remove(name);
-            leaving.extend(handles.remove(name));
+    /// Carries out a plan, and returns the servers that are stopping.
+    fn replace_servers(
+        &self,
+        configured: &mut ConfiguredServers,
+        plan: ReloadPlan,
+    ) -> Vec<Arc<ServerHandle>> {
+        let mut servers = ServerHandles::clone(&self.state.servers());
+        let mut stopping = Vec::new();
+        for name in &plan.remove {
+            configured.from_files.remove(name);
+            stopping.extend(servers.remove(name));
         }
-        let gone: Vec<_> = leaving
+        let removed: Vec<_> = stopping
             .iter()
-            .map(|server| server.profile().stand())
+            .map(|server| server.profile().key())
             .collect();
-        let mut plots = Vec::new();
-        for change in reload.changes {
+        let mut specs = Vec::new();
+        for change in plan.changes {
             let name = change.entry.name().clone();
-            let current = handles.get(&name);
-            if let Some(plot) = self.plot_of(servers, &change, current) {
-                leaving.extend(current.cloned());
-                plots.push((name.clone(), plot));
+            let current = servers.get(&name);
+            if let Some(spec) = self.spec_for_change(configured, &change, current) {
+                stopping.extend(current.cloned());
+                specs.push((name.clone(), spec));
             }
-            if change.step != Step::Refuse {
-                servers.filed.insert(name, Filed::from(change.admission));
+            if change.action != EntryAction::NameTaken {
+                let entry = FileEntry::from(change.admission);
+                configured.from_files.insert(name, entry);
             }
         }
-        let new: Vec<_> = plots.iter().map(|(_, plot)| plot.stand()).collect();
-        self.catalog.prepare(&gone, &new, reload.order);
-        for (name, plot) in plots {
-            let server = plot.spawn(self);
-            self.tell(&server);
-            handles.insert(name, server);
+        let added: Vec<_> = specs.iter().map(|(_, spec)| spec.key()).collect();
+        self.state.catalog.stage(&removed, &added, plan.order);
+        for (name, spec) in specs {
+            let server = spec.spawn(self);
+            self.publish_initial_status(&server);
+            servers.insert(name, server);
         }
-        self.handles.store(Arc::new(handles));
-        self.catalog.publish_prepared();
-        for server in &leaving {
+        self.state.set_servers(servers);
+        self.state.catalog.publish_staged();
+        for server in &stopping {
             server.stop();
         }
-        leaving
+        stopping
     }
 
-    /// Tells how a server begins.
-    fn tell(&self, server: &ServerHandle) {
-        self.events.send(|| {
+    fn publish_initial_status(&self, server: &ServerHandle) {
+        self.state.events.send(|| {
             let state = server.state();
             Event::ServerChanged {
                 server: server.profile().name.clone(),
@@ -201,30 +203,30 @@ impl Shared {
         });
     }
 
-    /// The server that has to be started for a change, if one has to be.
-    fn plot_of(
+    /// The server to start for a change, if any.
+    fn spec_for_change(
         &self,
-        servers: &mut Servers,
-        change: &Change,
+        configured: &mut ConfiguredServers,
+        change: &EntryChange,
         current: Option<&Arc<ServerHandle>>,
-    ) -> Option<Plot> {
-        let Change {
+    ) -> Option<ServerSpec> {
+        let EntryChange {
             entry,
             admission,
-            step,
+            action,
         } = change;
-        let mut plot = || self.sites.entry(entry, admission, servers.next_place());
-        match (step, current) {
-            (Step::Refuse, _) => None,
-            (Step::Keep, Some(current)) => {
-                current.describe(site::described(entry));
+        let mut spec = || self.spec_for_entry(entry, admission, configured.next_sequence());
+        match (action, current) {
+            (EntryAction::NameTaken, _) => None,
+            (EntryAction::Keep, Some(current)) => {
+                current.describe(describe_entry(entry));
                 None
             }
-            (Step::Renew, Some(current)) => {
-                Some(plot()).filter(|plot| !plot.shows_the_same(current))
+            (EntryAction::UpdateReason, Some(current)) => {
+                Some(spec()).filter(|spec| !spec.has_same_status(current))
             }
-            (_, Some(current)) => Some(plot().after(current)),
-            (_, None) => Some(plot()),
+            (_, Some(current)) => Some(spec().replacing(current)),
+            (_, None) => Some(spec()),
         }
     }
 }

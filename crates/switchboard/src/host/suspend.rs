@@ -1,8 +1,8 @@
-//! Notices that the machine has slept.
+//! Detects that the machine was suspended.
 //!
-//! While it sleeps, our timers stand still and the connections of remote servers die unseen; so all
-//! of them are looked at when it is awake again. Invariant: only time that passed while nothing could
-//! run counts as sleep.
+//! During suspend timers stand still and connections of remote servers die unnoticed, so the host
+//! checks their health after every resume. Invariant: only time in which no task could run counts
+//! as suspended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,24 +10,27 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How often one looks.
-const LOOK: Duration = Duration::from_secs(5);
-/// Shorter naps do not count.
-const NAP: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Minimum suspend time that triggers health checks.
+const MIN_SUSPEND: Duration = Duration::from_secs(2);
 
-/// How long the machine has slept since it was started.
-pub(super) type Asleep = Arc<dyn Fn() -> Duration + Send + Sync>;
+/// Returns how long the machine was suspended since it booted.
+pub(super) type SuspendClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// Tells `awake` whenever the machine has slept, until it is stopped.
-pub(super) async fn watch(slept: Asleep, awake: watch::Sender<u64>, stop: CancellationToken) {
-    let mut before = slept();
+/// Increments `resumed` whenever the machine was suspended, until `stop` is cancelled.
+pub(super) async fn watch_for_suspend(
+    time_suspended: SuspendClock,
+    resumed: watch::Sender<u64>,
+    stop: CancellationToken,
+) {
+    let mut before = time_suspended();
     let watching = async {
         loop {
-            tokio::time::sleep(LOOK).await;
-            let now = slept();
-            if now.saturating_sub(before) >= NAP {
-                tracing::info!("the machine has slept: remote servers are looked after");
-                awake.send_modify(|count| *count += 1);
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            let now = time_suspended();
+            if now.saturating_sub(before) >= MIN_SUSPEND {
+                tracing::info!("the machine was suspended: checking remote servers");
+                resumed.send_modify(|count| *count += 1);
             }
             before = now;
         }
@@ -35,9 +38,10 @@ pub(super) async fn watch(slept: Asleep, awake: watch::Sender<u64>, stop: Cancel
     stop.run_until_cancelled(watching).await;
 }
 
-/// What the system's clocks say: one of them runs on while the machine sleeps.
+/// The time since boot minus the time that the machine ran. `CLOCK_BOOTTIME` continues during
+/// suspend, `CLOCK_MONOTONIC` does not.
 #[cfg(target_os = "linux")]
-pub(super) fn by_the_clocks() -> Duration {
+pub(super) fn time_suspended() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
     let read = |clock| {
         let time = clock_gettime(clock);
@@ -47,8 +51,9 @@ pub(super) fn by_the_clocks() -> Duration {
     read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
 }
 
-/// Not known here: the next call, or the next look at a silent server, finds out.
+/// Not implemented on this platform. A dead connection is found by the next call or the next health
+/// check.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn by_the_clocks() -> Duration {
+pub(super) fn time_suspended() -> Duration {
     Duration::ZERO
 }

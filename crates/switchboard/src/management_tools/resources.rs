@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{OfServer, answer};
 use crate::content::{Block, field, sanitize};
-use crate::host::{Host, ServerItem};
+use crate::host::Host;
 use crate::mcp::Resource;
+use crate::query::ServerItem;
 use crate::registry::{ToolAnswer, ToolFailure};
 
 /// How much of a name or a description a model is told, in bytes.
@@ -54,7 +55,7 @@ impl Listed {
 pub(super) async fn list(host: &Host, of: OfServer) -> Result<ToolAnswer, ToolFailure> {
     let offer = host.resources(of.server.as_deref()).await;
     let offer = offer.map_err(|error| ToolFailure::of(&error))?;
-    let mut room = host.shared().limits().result_text_bytes;
+    let mut room = host.state().limits.result_text_bytes;
     let (mut listed, mut left_out) = (Vec::new(), 0_usize);
     for resource in offer.items.iter().filter_map(Listed::of) {
         let size = serde_json::to_string(&resource).map_or(0, |text| text.len() + 1);

@@ -10,6 +10,7 @@ use super::{OfServer, answer, permit};
 use crate::Readiness;
 use crate::host::Host;
 use crate::id::{ServerName, WireName};
+use crate::query::RefreshOutcome;
 use crate::registry::{ToolAnswer, ToolFailure};
 use crate::status::ConnectionStatus;
 
@@ -60,14 +61,14 @@ async fn refresh_one(host: &Host, server: &ServerName) -> Refreshed {
     };
     let before = tools_of(host, server);
     match host.refresh_tools(server.as_str()).await {
-        Ok(true) => {
+        Ok(RefreshOutcome::Refreshed) => {
             let after = tools_of(host, server);
             refreshed.status = "refreshed";
             refreshed.tool_count = Some(after.len());
             refreshed.added = Some(after.difference(&before).cloned().collect());
             refreshed.removed = Some(before.difference(&after).cloned().collect());
         }
-        Ok(false) => {}
+        Ok(_) => {}
         Err(error) => {
             refreshed.status = "error";
             refreshed.error = Some(error.to_string());

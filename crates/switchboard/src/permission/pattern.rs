@@ -7,7 +7,7 @@
 
 use super::PolicyInput;
 use super::glob::{Dialect, Glob, GlobError};
-use crate::catalog::naming::{PREFIX, SEPARATOR, split_wire_name};
+use switchboard_wire::naming::{PREFIX, SEPARATOR, split_wire_name};
 
 /// Why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

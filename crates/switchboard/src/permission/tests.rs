@@ -1,5 +1,5 @@
 use super::*;
-use crate::catalog::naming::wire_name;
+use switchboard_wire::naming::wire_name;
 
 mod arguments;
 mod laws;

@@ -19,7 +19,7 @@ use super::relisting::{Relisting, ShelfLife, list};
 use super::state::{Failure, Phase, State};
 use crate::auth::login::LoginRequired;
 use crate::catalog::paging::Listing;
-use crate::catalog::{Publisher, Stand};
+use crate::catalog::{CatalogPublisher, ServerKey};
 use crate::event::{Event, EventSink};
 use crate::mcp::Tool;
 use crate::session::list_changes::ListChangeKind;
@@ -42,11 +42,11 @@ pub(crate) enum Control {
 pub(crate) type Relisted = Option<Result<(), RequestError>>;
 
 pub(crate) struct Owner {
-    pub(super) stand: Stand,
+    pub(super) key: ServerKey,
     pub(super) site: Arc<Site>,
     pub(super) orders: mpsc::Receiver<Control>,
     pub(super) state: watch::Sender<State>,
-    pub(super) catalog: Arc<Publisher>,
+    pub(super) catalog: Arc<CatalogPublisher>,
     pub(super) events: EventSink,
     pub(super) shelf_life: Arc<ShelfLife>,
     pub(super) backoff: Backoff,
@@ -84,12 +84,12 @@ impl Owner {
     /// Runs until the server is stopped. A panic ends the one server, and says so.
     pub(super) async fn run(self) {
         let (stand, state, catalog) = (
-            self.stand.clone(),
+            self.key.clone(),
             self.state.clone(),
             Arc::clone(&self.catalog),
         );
         if AssertUnwindSafe(self.own()).catch_unwind().await.is_err() {
-            catalog.withdraw(&stand);
+            catalog.clear_tools(&stand);
             state.send_modify(|state| {
                 state.session = None;
                 state.phase = Phase::Failed(Failure {
@@ -119,7 +119,7 @@ impl Owner {
                 Step::End => break,
             };
         }
-        self.catalog.remove(&self.stand);
+        self.catalog.remove(&self.key);
         // Not an event: whoever stopped it knows.
         self.state.send_modify(|state| {
             state.phase = Phase::Stopped;
@@ -143,10 +143,10 @@ impl Owner {
             let reason = detail.as_deref().map(|detail| format!(": {detail}"));
             tracing::info!(
                 "server {} is {status}{}",
-                self.stand.server,
+                self.key.server,
                 reason.unwrap_or_default()
             );
-            let server = self.stand.server.clone();
+            let server = self.key.server.clone();
             self.events.send(|| Event::ServerChanged {
                 server,
                 status,
@@ -203,7 +203,7 @@ impl Owner {
     }
 
     fn set_enabled(&self, enabled: bool) {
-        self.catalog.set_exposed(&self.stand, enabled);
+        self.catalog.set_enabled(&self.key, enabled);
         self.publish(|state| state.enabled = enabled);
     }
 
@@ -254,7 +254,7 @@ impl Owner {
                 None
             }
             Err(error) => {
-                self.catalog.set_available(&self.stand, true);
+                self.catalog.set_available(&self.key, true);
                 Some(format!("its tools could not be listed: {error}"))
             }
         };
@@ -276,14 +276,14 @@ impl Owner {
 
     fn take_listing(&self, listing: Listing<Tool>) {
         for note in &listing.notes {
-            let (server, note) = (self.stand.server.clone(), note.clone());
+            let (server, note) = (self.key.server.clone(), note.clone());
             self.events.send(|| Event::ListingNoted { server, note });
         }
         self.shelf_life.begin(listing.ttl());
         self.remember(&listing.items);
         self.state
             .send_modify(|state| state.notes = Arc::new(listing.notes));
-        self.catalog.list(&self.stand, listing.items, true);
+        self.catalog.set_tools(&self.key, listing.items, true);
     }
 
     fn remember(&self, tools: &[Tool]) {
@@ -323,7 +323,7 @@ impl Owner {
             Verdict::RetryIn(delay) => {
                 let now = Instant::now();
                 let at = self.site.spacing.place(now + delay, now);
-                self.catalog.set_available(&self.stand, false);
+                self.catalog.set_available(&self.key, false);
                 self.publish(|state| {
                     state.phase = Phase::Retrying { attempt, at };
                     state.session = None;
@@ -345,7 +345,7 @@ impl Owner {
     }
 
     fn give_up(&self, failure: Failure) -> Step {
-        self.catalog.withdraw(&self.stand);
+        self.catalog.clear_tools(&self.key);
         self.publish(|state| {
             state.phase = Phase::Failed(failure);
             state.session = None;
@@ -355,7 +355,7 @@ impl Owner {
 
     /// Trying again would not log anybody in.
     fn wait_for_login(&self, login: Box<LoginRequired>) -> Step {
-        self.catalog.withdraw(&self.stand);
+        self.catalog.clear_tools(&self.key);
         self.publish(|state| {
             state.phase = Phase::NeedsAuth(login);
             state.session = None;
@@ -435,14 +435,14 @@ impl Owner {
                 }
                 Wake::Order(Some(Control::Relist(done))) => relisting.ask(done),
                 Wake::Order(Some(Control::Restart(done))) => {
-                    self.catalog.set_available(&self.stand, false);
+                    self.catalog.set_available(&self.key, false);
                     self.begin_afresh();
                     self.stop_serving(live).await;
                     let _ = done.send(());
                     return Step::Connect;
                 }
                 Wake::StreamEnd => {
-                    self.catalog.set_available(&self.stand, false);
+                    self.catalog.set_available(&self.key, false);
                     self.publish(|state| {
                         state.phase = Phase::Lost;
                         state.session = None;
@@ -467,7 +467,7 @@ impl Owner {
                     };
                     return self.set_back(kind, &error);
                 }
-                Wake::Changed(change) => announcing.tell(change, &self.stand.server, &self.events),
+                Wake::Changed(change) => announcing.tell(change, &self.key.server, &self.events),
                 Wake::ListItem(Ok(listing)) => {
                     self.backoff.proved_alive();
                     self.take_listing(listing);

@@ -1,4 +1,4 @@
-//! What a watch has to tell.
+//! The events of a watch.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,65 +9,63 @@ use super::WatchTarget;
 use crate::content::{for_terminal, sanitize};
 use crate::id::{Principal, ServerName, WatchId};
 
-/// Something that a watch has to tell. What a server said in it is sanitised, and not to be trusted all
-/// the same.
+/// An event of a watch. Texts of the server are sanitized, but not trustworthy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct WatchEvent {
-    /// Which watch.
+    /// The watch.
     pub watch: WatchId,
-    /// Of which server.
+    /// The server.
     pub server: ServerName,
-    /// What of it.
+    /// The resource or the tool.
     pub target: WatchTarget,
-    /// Why it is watched.
+    /// Why the target is watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happened.
     #[serde(flatten)]
     pub change: WatchChange,
-    /// In words, on one line.
+    /// What happened, as one line of text.
     pub summary: String,
-    /// What changed, line by line: `-` what is gone, `+` what is new.
+    /// The changed lines: removed ones start with `-`, added ones with `+`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// When it was seen.
+    /// When the host noticed it. Serialized in milliseconds since 1970.
     #[serde(serialize_with = "as_millis")]
     pub at: SystemTime,
-    /// Who wanted the watch.
+    /// Who watches.
     #[serde(skip)]
     pub principal: Principal,
 }
 
-/// What may happen to what is watched.
+/// What happened to the target of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "happened", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WatchChange {
-    /// It is not what it was when this watch had something to tell last.
+    /// The content changed since the last event of this watch.
     Changed {
-        /// How many times it was seen to change since.
+        /// How many changes were seen since that event.
         times: u64,
     },
-    /// It cannot be read, or the tool cannot be called. The watch goes on, and this is not told again.
+    /// The resource cannot be read, or the tool cannot be called. Reported once; the watch continues.
     Failed,
-    /// It can be read again.
+    /// The resource can be read again, or the tool can be called again.
     Recovered,
-    /// The rules do not let the tool be called, or nobody said that it may. The watch goes on.
+    /// A rule or the user denied the call. The watch continues.
     NotPermitted,
-    /// The server was removed: this is the last of this watch.
+    /// The server was removed. This is the last event of the watch.
     Ended,
 }
 
-/// Milliseconds since 1970.
 fn as_millis<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     serializer.serialize_u64(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl WatchEvent {
-    /// All of it for a model: which watch tells what, and that the server's words are not to be trusted.
+    /// The event as text for a model. It marks the texts of the server as data.
     pub fn to_text(&self) -> String {
         let mut text = format!(
             "[watch {}] {} of server {}: {}",

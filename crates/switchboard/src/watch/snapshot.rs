@@ -1,110 +1,112 @@
-//! What was seen of a target, as far as it takes to tell whether and how it changed.
+//! The content of a watched target at one time: a hash to detect changes, and bounded text to show
+//! them.
 //!
-//! Invariant: every text in it is sanitised, and no longer than was asked for.
+//! Invariant: every text in a snapshot is sanitized and within the given limit.
 
 use sha2::{Digest, Sha256};
 
-use crate::content::{Block, Output, sanitize};
+use crate::content::{Block, Output, base64, sanitize};
 use crate::mcp::{Json, ReadResourceResult, ResourceBody};
 
+/// Two snapshots are equal if their hashes are.
 #[derive(Debug)]
-pub(crate) struct Content {
-    digest: [u8; 32],
-    /// How many bytes of text there are, or of data in base64.
+pub(super) struct Snapshot {
+    hash: [u8; 32],
+    /// The size of the texts and of the base64 data in bytes.
     pub(super) size: usize,
-    /// The text, unless it is too long to be kept.
+    /// The text, unless it exceeds the limit.
     pub(super) text: Option<Box<str>>,
 }
 
-impl PartialEq for Content {
+impl PartialEq for Snapshot {
     fn eq(&self, other: &Self) -> bool {
-        self.digest == other.digest
+        self.hash == other.hash
     }
 }
 
-impl Content {
-    pub(super) fn of_output(output: &Output, most: usize) -> Self {
-        let mut seen = Seen::new(most);
+impl Snapshot {
+    pub(super) fn of_output(output: &Output, max_text_bytes: usize) -> Self {
+        let mut snapshot = SnapshotBuilder::new(max_text_bytes);
         if output.is_error {
-            seen.line("the tool reports an error:");
+            snapshot.add_text("the tool reports an error:");
         }
         for block in &output.blocks {
             match block {
-                Block::Text { text } => seen.line(text),
-                Block::Image { data, mime_type } => seen.data("image", mime_type, data),
-                Block::Audio { data, mime_type } => seen.data("audio", mime_type, data),
+                Block::Text { text } => snapshot.add_text(text),
+                Block::Image { data, mime_type } => snapshot.add_data("image", mime_type, data),
+                Block::Audio { data, mime_type } => snapshot.add_data("audio", mime_type, data),
                 Block::Described { description, raw } => {
-                    seen.line(description);
-                    seen.mix(raw.as_ref().map(Json::as_str).unwrap_or_default());
+                    snapshot.add_text(description);
+                    snapshot.hash(raw.as_ref().map(Json::as_str).unwrap_or_default());
                 }
             }
         }
         let structured = output.structured.as_ref();
-        seen.mix(structured.map(Json::as_str).unwrap_or_default());
-        seen.finish()
+        snapshot.hash(structured.map(Json::as_str).unwrap_or_default());
+        snapshot.finish()
     }
 
-    pub(super) fn of_resource(result: &ReadResourceResult, most: usize) -> Self {
-        let mut seen = Seen::new(most);
-        let is_alone = result.contents.len() == 1;
+    pub(super) fn of_resource(result: &ReadResourceResult, max_text_bytes: usize) -> Self {
+        let mut snapshot = SnapshotBuilder::new(max_text_bytes);
+        let is_single = result.contents.len() == 1;
         for body in &result.contents {
             let ResourceBody { uri, mime_type, .. } = body;
-            if !is_alone {
-                seen.line(&format!("[{}]", sanitize(uri)));
+            if !is_single {
+                snapshot.add_text(&format!("[{}]", sanitize(uri)));
             }
             let mime_type = mime_type.as_deref().unwrap_or("unknown type");
             match (&body.text, &body.blob) {
-                (Some(text), _) => seen.line(&sanitize(text)),
-                (None, Some(blob)) => seen.data("data", &sanitize(mime_type), blob),
-                (None, None) => seen.line(""),
+                (Some(text), _) => snapshot.add_text(&sanitize(text)),
+                (None, Some(blob)) => snapshot.add_data("data", &sanitize(mime_type), blob),
+                (None, None) => snapshot.add_text(""),
             }
         }
-        seen.mix(&result.left_out.to_string());
-        seen.finish()
+        snapshot.hash(&result.left_out.to_string());
+        snapshot.finish()
     }
 }
 
-/// A content that is being looked at.
-struct Seen {
+struct SnapshotBuilder {
     hash: Sha256,
     size: usize,
     text: Option<String>,
-    most: usize,
+    max_text_bytes: usize,
 }
 
-impl Seen {
-    fn new(most: usize) -> Self {
+impl SnapshotBuilder {
+    fn new(max_text_bytes: usize) -> Self {
         Self {
             hash: Sha256::new(),
             size: 0,
             text: Some(String::new()),
-            most,
+            max_text_bytes,
         }
     }
 
-    /// Takes note of something that is not shown.
-    fn mix(&mut self, text: &str) {
+    /// Adds something that is compared but not shown.
+    fn hash(&mut self, text: &str) {
         self.hash.update((text.len() as u64).to_le_bytes());
         self.hash.update(text);
     }
 
-    /// Takes a text of one or more lines.
-    fn line(&mut self, text: &str) {
-        self.mix(text);
+    /// Adds one or more lines of text.
+    fn add_text(&mut self, text: &str) {
+        self.hash(text);
         self.size += text.len();
         self.show(text);
     }
 
-    fn data(&mut self, kind: &str, mime_type: &str, data: &str) {
-        self.mix(data);
+    /// Adds base64 data. The text shows its type and size.
+    fn add_data(&mut self, kind: &str, mime_type: &str, data: &str) {
+        self.hash(data);
         self.size += data.len();
-        let bytes = data.trim_end_matches('=').len() * 3 / 4;
+        let bytes = base64::decoded_len(data);
         self.show(&format!("[{kind}: {mime_type}, {bytes} bytes]"));
     }
 
     fn show(&mut self, text: &str) {
         let Some(shown) = &mut self.text else { return };
-        if shown.len() + text.len() + 1 > self.most {
+        if shown.len() + text.len() + 1 > self.max_text_bytes {
             self.text = None;
             return;
         }
@@ -114,9 +116,9 @@ impl Seen {
         shown.push_str(text);
     }
 
-    fn finish(self) -> Content {
-        Content {
-            digest: self.hash.finalize().into(),
+    fn finish(self) -> Snapshot {
+        Snapshot {
+            hash: self.hash.finalize().into(),
             size: self.size,
             text: self.text.map(String::into_boxed_str),
         }

@@ -1,8 +1,8 @@
-//! The watches of a host, and what they have to tell.
+//! The watches of a host and their pending events.
 //!
-//! A watch stands in the queue at most once, and what happens meanwhile is added to what it has to tell
-//! already; one that ended counts as a watch until its last event is taken. Invariant: so the queue is
-//! never longer than there may be watches, and nothing is ever left out of it.
+//! Each watch is queued at most once; later changes are merged into its pending event. An ended
+//! watch counts toward the limit until its last event is taken. Invariants: the queue is never
+//! longer than the limit on watches, and no event is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -11,45 +11,47 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::diff::{self, Difference};
+use super::diff::ContentDiff;
 use super::event::{WatchChange, WatchEvent};
-use super::snapshot::Content;
-use super::{LONGEST_INTERVAL, Watch, WatchError, WatchKind, WatchRequest, WatchTarget};
+use super::request::MAX_INTERVAL;
+use super::snapshot::Snapshot;
+use super::{Watch, WatchError, WatchKind, WatchRequest, WatchTarget};
 use crate::call::{CallContext, CallOrigin};
-use crate::content::{field, sanitize};
+use crate::content::{field, limit, sanitize};
 use crate::event::{Event, EventSink};
 use crate::id::{Principal, ServerName, WatchId};
 use crate::sync::lock;
 
-/// How much is shown of why something failed, in bytes.
-const WHY_BYTES: usize = 500;
-/// How much of a reason is kept, in bytes.
-const REASON_BYTES: usize = 2_000;
+/// How much of an error message an event shows, in bytes.
+const MAX_SUMMARY_BYTES: usize = 500;
+/// How much of the reason of a watch is kept, in bytes.
+const MAX_REASON_BYTES: usize = 2_000;
 
-/// Whose watches are meant.
-type IsFor<'a> = &'a dyn Fn(&Principal) -> bool;
+/// Selects watches by their principal.
+type PrincipalFilter<'a> = &'a dyn Fn(&Principal) -> bool;
 
-pub(crate) struct Watches {
-    most: usize,
-    book: Mutex<Book>,
-    /// Something is in the queue.
+/// The watches of a host.
+pub(crate) struct WatchTable {
+    max_watches: usize,
+    state: Mutex<TableState>,
+    /// Notified when an event is queued.
     queued: Notify,
     events: EventSink,
 }
 
 #[derive(Default)]
-struct Book {
-    last: u64,
-    /// By ordinal.
-    watches: BTreeMap<u64, Page>,
-    /// Those that have something to tell, in the order in which they got it.
+struct TableState {
+    last_number: u64,
+    watches: BTreeMap<u64, WatchState>,
+    /// The numbers of the watches with pending events, oldest event first.
     queue: VecDeque<u64>,
 }
 
-/// A watch as its own task knows it.
+/// The fixed properties of a watch.
 #[derive(Debug)]
-pub(super) struct Entry {
-    ordinal: u64,
+pub(super) struct WatchSpec {
+    /// The key in the table.
+    number: u64,
     pub(super) id: WatchId,
     kind: WatchKind,
     pub(super) server: ServerName,
@@ -57,247 +59,261 @@ pub(super) struct Entry {
     reason: Option<String>,
     pub(super) interval: Duration,
     pub(super) context: CallContext,
+    /// Cancelled when the watch is removed or the host stops.
     pub(super) stop: CancellationToken,
 }
 
-impl Entry {
+impl WatchSpec {
     pub(super) fn is_subscription(&self) -> bool {
         self.kind == WatchKind::Subscription
     }
 }
 
-/// What is known of a watch, and what of that was told.
-struct Page {
-    entry: Arc<Entry>,
-    means: WatchKind,
+/// What is known about a watch, and what of it was reported.
+struct WatchState {
+    spec: Arc<WatchSpec>,
+    effective_kind: WatchKind,
     note: Option<Arc<str>>,
     is_queued: bool,
-    /// What the last event told of, or what was there at the beginning.
-    told: Option<Arc<Content>>,
-    change: Option<Change>,
-    condition: Condition,
-    told_condition: Condition,
-    /// The condition is another one than was told.
-    news: Option<News>,
-    end: Option<News>,
+    /// The snapshot of the last event, or the first snapshot.
+    last_reported: Option<Arc<Snapshot>>,
+    pending_change: Option<PendingChange>,
+    health: WatchHealth,
+    reported_health: WatchHealth,
+    /// Set while `health` differs from `reported_health`.
+    pending_health: Option<HealthNote>,
+    /// Set when the watch has ended.
+    end: Option<HealthNote>,
 }
 
-struct Change {
-    now: Arc<Content>,
+/// A change that no event has reported.
+struct PendingChange {
+    now: Arc<Snapshot>,
     times: u64,
     at: SystemTime,
 }
 
 #[derive(Clone, Debug)]
-struct News {
+struct HealthNote {
     summary: String,
     at: SystemTime,
 }
 
-/// How a watch fares.
+/// Whether the target can be read or called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Condition {
-    Fine,
+pub(super) enum WatchHealth {
+    Ok,
     Failed,
     NotPermitted,
 }
 
-/// What is told next of a watch.
-enum Telling {
-    Change(Change, Arc<Content>),
-    Condition(Condition, News),
-    End(News),
+/// What the next event of a watch reports.
+enum NextEvent {
+    /// A change, and the snapshot that was reported before.
+    Change(PendingChange, Arc<Snapshot>),
+    Health(WatchHealth, HealthNote),
+    End(HealthNote),
 }
 
-impl Watches {
-    pub(crate) fn new(most: usize, events: EventSink) -> Self {
+impl WatchTable {
+    pub(crate) fn new(max_watches: usize, events: EventSink) -> Self {
         Self {
-            most,
-            book: Mutex::default(),
+            max_watches,
+            state: Mutex::default(),
             queued: Notify::new(),
             events,
         }
     }
 
-    /// Takes a watch in, if there may be another one.
-    pub(super) fn admit(
+    /// Adds a watch, unless the limit is reached.
+    pub(super) fn insert(
         &self,
         server: ServerName,
         request: WatchRequest,
         stop: &CancellationToken,
-    ) -> Result<Arc<Entry>, WatchError> {
-        let mut book = lock(&self.book);
-        if book.watches.len() >= self.most {
-            return Err(WatchError::TooMany { limit: self.most });
+    ) -> Result<Arc<WatchSpec>, WatchError> {
+        let mut state = lock(&self.state);
+        if state.watches.len() >= self.max_watches {
+            let limit = self.max_watches;
+            return Err(WatchError::TooMany { limit });
         }
-        book.last += 1;
-        let ordinal = book.last;
+        state.last_number += 1;
+        let number = state.last_number;
         let id = match request.kind {
-            WatchKind::Subscription => format!("sub-{ordinal}"),
-            WatchKind::Poll => format!("poll-{ordinal}"),
+            WatchKind::Subscription => format!("sub-{number}"),
+            WatchKind::Poll => format!("poll-{number}"),
         };
         let reason = request.reason.map(|reason| {
             let reason = sanitize(&reason);
-            crate::content::limit::fit(&reason, REASON_BYTES).to_owned()
+            limit::fit(&reason, MAX_REASON_BYTES).to_owned()
         });
-        let entry = Arc::new(Entry {
-            ordinal,
+        let spec = Arc::new(WatchSpec {
+            number,
             id: id.into(),
             kind: request.kind,
             server,
             target: request.target,
             reason: reason.filter(|reason| !reason.is_empty()),
-            interval: request.interval.min(LONGEST_INTERVAL),
+            interval: request.interval.min(MAX_INTERVAL),
             context: request.context.origin(CallOrigin::Watch),
             stop: stop.child_token(),
         });
-        let page = Page::new(Arc::clone(&entry));
-        book.watches.insert(ordinal, page);
-        Ok(entry)
+        let watch = WatchState::new(Arc::clone(&spec));
+        state.watches.insert(number, watch);
+        Ok(spec)
     }
 
-    pub(super) fn describe(&self, entry: &Arc<Entry>) -> Watch {
-        let book = lock(&self.book);
-        match book.watches.get(&entry.ordinal) {
-            Some(page) => page.describe(),
-            None => Page::new(Arc::clone(entry)).describe(),
+    pub(super) fn describe(&self, spec: &Arc<WatchSpec>) -> Watch {
+        let state = lock(&self.state);
+        match state.watches.get(&spec.number) {
+            Some(watch) => watch.describe(),
+            None => WatchState::new(Arc::clone(spec)).describe(),
         }
     }
 
-    /// All that have not ended.
-    pub(super) fn all(&self) -> Vec<Watch> {
-        let book = lock(&self.book);
-        let pages = book.watches.values();
-        pages
-            .filter(|page| page.end.is_none())
-            .map(Page::describe)
+    /// All watches that have not ended.
+    pub(crate) fn all(&self) -> Vec<Watch> {
+        let state = lock(&self.state);
+        let watches = state.watches.values();
+        watches
+            .filter(|watch| watch.end.is_none())
+            .map(WatchState::describe)
             .collect()
     }
 
-    pub(super) fn remove(&self, id: &str) -> Option<Watch> {
-        let mut book = lock(&self.book);
-        let mut named = book.watches.iter();
-        let (&ordinal, _) = named.find(|(_, page)| page.entry.id.as_str() == id)?;
-        let page = book.watches.remove(&ordinal)?;
-        book.queue.retain(|queued| *queued != ordinal);
-        page.entry.stop.cancel();
-        Some(page.describe())
+    /// Removes a watch and its pending event, and cancels its task.
+    pub(crate) fn remove(&self, id: &str) -> Option<Watch> {
+        let mut state = lock(&self.state);
+        let mut watches = state.watches.iter();
+        let (&number, _) = watches.find(|(_, watch)| watch.spec.id.as_str() == id)?;
+        let watch = state.watches.remove(&number)?;
+        state.queue.retain(|queued| *queued != number);
+        watch.spec.stop.cancel();
+        Some(watch.describe())
     }
 
-    /// How the watch is kept up to date from now on.
-    pub(super) fn set_means(&self, entry: &Entry, means: WatchKind, note: Option<Arc<str>>) {
-        if let Some(page) = lock(&self.book).watches.get_mut(&entry.ordinal) {
-            page.means = means;
-            page.note = note;
+    /// Sets how the watch learns of changes from now on.
+    pub(super) fn set_effective_kind(
+        &self,
+        spec: &WatchSpec,
+        kind: WatchKind,
+        note: Option<Arc<str>>,
+    ) {
+        if let Some(watch) = lock(&self.state).watches.get_mut(&spec.number) {
+            watch.effective_kind = kind;
+            watch.note = note;
         }
     }
 
-    /// This is what is there now. The first is what others are compared with.
-    pub(super) fn saw(&self, entry: &Entry, content: Content) {
-        self.change(entry, |page| page.saw(content));
+    /// Records the current content. The first snapshot is the baseline and causes no event.
+    pub(super) fn record_snapshot(&self, spec: &WatchSpec, snapshot: Snapshot) {
+        self.update(spec, |watch| watch.record_snapshot(snapshot));
     }
 
-    /// This is how the watch fares now.
-    pub(super) fn fares(&self, entry: &Entry, condition: Condition, summary: &str) {
-        self.change(entry, |page| page.fares(condition, summary));
+    /// Records whether the target can be read or called.
+    pub(super) fn set_health(&self, spec: &WatchSpec, health: WatchHealth, summary: &str) {
+        self.update(spec, |watch| watch.set_health(health, summary));
     }
 
-    /// The watch is over, with a last word.
-    pub(super) fn end(&self, entry: &Entry, summary: &str) {
-        self.change(entry, |page| {
-            page.end = Some(News::new(summary));
+    /// Ends the watch with a last event.
+    pub(super) fn end(&self, spec: &WatchSpec, summary: &str) {
+        self.update(spec, |watch| {
+            watch.end = Some(HealthNote::new(summary));
             true
         });
     }
 
-    /// Changes what a watch has to tell. `change` says whether there is something new.
-    fn change(&self, entry: &Entry, change: impl FnOnce(&mut Page) -> bool) {
-        let mut book = lock(&self.book);
-        let Some(page) = book.watches.get_mut(&entry.ordinal) else {
+    /// Changes a watch. Queues the watch if `change` returns that there is something to report.
+    fn update(&self, spec: &WatchSpec, change: impl FnOnce(&mut WatchState) -> bool) {
+        let mut state = lock(&self.state);
+        let Some(watch) = state.watches.get_mut(&spec.number) else {
             return;
         };
-        if !change(page) {
+        if !change(watch) {
             return;
         }
-        if !std::mem::replace(&mut page.is_queued, true) {
-            book.queue.push_back(entry.ordinal);
+        if !std::mem::replace(&mut watch.is_queued, true) {
+            state.queue.push_back(spec.number);
         }
-        drop(book);
+        drop(state);
         self.queued.notify_one();
         self.events.send(|| Event::WatchChanged {
-            watch: entry.id.clone(),
-            server: entry.server.clone(),
+            watch: spec.id.clone(),
+            server: spec.server.clone(),
         });
     }
 
-    /// The next thing to tell that is for whom it is to be, if there is one.
-    pub(super) fn pop(&self, is_for: IsFor<'_>) -> Option<WatchEvent> {
-        let (entry, telling) = self.take(is_for)?;
-        let (change, difference, at) = match telling {
-            // Compared where nobody waits for the lock.
-            Telling::Change(change, told) => {
-                let difference = change.describe(&told);
+    /// Takes the next event of the watches that the filter selects.
+    pub(crate) fn pop(&self, filter: PrincipalFilter<'_>) -> Option<WatchEvent> {
+        let (spec, next) = self.take_next(filter)?;
+        let (change, diff, at) = match next {
+            // Compared here, outside of the lock.
+            NextEvent::Change(change, reported) => {
                 let times = change.times;
-                (WatchChange::Changed { times }, difference, change.at)
+                let diff = change.describe(&reported);
+                (WatchChange::Changed { times }, diff, change.at)
             }
-            Telling::Condition(condition, news) => {
-                let change = match condition {
-                    Condition::Fine => WatchChange::Recovered,
-                    Condition::Failed => WatchChange::Failed,
-                    Condition::NotPermitted => WatchChange::NotPermitted,
+            NextEvent::Health(health, note) => {
+                let change = match health {
+                    WatchHealth::Ok => WatchChange::Recovered,
+                    WatchHealth::Failed => WatchChange::Failed,
+                    WatchHealth::NotPermitted => WatchChange::NotPermitted,
                 };
-                (change, Difference::none(news.summary), news.at)
+                (change, ContentDiff::summary_only(note.summary), note.at)
             }
-            Telling::End(news) => (WatchChange::Ended, Difference::none(news.summary), news.at),
+            NextEvent::End(note) => {
+                let diff = ContentDiff::summary_only(note.summary);
+                (WatchChange::Ended, diff, note.at)
+            }
         };
         Some(WatchEvent {
-            watch: entry.id.clone(),
-            server: entry.server.clone(),
-            target: entry.target.clone(),
-            reason: entry.reason.clone(),
+            watch: spec.id.clone(),
+            server: spec.server.clone(),
+            target: spec.target.clone(),
+            reason: spec.reason.clone(),
             change,
-            summary: difference.summary,
-            diff: difference.diff,
+            summary: diff.summary,
+            diff: diff.diff,
             at,
-            principal: entry.context.principal.clone(),
+            principal: spec.context.principal.clone(),
         })
     }
 
-    fn take(&self, is_for: IsFor<'_>) -> Option<(Arc<Entry>, Telling)> {
-        let mut book = lock(&self.book);
+    fn take_next(&self, filter: PrincipalFilter<'_>) -> Option<(Arc<WatchSpec>, NextEvent)> {
+        let mut state = lock(&self.state);
         loop {
-            let watches = &book.watches;
-            let is_theirs = |ordinal: &u64| {
-                let page = watches.get(ordinal);
-                page.is_none_or(|page| is_for(&page.entry.context.principal))
+            let watches = &state.watches;
+            let is_selected = |number: &u64| {
+                let watch = watches.get(number);
+                watch.is_none_or(|watch| filter(&watch.spec.context.principal))
             };
-            let place = book.queue.iter().position(is_theirs)?;
-            let ordinal = book.queue.remove(place)?;
-            let Some(page) = book.watches.get_mut(&ordinal) else {
+            let position = state.queue.iter().position(is_selected)?;
+            let number = state.queue.remove(position)?;
+            let Some(watch) = state.watches.get_mut(&number) else {
                 continue;
             };
-            let Some(telling) = page.tell() else {
-                page.is_queued = false;
+            let Some(next) = watch.take_next() else {
+                watch.is_queued = false;
                 continue;
             };
-            let entry = Arc::clone(&page.entry);
-            if matches!(telling, Telling::End(_)) {
-                book.watches.remove(&ordinal);
-            } else if page.has_more() {
-                book.queue.push_front(ordinal);
+            let spec = Arc::clone(&watch.spec);
+            if matches!(next, NextEvent::End(_)) {
+                state.watches.remove(&number);
+            } else if watch.has_pending() {
+                state.queue.push_front(number);
             } else {
-                page.is_queued = false;
+                watch.is_queued = false;
             }
-            return Some((entry, telling));
+            return Some((spec, next));
         }
     }
 
-    /// Waits for something to tell.
-    pub(super) async fn next(&self) -> WatchEvent {
+    /// Waits for the next event of any watch.
+    pub(crate) async fn next(&self) -> WatchEvent {
         loop {
             let queued = self.queued.notified();
             if let Some(event) = self.pop(&|_| true) {
-                // Whoever else waits may have something to take, too.
+                // Passes the permit on: another task may wait, and the queue may hold more.
                 self.queued.notify_one();
                 return event;
             }
@@ -306,50 +322,54 @@ impl Watches {
     }
 }
 
-impl Page {
-    fn new(entry: Arc<Entry>) -> Self {
+impl WatchState {
+    fn new(spec: Arc<WatchSpec>) -> Self {
         Self {
-            means: entry.kind,
-            entry,
+            effective_kind: spec.kind,
+            spec,
             note: None,
             is_queued: false,
-            told: None,
-            change: None,
-            condition: Condition::Fine,
-            told_condition: Condition::Fine,
-            news: None,
+            last_reported: None,
+            pending_change: None,
+            health: WatchHealth::Ok,
+            reported_health: WatchHealth::Ok,
+            pending_health: None,
             end: None,
         }
     }
 
     fn describe(&self) -> Watch {
-        let entry = &self.entry;
+        let spec = &self.spec;
         Watch {
-            id: entry.id.clone(),
-            kind: entry.kind,
-            effective_kind: self.means,
+            id: spec.id.clone(),
+            kind: spec.kind,
+            effective_kind: self.effective_kind,
             note: self.note.as_deref().map(str::to_owned),
-            has_baseline: self.told.is_some(),
-            server: entry.server.clone(),
-            target: entry.target.clone(),
-            interval: entry.interval,
-            reason: entry.reason.clone(),
-            principal: entry.context.principal.clone(),
+            has_baseline: self.last_reported.is_some(),
+            server: spec.server.clone(),
+            target: spec.target.clone(),
+            interval: spec.interval,
+            reason: spec.reason.clone(),
+            principal: spec.context.principal.clone(),
         }
     }
 
-    fn saw(&mut self, content: Content) -> bool {
-        let last = self.change.as_ref().map(|change| &change.now);
-        match last.or(self.told.as_ref()) {
+    /// Returns whether the snapshot is a change to report.
+    fn record_snapshot(&mut self, snapshot: Snapshot) -> bool {
+        let last = self.pending_change.as_ref().map(|change| &change.now);
+        match last.or(self.last_reported.as_ref()) {
             None => {
-                self.told = Some(Arc::new(content));
+                self.last_reported = Some(Arc::new(snapshot));
                 false
             }
-            Some(last) if **last == content => false,
+            Some(last) if **last == snapshot => false,
             Some(_) => {
-                let times = self.change.as_ref().map_or(0, |change| change.times);
-                self.change = Some(Change {
-                    now: Arc::new(content),
+                let times = self
+                    .pending_change
+                    .as_ref()
+                    .map_or(0, |change| change.times);
+                self.pending_change = Some(PendingChange {
+                    now: Arc::new(snapshot),
                     times: times + 1,
                     at: SystemTime::now(),
                 });
@@ -358,69 +378,61 @@ impl Page {
         }
     }
 
-    fn fares(&mut self, condition: Condition, summary: &str) -> bool {
-        if self.condition == condition {
+    /// Returns whether the health is a change to report. A failure that ended before it was reported
+    /// is dropped.
+    fn set_health(&mut self, health: WatchHealth, summary: &str) -> bool {
+        if self.health == health {
             return false;
         }
-        self.condition = condition;
-        // What nobody heard of and is over is not worth telling.
-        let is_news = condition != self.told_condition;
-        self.news = is_news.then(|| News::new(summary));
+        self.health = health;
+        let is_news = health != self.reported_health;
+        self.pending_health = is_news.then(|| HealthNote::new(summary));
         is_news
     }
 
-    fn has_more(&self) -> bool {
-        self.change.is_some() || self.news.is_some() || self.end.is_some()
+    fn has_pending(&self) -> bool {
+        self.pending_change.is_some() || self.pending_health.is_some() || self.end.is_some()
     }
 
-    /// Takes what happened first.
-    fn tell(&mut self) -> Option<Telling> {
-        let changed_at = self.change.as_ref().map(|change| change.at);
-        let news = self
-            .news
-            .take_if(|news| changed_at.is_none_or(|at| news.at <= at));
-        if let Some(news) = news {
-            self.told_condition = self.condition;
-            return Some(Telling::Condition(self.condition, news));
+    /// Takes the oldest thing to report.
+    fn take_next(&mut self) -> Option<NextEvent> {
+        let changed_at = self.pending_change.as_ref().map(|change| change.at);
+        let note = self
+            .pending_health
+            .take_if(|note| changed_at.is_none_or(|at| note.at <= at));
+        if let Some(note) = note {
+            self.reported_health = self.health;
+            return Some(NextEvent::Health(self.health, note));
         }
-        if let Some(change) = self.change.take() {
-            let told = self.told.replace(Arc::clone(&change.now))?;
-            return Some(Telling::Change(change, told));
+        if let Some(change) = self.pending_change.take() {
+            let reported = self.last_reported.replace(Arc::clone(&change.now))?;
+            return Some(NextEvent::Change(change, reported));
         }
-        self.end.take().map(Telling::End)
+        self.end.take().map(NextEvent::End)
     }
 }
 
-impl Change {
-    fn describe(&self, told: &Content) -> Difference {
+impl PendingChange {
+    fn describe(&self, reported: &Snapshot) -> ContentDiff {
         let times = match self.times {
             1 => "changed".to_owned(),
             times => format!("changed {times} times"),
         };
-        if *told == *self.now {
-            return Difference::none(format!("{times}, and is as it was before"));
+        if *reported == *self.now {
+            return ContentDiff::summary_only(format!("{times}, and is as it was before"));
         }
-        let Difference { summary, diff } = diff::between(told, &self.now);
-        Difference {
+        let ContentDiff { summary, diff } = ContentDiff::new(reported, &self.now);
+        ContentDiff {
             summary: format!("{times}: {summary}"),
             diff,
         }
     }
 }
 
-impl Difference {
-    fn none(summary: String) -> Self {
-        Self {
-            summary,
-            diff: None,
-        }
-    }
-}
-
-impl News {
+impl HealthNote {
     fn new(summary: &str) -> Self {
         Self {
-            summary: field(summary, WHY_BYTES).into_owned(),
+            summary: field(summary, MAX_SUMMARY_BYTES).into_owned(),
             at: SystemTime::now(),
         }
     }

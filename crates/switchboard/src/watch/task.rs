@@ -1,123 +1,122 @@
-//! The task behind one watch: it waits for its server, looks when there is reason to, and notes what it
-//! saw.
+//! The task of one watch: follows the sessions of its server, subscribes or polls, and records
+//! snapshots.
 //!
-//! Invariants: it looks at one time in one place, so no look overlaps another; while its server is away
-//! it waits for the next session and asks for nothing.
+//! Invariants: refreshes of one watch never overlap; without a session the task waits for the next
+//! one and sends nothing.
 
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_wire::naming;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::snapshot::Content;
-use super::table::{Condition, Entry, Watches};
+use super::snapshot::Snapshot;
+use super::table::{WatchHealth, WatchSpec, WatchTable};
 use super::{WatchKind, WatchTarget};
-use crate::call::{CallError, Consent};
-use crate::host::{Host, QueryError};
-use crate::id::{ServerName, ToolName};
+use crate::call::{Call, CallError, RememberedApproval};
+use crate::host_state::HostState;
+use crate::id::ToolName;
 use crate::limits::LARGE;
+use crate::query::QueryError;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
 use crate::session::subscriptions::{Subscription, SubscriptionEvent};
 use crate::session::{Session, run_blocking};
 
-/// What a server says in a burst is looked at once: when it has been quiet for so long, and no later
-/// than that.
-const QUIET: Duration = Duration::from_millis(150);
-const BURST: Duration = Duration::from_secs(1);
-/// The interval grows with every failure in a row, up to this many times itself, as a power of two.
-const SLOWEST: u32 = 4;
-/// What was lost on its way says little the first time.
-const LOST_IN_A_ROW: u32 = 3;
-/// A server that is over but still there is looked for again after this.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// A burst of notifications causes one refresh: after this time without a notification.
+const DEBOUNCE_QUIET: Duration = Duration::from_millis(150);
+/// The longest time that a burst delays a refresh.
+const DEBOUNCE_MAX: Duration = Duration::from_secs(1);
+/// The interval doubles with every consecutive failure, at most this often.
+const MAX_BACKOFF_EXPONENT: u32 = 4;
+/// How many connection losses in a row are reported as a failure.
+const LOSSES_BEFORE_REPORT: u32 = 3;
+/// Delay before the task looks again at a server that has stopped but is not yet removed.
+const SERVER_RECHECK_DELAY: Duration = Duration::from_secs(1);
 
-type Began = oneshot::Sender<Result<(), QueryError>>;
+type StartedSender = oneshot::Sender<Result<(), QueryError>>;
 
-pub(super) struct Watcher {
-    host: Host,
-    entry: Arc<Entry>,
-    consent: Consent,
-    /// Who waits for the first look.
-    began: Option<Began>,
-    /// Failures in a row.
-    failures: u32,
-    /// The last look brought nothing.
-    is_blind: bool,
-    /// When to look again by ourselves.
-    next_look: Instant,
+pub(super) struct WatchTask {
+    host: Arc<HostState>,
+    table: Arc<WatchTable>,
+    spec: Arc<WatchSpec>,
+    approval: RememberedApproval,
+    /// Reports to [`start_watch`](super::start_watch) that the watch has started, or why it failed.
+    started: Option<StartedSender>,
+    consecutive_failures: u32,
+    last_refresh_failed: bool,
+    next_poll_at: Instant,
 }
 
-/// Why a look brought nothing.
-enum Trouble {
-    /// The question, the answer or the server was lost: it may be asked again.
+/// Why a refresh failed, as far as the health of the watch is concerned.
+enum RefreshFailure {
+    /// The request or the server was lost. The next refresh may succeed.
     Lost(String),
     Failed(String),
     NotPermitted(String),
-    /// Nothing matters any more.
-    Over,
+    HostStopping,
 }
 
-/// What a subscriber wakes up for.
+/// The events that the task of a subscription waits for.
 enum Wake {
-    Gone,
-    Heard(SubscriptionEvent),
-    Look,
+    SessionEnded,
+    Notified(SubscriptionEvent),
+    Poll,
 }
 
-impl Watcher {
-    pub(super) fn new(host: Host, entry: Arc<Entry>, began: Began) -> Self {
+impl WatchTask {
+    pub(super) fn new(
+        host: Arc<HostState>,
+        table: Arc<WatchTable>,
+        spec: Arc<WatchSpec>,
+        started: StartedSender,
+    ) -> Self {
         Self {
             host,
-            entry,
-            consent: Consent::default(),
-            began: Some(began),
-            failures: 0,
-            is_blind: false,
-            next_look: Instant::now(),
+            table,
+            spec,
+            approval: RememberedApproval::default(),
+            started: Some(started),
+            consecutive_failures: 0,
+            last_refresh_failed: false,
+            next_poll_at: Instant::now(),
         }
     }
 
     pub(super) async fn run(mut self) {
-        let stop = self.entry.stop.clone();
-        stop.run_until_cancelled(self.follow()).await;
+        let stop = self.spec.stop.clone();
+        stop.run_until_cancelled(self.run_until_removed()).await;
     }
 
-    fn watches(&self) -> &Watches {
-        self.host.shared().watches()
-    }
-
-    /// Follows the server from session to session, until it is removed.
-    async fn follow(&mut self) {
-        if matches!(self.entry.target, WatchTarget::Tool { .. }) {
-            // A call takes as long as it takes, and somebody may have to be asked first.
-            self.begin(Ok(())).await;
+    /// Follows the server from session to session, until the server is removed.
+    async fn run_until_removed(&mut self) {
+        if matches!(self.spec.target, WatchTarget::Tool { .. }) {
+            // A first call may take long and may need permission, so the watch starts without it.
+            self.report_started(Ok(())).await;
         }
         while let Some((server, session)) = self.next_session().await {
-            match &self.entry.target {
-                WatchTarget::Resource { uri } if self.entry.is_subscription() => {
+            match &self.spec.target {
+                WatchTarget::Resource { uri } if self.spec.is_subscription() => {
                     let uri = uri.clone();
-                    self.attend(&server, &session, &uri).await;
+                    self.follow_subscription(&server, &session, &uri).await;
                 }
                 _ => self.poll(&server, &session).await,
             }
         }
-        let why = format!(
-            "server {} was removed: the watch is over",
-            self.entry.server
-        );
-        self.watches().end(&self.entry, &why);
+        let summary = format!("server {} was removed: the watch is over", self.spec.server);
+        self.table.end(&self.spec, &summary);
     }
 
-    /// The next session with the server, however long it takes; none when there is no such server.
+    /// Waits for the next session of the server. Returns `None` if the server was removed.
     async fn next_session(&mut self) -> Option<(Arc<ServerHandle>, Session)> {
         let mut last: Option<Arc<ServerHandle>> = None;
         loop {
-            let server = self.host.server_for_good(&self.entry.server).await?;
+            let name = &self.spec.server;
+            let server = self.host.server_after_config_change(name).await?;
             if last.is_some_and(|last| Arc::ptr_eq(&last, &server)) {
-                sleep(LOOK_AGAIN).await;
+                sleep(SERVER_RECHECK_DELAY).await;
             }
             let mut state = server.follow();
             if state.borrow().phase == Phase::Dormant {
@@ -128,7 +127,7 @@ impl Watcher {
                 if let Some(session) = now.session.clone().filter(|_| now.enabled) {
                     return Some((server, session));
                 }
-                self.note_absence(&now).await;
+                self.report_unavailable(&server, &now).await;
                 if now.phase == Phase::Stopped {
                     break;
                 }
@@ -140,55 +139,54 @@ impl Watcher {
         }
     }
 
-    /// A server that comes back by itself is waited for; one that does not is worth a word.
-    async fn note_absence(&mut self, state: &State) {
+    /// Reports a server that will not reconnect by itself.
+    async fn report_unavailable(&mut self, server: &ServerHandle, state: &State) {
         let is_over = state.phase == Phase::Stopped || state.phase == Phase::Dormant;
-        let comes_back = state.enabled && !state.has_given_up();
-        if is_over || comes_back {
+        let will_reconnect = state.enabled && !state.has_given_up();
+        if is_over || will_reconnect {
             return;
         }
-        if self.began.is_some() {
-            let error = QueryError::Unavailable {
-                server: self.entry.server.clone(),
-                status: state.status(),
-                reason: state.error(),
-                hint: state.detail(),
-            };
-            self.begin(Err(error)).await;
+        if self.started.is_some() {
+            let error = QueryError::Unavailable(server.unavailable(state));
+            self.report_started(Err(error)).await;
         }
-        let why = state.error().or_else(|| state.detail());
-        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let reason = state.error().or_else(|| state.detail());
+        let reason = reason
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
         let status = state.status();
-        let summary = format!("server {} is {status}{why}", self.entry.server);
-        self.watches()
-            .fares(&self.entry, Condition::Failed, &summary);
+        let summary = format!("server {} is {status}{reason}", self.spec.server);
+        self.table
+            .set_health(&self.spec, WatchHealth::Failed, &summary);
     }
 
-    /// Looks whenever the server says that something changed. A server that does not say is polled.
-    async fn attend(&mut self, server: &ServerHandle, session: &Session, uri: &str) {
+    /// Subscribes and refreshes on notifications. Polls if the server does not send notifications.
+    async fn follow_subscription(&mut self, server: &ServerHandle, session: &Session, uri: &str) {
         let subscribed = tokio::select! {
             biased;
-            () = gone(server, session) => return,
+            () = session_ended(server, session) => return,
             subscribed = session.subscribe(uri) => subscribed,
         };
-        let why = match subscribed {
+        let reason = match subscribed {
             Ok(mut subscription) => {
-                self.note_means(WatchKind::Subscription, None);
-                // What changed before it was subscribed to is found by looking.
-                self.look().await;
-                match self.hear(server, session, &mut subscription).await {
-                    Some(why) => why,
+                self.set_effective_kind(WatchKind::Subscription, None);
+                // Finds changes that happened before the subscription.
+                self.refresh().await;
+                let ended = self.process_updates(server, session, &mut subscription);
+                match ended.await {
+                    Some(reason) => reason,
                     None => return,
                 }
             }
-            Err(untold) => untold.0,
+            Err(unsupported) => unsupported.0,
         };
-        self.note_means(WatchKind::Poll, Some(why));
+        self.set_effective_kind(WatchKind::Poll, Some(reason));
         self.poll(server, session).await;
     }
 
-    /// Comes back when the session is gone, or with why nothing more is told.
-    async fn hear(
+    /// Refreshes on every notification. Returns `None` when the session ended, and the reason when
+    /// the subscription ended.
+    async fn process_updates(
         &mut self,
         server: &ServerHandle,
         session: &Session,
@@ -197,106 +195,107 @@ impl Watcher {
         loop {
             let wake = tokio::select! {
                 biased;
-                () = gone(server, session) => Wake::Gone,
-                notice = subscription.next() => Wake::Heard(notice),
-                () = sleep_until(self.next_look), if self.is_blind => Wake::Look,
+                () = session_ended(server, session) => Wake::SessionEnded,
+                event = subscription.next() => Wake::Notified(event),
+                () = sleep_until(self.next_poll_at), if self.last_refresh_failed => Wake::Poll,
             };
             match wake {
-                Wake::Gone => return None,
-                Wake::Heard(SubscriptionEvent::Ended(reason)) => return Some(reason.0),
-                Wake::Heard(SubscriptionEvent::Updated) => {
-                    let_settle(subscription).await;
-                    self.look().await;
+                Wake::SessionEnded => return None,
+                Wake::Notified(SubscriptionEvent::Ended(reason)) => return Some(reason.0),
+                Wake::Notified(SubscriptionEvent::Updated) => {
+                    debounce(subscription).await;
+                    self.refresh().await;
                 }
-                Wake::Look => self.look().await,
+                Wake::Poll => self.refresh().await,
             }
         }
     }
 
-    /// Looks at intervals, until the session is gone.
+    /// Refreshes at intervals, until the session ends.
     async fn poll(&mut self, server: &ServerHandle, session: &Session) {
         loop {
             tokio::select! {
                 biased;
-                () = gone(server, session) => return,
-                () = sleep_until(self.next_look) => {}
+                () = session_ended(server, session) => return,
+                () = sleep_until(self.next_poll_at) => {}
             }
-            self.look().await;
+            self.refresh().await;
         }
     }
 
-    fn note_means(&self, means: WatchKind, note: Option<Arc<str>>) {
-        self.watches().set_means(&self.entry, means, note);
+    fn set_effective_kind(&self, kind: WatchKind, note: Option<Arc<str>>) {
+        self.table.set_effective_kind(&self.spec, kind, note);
     }
 
-    /// Looks at what is there now, and notes what came of it.
-    async fn look(&mut self) {
-        let outcome = match &self.entry.target {
+    /// Reads or calls the target once and records the outcome.
+    async fn refresh(&mut self) {
+        let outcome = match &self.spec.target {
             WatchTarget::Resource { uri } => self.read(uri).await,
             WatchTarget::Tool { name, .. } => self.call(name).await,
         };
-        self.is_blind = outcome.is_err();
+        self.last_refresh_failed = outcome.is_err();
         match outcome {
-            Ok(content) => {
-                self.failures = 0;
-                self.watches()
-                    .fares(&self.entry, Condition::Fine, "it can be read again");
-                self.watches().saw(&self.entry, content);
-                self.begin(Ok(())).await;
+            Ok(snapshot) => {
+                self.consecutive_failures = 0;
+                let summary = "it can be read again";
+                self.table.set_health(&self.spec, WatchHealth::Ok, summary);
+                self.table.record_snapshot(&self.spec, snapshot);
+                self.report_started(Ok(())).await;
             }
             Err(error) => {
-                if self.began.is_some()
-                    && let LookError::Ask(error) = error
+                if self.started.is_some()
+                    && let RefreshError::Query(error) = error
                 {
-                    self.begin(Err(error)).await;
+                    self.report_started(Err(error)).await;
                     return;
                 }
-                self.note_trouble(error.into());
+                self.report_failure(error.into());
             }
         }
-        let interval = self.entry.interval * (1 << self.failures.min(SLOWEST));
+        let exponent = self.consecutive_failures.min(MAX_BACKOFF_EXPONENT);
+        let interval = self.spec.interval * (1 << exponent);
         let jitter = 0.9 + 0.2 * fastrand::f64();
-        self.next_look = Instant::now() + interval.mul_f64(jitter);
+        self.next_poll_at = Instant::now() + interval.mul_f64(jitter);
     }
 
-    fn note_trouble(&mut self, trouble: Trouble) {
-        let (condition, summary) = match trouble {
-            Trouble::NotPermitted(why) => {
-                self.failures = 0;
-                (Condition::NotPermitted, why)
+    fn report_failure(&mut self, failure: RefreshFailure) {
+        let (health, summary) = match failure {
+            RefreshFailure::NotPermitted(reason) => {
+                self.consecutive_failures = 0;
+                (WatchHealth::NotPermitted, reason)
             }
-            Trouble::Failed(why) => {
-                self.failures = self.failures.saturating_add(1);
-                (Condition::Failed, why)
+            RefreshFailure::Failed(reason) => {
+                self.consecutive_failures = self.consecutive_failures.saturating_add(1);
+                (WatchHealth::Failed, reason)
             }
-            Trouble::Lost(why) => {
-                self.failures = self.failures.saturating_add(1);
-                if self.failures < LOST_IN_A_ROW {
+            RefreshFailure::Lost(reason) => {
+                self.consecutive_failures = self.consecutive_failures.saturating_add(1);
+                if self.consecutive_failures < LOSSES_BEFORE_REPORT {
                     return;
                 }
-                (Condition::Failed, why)
+                (WatchHealth::Failed, reason)
             }
-            Trouble::Over => return,
+            RefreshFailure::HostStopping => return,
         };
-        self.watches().fares(&self.entry, condition, &summary);
+        self.table.set_health(&self.spec, health, &summary);
     }
 
-    /// Tells whoever waits for it how the watch began.
-    async fn begin(&mut self, outcome: Result<(), QueryError>) {
+    /// Reports the start of the watch, once. After a failed start the task waits to be cancelled.
+    async fn report_started(&mut self, outcome: Result<(), QueryError>) {
         let is_failure = outcome.is_err();
-        if let Some(began) = self.began.take() {
-            // Nobody may wait any more: then the watch is being removed.
-            let _ = began.send(outcome);
+        if let Some(started) = self.started.take() {
+            // The receiver may be gone: then the watch is being removed.
+            let _ = started.send(outcome);
             if is_failure {
                 pending::<()>().await;
             }
         }
     }
 
-    async fn read(&self, uri: &str) -> Result<Content, LookError> {
-        let result = self.host.read_resource_raw(self.entry.server.as_str(), uri);
-        let result = result.await.map_err(LookError::Ask)?;
-        let most = self.host.shared().limits().watch_text_bytes;
+    async fn read(&self, uri: &str) -> Result<Snapshot, RefreshError> {
+        let result = self.host.read_resource(self.spec.server.as_str(), uri);
+        let result = result.await.map_err(RefreshError::Query)?;
+        let max_text_bytes = self.host.limits.watch_text_bytes;
         let parts = result.contents.iter();
         let size: usize = parts
             .map(|body| {
@@ -307,90 +306,78 @@ impl Watcher {
             })
             .sum();
         if size <= LARGE {
-            return Ok(Content::of_resource(&result, most));
+            return Ok(Snapshot::of_resource(&result, max_text_bytes));
         }
-        let looked = run_blocking(move || Content::of_resource(&result, most)).await;
-        looked.map_err(|_| LookError::Ask(QueryError::ShuttingDown))
+        let snapshot = run_blocking(move || Snapshot::of_resource(&result, max_text_bytes)).await;
+        snapshot.map_err(|_| RefreshError::Query(QueryError::ShuttingDown))
     }
 
-    async fn call(&self, tool: &ToolName) -> Result<Content, LookError> {
-        let WatchTarget::Tool { arguments, .. } = &self.entry.target else {
-            return Err(LookError::Ask(QueryError::ShuttingDown));
+    async fn call(&self, tool: &ToolName) -> Result<Snapshot, RefreshError> {
+        let WatchTarget::Tool { arguments, .. } = &self.spec.target else {
+            return Err(RefreshError::Query(QueryError::ShuttingDown));
         };
-        let wire_name = crate::catalog::naming::wire_name(&self.entry.server, tool);
+        let wire_name = naming::wire_name(&self.spec.server, tool);
         let arguments = arguments.clone();
-        let call = self.host.call(wire_name.as_str(), arguments);
+        let call = Call::new(&self.host, wire_name.as_str().into(), arguments.into());
         let call = call
-            .context(self.entry.context.clone())
-            .watched(&self.consent);
-        let output = call.await.map_err(LookError::Call)?;
-        let most = self.host.shared().limits().watch_text_bytes;
-        Ok(Content::of_output(&output, most))
+            .context(self.spec.context.clone())
+            .for_watch(&self.approval);
+        let output = call.await.map_err(RefreshError::Call)?;
+        let max_text_bytes = self.host.limits.watch_text_bytes;
+        Ok(Snapshot::of_output(&output, max_text_bytes))
     }
 }
 
-enum LookError {
-    Ask(QueryError),
+enum RefreshError {
+    Query(QueryError),
     Call(CallError),
 }
 
-impl From<LookError> for Trouble {
-    fn from(error: LookError) -> Self {
+impl From<RefreshError> for RefreshFailure {
+    fn from(error: RefreshError) -> Self {
         match error {
-            LookError::Ask(QueryError::ShuttingDown) | LookError::Call(CallError::ShuttingDown) => {
-                Self::Over
-            }
-            LookError::Ask(
-                error @ (QueryError::Unavailable { .. }
+            RefreshError::Query(QueryError::ShuttingDown)
+            | RefreshError::Call(CallError::ShuttingDown) => Self::HostStopping,
+            RefreshError::Query(
+                error @ (QueryError::Unavailable(_)
                 | QueryError::ConnectionLost { .. }
                 | QueryError::UnknownServer(_)),
             ) => Self::Lost(error.to_string()),
-            LookError::Ask(error @ QueryError::Denied { .. }) => {
+            RefreshError::Query(error @ QueryError::Denied { .. }) => {
                 Self::NotPermitted(error.to_string())
             }
-            LookError::Ask(error) => Self::Failed(format!("it cannot be read: {error}")),
-            LookError::Call(
-                error @ (CallError::Unavailable { .. }
+            RefreshError::Query(error) => Self::Failed(format!("it cannot be read: {error}")),
+            RefreshError::Call(
+                error @ (CallError::Unavailable(_)
                 | CallError::NotSent { .. }
                 | CallError::OutcomeUnknown { .. }),
             ) => Self::Lost(error.to_string()),
-            LookError::Call(error @ CallError::Denied { .. }) => {
+            RefreshError::Call(error @ CallError::Denied { .. }) => {
                 Self::NotPermitted(error.to_string())
             }
-            LookError::Call(error) => Self::Failed(error.to_string()),
+            RefreshError::Call(error) => Self::Failed(error.to_string()),
         }
     }
 }
 
-/// Waits until a server that says a lot has said it.
-async fn let_settle(subscription: &mut Subscription) {
-    let end = Instant::now() + BURST;
+/// Waits until a burst of notifications is over, at most [`DEBOUNCE_MAX`].
+async fn debounce(subscription: &mut Subscription) {
+    let end = Instant::now() + DEBOUNCE_MAX;
     loop {
-        sleep_until(end.min(Instant::now() + QUIET)).await;
+        sleep_until(end.min(Instant::now() + DEBOUNCE_QUIET)).await;
         if !subscription.take_pending() || Instant::now() >= end {
             return;
         }
     }
 }
 
-/// Comes back when a server no longer has this session, or exposes nothing of it.
-async fn gone(server: &ServerHandle, session: &Session) {
+/// Waits until the server has another session or none, or is disabled.
+async fn session_ended(server: &ServerHandle, session: &Session) {
     let mut state: watch::Receiver<State> = server.follow();
-    let is_gone = |state: &State| {
+    let has_ended = |state: &State| {
         let current = state.session.as_ref().filter(|_| state.enabled);
         !current.is_some_and(|current| current.is(session))
     };
-    // An owner that is gone has no session either.
-    let _ = state.wait_for(is_gone).await;
-}
-
-impl Host {
-    /// A server by name. One that is being replaced at this moment is waited for.
-    async fn server_for_good(&self, name: &ServerName) -> Option<Arc<ServerHandle>> {
-        if let Some(server) = self.shared().server(name) {
-            return Some(server);
-        }
-        self.shared().no_longer_changing().await;
-        self.shared().server(name)
-    }
+    // An error means that the owner is gone, and with it the session.
+    let _ = state.wait_for(has_ended).await;
 }

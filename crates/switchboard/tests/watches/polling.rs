@@ -260,7 +260,10 @@ async fn a_tool_that_changed_is_asked_about_anew_and_not_for_ever() {
     host.watch(poll).await.unwrap();
     for _ in 0..5 {
         sleep(A_WHILE).await;
-        assert!(host.refresh_tools("s").await.unwrap());
+        assert_eq!(
+            host.refresh_tools("s").await.unwrap(),
+            switchboard::query::RefreshOutcome::Refreshed
+        );
     }
     sleep(A_WHILE).await;
     assert_eq!(asked.load(Ordering::Relaxed), 3);

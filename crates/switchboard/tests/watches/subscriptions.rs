@@ -340,10 +340,10 @@ async fn a_watch_whose_server_goes_away_before_it_began_does_not_begin() {
     host.wait_for(Readiness::All).await;
     let request = WatchRequest::subscription("s", URI);
     let watch = timeout(A_WHILE, host.watch(request)).await.unwrap();
-    let WatchError::Query(QueryError::Unavailable { server, .. }) = watch.unwrap_err() else {
+    let WatchError::Query(QueryError::Unavailable(unavailable)) = watch.unwrap_err() else {
         panic!("the server is gone");
     };
-    assert_eq!(server.as_str(), "s");
+    assert_eq!(unavailable.server.as_str(), "s");
     assert_eq!(host.watches(), []);
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use switchboard::content::{FileType, RenderedPart, RenderedResource, decode_blob, sanitize};
+use switchboard::content::{FileType, RenderedPart, RenderedResource, decode_base64, sanitize};
 use switchboard::mcp::{ReadResourceResult, ResourceBody};
 
 use crate::context::Context;
@@ -37,7 +37,7 @@ pub(super) fn multi_part_error(result: &ReadResourceResult) -> Failure {
 fn bytes_of(part: &ResourceBody) -> Result<Cow<'_, [u8]>, Failure> {
     match (&part.text, &part.blob) {
         (Some(text), _) => Ok(Cow::Borrowed(text.as_bytes())),
-        (None, Some(blob)) => decode_blob(blob).map(Cow::Owned).ok_or_else(|| {
+        (None, Some(blob)) => decode_base64(blob).map(Cow::Owned).ok_or_else(|| {
             let message = "the server sent invalid base64";
             Failure::new(Kind::UnusableAnswer, message).hint("report this to the server's author")
         }),

@@ -1,5 +1,5 @@
 use super::*;
-use switchboard_config::{ConfigSource, ConfigSources, ServerConfig, load};
+use switchboard_config::{ServerConfig, Source, Sources, load};
 
 fn servers(entries: &[(&str, &str)]) -> BTreeMap<ServerName, LaunchSpec> {
     entries
@@ -7,39 +7,42 @@ fn servers(entries: &[(&str, &str)]) -> BTreeMap<ServerName, LaunchSpec> {
         .map(|(name, command)| {
             let name = ServerName::new(name).unwrap();
             let config = ServerConfig::stdio(*command, [""; 0]);
-            (name.clone(), LaunchSpec::trusted(name, config))
+            (name.clone(), LaunchSpec::from_code(name, config))
         })
         .collect()
 }
 
-fn names(plan: &Plan) -> (Vec<&str>, Vec<&str>) {
-    let removed = plan.remove.iter().map(ServerName::as_str).collect();
+fn names(diff: &ServerDiff) -> (Vec<&str>, Vec<&str>) {
+    let removed = diff.remove.iter().map(ServerName::as_str).collect();
     (
         removed,
-        plan.add.iter().map(|spec| spec.name().as_str()).collect(),
+        diff.add.iter().map(|spec| spec.name().as_str()).collect(),
     )
 }
 
 #[test]
-fn only_what_changed_is_touched() {
+fn only_changed_servers_are_replaced() {
     let current = servers(&[("same", "a"), ("gone", "b"), ("changed", "c")]);
-    let plan = between(
+    let diff = diff_servers(
         &current,
         servers(&[("same", "a"), ("changed", "d"), ("new", "e")]),
     );
     assert_eq!(
-        names(&plan),
+        names(&diff),
         (vec!["changed", "gone"], vec!["changed", "new"])
     );
 }
 
 #[test]
-fn the_same_servers_need_no_plan() {
+fn same_servers_have_no_diff() {
     let current = servers(&[("a", "x"), ("b", "y")]);
-    assert_eq!(names(&between(&current, current.clone())), (vec![], vec![]));
+    assert_eq!(
+        names(&diff_servers(&current, current.clone())),
+        (vec![], vec![])
+    );
 }
 
-/// Entries with these names and commands; one without a command is invalid.
+/// Entries with these names and commands. An entry without a command is invalid.
 fn entries(written: &[(&str, &str)]) -> Vec<ServerEntry> {
     let member = |(name, command): &(&str, &str)| match *command {
         "" => format!("{name:?}: {{}}"),
@@ -47,19 +50,19 @@ fn entries(written: &[(&str, &str)]) -> Vec<ServerEntry> {
     };
     let members: Vec<_> = written.iter().map(member).collect();
     let text = format!("{{\"mcpServers\": {{{}}}}}", members.join(", "));
-    let sources = ConfigSources {
-        command_line: vec![ConfigSource::Inline(text)],
-        ..ConfigSources::default()
+    let sources = Sources {
+        command_line: vec![Source::Inline(text)],
+        ..Sources::default()
     };
     load(&sources, &|_: &str| None).config.servers
 }
 
-fn filed(written: &[(&str, &str)]) -> BTreeMap<ServerName, Filed> {
-    let filed = entries(written).into_iter().map(|entry| {
-        let admission = entry.decide_launch(&Trust::none());
-        (entry.name().clone(), Filed::from(admission))
+fn file_entries(written: &[(&str, &str)]) -> BTreeMap<ServerName, FileEntry> {
+    let entries = entries(written).into_iter().map(|entry| {
+        let admission = entry.admit(&Trust::none());
+        (entry.name().clone(), FileEntry::from(admission))
     });
-    filed.collect()
+    entries.collect()
 }
 
 fn order(names: &[&str]) -> Vec<ServerName> {
@@ -68,8 +71,8 @@ fn order(names: &[&str]) -> Vec<ServerName> {
 }
 
 #[test]
-fn a_reload_has_a_step_for_each_entry_and_keeps_what_is_the_same() {
-    let current = filed(&[
+fn reload_plans_one_action_per_entry() {
+    let current = file_entries(&[
         ("same", "a"),
         ("gone", "b"),
         ("changed", "c"),
@@ -89,49 +92,46 @@ fn a_reload_has_a_step_for_each_entry_and_keeps_what_is_the_same() {
         ("spoilt", ""),
         ("code", "k"),
     ]);
-    let reload = reload(&current, &known, wanted, &Trust::none());
-    let steps: Vec<_> = reload
+    let plan = plan_reload(&current, &known, wanted, &Trust::none());
+    let actions: Vec<_> = plan
         .changes
         .iter()
-        .map(|change| (change.entry.name().as_str(), change.step))
+        .map(|change| (change.entry.name().as_str(), change.action))
         .collect();
     assert_eq!(
-        steps,
+        actions,
         [
-            ("new", Step::Add),
-            ("same", Step::Keep),
-            ("changed", Step::Replace),
-            ("broken", Step::Renew),
-            ("mended", Step::Replace),
-            ("spoilt", Step::Replace),
-            ("code", Step::Refuse),
+            ("new", EntryAction::Add),
+            ("same", EntryAction::Keep),
+            ("changed", EntryAction::Replace),
+            ("broken", EntryAction::UpdateReason),
+            ("mended", EntryAction::Replace),
+            ("spoilt", EntryAction::Replace),
+            ("code", EntryAction::NameTaken),
         ]
     );
-    assert_eq!(reload.remove, order(&["gone"]));
+    assert_eq!(plan.remove, order(&["gone"]));
     let expected = [
         "new", "same", "changed", "broken", "mended", "spoilt", "code",
     ];
-    assert_eq!(reload.order, order(&expected));
+    assert_eq!(plan.order, order(&expected));
 }
 
 #[test]
-fn what_did_not_come_from_files_stays_where_it_stands() {
-    let is_filed = |name: &ServerName| name.as_str().starts_with('f');
-    let arranged = |current: &[&str], wanted: &[&str]| {
-        let names = arrange(&order(current), is_filed, order(wanted));
+fn code_servers_keep_their_positions() {
+    let is_from_file = |name: &ServerName| name.as_str().starts_with('f');
+    let merged = |current: &[&str], wanted: &[&str]| {
+        let names = merge_order(&order(current), is_from_file, order(wanted));
         names.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let current = ["a", "f1", "b", "f2", "c"];
-    assert_eq!(arranged(&current, &["f1", "f2"]), current);
+    assert_eq!(merged(&current, &["f1", "f2"]), current);
+    assert_eq!(merged(&current, &["f2", "f1"]), ["a", "f2", "b", "f1", "c"]);
+    assert_eq!(merged(&current, &["f2"]), ["a", "f2", "b", "c"]);
+    assert_eq!(merged(&current, &[]), ["a", "b", "c"]);
     assert_eq!(
-        arranged(&current, &["f2", "f1"]),
-        ["a", "f2", "b", "f1", "c"]
-    );
-    assert_eq!(arranged(&current, &["f2"]), ["a", "f2", "b", "c"]);
-    assert_eq!(arranged(&current, &[]), ["a", "b", "c"]);
-    assert_eq!(
-        arranged(&current, &["f0", "f1", "f2", "f3"]),
+        merged(&current, &["f0", "f1", "f2", "f3"]),
         ["a", "f0", "b", "f1", "f2", "f3", "c"]
     );
-    assert_eq!(arranged(&["a"], &["f1", "f2"]), ["a", "f1", "f2"]);
+    assert_eq!(merged(&["a"], &["f1", "f2"]), ["a", "f1", "f2"]);
 }

@@ -1,13 +1,14 @@
-//! From the entry of a remote server to its endpoint.
+//! Turns the entry of a remote server into its endpoint.
 
 use std::sync::Arc;
 
 use switchboard_config::{
     LaunchSpec, RemoteConfig, RemoteKind, Secret, secrets_in_arguments, secrets_in_variable,
 };
+use switchboard_wire::BoxFuture;
 use url::Url;
 
-use super::{Sites, project_of};
+use super::{HostInner, project_directory};
 use crate::auth::credential::secret_parts;
 use crate::auth::fixed::is_of_protocol;
 use crate::auth::helper::HeadersHelper;
@@ -15,7 +16,6 @@ use crate::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential, Learning,
     StaticHeaders, WithHeaders,
 };
-use crate::interact::BoxFuture;
 use crate::server::connect::Endpoint;
 use crate::server::state::Failure;
 use crate::telemetry::Redactor;
@@ -23,9 +23,9 @@ use crate::transport::http::TlsConfig;
 use crate::transport::proxy;
 use crate::transport::remote::{RemoteEndpoint, address};
 
-impl Sites {
-    /// The endpoint of a remote entry, or why it has none.
-    pub(super) fn remote(
+impl HostInner {
+    /// The endpoint of a remote entry, or why its URL or its headers are not usable.
+    pub(super) fn remote_endpoint(
         &self,
         spec: &LaunchSpec,
         config: &RemoteConfig,
@@ -39,7 +39,7 @@ impl Sites {
             error: error.to_string(),
         })?;
         let redactor = redactor(&url, config.headers.iter());
-        let auth = self.auth_of(spec, config, headers, &redactor);
+        let auth = self.auth_provider(spec, config, headers, &redactor);
         Ok(Endpoint::Remote(RemoteEndpoint {
             url,
             kind: config.kind,
@@ -54,28 +54,30 @@ impl Sites {
         }))
     }
 
-    /// Who authorizes requests: whoever the program named, the entry's command, or its headers alone.
-    fn auth_of(
+    /// The provider that the builder set for the server, else the `headersHelper` of the entry, else
+    /// the headers of the entry alone.
+    fn auth_provider(
         &self,
         spec: &LaunchSpec,
         config: &RemoteConfig,
         headers: StaticHeaders,
         redactor: &Redactor,
     ) -> Arc<dyn AuthProvider> {
-        let given = self.auth.get(spec.name().as_str()).map(Arc::clone);
+        let defaults = &self.defaults;
+        let from_builder = defaults.auth.get(spec.name().as_str()).map(Arc::clone);
         let helper = config.headers_helper.as_ref().map(|command| {
-            let directory = project_of(spec).or_else(|| self.directory.clone());
+            let directory = project_directory(spec).or_else(|| defaults.working_directory.clone());
             Arc::new(HeadersHelper::new(
                 command.clone(),
                 spec.name().clone(),
                 config.url.clone(),
-                Arc::clone(&self.variables),
+                Arc::clone(&defaults.environment),
                 directory,
                 self.children.clone(),
                 redactor.clone(),
             )) as Arc<dyn AuthProvider>
         });
-        match given.or(helper) {
+        match from_builder.or(helper) {
             None => Arc::new(headers),
             Some(provider) => {
                 let provider = Arc::new(Learning::new(provider, redactor.clone()));
@@ -84,15 +86,17 @@ impl Sites {
         }
     }
 
-    /// The endpoint of a server of a claude.ai account, or why it has none.
-    pub(super) fn claude_ai(&self, url: &str, id: &str) -> Result<Endpoint, Failure> {
-        let url = proxy::endpoint(url, id, &self.claude_ai_origins).map_err(|error| Failure {
+    /// The endpoint of a server of the claude.ai account, or why its URL is not allowed.
+    pub(super) fn claude_ai_endpoint(&self, url: &str, id: &str) -> Result<Endpoint, Failure> {
+        let defaults = &self.defaults;
+        let url = proxy::endpoint(url, id, &defaults.claude_ai_origins);
+        let url = url.map_err(|error| Failure {
             hint: Some(error.hint()),
             error: error.to_string(),
         })?;
         let redactor = redactor(&url, []);
-        let account = self.claude_ai.as_ref().map(Arc::clone);
-        let account = account.unwrap_or_else(|| Arc::new(NoAccount));
+        let account = defaults.claude_ai_account.as_ref().map(Arc::clone);
+        let account = account.unwrap_or_else(|| Arc::new(MissingClaudeAccount));
         Ok(Endpoint::Remote(RemoteEndpoint {
             url,
             kind: RemoteKind::Http,
@@ -104,10 +108,10 @@ impl Sites {
     }
 }
 
-/// Stands in for an account that nobody has logged in to.
-struct NoAccount;
+/// The provider of a host without a claude.ai account: every request requires a login.
+struct MissingClaudeAccount;
 
-impl AuthProvider for NoAccount {
+impl AuthProvider for MissingClaudeAccount {
     fn credential<'a>(
         &'a self,
         _: AuthRequest<'a>,
@@ -124,17 +128,17 @@ impl AuthProvider for NoAccount {
     }
 }
 
-/// Masks the headers of an entry, and what looks like a secret in its address.
+/// Masks the headers of an entry, and what looks like a secret in its URL.
 fn redactor<'a>(
     url: &Url,
     headers: impl IntoIterator<Item = (&'a String, &'a Secret)>,
 ) -> Redactor {
-    let own = headers.into_iter();
-    let own = own.filter(|(name, _)| !is_of_protocol(name));
-    let own = own.flat_map(|(_, value)| secret_parts(value.expose()));
-    let in_address = secrets_in_arguments(&[url.to_string()]).into_iter();
+    let headers = headers.into_iter();
+    let headers = headers.filter(|(name, _)| !is_of_protocol(name));
+    let headers = headers.flat_map(|(_, value)| secret_parts(value.expose()));
+    let in_url = secrets_in_arguments(&[url.to_string()]).into_iter();
     let in_query = url.query_pairs();
     let in_query = in_query.flat_map(|(name, value)| secrets_in_variable(&name, &value));
-    let in_address = in_address.chain(in_query);
-    Redactor::new(own.chain(in_address.map(|secret| secret.expose().to_owned())))
+    let detected = in_url.chain(in_query);
+    Redactor::new(headers.chain(detected.map(|secret| secret.expose().to_owned())))
 }

@@ -1,0 +1,199 @@
+//! Sends a permitted call, sends it again where that is safe, and maps errors.
+//!
+//! Invariant: a call is sent again only if the server certainly did not execute it.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::resolve::{ResolvedTool, check_unchanged};
+use super::{CallError, CallMode, Delivery, OnProgress, TimeoutKind};
+use crate::host_state::HostState;
+use crate::mcp::{CallToolResult, ErrorObject};
+use crate::session::{RequestError, Session, SessionEnd, ToolRequest};
+
+/// How often a call that was not sent, or that the server did not accept, is sent again.
+const MAX_REDELIVERIES: u32 = 2;
+/// How long a call waits for the session on which it is sent again.
+const REDELIVERY_WAIT: Duration = Duration::from_secs(10);
+
+/// Sends the call and waits for its result.
+pub(super) async fn send(
+    host: &HostState,
+    session: &Session,
+    request: &mut ToolRequest<'_>,
+    mode: &mut CallMode<'_>,
+) -> Result<CallToolResult, RequestError> {
+    match mode {
+        CallMode::Plain | CallMode::Poll(_) => session.call_tool(request).await,
+        CallMode::WithProgress(listener) => {
+            Box::pin(send_with_progress(host, session, request, listener)).await
+        }
+    }
+}
+
+/// Sends the call and passes progress notifications to the listener.
+async fn send_with_progress(
+    host: &HostState,
+    session: &Session,
+    request: &mut ToolRequest<'_>,
+    listener: &mut OnProgress<'_>,
+) -> Result<CallToolResult, RequestError> {
+    let (sender, mut notifications) = mpsc::channel(host.limits.progress_backlog);
+    request.progress = Some(sender);
+    let call = session.call_tool(request);
+    tokio::pin!(call);
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            outcome = &mut call => break outcome,
+            Some(progress) = notifications.recv() => listener(progress),
+        }
+    };
+    while let Ok(progress) = notifications.try_recv() {
+        listener(progress);
+    }
+    outcome
+}
+
+/// A failed attempt to deliver a call.
+pub(super) struct FailedAttempt<'a> {
+    pub(super) error: RequestError,
+    pub(super) session: Session,
+    pub(super) request: ToolRequest<'a>,
+}
+
+/// Sends a failed call again while the server certainly did not execute it, otherwise returns the
+/// error.
+pub(super) async fn retry_or_fail(
+    host: &HostState,
+    target: &ResolvedTool,
+    failed: FailedAttempt<'_>,
+    mode: &mut CallMode<'_>,
+    started: Instant,
+    end: Instant,
+) -> Result<CallToolResult, CallError> {
+    let FailedAttempt {
+        mut error,
+        mut session,
+        mut request,
+    } = failed;
+    let mut redeliveries = 0;
+    let mut url_was_opened = false;
+    loop {
+        if let RequestError::ErrorResponse(response) = &error
+            && !url_was_opened
+            && let Some(user_time) = session
+                .complete_url_elicitations(response, host.deadlines.visit)
+                .await
+        {
+            // The server rejected the call until the user opened a URL. The time that the user took
+            // does not count.
+            url_was_opened = true;
+            request.deadline = request.deadline.extended_by(user_time);
+        } else {
+            let next = session_for_redelivery(&error, &session, target, end, redeliveries).await;
+            let Some(next) = next else {
+                return Err(into_call_error(error, target, end - started).await);
+            };
+            check_unchanged(host, target)?;
+            session = next;
+            redeliveries += 1;
+        }
+        match send(host, &session, &mut request, mode).await {
+            Ok(result) => return Ok(result),
+            Err(again) => error = again,
+        }
+    }
+}
+
+/// The next session of a remote server, if the call was certainly not sent on the previous one.
+async fn session_for_redelivery(
+    error: &RequestError,
+    session: &Session,
+    target: &ResolvedTool,
+    end: Instant,
+    redeliveries: u32,
+) -> Option<Session> {
+    let was_not_sent = matches!(
+        error,
+        RequestError::Lost {
+            delivery: Delivery::NotSent,
+            ..
+        }
+    );
+    if !was_not_sent || !session.is_remote() || redeliveries >= MAX_REDELIVERIES {
+        return None;
+    }
+    let until = end.min(Instant::now() + REDELIVERY_WAIT);
+    target.server.next_session(session, until).await
+}
+
+/// Maps the error of a request. `limit` is the time limit of the whole call.
+async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Duration) -> CallError {
+    let tool = target.tool.id.clone();
+    match error {
+        RequestError::ErrorResponse(error) => CallError::ErrorResponse { tool, error },
+        RequestError::InvalidResponse(problem) => CallError::InvalidResponse { tool, problem },
+        RequestError::TimedOut {
+            after,
+            idle,
+            delivery,
+            saw_unknown_ids,
+        } => {
+            let (after, kind) = if idle {
+                (after, TimeoutKind::Idle)
+            } else {
+                // The wait for a slot counts toward the same limit.
+                (limit, TimeoutKind::Total)
+            };
+            CallError::TimedOut {
+                tool,
+                after,
+                kind,
+                delivery,
+                saw_unknown_ids,
+            }
+        }
+        RequestError::WriteQueueFull { .. }
+        | RequestError::MemoryBudgetExceeded { .. }
+        | RequestError::TooLong { .. } => CallError::NotSent {
+            tool,
+            limit: error.limit(),
+            reason: error.to_string(),
+        },
+        RequestError::Transport(failed) => match (failed.delivery, failed.status) {
+            (Delivery::Answered, Some(status)) => CallError::ErrorResponse {
+                tool,
+                error: ErrorObject::new(status.into(), failed.message),
+            },
+            (delivery, _) => undelivered(target, delivery, failed.message),
+        },
+        RequestError::NeedsLogin(_)
+        | RequestError::Lost {
+            end: SessionEnd::NeedsLogin(_),
+            ..
+        } => {
+            target.server.reason_of_loss().await;
+            CallError::Unavailable(target.server.unavailable(&target.server.state()))
+        }
+        RequestError::Lost { delivery, end } => {
+            let reason = target.server.reason_of_loss().await;
+            undelivered(target, delivery, reason.unwrap_or_else(|| end.to_string()))
+        }
+    }
+}
+
+/// The error of a call without a response.
+fn undelivered(target: &ResolvedTool, delivery: Delivery, reason: String) -> CallError {
+    let tool = target.tool.id.clone();
+    match delivery {
+        Delivery::NotSent => CallError::NotSent {
+            tool,
+            reason,
+            limit: None,
+        },
+        _ => CallError::OutcomeUnknown { tool, reason },
+    }
+}

@@ -1,0 +1,129 @@
+//! Finds the tool and the server that a wire name refers to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_wire::BoxFuture;
+use tokio::time::{Instant, timeout_at};
+
+use super::{CallContext, CallError};
+use crate::catalog::CatalogTool;
+use crate::host_state::HostState;
+use crate::id::Revision;
+use crate::mcp::TaskSupport;
+use crate::server::ServerHandle;
+use crate::server::state::State;
+use crate::session::{CallTarget, Session};
+
+/// How long a call without a deadline waits for a server to start. The start itself times out
+/// earlier.
+const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The tool that a call refers to, and its server.
+#[derive(Debug)]
+pub(super) struct ResolvedTool {
+    /// The revision of the catalog that contains the tool.
+    revision: Revision,
+    pub(super) tool: Arc<CatalogTool>,
+    pub(super) server: Arc<ServerHandle>,
+}
+
+impl CallTarget for ResolvedTool {
+    fn tool(&self) -> &str {
+        self.tool.id.tool.as_str()
+    }
+
+    fn requires_task(&self) -> bool {
+        self.tool.definition.task_support == TaskSupport::Required
+    }
+
+    fn next_session<'a>(
+        &'a self,
+        of: &'a Session,
+        until: Instant,
+    ) -> BoxFuture<'a, Option<Session>> {
+        Box::pin(self.server.next_session(of, until))
+    }
+}
+
+/// Finds the tool and its server. Waits for a server that is starting, and starts a dormant one.
+pub(super) async fn resolve(
+    host: &HostState,
+    wire_name: &str,
+    context: &CallContext,
+) -> Result<ResolvedTool, CallError> {
+    if let Some(target) = lookup(host, wire_name) {
+        return Ok(target);
+    }
+    let Some(server) = host.server_for_wire_name(wire_name) else {
+        return Err(unknown_tool(host, wire_name));
+    };
+    let until = context.deadline;
+    let until = until.unwrap_or_else(|| Instant::now() + NO_DEADLINE);
+    let state = wait_until_started(&server, until).await;
+    match lookup(host, wire_name) {
+        Some(target) => Ok(target),
+        None if state.session.is_some() && state.enabled => Err(unknown_tool(host, wire_name)),
+        None => Err(CallError::Unavailable(server.unavailable(&state))),
+    }
+}
+
+/// Waits until the server is no longer starting, at most until `until`. Starts a dormant server.
+pub(super) fn wait_until_started(server: &ServerHandle, until: Instant) -> BoxFuture<'_, State> {
+    Box::pin(async move {
+        match timeout_at(until, server.settled()).await {
+            Ok(state) => state,
+            Err(_) => server.state(),
+        }
+    })
+}
+
+/// Fails if the tool or its server is not the one that was resolved. Time passes between the
+/// permission check and sending: the user thinks, slots are taken, servers start.
+pub(super) fn check_unchanged(host: &HostState, target: &ResolvedTool) -> Result<(), CallError> {
+    let ResolvedTool {
+        revision,
+        tool,
+        server,
+    } = target;
+    if host.catalog().revision() == *revision {
+        return Ok(());
+    }
+    match lookup(host, tool.wire_name.as_str()) {
+        Some(now)
+            if now.tool.id == tool.id
+                && now.tool.definition == tool.definition
+                && Arc::ptr_eq(&now.server, server) =>
+        {
+            Ok(())
+        }
+        _ => Err(CallError::ToolChanged {
+            tool: tool.id.clone(),
+        }),
+    }
+}
+
+fn lookup(host: &HostState, wire_name: &str) -> Option<ResolvedTool> {
+    let catalog = host.catalog();
+    let tool = catalog.get(wire_name).map(Arc::clone)?;
+    let server = host.server(&tool.id.server)?;
+    Some(ResolvedTool {
+        revision: catalog.revision(),
+        tool,
+        server,
+    })
+}
+
+fn unknown_tool(host: &HostState, wire_name: &str) -> CallError {
+    let catalog = host.catalog();
+    let names: Vec<_> = catalog
+        .tools()
+        .iter()
+        .map(|tool| tool.wire_name.as_str())
+        .collect();
+    let nearest = switchboard_config::nearest(wire_name, &names).map(str::to_owned);
+    CallError::UnknownTool {
+        name: wire_name.to_owned(),
+        nearest,
+    }
+}

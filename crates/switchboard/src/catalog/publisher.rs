@@ -1,0 +1,240 @@
+//! Assembles the catalog from the listings of servers and publishes it.
+//!
+//! Invariants: snapshots are published in order, because they are assembled under the lock on the
+//! listings; a listing is accepted only from the server that currently has the name.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use arc_swap::{ArcSwap, Guard};
+use switchboard_wire::naming::{self, NameClash};
+
+use super::diff::CatalogDiff;
+use super::{Catalog, CatalogTool, RejectedTool};
+use crate::event::{Event, EventSink};
+use crate::id::{Revision, ServerName, ToolName};
+use crate::mcp::Tool;
+use crate::sync::lock;
+
+/// One server of a host: its name and a sequence number that is never reused. A server that
+/// replaces another one under the same name has another key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerKey {
+    pub(crate) server: ServerName,
+    pub(crate) sequence: u64,
+}
+
+/// The tools that one server listed.
+#[derive(Default)]
+struct ServerTools {
+    /// The sequence number of the server's key.
+    sequence: u64,
+    tools: Vec<Arc<CatalogTool>>,
+    /// False while the user has disabled the server.
+    enabled: bool,
+}
+
+/// The tools of all servers.
+#[derive(Default)]
+struct ToolTable {
+    by_server: BTreeMap<ServerName, ServerTools>,
+    /// The servers in the order in which their tools appear in the catalog.
+    order: Vec<ServerName>,
+}
+
+impl ToolTable {
+    fn insert(&mut self, key: &ServerKey) {
+        let tools = ServerTools {
+            sequence: key.sequence,
+            enabled: true,
+            ..ServerTools::default()
+        };
+        self.by_server.insert(key.server.clone(), tools);
+    }
+
+    /// The tools of the server with exactly this key.
+    fn get_mut(&mut self, key: &ServerKey) -> Option<&mut ServerTools> {
+        let tools = self.by_server.get_mut(&key.server);
+        tools.filter(|tools| tools.sequence == key.sequence)
+    }
+
+    fn remove(&mut self, key: &ServerKey) -> bool {
+        let exists = self.get_mut(key).is_some();
+        if exists {
+            self.by_server.remove(&key.server);
+            self.order.retain(|server| *server != key.server);
+        }
+        exists
+    }
+
+    /// Builds a snapshot. The revision is set when the snapshot is published.
+    fn build_catalog(&self) -> Catalog {
+        let in_order = self.order.iter();
+        let enabled = in_order
+            .filter_map(|server| self.by_server.get(server))
+            .filter(|server| server.enabled);
+        let tools: Vec<_> = enabled.flat_map(|server| &server.tools).collect();
+        let names: Vec<_> = tools
+            .iter()
+            .map(|tool| (&tool.wire_name, tool.name_is_unchanged))
+            .collect();
+        let owners = naming::holders(&names);
+        if owners.len() == tools.len() {
+            return Catalog {
+                tools: tools.into_iter().cloned().collect(),
+                by_name: owners,
+                ..Catalog::default()
+            };
+        }
+        let mut catalog = Catalog::default();
+        for (index, tool) in tools.iter().enumerate() {
+            let wire = tool.wire_name.clone();
+            let owner = owners.get(&wire).filter(|owner| **owner != index);
+            match owner.and_then(|owner| tools.get(*owner)) {
+                Some(owner) => {
+                    let holder = owner.id.clone();
+                    catalog.rejected.push(RejectedTool {
+                        id: tool.id.clone(),
+                        reason: NameClash { wire, holder }.to_string(),
+                    });
+                }
+                None => {
+                    catalog.by_name.insert(wire, catalog.tools.len());
+                    catalog.tools.push(Arc::clone(tool));
+                }
+            }
+        }
+        catalog
+    }
+}
+
+/// Receives the listings of servers and publishes catalog snapshots.
+pub(crate) struct CatalogPublisher {
+    table: Mutex<ToolTable>,
+    current: ArcSwap<Catalog>,
+    events: EventSink,
+}
+
+impl CatalogPublisher {
+    pub(crate) fn new(events: EventSink) -> Self {
+        Self {
+            table: Mutex::default(),
+            current: ArcSwap::default(),
+            events,
+        }
+    }
+
+    /// The current snapshot.
+    pub(crate) fn current(&self) -> Guard<Arc<Catalog>> {
+        self.current.load()
+    }
+
+    /// The servers in the order in which their tools appear in the catalog.
+    pub(crate) fn order(&self) -> Vec<ServerName> {
+        lock(&self.table).order.clone()
+    }
+
+    /// Adds a server after all others.
+    pub(crate) fn add_server(&self, key: &ServerKey) {
+        let mut table = lock(&self.table);
+        table.insert(key);
+        table.order.retain(|server| *server != key.server);
+        table.order.push(key.server.clone());
+    }
+
+    /// Removes and adds servers and sets the order of all. Takes effect with the next publication.
+    pub(crate) fn stage(&self, removed: &[ServerKey], added: &[ServerKey], order: Vec<ServerName>) {
+        let mut table = lock(&self.table);
+        for key in removed {
+            table.remove(key);
+        }
+        for key in added {
+            table.insert(key);
+        }
+        table.order = order;
+        // A server may have stopped by itself since the caller computed the order.
+        let ToolTable { by_server, order } = &mut *table;
+        order.retain(|server| by_server.contains_key(server));
+    }
+
+    /// Publishes what was staged.
+    pub(crate) fn publish_staged(&self) {
+        self.publish(&lock(&self.table));
+    }
+
+    /// Sets the tools of a server. Unchanged definitions keep their compiled schemas.
+    pub(crate) fn set_tools(&self, key: &ServerKey, tools: Vec<Tool>, available: bool) {
+        self.update(key, |server| {
+            let mut known: HashMap<ToolName, Arc<CatalogTool>> = std::mem::take(&mut server.tools)
+                .into_iter()
+                .map(|tool| (tool.id.tool.clone(), tool))
+                .collect();
+            let reuse_or_create = |tool: Tool| match known.remove(tool.name.as_str()) {
+                Some(same) if *same.definition == tool => same.with_availability(available),
+                _ => Arc::new(CatalogTool::new(&key.server, tool, available)),
+            };
+            server.tools = tools.into_iter().map(reuse_or_create).collect();
+        });
+    }
+
+    /// Marks the tools of a server as available or not. They stay in the catalog either way.
+    pub(crate) fn set_available(&self, key: &ServerKey, available: bool) {
+        self.update(key, |server| {
+            for tool in &mut server.tools {
+                *tool = tool.with_availability(available);
+            }
+        });
+    }
+
+    /// Shows or hides the tools of a server.
+    pub(crate) fn set_enabled(&self, key: &ServerKey, enabled: bool) {
+        self.update(key, |server| server.enabled = enabled);
+    }
+
+    /// Removes the tools of a server and keeps its position in the order.
+    pub(crate) fn clear_tools(&self, key: &ServerKey) {
+        self.update(key, |server| server.tools.clear());
+    }
+
+    /// Removes a server.
+    pub(crate) fn remove(&self, key: &ServerKey) {
+        let mut table = lock(&self.table);
+        if table.remove(key) {
+            self.publish(&table);
+        }
+    }
+
+    fn update(&self, key: &ServerKey, change: impl FnOnce(&mut ServerTools)) {
+        let mut table = lock(&self.table);
+        if let Some(server) = table.get_mut(key) {
+            change(server);
+            self.publish(&table);
+        }
+    }
+
+    /// Publishes a snapshot of the table if it differs from the current one. The caller holds the
+    /// lock, so that an older snapshot never replaces a newer one.
+    fn publish(&self, table: &ToolTable) {
+        let before = self.current();
+        let mut next = table.build_catalog();
+        let diff = CatalogDiff::new(&before, &next);
+        if diff.is_empty() {
+            return;
+        }
+        next.revision = Revision(before.revision.0 + 1);
+        let next = Arc::new(next);
+        self.current.store(Arc::clone(&next));
+        if !self.events.has_listeners() {
+            return;
+        }
+        for (server, diff) in diff.by_server(&before, &next) {
+            self.events.send(|| Event::ToolsChanged {
+                server,
+                revision: next.revision,
+                added: diff.added,
+                removed: diff.removed,
+                changed: diff.changed,
+            });
+        }
+    }
+}

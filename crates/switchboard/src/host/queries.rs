@@ -1,0 +1,279 @@
+//! The methods of [`Host`] that read resources, get prompts and complete arguments.
+//!
+//! Methods ending in `_raw` return what the server sent: untrusted, neither bounded nor sanitized.
+//! The others render it for a model.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream;
+use serde_json::json;
+
+use super::Host;
+use crate::content::{RenderedPrompt, RenderedResource, render_prompt, render_resource};
+use crate::mcp::{
+    Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
+    ResourceTemplate,
+};
+use crate::mention;
+use crate::query::{
+    CompletionTarget, Listing, MentionedResource, QueryError, RefreshOutcome, ServerItem,
+    deadline_at,
+};
+use crate::server::ServerHandle;
+use crate::server::offerings::{Items, Offerings, Shelf};
+use crate::session::list_kind::ListItem;
+use crate::session::query::Query;
+use crate::session::{RequestError, run_blocking};
+use crate::wire::decode;
+
+/// How many mentioned resources are read concurrently.
+const MAX_CONCURRENT_READS: usize = 8;
+
+impl Host {
+    /// The resources of one server, or of all connected servers.
+    #[doc(alias = "list_all_resources")]
+    pub async fn resources(&self, server: Option<&str>) -> Result<Listing<Resource>, QueryError> {
+        self.list(server, |offerings| &offerings.resources).await
+    }
+
+    /// The resource templates of one server, or of all connected servers.
+    pub async fn resource_templates(
+        &self,
+        server: Option<&str>,
+    ) -> Result<Listing<ResourceTemplate>, QueryError> {
+        self.list(server, |offerings| &offerings.templates).await
+    }
+
+    /// The prompts of one server, or of all connected servers.
+    #[doc(alias = "list_all_prompts")]
+    pub async fn prompts(&self, server: Option<&str>) -> Result<Listing<Prompt>, QueryError> {
+        self.list(server, |offerings| &offerings.prompts).await
+    }
+
+    /// The prompt with this wire name (`mcp__server__prompt`), if there is one.
+    pub async fn find_prompt(
+        &self,
+        wire_name: &str,
+    ) -> Result<Option<ServerItem<Prompt>>, QueryError> {
+        let Some(server) = self.state().server_for_wire_name(wire_name) else {
+            return Ok(None);
+        };
+        let listing = self.prompts(Some(server.profile().name.as_str())).await?;
+        let mut prompts = listing.items.into_iter();
+        Ok(prompts.find(|prompt| prompt.wire_name().as_str() == wire_name))
+    }
+
+    /// Reads a resource and renders it for a model: texts are sanitized and bounded, binary data is
+    /// saved to files.
+    pub async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+    ) -> Result<RenderedResource, QueryError> {
+        let result = self.read_resource_raw(server, uri).await?;
+        Ok(self.render_resource(result).await)
+    }
+
+    /// Reads a resource and returns what the server sent. Only the named server is asked, whatever
+    /// the URI says.
+    pub async fn read_resource_raw(
+        &self,
+        server: &str,
+        uri: &str,
+    ) -> Result<ReadResourceResult, QueryError> {
+        self.state().read_resource(server, uri).await
+    }
+
+    /// Reads every resource that a text mentions as `@server:uri`, each once.
+    pub async fn read_mentions(&self, text: &str) -> Vec<MentionedResource> {
+        let mut mentions = mention::mentions(text);
+        let mut seen = HashSet::new();
+        mentions.retain(|mention| seen.insert((mention.server, mention.uri)));
+        let reads = mentions.into_iter().map(|mention| async move {
+            MentionedResource {
+                outcome: self.read_resource(mention.server, mention.uri).await,
+                range: mention.range,
+                server: mention.server.to_owned(),
+                uri: mention.uri.to_owned(),
+            }
+        });
+        stream::iter(reads)
+            .buffered(MAX_CONCURRENT_READS)
+            .collect()
+            .await
+    }
+
+    /// Gets a prompt with these arguments and renders it for a model: texts are sanitized and
+    /// bounded.
+    pub async fn get_prompt(
+        &self,
+        server: &str,
+        prompt: &str,
+        arguments: &BTreeMap<String, String>,
+    ) -> Result<RenderedPrompt, QueryError> {
+        let result = self.get_prompt_raw(server, prompt, arguments).await?;
+        Ok(self.render_prompt(result).await)
+    }
+
+    /// Gets a prompt with these arguments and returns what the server sent.
+    pub async fn get_prompt_raw(
+        &self,
+        server: &str,
+        prompt: &str,
+        arguments: &BTreeMap<String, String>,
+    ) -> Result<GetPromptResult, QueryError> {
+        let state = self.state();
+        let server = state.query_server(server)?;
+        state
+            .require_capability(&server, "prompts", |has| has.prompts)
+            .await?;
+        let max_blocks = state.limits.content_blocks;
+        state
+            .retry_on_new_session(&server, |session, end| async move {
+                session
+                    .get_prompt(prompt, arguments, deadline_at(end), max_blocks)
+                    .await
+            })
+            .await
+    }
+
+    /// Renders the result of [`Host::read_resource_raw`] for a model.
+    pub async fn render_resource(&self, result: ReadResourceResult) -> RenderedResource {
+        let limits = Arc::clone(&self.state().limits);
+        let store = self.state().result_store.clone();
+        let rendered = run_blocking(move || render_resource(result, &limits, store.as_deref()));
+        // Fails only when the runtime shuts down.
+        rendered.await.unwrap_or_default()
+    }
+
+    /// Renders the result of [`Host::get_prompt_raw`] for a model.
+    pub async fn render_prompt(&self, result: GetPromptResult) -> RenderedPrompt {
+        let limits = Arc::clone(&self.state().limits);
+        let store = self.state().result_store.clone();
+        let rendered = run_blocking(move || render_prompt(result, &limits, store.as_deref()));
+        // Fails only when the runtime shuts down.
+        rendered.await.unwrap_or_default()
+    }
+
+    /// Completes the value of an argument. `value` is its beginning, `known` are the values of other
+    /// arguments. A server without completions proposes nothing.
+    #[doc(alias = "complete_prompt_argument")]
+    pub async fn complete(
+        &self,
+        server: &str,
+        target: CompletionTarget<'_>,
+        argument: &str,
+        value: &str,
+        known: &BTreeMap<String, String>,
+    ) -> Result<Completion, QueryError> {
+        let state = self.state();
+        let server = state.query_server(server)?;
+        let session = state.query_session(&server).await?;
+        if !session.capabilities().completions {
+            return Ok(Completion::default());
+        }
+        let reference = match target {
+            CompletionTarget::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
+            CompletionTarget::ResourceTemplate(uri) => json!({"type": "ref/resource", "uri": uri}),
+        };
+        let reference = &reference;
+        state
+            .retry_on_new_session(&server, |session, end| async move {
+                let mut query = Query::new("completion/complete", deadline_at(end))
+                    .with("ref", reference.clone())
+                    .with("argument", json!({"name": argument, "value": value}));
+                if !known.is_empty() {
+                    query = query.with("context", json!({"arguments": known}));
+                }
+                session.query_as(&query, decode::completion).await
+            })
+            .await
+    }
+
+    /// Lists the tools of a server now, without waiting for a change notification. Returns when the
+    /// catalog has them.
+    pub async fn refresh_tools(&self, server: &str) -> Result<RefreshOutcome, QueryError> {
+        let state = self.state();
+        let server = state.query_server(server)?;
+        state.check_server_not_denied(&server.profile().name)?;
+        match server.relist().await {
+            None => Ok(RefreshOutcome::NotConnected),
+            Some(Ok(())) => Ok(RefreshOutcome::Refreshed),
+            Some(Err(error)) => Err(state.query_error(&server, error, state.deadlines.startup)),
+        }
+    }
+
+    /// The items of one server, or of all connected servers. With several servers, the error of one
+    /// does not hide the items of the others.
+    async fn list<T: ListItem>(
+        &self,
+        server: Option<&str>,
+        cache: fn(&Offerings) -> &Shelf<T>,
+    ) -> Result<Listing<T>, QueryError> {
+        let state = self.state();
+        let mut listing = Listing {
+            items: Vec::new(),
+            errors: Vec::new(),
+        };
+        if let Some(server) = server {
+            let server = state.query_server(server)?;
+            let items = self.cached_listing(&server, cache).await?;
+            listing.items = to_server_items(&server, &items);
+            return Ok(listing);
+        }
+        let servers = state.servers_in_order();
+        let connected = servers.iter().filter(|server| {
+            let session = server.session().filter(|_| server.state().enabled);
+            session.is_some_and(|session| T::is_offered(&session.capabilities()))
+                && state
+                    .check_server_not_denied(&server.profile().name)
+                    .is_ok()
+        });
+        let connected: Vec<_> = connected.collect();
+        let lists = connected
+            .iter()
+            .map(|server| self.cached_listing(server, cache));
+        for (server, items) in connected.iter().zip(join_all(lists).await) {
+            match items {
+                Ok(items) => listing.items.extend(to_server_items(server, &items)),
+                Err(error) => listing.errors.push(error),
+            }
+        }
+        Ok(listing)
+    }
+
+    async fn cached_listing<T: ListItem>(
+        &self,
+        server: &ServerHandle,
+        cache: fn(&Offerings) -> &Shelf<T>,
+    ) -> Result<Items<T>, QueryError> {
+        let state = self.state();
+        let cache = cache(server.offerings());
+        let (limits, page_limit) = (&state.limits, state.deadlines.list);
+        state
+            .retry_on_new_session(server, |session, end| async move {
+                let items = cache.list(&session, limits, page_limit, end).await;
+                match items {
+                    // Some servers have resources and do not know the method for templates.
+                    Err(RequestError::ErrorResponse(error))
+                        if error.code == ErrorObject::METHOD_NOT_FOUND =>
+                    {
+                        Ok(Items::default())
+                    }
+                    outcome => outcome,
+                }
+            })
+            .await
+    }
+}
+
+fn to_server_items<T>(server: &ServerHandle, items: &Items<T>) -> Vec<ServerItem<T>> {
+    let items = items.iter().map(|item| ServerItem {
+        server: server.profile().name.clone(),
+        item: Arc::clone(item),
+    });
+    items.collect()
+}

@@ -1,0 +1,459 @@
+//! Turns a config entry, a connector or an instance into a [`ServerSpec`], and spawns its owner.
+//!
+//! Invariant: an entry that is disabled, not approved or invalid gets [`Endpoint::Withheld`], so that
+//! nothing can connect to it.
+
+mod remote;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_config::{
+    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, Secret,
+    ServerEntry, TransportConfig, secrets_in_arguments, secrets_in_variable,
+};
+
+use super::HostInner;
+use super::server_events::InteractionHandler;
+use crate::auth::AuthProvider;
+use crate::cache::{InMemoryServerCache, ServerCache, server_cache_key};
+use crate::catalog::ServerKey;
+use crate::id::ServerName;
+use crate::interact::Turns;
+use crate::limits::{Deadlines, MOST};
+use crate::mcp::{Implementation, LogLevel};
+use crate::network::Network;
+use crate::server::backoff::{Backoff, Policy as RetryPolicy};
+use crate::server::connect::{Endpoint, Site};
+use crate::server::state::{Failure, Phase};
+use crate::server::{Beginning, Described, Profile, ServerHandle};
+use crate::session::SessionContext;
+use crate::session::http::Health;
+use crate::telemetry::{Redactor, WireTap};
+use crate::transport::environment::{Variables, is_inherited};
+use crate::transport::memory::{Instances, ServerInstance};
+use crate::transport::proxy::AllowedOrigins;
+
+/// What the builder set for all servers of a host.
+pub(super) struct ServerDefaults {
+    /// Name and version that the host sends in the handshake.
+    pub(super) client_info: Implementation,
+    /// The environment from which children inherit.
+    pub(super) environment: Arc<Variables>,
+    /// The working directory of children without a `cwd`.
+    pub(super) working_directory: Option<PathBuf>,
+    pub(super) server_cache: Arc<dyn ServerCache>,
+    pub(super) wire_tap: Option<Arc<dyn WireTap>>,
+    /// The minimum level of the log messages that servers are asked to send.
+    pub(super) log_level: Option<LogLevel>,
+    pub(super) retry_mode: RetryMode,
+    pub(super) profile: HostProfile,
+    pub(super) network: Arc<Network>,
+    /// The in-process servers that entries of the type `sdk` refer to by name.
+    pub(super) sdk_servers: Arc<Instances>,
+    /// The providers of credentials by server name.
+    pub(super) auth: BTreeMap<String, Arc<dyn AuthProvider>>,
+    /// The provider of the bearer token of the claude.ai account.
+    pub(super) claude_ai_account: Option<Arc<dyn AuthProvider>>,
+    /// The origins that may receive that token.
+    pub(super) claude_ai_origins: AllowedOrigins,
+}
+
+impl Default for ServerDefaults {
+    fn default() -> Self {
+        Self {
+            client_info: Implementation::new("switchboard", env!("CARGO_PKG_VERSION")),
+            environment: Arc::default(),
+            working_directory: None,
+            server_cache: Arc::new(InMemoryServerCache::default()),
+            wire_tap: None,
+            log_level: None,
+            retry_mode: RetryMode::Reconnect,
+            profile: HostProfile::Local,
+            network: Arc::default(),
+            sdk_servers: Arc::new(Instances::new(BTreeMap::new())),
+            auth: BTreeMap::new(),
+            claude_ai_account: None,
+            claude_ai_origins: AllowedOrigins::default(),
+        }
+    }
+}
+
+/// Whether servers that failed are reconnected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RetryMode {
+    /// With increasing delays, as the entry allows.
+    Reconnect,
+    Never,
+}
+
+/// A server that is not yet started.
+pub(super) struct ServerSpec {
+    profile: Profile,
+    endpoint: Endpoint,
+    /// The phase in which the owner starts.
+    phase: Phase,
+    /// The startup timeout of the entry.
+    startup_timeout: Option<Duration>,
+    retries: RetryPolicy,
+    cache_key: Option<String>,
+    working_directory: Option<PathBuf>,
+    /// The server that this one replaces. This one starts when that one has stopped.
+    replaces: Option<Arc<ServerHandle>>,
+    /// The identity of the program that the user approved.
+    approved_program: Option<Seal>,
+}
+
+impl HostInner {
+    /// An approved entry.
+    pub(super) fn spec_for_launch(&self, spec: &LaunchSpec, sequence: u64) -> ServerSpec {
+        let config = spec.config();
+        let defaults = &self.defaults;
+        let (endpoint, problem) = match self.endpoint(spec) {
+            Ok(endpoint) => (endpoint, None),
+            Err(problem) => (Endpoint::Withheld, Some(problem)),
+        };
+        let is_lazy = config.lazy || defaults.profile == HostProfile::Server;
+        let phase = match (defaults.profile.check(config), problem) {
+            _ if config.disabled => Phase::Off {
+                why: disabled_reason(spec.name(), spec.switched_off()),
+            },
+            // Fails early with the reason. The process supervisor enforces the same ban.
+            (Err(ban), _) => Phase::Failed(Failure {
+                error: ban.to_string(),
+                hint: None,
+            }),
+            (Ok(()), Some(problem)) => Phase::Failed(problem),
+            (Ok(()), None) if is_lazy => Phase::Dormant,
+            (Ok(()), None) => Phase::Starting,
+        };
+        ServerSpec {
+            profile: Profile {
+                name: spec.name().clone(),
+                sequence,
+                transport: config.transport.kind_name(),
+                described: Described {
+                    scope: spec.scope(),
+                    written: Some(spec.written().clone()),
+                },
+                call_timeout: clamp_timeout(config.call_timeout),
+                max_calls: config.max_concurrent_calls.map(|max| max.get().min(MOST)),
+                trusts_annotations: config.trust_annotations,
+            },
+            endpoint,
+            phase,
+            retries: defaults.retry_policy(config.reconnect.max_attempts),
+            startup_timeout: clamp_timeout(config.startup_timeout),
+            cache_key: server_cache_key(spec, defaults.working_directory.as_deref()),
+            working_directory: project_directory(spec),
+            replaces: None,
+            approved_program: spec.seal().cloned(),
+        }
+    }
+
+    /// An entry of a config file: the approved entry, or the reason why it is not launched.
+    pub(super) fn spec_for_entry(
+        &self,
+        entry: &ServerEntry,
+        admission: &Admission,
+        sequence: u64,
+    ) -> ServerSpec {
+        let phase = match admission {
+            Admission::Launch(spec) => return self.spec_for_launch(spec, sequence),
+            // A disabled entry is shown as disabled, not as unapproved or invalid.
+            _ if entry.is_disabled() => Phase::Off {
+                why: disabled_reason(entry.name(), entry.switched_off()),
+            },
+            Admission::AwaitingApproval { waiting, hint } => Phase::AwaitingApproval {
+                waiting: *waiting,
+                hint: hint.clone(),
+            },
+            Admission::Refused(refusal) => Phase::Failed(Failure {
+                error: refusal.to_string(),
+                hint: Some(refusal.hint()),
+            }),
+            Admission::Invalid(problem) => Phase::Failed(Failure {
+                error: problem.message.clone(),
+                hint: problem.hint.clone(),
+            }),
+        };
+        let kind = entry.kind_name().unwrap_or("unknown");
+        let mut profile = default_profile(entry.name(), sequence, kind, entry.scope());
+        profile.described = describe_entry(entry);
+        self.default_spec(profile, Endpoint::Withheld, phase)
+    }
+
+    /// A server that the embedding program connects to itself.
+    pub(super) fn spec_for_connector(
+        &self,
+        name: &ServerName,
+        endpoint: Endpoint,
+        sequence: u64,
+    ) -> ServerSpec {
+        let kind = endpoint.kind_name();
+        let profile = default_profile(name, sequence, kind, Scope::Dynamic);
+        self.default_spec(profile, endpoint, Phase::Starting)
+    }
+
+    /// An in-process server.
+    pub(super) fn spec_for_instance(
+        &self,
+        name: &ServerName,
+        instance: ServerInstance,
+        sequence: u64,
+    ) -> ServerSpec {
+        let profile = default_profile(name, sequence, "sdk", Scope::Dynamic);
+        self.default_spec(profile, instance.into(), Phase::Starting)
+    }
+
+    fn default_spec(&self, profile: Profile, endpoint: Endpoint, phase: Phase) -> ServerSpec {
+        ServerSpec {
+            profile,
+            endpoint,
+            phase,
+            startup_timeout: None,
+            retries: self.defaults.retry_policy(None),
+            cache_key: None,
+            working_directory: None,
+            replaces: None,
+            approved_program: None,
+        }
+    }
+
+    /// Where to connect to, or why the entry has no usable endpoint.
+    fn endpoint(&self, spec: &LaunchSpec) -> Result<Endpoint, Failure> {
+        match &spec.config().transport {
+            TransportConfig::Stdio(stdio) => Ok(Endpoint::Stdio(stdio.clone())),
+            TransportConfig::Remote(config) => self.remote_endpoint(spec, config),
+            TransportConfig::ClaudeAiProxy { url, id } => self.claude_ai_endpoint(url, id),
+            TransportConfig::Sdk { name } => Ok(Endpoint::Named {
+                name: name.clone(),
+                instances: Arc::clone(&self.defaults.sdk_servers),
+            }),
+            _ => Ok(Endpoint::Withheld),
+        }
+    }
+}
+
+impl ServerDefaults {
+    fn retry_policy(&self, max_attempts: Option<u32>) -> RetryPolicy {
+        match self.retry_mode {
+            RetryMode::Reconnect => RetryPolicy {
+                max_attempts,
+                ..RetryPolicy::default()
+            },
+            RetryMode::Never => RetryPolicy::never(),
+        }
+    }
+
+    /// The tools that a dormant server listed the last time it ran.
+    fn cached_tools(&self, spec: &ServerSpec) -> Option<Vec<crate::mcp::Tool>> {
+        let key = spec.cache_key.as_deref()?;
+        let is_dormant = spec.phase == Phase::Dormant;
+        is_dormant.then(|| self.server_cache.tools(key)).flatten()
+    }
+}
+
+impl ServerSpec {
+    /// The same server, started when `previous` has stopped.
+    pub(super) fn replacing(mut self, previous: &Arc<ServerHandle>) -> Self {
+        self.replaces = Some(Arc::clone(previous));
+        self
+    }
+
+    pub(super) fn key(&self) -> ServerKey {
+        self.profile.key()
+    }
+
+    /// Whether the published status of `server` is the same as the initial one of this server.
+    pub(super) fn has_same_status(&self, server: &ServerHandle) -> bool {
+        let profile = server.profile();
+        self.phase == server.state().phase
+            && self.profile.transport == profile.transport
+            && self.profile.described == *server.described()
+    }
+
+    /// Spawns the task that owns the server.
+    pub(super) fn spawn(self, host: &HostInner) -> Arc<ServerHandle> {
+        let HostInner {
+            state, defaults, ..
+        } = host;
+        if let Some(tools) = defaults.cached_tools(&self) {
+            state.catalog.set_tools(&self.key(), tools, true);
+        }
+        let context = self.session_context(host);
+        let mut deadlines = state.deadlines.clone();
+        deadlines.startup = self.startup_timeout.unwrap_or(deadlines.startup);
+        let site = Site {
+            endpoint: self.endpoint,
+            context,
+            deadlines,
+            variables: Arc::clone(&defaults.environment),
+            directory: (self.working_directory).or_else(|| defaults.working_directory.clone()),
+            seal: self.approved_program,
+            memory: Arc::clone(&defaults.server_cache),
+            memory_key: self.cache_key,
+            children: host.children.clone(),
+            tasks: state.tasks.clone(),
+            stop: state.stop.child_token(),
+            network: Arc::clone(&defaults.network),
+            health: Health {
+                idle: state.deadlines.silence,
+                deadline: state.deadlines.sign_of_life,
+                resumed: host.resumed.clone(),
+            },
+            spacing: Arc::clone(&host.reconnect_spacing),
+        };
+        Arc::new(ServerHandle::spawn(
+            self.profile,
+            site,
+            Beginning {
+                phase: self.phase,
+                predecessor: self.replaces,
+            },
+            Backoff::new(self.retries),
+            Arc::clone(&state.catalog),
+            state.events.clone(),
+            state.limits.calls_per_server,
+        ))
+    }
+
+    fn session_context(&self, host: &HostInner) -> SessionContext {
+        let HostInner {
+            state, defaults, ..
+        } = host;
+        let server = &self.profile.name;
+        SessionContext {
+            server: server.clone(),
+            limits: Arc::clone(&state.limits),
+            budget: host.budget.clone(),
+            client: defaults.client_info.clone(),
+            handler: Arc::new(InteractionHandler {
+                server: server.clone(),
+                interaction: Arc::clone(&state.interaction),
+                events: state.events.clone(),
+            }),
+            question_limits: Arc::new(Turns::new(&state.limits)),
+            log_level: defaults.log_level,
+            tap: defaults.wire_tap.clone(),
+            redactor: redactor(&self.endpoint, &defaults.environment),
+        }
+    }
+}
+
+/// The profile of a server without settings of its own.
+fn default_profile(
+    name: &ServerName,
+    sequence: u64,
+    transport: &'static str,
+    scope: Scope,
+) -> Profile {
+    Profile {
+        name: name.clone(),
+        sequence,
+        transport,
+        described: Described {
+            scope,
+            written: None,
+        },
+        call_timeout: None,
+        max_calls: None,
+        trusts_annotations: false,
+    }
+}
+
+/// Where a server was disabled, and how to enable it.
+fn disabled_reason(name: &ServerName, by_settings: Option<&Origin>) -> String {
+    match by_settings {
+        None => "switched off in its entry".to_owned(),
+        Some(origin) => {
+            format!("switched off by {origin}; to switch it on: switchboard enable {name}")
+        }
+    }
+}
+
+fn clamp_timeout(timeout: Option<Duration>) -> Option<Duration> {
+    timeout.map(|timeout| timeout.min(Deadlines::LONGEST))
+}
+
+/// The scope and the text of an entry.
+pub(super) fn describe_entry(entry: &ServerEntry) -> Described {
+    Described {
+        scope: entry.scope(),
+        written: Some(entry.written().clone()),
+    }
+}
+
+/// The directory of the project file that the entry is in. Its process runs there.
+pub(super) fn project_directory(spec: &LaunchSpec) -> Option<PathBuf> {
+    let file = spec
+        .origin()
+        .file
+        .as_ref()
+        .filter(|_| spec.scope() == Scope::Project)?;
+    file.parent().map(Path::to_owned)
+}
+
+/// Masks the secrets that the process of an entry gets: its `env`, the variables that it names in
+/// `inheritEnv`, and what looks like a secret in its arguments and in other inherited variables. The
+/// endpoint of a remote server has its own redactor.
+fn redactor(endpoint: &Endpoint, host_env: &Variables) -> Redactor {
+    let config = match endpoint {
+        Endpoint::Stdio(config) => config,
+        Endpoint::Remote(remote) => return remote.redactor.clone(),
+        _ => return Redactor::default(),
+    };
+    let own = config.env.values().map(|value| value.expose().to_owned());
+    let named = match &config.inherit_env {
+        InheritEnv::Also(names) => names.as_slice(),
+        _ => &[],
+    };
+    let inherited = host_env
+        .iter()
+        .filter(|(name, _)| is_inherited(name, &config.inherit_env));
+    let inherited = inherited.flat_map(|(name, value)| {
+        if named.contains(name) {
+            vec![Secret::from(value.as_str())]
+        } else {
+            secrets_in_variable(name, value)
+        }
+    });
+    let in_arguments = secrets_in_arguments(&config.args).into_iter();
+    let detected = inherited.chain(in_arguments);
+    Redactor::new(own.chain(detected.map(|secret| secret.expose().to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard_config::StdioConfig;
+
+    use super::*;
+
+    #[test]
+    fn inherited_secrets_are_masked() {
+        let mut config = StdioConfig::new("x");
+        let secret = "correct-horse-battery";
+        let names = [
+            "AWS_SECRET_ACCESS_KEY",
+            "npm_config__authToken",
+            "PATH",
+            "PLAIN",
+        ];
+        let is_masked = |config: &StdioConfig, name: &str| {
+            let host_env: Variables = names
+                .iter()
+                .map(|name| ((*name).to_owned(), format!("{name}-{secret}")))
+                .collect();
+            let redactor = redactor(&Endpoint::Stdio(config.clone()), &host_env);
+            redactor.redact(&format!("{name}-{secret}")) == "***"
+        };
+        let masked = |config: &StdioConfig| names.map(|name| is_masked(config, name));
+        assert_eq!(masked(&config), [false, true, false, false]);
+        config.inherit_env = InheritEnv::All;
+        assert_eq!(masked(&config), [true, true, false, false]);
+        config.inherit_env = InheritEnv::Also(vec!["PLAIN".to_owned()]);
+        assert_eq!(masked(&config), [false, true, false, true]);
+    }
+}

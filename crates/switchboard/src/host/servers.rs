@@ -1,0 +1,334 @@
+//! The methods of [`Host`] that add, remove and inspect servers.
+//!
+//! Invariant: a server is added and removed under the lock on [`ConfiguredServers`], so that no
+//! change overwrites another.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard};
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use serde::Serialize;
+use switchboard_config::{InvalidServerName, LaunchSpec, ServerConfig};
+
+use super::reconcile::{FileEntry, diff_servers};
+use super::server_spec::ServerSpec;
+use super::{Host, HostInner};
+use crate::host_state::ServerHandles;
+use crate::id::ServerName;
+use crate::server::ServerHandle;
+use crate::server::state::Phase;
+use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
+use crate::sync::lock;
+use crate::transport::memory::ServerInstance;
+
+/// The entries behind the running servers.
+#[derive(Default)]
+pub(super) struct ConfiguredServers {
+    /// The entries of the scope `dynamic`, which code added.
+    pub(super) from_code: BTreeMap<ServerName, LaunchSpec>,
+    /// The entries of config files.
+    pub(super) from_files: BTreeMap<ServerName, FileEntry>,
+    last_sequence: u64,
+}
+
+impl ConfiguredServers {
+    /// A number that identifies a server among all servers of the host, past ones included.
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        self.last_sequence += 1;
+        self.last_sequence
+    }
+}
+
+/// The changes that [`Host::set_servers`] made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SetServersResult {
+    /// New and changed servers.
+    pub added: Vec<String>,
+    /// Removed and changed servers.
+    pub removed: Vec<String>,
+    /// The errors, by server.
+    pub errors: BTreeMap<String, String>,
+}
+
+/// Why a server could not be added, changed or inspected.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// There is no server of this name.
+    #[error("there is no server {0:?}")]
+    Unknown(String),
+    /// Another server has this name.
+    #[error("there is a server {0} already")]
+    NameTaken(ServerName),
+    /// The name is not valid.
+    #[error(transparent)]
+    InvalidName(#[from] InvalidServerName),
+    /// The server was added or changed, but is not connected.
+    #[error("server {} is {}{}", .0.name, .0.status, reason_suffix(.0))]
+    NotConnected(Box<ServerStatus>),
+    /// The host is shutting down.
+    #[error("the host is shutting down")]
+    ShuttingDown,
+}
+
+fn reason_suffix(status: &ServerStatus) -> String {
+    let reason = status.error.as_ref().or(status.detail.as_ref());
+    reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default()
+}
+
+/// The condition that [`Host::wait_for`] waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Readiness {
+    /// One server is connected, or no server is starting any more.
+    First,
+    /// No server is starting any more.
+    All,
+    /// None of these servers is starting any more.
+    Servers(Vec<ServerName>),
+}
+
+impl Host {
+    /// The status of every server, in the order in which they were configured.
+    #[doc(alias = "mcp_server_status")]
+    pub fn status(&self) -> Vec<ServerStatus> {
+        let catalog = self.catalog();
+        self.state()
+            .servers_in_order()
+            .iter()
+            .map(|server| server.status(&catalog))
+            .collect()
+    }
+
+    /// The status of one server.
+    pub fn server_status(&self, name: &str) -> Result<ServerStatus, ServerError> {
+        Ok(self.find_server(name)?.status(&self.catalog()))
+    }
+
+    /// Everything known about one server, for diagnosis.
+    pub fn server_details(&self, name: &str) -> Result<ServerDetails, ServerError> {
+        Ok(self.find_server(name)?.details(&self.catalog()))
+    }
+
+    /// Waits until servers are connected or have failed.
+    pub async fn wait_for(&self, readiness: Readiness) {
+        let mut servers = self.state().servers_in_order();
+        if let Readiness::Servers(names) = &readiness {
+            servers.retain(|server| names.contains(&server.profile().name));
+        }
+        let starting = servers.iter().map(|server| server.no_longer_starting());
+        if readiness == Readiness::First {
+            let mut starting: FuturesUnordered<_> = starting.collect();
+            while let Some(state) = starting.next().await {
+                if state.status() == ConnectionStatus::Connected {
+                    return;
+                }
+            }
+        } else {
+            join_all(starting).await;
+        }
+    }
+
+    /// Adds a server and waits until it is connected. If the connection fails, the server stays in
+    /// the host, so that it can be inspected and reconnected.
+    pub async fn connect(
+        &self,
+        name: &str,
+        config: ServerConfig,
+    ) -> Result<ServerStatus, ServerError> {
+        let name = ServerName::new(name)?;
+        let spec = LaunchSpec::from_code(name, config);
+        let server = self.inner.add_from_code(&spec)?;
+        server.settled().await;
+        self.require_connected(&server)
+    }
+
+    /// Removes a server. Its tools are gone and its process has exited when this method returns.
+    pub async fn disconnect(&self, name: &str) -> Result<(), ServerError> {
+        let server = self.find_server(name)?;
+        self.inner.remove_server(&server.profile().name);
+        server.stop();
+        server.stopped().await;
+        Ok(())
+    }
+
+    /// Starts a dormant server without calling it. Has no effect on other servers.
+    pub async fn start_server(&self, name: &str) -> Result<ServerStatus, ServerError> {
+        let server = self.find_server(name)?;
+        server.settled().await;
+        self.require_connected(&server)
+    }
+
+    /// Closes the session of a server, if there is one, and opens a new one.
+    #[doc(alias = "reconnect_mcp_server")]
+    pub async fn reconnect(&self, name: &str) -> Result<ServerStatus, ServerError> {
+        let server = self.find_server(name)?;
+        server.restart().await;
+        server.no_longer_starting().await;
+        self.require_connected(&server)
+    }
+
+    /// Enables a disabled server.
+    #[doc(alias = "toggle_mcp_server")]
+    pub async fn enable_server(&self, name: &str) -> Result<(), ServerError> {
+        self.find_server(name)?.set_enabled(true).await;
+        Ok(())
+    }
+
+    /// Disables a server. Its connection stays open, its tools leave the catalog.
+    #[doc(alias = "toggle_mcp_server")]
+    pub async fn disable_server(&self, name: &str) -> Result<(), ServerError> {
+        self.find_server(name)?.set_enabled(false).await;
+        Ok(())
+    }
+
+    /// Replaces the servers of the scope `dynamic`. Unchanged servers keep their process; a changed
+    /// server counts as removed and added. Servers of config files are not affected.
+    #[doc(alias = "set_mcp_servers")]
+    pub async fn set_servers(&self, wanted: BTreeMap<String, ServerConfig>) -> SetServersResult {
+        let _changing = self.state().config_lock.lock().await;
+        let mut result = SetServersResult::default();
+        let mut specs = BTreeMap::new();
+        for (name, config) in wanted {
+            match ServerName::new(&name) {
+                Ok(name) => drop(specs.insert(name.clone(), LaunchSpec::from_code(name, config))),
+                Err(error) => drop(result.errors.insert(name, error.to_string())),
+            }
+        }
+        let diff = diff_servers(&lock(&self.inner.configured).from_code, specs);
+        for name in &diff.remove {
+            if self.disconnect(name.as_str()).await.is_ok() {
+                result.removed.push(name.to_string());
+            }
+        }
+        let mut added = Vec::new();
+        for spec in diff.add {
+            let name = spec.name().to_string();
+            match self.inner.add_from_code(&spec) {
+                Ok(server) => added.push((name, server)),
+                Err(error) => drop(result.errors.insert(name, error.to_string())),
+            }
+        }
+        for (name, server) in added {
+            let state = server.no_longer_starting().await;
+            // A dormant server has not failed: the first call starts it.
+            if state.phase != Phase::Dormant
+                && let Err(error) = self.require_connected(&server)
+            {
+                result.errors.insert(name.clone(), error.to_string());
+            }
+            result.added.push(name);
+        }
+        result
+    }
+
+    /// Adds an in-process server and waits until it is connected.
+    ///
+    /// [`Host::disconnect`] removes it again. The instance itself is not stopped: it can be added
+    /// again, also to other hosts.
+    pub async fn add_in_process_server(
+        &self,
+        name: &str,
+        server: impl Into<ServerInstance>,
+    ) -> Result<ServerStatus, ServerError> {
+        let name = ServerName::new(name)?;
+        let instance = server.into();
+        let server = {
+            let mut configured = self.inner.lock_configured();
+            let sequence = configured.next_sequence();
+            let spec = self.inner.spec_for_instance(&name, instance, sequence);
+            self.inner.add_server(&configured, &name, spec)?
+        };
+        server.settled().await;
+        self.require_connected(&server)
+    }
+
+    /// Registers an in-process server for config entries of the type `sdk`, as
+    /// [`HostBuilder::sdk_server`](crate::HostBuilder::sdk_server) does. Returns the instance that
+    /// was registered under this name before.
+    ///
+    /// Open sessions keep the previous instance until they are reconnected. [`Host::reconnect`]
+    /// retries an entry that failed because the name was not registered.
+    pub fn register_sdk_server(
+        &self,
+        name: impl Into<String>,
+        server: impl Into<ServerInstance>,
+    ) -> Option<ServerInstance> {
+        let instances = &self.inner.defaults.sdk_servers;
+        instances.put(name.into(), server.into())
+    }
+
+    /// Removes a server that was registered for config entries of the type `sdk`. Open sessions are
+    /// not affected.
+    pub fn unregister_sdk_server(&self, name: &str) -> Option<ServerInstance> {
+        self.inner.defaults.sdk_servers.take(name)
+    }
+
+    pub(super) fn find_server(&self, name: &str) -> Result<Arc<ServerHandle>, ServerError> {
+        let server = ServerName::new(name)
+            .ok()
+            .and_then(|name| self.state().server(&name));
+        server.ok_or_else(|| ServerError::Unknown(name.to_owned()))
+    }
+
+    fn require_connected(&self, server: &ServerHandle) -> Result<ServerStatus, ServerError> {
+        let status = server.status(&self.catalog());
+        match status.status {
+            ConnectionStatus::Connected | ConnectionStatus::Disabled => Ok(status),
+            _ => Err(ServerError::NotConnected(Box::new(status))),
+        }
+    }
+}
+
+impl HostInner {
+    pub(super) fn lock_configured(&self) -> MutexGuard<'_, ConfiguredServers> {
+        lock(&self.configured)
+    }
+
+    /// Adds a server of the scope `dynamic`.
+    fn add_from_code(&self, spec: &LaunchSpec) -> Result<Arc<ServerHandle>, ServerError> {
+        let mut configured = self.lock_configured();
+        let sequence = configured.next_sequence();
+        let server = self.spec_for_launch(spec, sequence);
+        let server = self.add_server(&configured, spec.name(), server)?;
+        let name = spec.name().clone();
+        configured.from_code.insert(name, spec.clone());
+        Ok(server)
+    }
+
+    /// Adds a server and spawns its owner. The borrowed `configured` proves that the caller holds
+    /// the lock.
+    pub(super) fn add_server(
+        &self,
+        _configured: &ConfiguredServers,
+        name: &ServerName,
+        spec: ServerSpec,
+    ) -> Result<Arc<ServerHandle>, ServerError> {
+        if self.state.is_stopping() {
+            return Err(ServerError::ShuttingDown);
+        }
+        if self.state.servers().contains_key(name) {
+            return Err(ServerError::NameTaken(name.clone()));
+        }
+        self.state.catalog.add_server(&spec.key());
+        let server = spec.spawn(self);
+        let mut servers = ServerHandles::clone(&self.state.servers());
+        servers.insert(name.clone(), Arc::clone(&server));
+        self.state.set_servers(servers);
+        Ok(server)
+    }
+
+    fn remove_server(&self, name: &ServerName) {
+        let mut configured = self.lock_configured();
+        configured.from_code.remove(name);
+        configured.from_files.remove(name);
+        let mut servers = ServerHandles::clone(&self.state.servers());
+        servers.remove(name);
+        self.state.set_servers(servers);
+    }
+}

@@ -1,0 +1,254 @@
+//! Queries: reading resources, getting prompts, completing arguments.
+//!
+//! This module has the types, and how a query finds its session. The methods are on
+//! [`Host`](crate::Host). A query changes nothing on the server, so a query whose connection was lost
+//! is sent once more.
+
+mod error;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use switchboard_wire::naming;
+use tokio::time::{Instant, timeout_at};
+
+pub use error::QueryError;
+
+use crate::content::RenderedResource;
+use crate::host_state::HostState;
+use crate::id::{ServerName, ToolName, WireName};
+use crate::mcp::{Prompt, ReadResourceResult, ServerCapabilities};
+use crate::permission::Denial;
+use crate::server::ServerHandle;
+use crate::session::{Deadline, RequestError, Session, SessionEnd};
+
+/// Maximum length of a resource URI in bytes.
+const MAX_URI_BYTES: usize = 64 * 1024;
+
+/// A resource, resource template or prompt of a server.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ServerItem<T> {
+    /// The server.
+    pub server: ServerName,
+    /// The item as the server sent it.
+    pub item: Arc<T>,
+}
+
+impl<T: Serialize> Serialize for ServerItem<T> {
+    /// Serializes the item with an additional member `server`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Flattened<'a, T> {
+            server: &'a ServerName,
+            #[serde(flatten)]
+            item: &'a T,
+        }
+        let (server, item) = (&self.server, &*self.item);
+        Flattened { server, item }.serialize(serializer)
+    }
+}
+
+impl ServerItem<Prompt> {
+    /// The name under which front ends offer the prompt as a slash command: `mcp__server__prompt`.
+    pub fn wire_name(&self) -> WireName {
+        naming::wire_name(&self.server, &ToolName::from(self.item.name.as_str()))
+    }
+}
+
+/// The items of one or more servers.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Listing<T> {
+    /// The items, in the order of the servers and of each server's own listing.
+    pub items: Vec<ServerItem<T>>,
+    /// The errors of servers whose items are missing.
+    pub errors: Vec<QueryError>,
+}
+
+/// The argument that is to be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompletionTarget<'a> {
+    /// An argument of the prompt with this name.
+    Prompt(&'a str),
+    /// A variable of this URI template.
+    ResourceTemplate(&'a str),
+}
+
+/// A resource that a text mentions as `@server:uri`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct MentionedResource {
+    /// The position of the mention in the text.
+    pub range: Range<usize>,
+    /// The server.
+    pub server: String,
+    /// The URI.
+    pub uri: String,
+    /// The content of the resource.
+    pub outcome: Result<RenderedResource, QueryError>,
+}
+
+/// The result of [`Host::refresh_tools`](crate::Host::refresh_tools).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefreshOutcome {
+    /// The server listed its tools, and the catalog has them.
+    Refreshed,
+    /// The server has no open session.
+    NotConnected,
+}
+
+impl HostState {
+    /// Looks up a server by name.
+    pub(crate) fn query_server(&self, name: &str) -> Result<Arc<ServerHandle>, QueryError> {
+        let server = ServerName::new(name)
+            .ok()
+            .and_then(|name| self.server(&name));
+        server.ok_or_else(|| QueryError::UnknownServer(name.to_owned()))
+    }
+
+    /// Fails if a rule denies all tools of the server. Such a rule denies queries, too.
+    pub(crate) fn check_server_not_denied(&self, server: &ServerName) -> Result<(), QueryError> {
+        match self.policy().server_denial(server) {
+            None => Ok(()),
+            Some(decision) => Err(QueryError::Denied {
+                server: server.clone(),
+                denial: Denial::Rule(decision),
+            }),
+        }
+    }
+
+    /// The session of a server. Waits for a server that is starting, and starts a dormant one.
+    pub(crate) async fn query_session(&self, server: &ServerHandle) -> Result<Session, QueryError> {
+        self.check_server_not_denied(&server.profile().name)?;
+        let until = Instant::now() + self.deadlines.startup;
+        let state = match server.session() {
+            Some(_) => server.state(),
+            None => match timeout_at(until, server.settled()).await {
+                Ok(state) => state,
+                Err(_) => server.state(),
+            },
+        };
+        match &state.session {
+            Some(session) if state.enabled => Ok(session.clone()),
+            _ if self.is_stopping() => Err(QueryError::ShuttingDown),
+            _ => Err(QueryError::Unavailable(server.unavailable(&state))),
+        }
+    }
+
+    /// Fails if the server did not declare a capability.
+    pub(crate) async fn require_capability(
+        &self,
+        server: &ServerHandle,
+        what: &'static str,
+        has: fn(&ServerCapabilities) -> bool,
+    ) -> Result<(), QueryError> {
+        let session = self.query_session(server).await?;
+        if has(&session.capabilities()) {
+            return Ok(());
+        }
+        let server = server.profile().name.clone();
+        Err(QueryError::UnsupportedCapability { server, what })
+    }
+
+    /// Runs `query` on the session of the server, and once more on the next session if the first
+    /// one was lost. `query` gets the session and the end of its time.
+    pub(crate) async fn retry_on_new_session<T, F>(
+        &self,
+        server: &ServerHandle,
+        mut query: impl FnMut(Session, Instant) -> F,
+    ) -> Result<T, QueryError>
+    where
+        F: Future<Output = Result<T, RequestError>>,
+    {
+        let session = self.query_session(server).await?;
+        let limit = self.deadlines.list;
+        let end = Instant::now() + limit;
+        let outcome = match query(session.clone(), end).await {
+            Err(lost @ RequestError::Lost { .. }) => {
+                match server.next_session(&session, end).await {
+                    Some(session) => query(session, end).await,
+                    None => Err(lost),
+                }
+            }
+            outcome => outcome,
+        };
+        outcome.map_err(|error| self.query_error(server, error, limit))
+    }
+
+    /// Reads a resource of exactly this server, whatever the scheme and the authority of the URI.
+    pub(crate) async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+    ) -> Result<ReadResourceResult, QueryError> {
+        check_uri(uri)?;
+        let server = self.query_server(server)?;
+        self.require_capability(&server, "resources", |has| has.resources)
+            .await?;
+        let max_blocks = self.limits.content_blocks;
+        self.retry_on_new_session(&server, |session, end| async move {
+            session
+                .read_resource(uri, deadline_at(end), max_blocks)
+                .await
+        })
+        .await
+    }
+
+    /// Maps the error of a request. `limit` is the time limit of the query.
+    pub(crate) fn query_error(
+        &self,
+        server: &ServerHandle,
+        error: RequestError,
+        limit: Duration,
+    ) -> QueryError {
+        let name = server.profile().name.clone();
+        match error {
+            RequestError::ErrorResponse(error) => QueryError::ErrorResponse {
+                server: name,
+                error,
+            },
+            RequestError::InvalidResponse(problem) => QueryError::InvalidResponse {
+                server: name,
+                problem,
+            },
+            RequestError::TimedOut { .. } => QueryError::TimedOut {
+                server: name,
+                after: limit,
+            },
+            RequestError::Lost { .. } if self.is_stopping() => QueryError::ShuttingDown,
+            RequestError::NeedsLogin(_)
+            | RequestError::Lost {
+                end: SessionEnd::NeedsLogin(_),
+                ..
+            } => QueryError::Unavailable(server.unavailable(&server.state())),
+            other => QueryError::ConnectionLost {
+                server: name,
+                reason: other.to_string(),
+            },
+        }
+    }
+}
+
+/// The deadline of a request that ends at `end`.
+pub(crate) fn deadline_at(end: Instant) -> Deadline {
+    Deadline::after(end.saturating_duration_since(Instant::now()))
+}
+
+/// Rejects texts that cannot be a resource URI.
+pub(crate) fn check_uri(uri: &str) -> Result<(), QueryError> {
+    let problem = if uri.len() > MAX_URI_BYTES {
+        format!("the address is longer than {MAX_URI_BYTES} bytes")
+    } else if uri.is_empty() {
+        "an empty text is not the address of a resource".to_owned()
+    } else if uri.chars().any(char::is_control) {
+        "the address has control characters in it".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(QueryError::InvalidUri(problem))
+}

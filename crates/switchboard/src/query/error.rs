@@ -1,0 +1,87 @@
+//! The reasons why a query failed.
+
+use std::time::Duration;
+
+use switchboard_wire::Problem;
+
+use crate::id::ServerName;
+use crate::mcp::ErrorObject;
+use crate::permission::Denial;
+use crate::status::Unavailable;
+
+/// Why a query failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// There is no server of this name.
+    #[error("there is no server {0:?}")]
+    UnknownServer(String),
+    /// The server is not connected.
+    #[error(transparent)]
+    Unavailable(Unavailable),
+    /// A rule denies the whole server.
+    #[error("server {server} may not be used: {denial}")]
+    Denied {
+        /// The server.
+        server: ServerName,
+        /// The rule.
+        denial: Denial,
+    },
+    /// The server does not support this kind of query.
+    #[error("server {server} has no {what}")]
+    UnsupportedCapability {
+        /// The server.
+        server: ServerName,
+        /// The missing capability: `resources` or `prompts`.
+        what: &'static str,
+    },
+    /// The text cannot be a resource URI.
+    #[error("{0}")]
+    InvalidUri(String),
+    /// The server responded with an error.
+    #[error("server {server} refused: {error}")]
+    ErrorResponse {
+        /// The server.
+        server: ServerName,
+        /// The error of the server.
+        error: ErrorObject,
+    },
+    /// The response exceeds a limit or violates the protocol.
+    #[error("the answer of server {server} cannot be used: {problem}")]
+    InvalidResponse {
+        /// The server.
+        server: ServerName,
+        /// What is wrong with the response.
+        problem: Problem,
+    },
+    /// The server did not respond in time.
+    #[error("server {server} did not answer within {after:?}")]
+    TimedOut {
+        /// The server.
+        server: ServerName,
+        /// The time limit.
+        after: Duration,
+    },
+    /// The connection was lost, or the request could not be sent.
+    #[error("server {server} could not be asked: {reason}")]
+    ConnectionLost {
+        /// The server.
+        server: ServerName,
+        /// What happened.
+        reason: String,
+    },
+    /// The host is shutting down.
+    #[error("the host is shutting down")]
+    ShuttingDown,
+}
+
+impl QueryError {
+    /// Error codes that servers use for a resource that does not exist. Servers also use the second
+    /// one for other invalid parameters.
+    const NOT_FOUND: [i64; 2] = [-32002, ErrorObject::INVALID_PARAMS];
+
+    /// Whether the server responded that the item does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::ErrorResponse { error, .. } if Self::NOT_FOUND.contains(&error.code))
+    }
+}

@@ -1,0 +1,255 @@
+//! What to watch, the description of a running watch, and the reasons why a watch cannot start.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::call::{CallContext, Violation, join_violations};
+use crate::id::{Principal, ServerName, ToolId, ToolName, WatchId};
+use crate::query::QueryError;
+
+/// The interval of a poll without one.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
+/// The shortest interval.
+pub(super) const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest interval. Longer ones are shortened, so that adding one to an `Instant` cannot
+/// overflow.
+pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// What to watch, and how.
+///
+/// ```
+/// # use std::time::Duration;
+/// use switchboard::watch::WatchRequest;
+///
+/// # async fn example(host: switchboard::Host) -> Result<(), switchboard::watch::WatchError> {
+/// let request = WatchRequest::subscription("files", "file:///project/TODO.md")
+///     .reason("the user edits it by hand");
+/// let watch = host.watch(request).await?;
+///
+/// let arguments = serde_json::json!({"branch": "main"});
+/// let request = WatchRequest::poll_tool("ci", "build_status", arguments)
+///     .every(Duration::from_secs(30));
+/// host.watch(request).await?;
+///
+/// for event in host.drain_watch_events() {
+///     println!("{}", event.to_text());
+/// }
+/// host.unwatch(watch.id.as_str());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WatchRequest {
+    /// The server.
+    pub server: String,
+    /// Whether the server notifies the host or the host polls the server.
+    pub kind: WatchKind,
+    /// The resource or the tool.
+    pub target: WatchTarget,
+    /// The polling interval, at least one second. A subscription uses it when the server does not
+    /// support notifications.
+    pub interval: Duration,
+    /// Why the target is watched. Included in every event.
+    pub reason: Option<String>,
+    /// Who watches. Every poll of a tool uses this context.
+    pub context: CallContext,
+}
+
+impl WatchRequest {
+    /// Subscribes to the change notifications of a resource. Polls the resource if the server does
+    /// not send notifications.
+    pub fn subscription(server: impl Into<String>, uri: impl Into<String>) -> Self {
+        let target = WatchTarget::Resource { uri: uri.into() };
+        Self::new(server.into(), WatchKind::Subscription, target)
+    }
+
+    /// Reads a resource at intervals.
+    pub fn poll_resource(server: impl Into<String>, uri: impl Into<String>) -> Self {
+        let target = WatchTarget::Resource { uri: uri.into() };
+        Self::new(server.into(), WatchKind::Poll, target)
+    }
+
+    /// Calls a tool at intervals. `tool` is the name that the server uses. Arguments that are not an
+    /// object are ignored.
+    ///
+    /// Every call passes the permission rules. Where a rule says to ask, the user is asked once per
+    /// watch, and again only if the definition of the tool changes.
+    pub fn poll_tool(
+        server: impl Into<String>,
+        tool: impl Into<ToolName>,
+        arguments: impl Into<Value>,
+    ) -> Self {
+        let target = WatchTarget::Tool {
+            name: tool.into(),
+            arguments: match arguments.into() {
+                Value::Object(arguments) => arguments,
+                _ => Map::new(),
+            },
+        };
+        Self::new(server.into(), WatchKind::Poll, target)
+    }
+
+    fn new(server: String, kind: WatchKind, target: WatchTarget) -> Self {
+        Self {
+            server,
+            kind,
+            target,
+            interval: DEFAULT_INTERVAL,
+            reason: None,
+            context: CallContext::default(),
+        }
+    }
+
+    /// Sets the polling interval.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Sets why the target is watched.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Sets who watches.
+    pub fn context(mut self, context: CallContext) -> Self {
+        self.context = context;
+        self
+    }
+}
+
+/// How a watch learns of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum WatchKind {
+    /// The server sends notifications.
+    Subscription,
+    /// The host reads the resource or calls the tool at intervals.
+    Poll,
+}
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum WatchTarget {
+    /// A resource.
+    Resource {
+        /// Its URI.
+        uri: String,
+    },
+    /// The result of a tool.
+    Tool {
+        /// The name that the server uses.
+        name: ToolName,
+        /// The arguments of each call.
+        arguments: Map<String, Value>,
+    },
+}
+
+impl WatchTarget {
+    /// The URI of the resource, or the name of the tool.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Resource { uri } => uri,
+            Self::Tool { name, .. } => name.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for WatchTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resource { uri } => write!(f, "resource {uri}"),
+            Self::Tool { name, .. } => write!(f, "tool {name}"),
+        }
+    }
+}
+
+/// A running watch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Watch {
+    /// The id: `sub-…` or `poll-…`.
+    pub id: WatchId,
+    /// The requested kind.
+    pub kind: WatchKind,
+    /// The kind in use. A subscription is polled if the server does not send notifications.
+    #[serde(rename = "means")]
+    pub effective_kind: WatchKind,
+    /// Why a subscription is polled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Whether the target was read at least once. Changes are reported relative to that content.
+    #[serde(rename = "seen")]
+    pub has_baseline: bool,
+    /// The server.
+    pub server: ServerName,
+    /// The resource or the tool.
+    pub target: WatchTarget,
+    /// The polling interval. Serialized in milliseconds.
+    #[serde(rename = "intervalMs", serialize_with = "as_millis")]
+    pub interval: Duration,
+    /// Why the target is watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who watches.
+    #[serde(skip)]
+    pub principal: Principal,
+}
+
+fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Why a watch could not start.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// The server is not available, or the resource cannot be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The server has no tool of this name.
+    #[error(
+        "server {server} has no tool {tool}{}",
+        nearest.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+    )]
+    UnknownTool {
+        /// The server.
+        server: ServerName,
+        /// The requested name.
+        tool: ToolName,
+        /// A tool with a similar name.
+        nearest: Option<String>,
+    },
+    /// The arguments do not match the input schema of the tool.
+    #[error("the arguments do not fit {tool}: {}", join_violations(.violations))]
+    InvalidArguments {
+        /// The tool.
+        tool: ToolId,
+        /// The violations of the schema.
+        violations: Vec<Violation>,
+    },
+    /// The interval is too short.
+    #[error("{0:?} is too short an interval: the shortest is {MIN_INTERVAL:?}")]
+    IntervalTooShort(Duration),
+    /// The watch was stopped, or its server was removed, before the watch had started.
+    #[error("the watch was ended before it had begun")]
+    Ended,
+    /// The limit on watches is reached.
+    #[error(
+        "there are {limit} watches already, as many as there may be (limit `watches`): end one, or \
+         take the last events of those that ended"
+    )]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+}
