@@ -1,10 +1,9 @@
-//! The client that the official conformance suite tests: a host with one server and somebody who says
-//! yes to everything.
+//! The client under test of the official MCP conformance suite: a host with one server, which accepts
+//! every request.
 //!
-//! The suite (`cargo xtask conformance`) starts it with the address of a mock server as its last
-//! argument and names the scenario in the environment. It connects as any program would, calls what
-//! the scenario is about, and fails if anything was in the way. What the wire looked like is the
-//! suite's to judge: nothing here knows the protocol.
+//! The suite (`cargo xtask conformance`) starts it with the URL of a mock server as the last argument
+//! and the scenario in the environment. The client connects, makes the calls of the scenario, and fails
+//! on any error. The suite checks the messages; this program knows nothing of the protocol.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -19,28 +18,27 @@ use switchboard::status::ConnectionStatus;
 use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
-/// What the server is called; its tools are `mcp__mock__…`.
+/// The name of the server. Its tools are `mcp__mock__…`.
 const SERVER: &str = "mock";
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// What the suite asks for.
-struct Task {
+/// What the suite requests.
+struct Scenario {
     url: String,
-    scenario: String,
-    /// The protocol version that the mock speaks. The host finds it out by itself; this is what it
-    /// must have found.
+    name: String,
+    /// The protocol version of the mock server. The host has to negotiate exactly this one.
     version: Option<String>,
-    /// What some scenarios add, such as the calls to make.
+    /// Additional data of some scenarios, such as the calls to make.
     context: Value,
 }
 
-impl Task {
+impl Scenario {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the suite passes the task in the environment of this program"
+        reason = "the suite passes the scenario in the environment"
     )]
-    fn given() -> Result<Self, Box<dyn Error>> {
+    fn from_env() -> Result<Self, Box<dyn Error>> {
         let variable = |name: &str| std::env::var(name).ok();
         let context = variable("MCP_CONFORMANCE_CONTEXT");
         Ok(Self {
@@ -48,7 +46,7 @@ impl Task {
                 .next_back()
                 .filter(|word| word.starts_with("http"))
                 .ok_or("usage: conformance-client URL, with MCP_CONFORMANCE_SCENARIO set")?,
-            scenario: variable("MCP_CONFORMANCE_SCENARIO").unwrap_or_default(),
+            name: variable("MCP_CONFORMANCE_SCENARIO").unwrap_or_default(),
             version: variable("MCP_CONFORMANCE_PROTOCOL_VERSION"),
             context: context.map_or(Ok(Value::Null), |text| serde_json::from_str(&text))?,
         })
@@ -67,52 +65,53 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Outcome {
-    let task = Task::given()?;
-    let person = Obliging::default();
-    let server = ServerConfig::remote(&task.url, RemoteKind::Http);
+    let scenario = Scenario::from_env()?;
+    let interaction = AcceptEverything::default();
+    let server = ServerConfig::remote(&scenario.url, RemoteKind::Http);
     let host = Host::builder()
         .launch(LaunchSpec::trusted(ServerName::new(SERVER)?, server))
         .rule(Rule::new(Action::Allow, &format!("mcp__{SERVER}"))?)
-        .interaction(person.clone())
+        .interaction(interaction.clone())
         .no_reconnect()
         .start()?;
-    if task.scenario == "sep-2322-client-request-state" {
-        // Nobody else sets it, and no question comes before the first call.
-        let _ = person.meanwhile.set((host.clone(), "test_mrtr_unrelated"));
+    if scenario.name == "sep-2322-client-request-state" {
+        // Set only here, and before the first call.
+        let call = (host.clone(), "test_mrtr_unrelated");
+        let _ = interaction.concurrent_call.set(call);
     }
     host.wait_for(Readiness::All).await;
 
-    let outcome = match connected(&host, &task) {
-        Ok(()) => play(&host, &task).await,
-        refused => refused,
+    let outcome = match check_connection(&host, &scenario) {
+        Ok(()) => run_scenario(&host, &scenario).await,
+        failed => failed,
     };
     host.shutdown().await;
     outcome
 }
 
-/// The server is ready, and the version agreed on is the one that the mock speaks.
-fn connected(host: &Host, task: &Task) -> Outcome {
-    let seen = host.server_details(SERVER)?;
-    if seen.status.status != ConnectionStatus::Connected {
-        let reason = seen.status.error.unwrap_or_default();
-        return Err(format!("the server is {}: {reason}", seen.status.status).into());
+/// Fails unless the server is connected with the version of the mock server.
+fn check_connection(host: &Host, scenario: &Scenario) -> Outcome {
+    let details = host.server_details(SERVER)?;
+    if details.status.status != ConnectionStatus::Connected {
+        let reason = details.status.error.unwrap_or_default();
+        return Err(format!("the server is {}: {reason}", details.status.status).into());
     }
-    let spoken = seen.hello.map(|hello| hello.version.as_str());
-    match task.version.as_deref() {
-        Some(wanted) if spoken != Some(wanted) => {
-            Err(format!("the mock speaks {wanted}, and the session {spoken:?}").into())
+    let negotiated = details.hello.map(|hello| hello.version.as_str());
+    match scenario.version.as_deref() {
+        Some(wanted) if negotiated != Some(wanted) => {
+            Err(format!("the mock server speaks {wanted}, the session {negotiated:?}").into())
         }
         _ => Ok(()),
     }
 }
 
-/// Makes the calls of the scenario: those it names, or else one of every tool.
-async fn play(host: &Host, task: &Task) -> Outcome {
-    for (tool, arguments) in calls(host, task)? {
+/// Makes the calls of the scenario: the listed ones, or one call of every tool.
+async fn run_scenario(host: &Host, scenario: &Scenario) -> Outcome {
+    for (tool, arguments) in calls(host, scenario)? {
         let name = format!("mcp__{SERVER}__{tool}");
         let output = match host.call(&name, arguments.clone()).await {
             Err(CallError::InvalidArguments { violations, .. }) if has_null(&arguments) => {
-                eprintln!("{tool}: {violations:?}; once more without what is null");
+                eprintln!("{tool}: {violations:?}; retrying without null arguments");
                 host.call(&name, without_nulls(arguments)).await?
             }
             outcome => outcome?,
@@ -125,34 +124,41 @@ async fn play(host: &Host, task: &Task) -> Outcome {
     Ok(())
 }
 
-fn calls(host: &Host, task: &Task) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
+fn calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
     let tools = host.tools();
-    if let Some(named) = task.context.get("toolCalls").and_then(Value::as_array) {
+    if let Some(listed) = scenario.context.get("toolCalls").and_then(Value::as_array) {
         let call = |call: &Value| {
             let name = call.get("name")?.as_str()?;
             Some((name.to_owned(), call.get("arguments")?.clone()))
         };
-        return Ok(named.iter().filter_map(call).collect());
+        return Ok(listed.iter().filter_map(call).collect());
     }
-    if task.scenario == "json-schema-2020-12-preservation" {
-        let rich = |tool: &&Arc<CatalogTool>| tool.definition.name == "json_schema_2020_12_tool";
-        let tool = tools.iter().find(rich).ok_or("the tool is not listed")?;
+    if scenario.name == "json-schema-2020-12-preservation" {
+        let is_wanted =
+            |tool: &&Arc<CatalogTool>| tool.definition.name == "json_schema_2020_12_tool";
+        let tool = tools
+            .iter()
+            .find(is_wanted)
+            .ok_or("the tool is not listed")?;
         let schema = tool.definition.input_schema.to_value()?;
         return Ok(vec![("json_schema_echo".into(), json!({"schema": schema}))]);
     }
-    // Looked at and not called: what one of its arguments is stands at an address not to be opened.
-    if task.scenario == "json-schema-ref-no-deref" {
+    // Listed but not called: its schema refers to a URL that must not be fetched.
+    if scenario.name == "json-schema-ref-no-deref" {
         return Ok(Vec::new());
     }
     let call = |tool: &Arc<CatalogTool>| {
         let schema = tool.definition.input_schema.to_value()?;
-        Ok((tool.definition.name.clone(), example_of(&schema).into()))
+        Ok((
+            tool.definition.name.clone(),
+            example_arguments(&schema).into(),
+        ))
     };
     tools.iter().map(call).collect()
 }
 
 /// A value for every property of a schema.
-fn example_of(schema: &Value) -> Map<String, Value> {
+fn example_arguments(schema: &Value) -> Map<String, Value> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flatten();
     properties
@@ -160,11 +166,11 @@ fn example_of(schema: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// The default, the first of what is allowed, or something of the right type.
+/// The default, the first allowed value, or any value of the right type.
 fn value_for(property: &Value) -> Value {
-    let proposed = property.get("default");
-    if let Some(proposed) = proposed.or_else(|| property.pointer("/enum/0")) {
-        return proposed.clone();
+    let default = property.get("default");
+    if let Some(value) = default.or_else(|| property.pointer("/enum/0")) {
+        return value.clone();
     }
     match property.get("type").and_then(Value::as_str) {
         Some("integer" | "number") => json!(5),
@@ -181,7 +187,7 @@ fn has_null(arguments: &Value) -> bool {
     arguments.is_some_and(|members| members.values().any(Value::is_null))
 }
 
-/// A host refuses `null` where the schema has no room for it. A caller that reads why leaves it out.
+/// Removes null arguments. The host rejects `null` where the schema does not allow it.
 fn without_nulls(mut arguments: Value) -> Value {
     if let Some(members) = arguments.as_object_mut() {
         members.retain(|_, value| !value.is_null());
@@ -189,14 +195,14 @@ fn without_nulls(mut arguments: Value) -> Value {
     arguments
 }
 
-/// Somebody who agrees to everything, and fills in forms with what they propose.
+/// Accepts every request, and fills in forms with their defaults.
 #[derive(Clone, Default)]
-struct Obliging {
-    /// A tool to call while a question is open, to see that the two calls are kept apart.
-    meanwhile: Arc<OnceLock<(Host, &'static str)>>,
+struct AcceptEverything {
+    /// A tool to call while an elicitation is open. The host must not mix up the two calls.
+    concurrent_call: Arc<OnceLock<(Host, &'static str)>>,
 }
 
-impl Interaction for Obliging {
+impl Interaction for AcceptEverything {
     fn offers(&self) -> Offers {
         Offers::default().elicitation()
     }
@@ -207,19 +213,19 @@ impl Interaction for Obliging {
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
-            if let Some((host, tool)) = self.meanwhile.get() {
+            if let Some((host, tool)) = self.concurrent_call.get() {
                 let name = format!("mcp__{SERVER}__{tool}");
                 if let Err(error) = host.call(&name, json!({})).await {
                     eprintln!("{tool}: {error}");
                     return ElicitAnswer::Cancel;
                 }
             }
-            // What is proposed is filled in by the host.
+            // The host fills in the defaults.
             match question.mode {
                 ElicitMode::Form(form) => {
                     let fields = form.fields.iter();
-                    let open = fields.filter(|field| field.default_value().is_none());
-                    ElicitAnswer::Accept(open.map(filled_in).collect())
+                    let without_default = fields.filter(|field| field.default_value().is_none());
+                    ElicitAnswer::Accept(without_default.map(example_value).collect())
                 }
                 _ => ElicitAnswer::Cancel,
             }
@@ -227,7 +233,7 @@ impl Interaction for Obliging {
     }
 }
 
-fn filled_in(field: &Field) -> (String, Value) {
+fn example_value(field: &Field) -> (String, Value) {
     let value = match &field.kind {
         FieldKind::Number { .. } => json!(5),
         FieldKind::Boolean { .. } => json!(true),

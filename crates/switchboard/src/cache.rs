@@ -1,44 +1,47 @@
-//! What is remembered of a server from one start to the next.
+//! What the host remembers about servers between runs: the protocol era and the tools.
+//!
+//! The embedding program decides where it is stored. Invariant: a cache is an optimization. Without an
+//! entry the host asks the server again.
 
 mod key;
-
-pub use key::server_cache_key;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+pub use key::server_cache_key;
+
 use crate::mcp::{Era, Tool};
 use crate::sync::lock;
 
-/// Remembers which era a server speaks and what it listed, so that the next start need not find
-/// out again and a dormant server's tools are known. What is forgotten is only found out anew.
+/// Stores which protocol era a server speaks and which tools it has. The next start then needs no
+/// probing, and the tools of a dormant server are known.
 ///
-/// Keys are opaque, and differ whenever what would be run differs.
+/// Keys are opaque; see [`server_cache_key`].
 pub trait ServerCache: Send + Sync + 'static {
-    /// The era that worked last time.
+    /// The protocol era of the last successful handshake.
     fn era(&self, key: &str) -> Option<Era>;
 
-    /// Keeps the era that worked.
+    /// Stores the protocol era of a successful handshake.
     fn remember_era(&self, key: &str, era: Era);
 
-    /// What was kept does not work any more.
+    /// Removes the stored era, because it no longer works.
     fn forget_era(&self, key: &str) {
         let _ = key;
     }
 
-    /// The last listing.
+    /// The last listing of tools.
     fn tools(&self, key: &str) -> Option<Vec<Tool>> {
         let _ = key;
         None
     }
 
-    /// Keeps a listing.
+    /// Stores a listing of tools.
     fn remember_tools(&self, key: &str, tools: &[Tool]) {
         let _ = (key, tools);
     }
 }
 
-/// Remembers for as long as the host lives.
+/// A cache in memory. It is lost when the host stops.
 #[derive(Debug, Default)]
 pub struct InMemoryServerCache {
     eras: Mutex<HashMap<String, Era>>,

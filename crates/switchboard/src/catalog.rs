@@ -1,6 +1,6 @@
 //! The catalog: the tools of all servers under the names by which a model calls them.
 //!
-//! [`CatalogPublisher`] receives the listings of servers and publishes immutable [`Catalog`]
+//! `CatalogPublisher` receives the listings of servers and publishes immutable [`Catalog`]
 //! snapshots. Invariant: the order of tools depends only on the order of servers and on the order
 //! within each listing, never on timing. The tool list that a model sees then stays stable and
 //! prompt caches remain valid.

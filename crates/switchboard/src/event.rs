@@ -1,7 +1,7 @@
-//! What happened, for whoever wants to watch.
+//! Events of a host, broadcast to listeners.
 //!
-//! Events are told, never asked: nothing in the engine waits for a listener, and a listener that
-//! is too slow is told how much it missed.
+//! Invariant: the host never waits for a listener. A listener that is too slow misses events and gets
+//! their number in [`Event::Missed`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::id::{CallId, Revision, ServerName, ToolId, WatchId, WireName};
 use crate::mcp::Json;
 use crate::status::ConnectionStatus;
 
-/// Something that happened in the host.
+/// An event of the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(
     tag = "event",
@@ -25,110 +25,110 @@ use crate::status::ConnectionStatus;
 )]
 #[non_exhaustive]
 pub enum Event {
-    /// A server's status or its reason changed.
+    /// The status of a server changed, or the reason for it.
     ServerChanged {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// What it is now.
+        /// The new status.
         status: ConnectionStatus,
-        /// In words.
+        /// The reason, or what the user can do.
         detail: Option<String>,
     },
     /// The tools of a server changed.
     ToolsChanged {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// The catalog's revision from then on.
+        /// The new revision of the catalog.
         revision: Revision,
-        /// Tools that are new.
+        /// New tools.
         added: Vec<WireName>,
-        /// Tools that are gone.
+        /// Removed tools.
         removed: Vec<WireName>,
-        /// Tools with a new definition.
+        /// Tools whose definition changed.
         changed: Vec<WireName>,
     },
-    /// A server says that the list of its resources, or of their templates, changed.
+    /// The server reported that its resources or resource templates changed.
     ResourcesChanged {
-        /// Which server.
+        /// The server.
         server: ServerName,
     },
-    /// A server says that its prompts changed.
+    /// The server reported that its prompts changed.
     PromptsChanged {
-        /// Which server.
+        /// The server.
         server: ServerName,
     },
-    /// A watch has something to tell: see [`Host::drain_watch_events`](crate::Host::drain_watch_events).
+    /// A watch has a pending event: see [`Host::drain_watch_events`](crate::Host::drain_watch_events).
     WatchChanged {
-        /// Which watch.
+        /// The watch.
         watch: WatchId,
-        /// Of which server.
+        /// The server.
         server: ServerName,
     },
-    /// Another config holds: servers came or went.
+    /// A config change added or removed servers.
     ConfigApplied {
-        /// Servers that are new or changed.
+        /// New and changed servers.
         added: Vec<String>,
-        /// Servers that are gone or changed.
+        /// Removed and changed servers.
         removed: Vec<String>,
     },
-    /// Something in a server's listing could not be used.
+    /// A listing of the server contains something that is not usable.
     ListingNoted {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// What, and why.
+        /// What it is, and why it is not usable.
         note: String,
     },
-    /// A server sent a log message.
+    /// The server sent a log message.
     ServerLogged {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// `debug`, `info`, … as the server says.
+        /// `debug`, `info`, …, as the server sent it.
         level: String,
-        /// Which part of the server.
+        /// The part of the server that logs.
         #[serde(skip_serializing_if = "Option::is_none")]
         logger: Option<String>,
-        /// What it said: untrusted.
+        /// The message. Untrusted.
         #[serde(skip_serializing_if = "Option::is_none")]
         data: Option<Json>,
     },
-    /// A server logs more than is passed on.
+    /// The server exceeded the rate limit for log messages.
     LogSkipped {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// How many messages were left out within a second.
+        /// The number of messages that were dropped within a second.
         count: u64,
     },
-    /// A server asks people or models too often. What is beyond the limit is answered without them;
-    /// this is told once for a row of such requests.
+    /// The server exceeded the rate limit for elicitation or sampling. Requests beyond the limit are
+    /// rejected. Sent once per series of rejected requests.
     RequestsLimited {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// What it asks for: `elicitation/create` or `sampling/createMessage`.
+        /// `elicitation/create` or `sampling/createMessage`.
         method: String,
-        /// How many a minute it may.
+        /// The limit per minute.
         per_minute: usize,
     },
-    /// A call was permitted and is on its way.
+    /// A call was permitted and starts.
     CallStarted {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// Of which tool.
+        /// The tool.
         tool: ToolId,
     },
     /// A call ended.
     CallFinished {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// Of which tool.
+        /// The tool.
         tool: ToolId,
-        /// How long it took, questions to a person included.
+        /// The duration since the call was permitted.
         elapsed: Duration,
         /// How the call ended.
         outcome: CallOutcome,
     },
-    /// This listener was too slow and missed events.
+    /// The listener was too slow and missed events.
     Missed {
-        /// How many.
+        /// The number of missed events.
         count: u64,
     },
 }
@@ -164,11 +164,11 @@ impl Serialize for CallOutcome {
     }
 }
 
-/// Where the engine tells its events.
+/// The sending side of the event stream.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     sender: broadcast::Sender<Event>,
-    /// How many listen: the channel knows it too, but takes a lock to tell.
+    /// The number of listeners. The channel counts them too, but takes a lock to return the number.
     listeners: Arc<AtomicUsize>,
     /// Cancelled when no more events follow.
     closed: CancellationToken,
@@ -188,10 +188,10 @@ impl EventSink {
         self.closed.cancel();
     }
 
-    /// Tells an event, which is only made if somebody listens.
+    /// Sends an event. Builds it only if there are listeners.
     pub(crate) fn send(&self, event: impl FnOnce() -> Event) {
         if self.has_listeners() {
-            // The last listener may leave in this very moment.
+            // Fails if the last listener was dropped in the meantime.
             let _ = self.sender.send(event());
         }
     }
@@ -211,7 +211,7 @@ impl EventSink {
     }
 }
 
-/// The events from the moment of subscription on.
+/// A stream of events, starting with the subscription.
 #[derive(Debug)]
 pub struct Events {
     receiver: broadcast::Receiver<Event>,

@@ -1,6 +1,6 @@
 //! The host: starts servers, publishes their tools, makes calls, answers queries, runs watches.
 //!
-//! [`Host`] is a facade over [`HostState`]; each submodule implements one group of its methods. A
+//! [`Host`] is a facade over `HostState`; each submodule implements one group of its methods. A
 //! host is cheap to clone. [`Host::shutdown`] stops everything in order; dropping the last clone
 //! stops it at once. Invariant: no child process outlives its host.
 

@@ -1,4 +1,4 @@
-//! Names and numbers that cross function boundaries, each a type of its own.
+//! Newtypes for names and numbers that cross function boundaries.
 //!
 //! Ids of servers and tools come from `switchboard-wire`.
 
@@ -19,7 +19,7 @@ macro_rules! text_id {
         pub struct $name($text);
 
         impl $name {
-            /// The text of it.
+            /// The id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -64,27 +64,27 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// On whose behalf a call is made. A single-user program needs only [`Principal::default`].
+    /// On whose behalf a call is made. A program with a single user uses [`Principal::default`].
     Principal(Text)
 }
 
 text_id! {
-    /// A watch, unique within its host.
+    /// The id of a watch. Unique within its host.
     WatchId(Arc<str>)
 }
 
 impl Default for Principal {
     fn default() -> Self {
-        Self(Text::Known("default"))
+        Self(Text::Static("default"))
     }
 }
 
-/// A text that takes no memory of its own where the program knows it: each call has a principal, and
-/// nearly always the same.
+/// A static or a shared text. Each call has a principal, usually the default one, which then needs no
+/// allocation.
 #[derive(Clone, Eq)]
 enum Text {
-    Known(&'static str),
-    Given(Arc<str>),
+    Static(&'static str),
+    Shared(Arc<str>),
 }
 
 impl Deref for Text {
@@ -92,21 +92,21 @@ impl Deref for Text {
 
     fn deref(&self) -> &str {
         match self {
-            Self::Known(text) => text,
-            Self::Given(text) => text,
+            Self::Static(text) => text,
+            Self::Shared(text) => text,
         }
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self::Given(text.into())
+        Self::Shared(text.into())
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self::Given(text.into())
+        Self::Shared(text.into())
     }
 }
 
@@ -146,7 +146,7 @@ impl Serialize for Text {
     }
 }
 
-/// The ordinal of a session with one server: the first is 1, each reconnect adds one.
+/// The number of a session of one server. The first is 1, and each reconnect adds one.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -159,14 +159,14 @@ impl Generation {
     }
 }
 
-/// Which state of the catalog something was read from; it grows with every change.
+/// The revision of a catalog snapshot. It grows with every change.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Revision(pub u64);
 
-/// One call through the pipeline, unique within its host.
+/// The id of a call. Unique within its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct CallId(pub(crate) u64);

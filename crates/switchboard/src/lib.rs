@@ -5,16 +5,13 @@
 //! results so that they are safe to show to a model.
 //!
 //! ```no_run
-//! use switchboard::config::{LaunchSpec, ServerConfig, ServerName};
-//! use switchboard::permission::{Action, Rule};
 //! use switchboard::{Host, Readiness};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let time = ServerConfig::stdio("uvx", ["mcp-server-time"]);
 //! let host = Host::builder()
 //!     .environment(std::env::vars())
-//!     .launch(LaunchSpec::trusted(ServerName::new("time")?, time))
-//!     .rule(Rule::new(Action::Allow, "mcp__time__get_*")?)
+//!     .stdio("time", "uvx", ["mcp-server-time"])
+//!     .allow("mcp__time__get_*")
 //!     .start()?;
 //! host.wait_for(Readiness::All).await;
 //!

@@ -1,64 +1,64 @@
-//! Mentions of resources in a text: `@server:uri`, as people type them to an agent.
+//! Finds mentions of resources in a text: `@server:uri`, as users type them to an agent.
 //!
-//! It finds what looks like a mention; whether there is such a server, and such a resource, it does
-//! not know. Invariant: what is found lies between blanks, quotes or brackets, so that an address of
-//! electronic mail is no mention.
+//! Pure: it does not check whether the server or the resource exists. Invariant: a mention starts after
+//! white space, a quote or a bracket, so that an email address is not a mention.
 
 use std::ops::Range;
 
-/// How many mentions are taken of one text.
-const MOST: usize = 64;
+/// How many mentions of one text are returned.
+const MAX_MENTIONS: usize = 64;
 
-/// A resource that is mentioned in a text.
+/// A mention of a resource in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mention<'a> {
-    /// Where in the text it stands, the `@` included.
+    /// The position in the text, including the `@`.
     pub range: Range<usize>,
-    /// The server that is to be asked.
+    /// The name of the server.
     pub server: &'a str,
-    /// The address, as it was typed.
+    /// The URI as typed.
     pub uri: &'a str,
 }
 
-/// The resources that a text mentions, in their order; of very many the first 64.
-///
-/// Each word is looked at once, so that no text takes long.
+/// The mentions in a text, in order, at most 64. Takes linear time.
 pub fn mentions(text: &str) -> Vec<Mention<'_>> {
     let mut start = 0;
     let words = text.split(ends_mention).filter_map(|word| {
-        let begins = start;
-        // What ends a word is not part of the next one.
+        let word_start = start;
+        // Skips the character that ended the word.
         start += word.len();
-        start += text.get(start..).and_then(first_length).unwrap_or_default();
-        let at = begins + find_sign(word)?;
-        let word = without_punctuation(text.get(at + 1..begins + word.len())?);
+        start += text
+            .get(start..)
+            .and_then(first_char_len)
+            .unwrap_or_default();
+        let at = word_start + find_at_sign(word)?;
+        let word = strip_punctuation(text.get(at + 1..word_start + word.len())?);
         let (server, uri) = split(word)?;
         let range = at..at + 1 + word.len();
         Some(Mention { range, server, uri })
     });
-    words.take(MOST).collect()
+    words.take(MAX_MENTIONS).collect()
 }
 
-fn first_length(text: &str) -> Option<usize> {
+fn first_char_len(text: &str) -> Option<usize> {
     text.chars().next().map(char::len_utf8)
 }
 
-/// The first `@` in a word that nothing but a quote or a bracket stands before.
-fn find_sign(word: &str) -> Option<usize> {
+/// The first `@` at the start of the word or after a quote, a bracket or a comma.
+fn find_at_sign(word: &str) -> Option<usize> {
     let mut before = None;
-    let mut letters = word.char_indices();
-    let found = letters.find(|(_, letter)| {
-        let may_begin = before.is_none_or(may_stand_before);
-        before = Some(*letter);
-        *letter == '@' && may_begin
+    let mut characters = word.char_indices();
+    let found = characters.find(|(_, character)| {
+        let may_start = before.is_none_or(may_precede_mention);
+        before = Some(*character);
+        *character == '@' && may_start
     });
     found.map(|(at, _)| at)
 }
 
-/// Takes one reference apart: `server:uri`, with or without the `@`.
+/// Splits a reference `server:uri`, with or without the `@`.
 ///
-/// The server's name ends at the first colon that an address follows, one with a scheme.
+/// The name of the server ends at the first colon that is followed by a URI with a scheme.
 pub fn split(reference: &str) -> Option<(&str, &str)> {
     let reference = reference.strip_prefix('@').unwrap_or(reference);
     let colons = reference.match_indices(':');
@@ -69,36 +69,36 @@ pub fn split(reference: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Whether an address begins as addresses do: `scheme:` and something after it.
+/// Whether a text starts with `scheme:` and continues after it.
 fn has_scheme(uri: &str) -> bool {
     let Some((scheme, rest)) = uri.split_once(':') else {
         return false;
     };
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
-    scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && scheme.chars().all(is_plain)
+    let is_scheme_char = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(is_scheme_char)
         && !rest.is_empty()
 }
 
-fn may_stand_before(letter: char) -> bool {
-    "'([{,;".contains(letter)
+fn may_precede_mention(character: char) -> bool {
+    "'([{,;".contains(character)
 }
 
-fn ends_mention(letter: char) -> bool {
-    letter.is_whitespace() || letter.is_control() || "\"`<>".contains(letter)
+fn ends_mention(character: char) -> bool {
+    character.is_whitespace() || character.is_control() || "\"`<>".contains(character)
 }
 
-/// A word without the punctuation of the sentence around it. A bracket belongs to the word if it was
-/// opened in it.
-fn without_punctuation(word: &str) -> &str {
+/// Strips the punctuation of the sentence from the end of a word. A closing bracket belongs to the word
+/// if the word contains the opening one.
+fn strip_punctuation(word: &str) -> &str {
     const BRACKETS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
-    // How many more of each are closed than opened.
-    let mut foreign = BRACKETS.map(|(open, close)| {
+    // For each kind, how many closing brackets have no opening one.
+    let mut unopened = BRACKETS.map(|(open, close)| {
         let closed = word.matches(close).count();
         closed.saturating_sub(word.matches(open).count())
     });
     word.trim_end_matches(|last: char| {
-        let mut brackets = BRACKETS.iter().zip(&mut foreign);
+        let mut brackets = BRACKETS.iter().zip(&mut unopened);
         match brackets.find(|((_, close), _)| *close == last) {
             Some((_, 0)) => false,
             Some((_, left)) => {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn mentions_are_found_where_people_write_them() {
+    fn mentions_are_found_in_sentences() {
         assert_eq!(
             found("compare @files:file:///a/b.txt with (@db:table://users?id=1)."),
             [
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_one_is_none() {
+    fn similar_texts_are_not_mentions() {
         for text in [
             "",
             "@",
@@ -168,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_have_colons_in_its_name() {
+    fn server_names_may_contain_colons() {
         assert_eq!(split("@a:b:demo://x"), Some(("a", "b:demo://x")));
         assert_eq!(split("@1:2:demo://x"), Some(("1:2", "demo://x")));
         assert_eq!(split("s:demo://x"), Some(("s", "demo://x")));
     }
 
     #[test]
-    fn very_many_are_counted() {
+    fn mentions_are_limited() {
         let text = "@s:demo://x ".repeat(10_000);
-        assert_eq!(mentions(&text).len(), MOST);
+        assert_eq!(mentions(&text).len(), MAX_MENTIONS);
         let brackets = format!("@s:demo://x{}", ")".repeat(1_000_000));
         assert_eq!(found(&brackets), [("@s:demo://x", "s", "demo://x")]);
         let signs = "(@:".repeat(1_000_000);

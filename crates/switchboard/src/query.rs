@@ -180,7 +180,7 @@ impl HostState {
         outcome.map_err(|error| self.query_error(server, error, limit))
     }
 
-    /// Reads a resource of exactly this server, whatever the scheme and the authority of the URI.
+    /// Reads a resource of exactly this server. The host does not interpret the URI.
     pub(crate) async fn read_resource(
         &self,
         server: &str,

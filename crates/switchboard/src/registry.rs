@@ -1,8 +1,8 @@
-//! What an agent plugs into: local tools and MCP tools side by side, under one roof.
+//! The tools of an agent loop: local tools of the program beside the MCP tools of a host.
 //!
-//! An agent loop needs definitions to show its model and a way to execute what the model asks for.
-//! Invariant: whatever goes wrong comes back as a result that the loop can hand to the model; an
-//! MCP tool is never executed without the permission pipeline of its host.
+//! An agent loop needs descriptions of its tools for the model, and a way to execute what the model
+//! requests. Invariants: every failure becomes a result that the loop can give to the model; an MCP
+//! tool is executed only through the permission checks of its host.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -12,33 +12,34 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard_wire::BoxFuture;
-
+use switchboard_wire::naming::PREFIX;
 use switchboard_wire::schema::{Checked, CompiledSchema};
-use crate::call::{CallContext, arguments_object};
+
+use crate::call::{CallContext, arguments_object, join_violations};
 use crate::content::{Block, Output};
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
 use crate::mcp::{Json, ToolAnnotations};
 use crate::permission::{Action, Denial, PermissionRequest};
 
-/// A tool of the program itself.
+/// A local tool.
 pub trait Tool: Send + Sync + 'static {
-    /// How the model calls it.
+    /// The name by which the model calls the tool.
     fn name(&self) -> &str;
 
-    /// What it does, for the model.
+    /// The description for the model.
     fn description(&self) -> &str;
 
-    /// JSON Schema of its input.
+    /// The JSON Schema of the input.
     fn input_schema(&self) -> Json;
 
-    /// Whether somebody must agree to this very input first.
+    /// Whether the user has to allow this input. Rules that allow or deny the tool take precedence.
     fn requires_permission(&self, input: &Map<String, Value>) -> bool {
         let _ = input;
         true
     }
 
-    /// Does it.
+    /// Executes the tool. The input matches the schema.
     fn execute<'a>(
         &'a self,
         input: Map<String, Value>,
@@ -46,17 +47,17 @@ pub trait Tool: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>>;
 }
 
-/// What a local tool answers.
+/// The result of a local tool.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ToolAnswer {
-    /// Text.
+    /// A text.
     Text(String),
-    /// Blocks, for what text cannot say.
+    /// Blocks.
     Blocks(Vec<Block>),
 }
 
-/// Why a local tool could not do it, in words for the model.
+/// The error of a local tool, as a message for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ToolFailure(pub String);
@@ -72,27 +73,27 @@ pub enum ToolSource {
     Mcp,
 }
 
-/// A tool as a model is told of it.
+/// The description of a tool for a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ToolSpec {
-    /// How the model calls it.
+    /// The name by which the model calls the tool.
     pub name: String,
-    /// What it does.
+    /// What the tool does.
     pub description: String,
-    /// JSON Schema of its input.
+    /// The JSON Schema of the input.
     pub input_schema: Json,
-    /// Where it comes from.
+    /// Where the tool comes from.
     pub kind: ToolSource,
 }
 
-/// Something that can execute tools for an agent loop.
+/// Executes tools for an agent loop.
 pub trait ToolExecutor: Send + Sync {
-    /// The tools to tell the model of, in a stable order.
+    /// The tools, in a stable order.
     fn definitions(&self) -> Vec<ToolSpec>;
 
-    /// Executes a tool by name. Every failure comes back as a result with `is_error`, in words that
-    /// a model can act on.
+    /// Executes a tool by name. Every failure becomes an output with `is_error` and a message for the
+    /// model.
     fn execute<'a>(
         &'a self,
         name: &'a str,
@@ -126,39 +127,39 @@ impl ToolExecutor for Host {
     }
 }
 
-/// Local tools beside the MCP tools of a host.
+/// The local tools of a program and the MCP tools of a host.
 ///
-/// MCP tools come and go with their servers; local ones stay. A local tool whose name begins with
-/// `mcp__` is refused, so that none can pass itself off as a server's.
+/// MCP tools come and go with their servers, local tools stay. The name of a local tool cannot start
+/// with `mcp__`, so that it cannot pass for an MCP tool.
 #[derive(Clone)]
 pub struct Registry {
     host: Host,
-    local: Vec<Registered>,
+    local: Vec<LocalTool>,
 }
 
 #[derive(Clone)]
-struct Registered {
+struct LocalTool {
     tool: Arc<dyn Tool>,
-    input: Arc<CompiledSchema>,
+    input_schema: Arc<CompiledSchema>,
 }
 
 /// Why a local tool was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The name belongs to the tools of servers.
+    /// The name starts with `mcp__`.
     #[error("{0}: names that begin with mcp__ belong to MCP servers")]
     Reserved(String),
-    /// There is one already.
+    /// Another local tool has this name.
     #[error("there is a tool {0} already")]
     NameTaken(String),
-    /// There is nothing to call it by.
+    /// The name is empty.
     #[error("a tool needs a name")]
     Nameless,
 }
 
 impl Registry {
-    /// The tools of a host, and no local ones yet.
+    /// A registry with the tools of a host and no local tools.
     pub fn new(host: Host) -> Self {
         Self {
             host,
@@ -166,7 +167,7 @@ impl Registry {
         }
     }
 
-    /// The host whose tools these are.
+    /// The host.
     pub fn host(&self) -> &Host {
         &self.host
     }
@@ -177,44 +178,46 @@ impl Registry {
         if name.is_empty() {
             return Err(RegisterError::Nameless);
         }
-        if name.starts_with("mcp__") {
+        if name.starts_with(PREFIX) {
             return Err(RegisterError::Reserved(name.to_owned()));
         }
         if self.find(name).is_some() {
             return Err(RegisterError::NameTaken(name.to_owned()));
         }
-        let input = Arc::new(CompiledSchema::new(tool.input_schema()));
+        let input_schema = Arc::new(CompiledSchema::new(tool.input_schema()));
         let tool = Arc::new(tool);
-        self.local.push(Registered { tool, input });
+        self.local.push(LocalTool { tool, input_schema });
         Ok(())
     }
 
-    /// Whether this input to this tool needs somebody's agreement. MCP tools always do.
+    /// Whether this input of this tool needs permission. MCP tools always do.
     pub fn requires_permission(&self, name: &str, input: &Map<String, Value>) -> bool {
         self.find(name)
-            .is_none_or(|known| known.tool.requires_permission(input))
+            .is_none_or(|local| local.tool.requires_permission(input))
     }
 
-    fn find(&self, name: &str) -> Option<&Registered> {
-        self.local.iter().find(|known| known.tool.name() == name)
+    fn find(&self, name: &str) -> Option<&LocalTool> {
+        self.local.iter().find(|local| local.tool.name() == name)
     }
 
     async fn execute_local(
         &self,
-        known: &Registered,
+        local: &LocalTool,
         value: Value,
         context: &CallContext,
     ) -> Result<Output, String> {
         let mut value = Cow::Owned(value);
-        let tool = known.tool.as_ref();
+        let tool = local.tool.as_ref();
         let input = arguments_object(&mut value).map_err(|violation| violation.to_string())?;
         let input = input.clone();
-        if let Checked::Violates(violations) = known.input.check(&value) {
-            let why: Vec<_> = violations.iter().map(ToString::to_string).collect();
-            let why = why.join("; ");
-            return Err(format!("the arguments do not fit {}: {why}", tool.name()));
+        if let Checked::Violates(violations) = local.input_schema.check(&value) {
+            let violations = join_violations(&violations);
+            return Err(format!(
+                "the arguments do not fit {}: {violations}",
+                tool.name()
+            ));
         }
-        self.permit_local(tool, &input, context).await?;
+        self.check_permission(tool, &input, context).await?;
         match tool.execute(input, context).await {
             Ok(ToolAnswer::Text(text)) => Ok(Output::text(text)),
             Ok(ToolAnswer::Blocks(blocks)) => Ok(Output::blocks(blocks)),
@@ -222,7 +225,7 @@ impl Registry {
         }
     }
 
-    async fn permit_local(
+    async fn check_permission(
         &self,
         tool: &dyn Tool,
         input: &Map<String, Value>,
@@ -230,15 +233,15 @@ impl Registry {
     ) -> Result<(), String> {
         let state = self.host.state();
         let decision = state.policy().decide_local(tool.name(), input);
-        let refused = |denial: Denial| format!("{} was not executed: {denial}", tool.name());
+        let denied = |denial: Denial| format!("{} was not executed: {denial}", tool.name());
         match decision.action {
-            Action::Deny => return Err(refused(Denial::Rule(decision))),
+            Action::Deny => return Err(denied(Denial::Rule(decision))),
             Action::Allow => return Ok(()),
             Action::Ask if !tool.requires_permission(input) => return Ok(()),
             Action::Ask => {}
         }
         let Ok(local) = ServerName::new("local") else {
-            return Err(refused(Denial::NoInteraction));
+            return Err(denied(Denial::NoInteraction));
         };
         let request = PermissionRequest {
             tool: ToolId::new(local, tool.name()),
@@ -249,13 +252,13 @@ impl Registry {
             context: context.clone(),
         };
         let response = state.interaction.can_use_tool(request).await;
-        response.into_result().map_err(refused)
+        response.into_result().map_err(denied)
     }
 }
 
 impl ToolExecutor for Registry {
     fn definitions(&self) -> Vec<ToolSpec> {
-        let local = self.local.iter().map(|known| &known.tool);
+        let local = self.local.iter().map(|local| &local.tool);
         let local = local.map(|tool| ToolSpec {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
@@ -271,12 +274,12 @@ impl ToolExecutor for Registry {
         input: Value,
         context: CallContext,
     ) -> BoxFuture<'a, Output> {
-        let Some(known) = self.find(name) else {
+        let Some(local) = self.find(name) else {
             return self.host.execute(name, input, context);
         };
         Box::pin(async move {
-            let work = AssertUnwindSafe(self.execute_local(known, input, &context));
-            let outcome = work.catch_unwind().await;
+            let execution = AssertUnwindSafe(self.execute_local(local, input, &context));
+            let outcome = execution.catch_unwind().await;
             let outcome = outcome.unwrap_or_else(|_| Err(format!("the tool {name} panicked")));
             outcome.unwrap_or_else(Output::error)
         })
@@ -285,7 +288,7 @@ impl ToolExecutor for Registry {
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let local: Vec<_> = self.local.iter().map(|known| known.tool.name()).collect();
+        let local: Vec<_> = self.local.iter().map(|local| local.tool.name()).collect();
         f.debug_struct("Registry")
             .field("local", &local)
             .finish_non_exhaustive()

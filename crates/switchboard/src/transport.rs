@@ -11,4 +11,4 @@ pub(crate) mod remote;
 pub(crate) mod stderr;
 pub(crate) mod stdio;
 
-pub use switchboard_wire::{ByteStreams, Connector};
+pub(crate) use switchboard_wire::Connector;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use switchboard::cache::ServerCache;
 use switchboard::limits::Deadlines;
 use switchboard::mcp::{Era, ProtocolVersion};
+use switchboard::status::Unavailable;
 use switchboard::{CallError, Event, Host, Readiness};
 use switchboard_testkit::{Era as ScriptEra, MemoryServer, Script, Step};
 use tokio::time::Instant;

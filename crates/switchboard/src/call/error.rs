@@ -10,7 +10,7 @@ use crate::permission::Denial;
 use crate::session::unknown_ids_note;
 use crate::status::Unavailable;
 
-/// Why a call has no result. A tool that reports an error of its own does have a result.
+/// Why a call has no result. A result with `isError` is a result, not a `CallError`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {

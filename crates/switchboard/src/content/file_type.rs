@@ -1,72 +1,78 @@
-//! What bytes are, as far as that can be told, and what a file of them may be called.
+//! Detects the type of binary data and picks a harmless file extension.
 //!
-//! What a server says of bytes is compared with how they begin; where the two differ, the bytes are
-//! believed. Pure. Invariant: an extension is one of a fixed few, none of which makes a double click
-//! run something: what could be run is a text (`.txt`) or just bytes (`.bin`).
+//! Pure. The declared type is compared with the first bytes; where the two differ, the bytes win.
+//! Invariant: the extension is one of a fixed list, and no program executes files with these
+//! extensions: executable data is saved as `.txt` or `.bin`.
 
 use std::fmt;
 
-/// A kind of file that we have a name for.
+/// A type of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileType {
-    /// A picture.
+    /// An image.
     Png,
-    /// A picture.
+    /// An image.
     Jpeg,
-    /// A picture.
+    /// An image.
     Gif,
-    /// A picture.
+    /// An image.
     Webp,
-    /// Pages.
+    /// A PDF document.
     Pdf,
-    /// HTML, SVG or other markup, which a browser would carry out; kept as a text.
+    /// HTML, SVG or other markup that a browser would execute. Saved as text.
     Markup,
-    /// Text of any other kind.
+    /// Other text.
     Text,
-    /// Data.
+    /// JSON.
     Json,
-    /// Sound.
+    /// Audio.
     Mp3,
-    /// Sound.
+    /// Audio.
     Wav,
-    /// Sound.
+    /// Audio.
     Ogg,
-    /// A film.
+    /// Video.
     Mp4,
-    /// A film.
+    /// Video.
     Webm,
     /// Anything else.
     Unknown,
 }
 
-/// How far into the bytes it is looked for the beginning of markup.
-const BLANKS: usize = 1024;
+/// How many leading bytes are searched for markup after white space.
+const MARKUP_SCAN_BYTES: usize = 1024;
 
 impl FileType {
-    /// What the bytes are, and in words what was wrong with what was said of them.
-    pub fn of(bytes: &[u8], said: Option<&str>) -> (Self, Option<String>) {
-        let essence = said.map(essence);
-        let said_type = essence.as_deref().map_or(Self::Unknown, Self::said);
-        let found = Self::begins_like(bytes);
-        let is_said = |what: &dyn fmt::Display| {
-            let said = super::field(said.unwrap_or_default(), super::FIELD_BYTES);
-            Some(format!("said to be {said}, but {what}"))
+    /// Detects the type of the data. Also returns a note if the data contradicts the declared MIME
+    /// type.
+    pub fn detect(bytes: &[u8], declared: Option<&str>) -> (Self, Option<String>) {
+        let essence = declared.map(essence);
+        let declared_type = essence
+            .as_deref()
+            .map_or(Self::Unknown, Self::from_mime_type);
+        let detected = Self::sniff(bytes);
+        let note = |contradiction: &dyn fmt::Display| {
+            let declared = super::field(declared.unwrap_or_default(), super::MAX_FIELD_BYTES);
+            Some(format!("said to be {declared}, but {contradiction}"))
         };
-        match (found, said_type) {
-            (Some(found), said_type) if found == said_type => (found, None),
-            // Text may begin with a tag, whatever it is a text of.
+        match (detected, declared_type) {
+            (Some(detected), declared_type) if detected == declared_type => (detected, None),
+            // Any text may start with a tag.
             (Some(Self::Markup), Self::Text | Self::Json) => (Self::Markup, None),
-            (Some(found), _) if says_nothing(essence.as_deref()) => (found, None),
-            (Some(found), _) => (found, is_said(&format!("it begins like {}", found.words()))),
-            (None, said_type) if said_type.is_recognised() => {
-                (Self::Unknown, is_said(&"it does not begin like that"))
+            (Some(detected), _) if is_generic(essence.as_deref()) => (detected, None),
+            (Some(detected), _) => {
+                let contradiction = format!("it begins like {}", detected.label());
+                (detected, note(&contradiction))
             }
-            (None, said_type) => (said_type, None),
+            (None, declared_type) if declared_type.has_magic_bytes() => {
+                (Self::Unknown, note(&"it does not begin like that"))
+            }
+            (None, declared_type) => (declared_type, None),
         }
     }
 
-    /// What a file of it ends with, without the dot.
+    /// The file extension, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Png => "png",
@@ -85,7 +91,7 @@ impl FileType {
         }
     }
 
-    /// Its name as a MIME type.
+    /// The MIME type.
     pub fn mime_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -105,22 +111,22 @@ impl FileType {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Markup => "HTML or other markup",
             other => other.mime_type(),
         }
     }
 
-    /// Whether bytes of it can be told by how they begin.
-    fn is_recognised(self) -> bool {
+    /// Whether [`sniff`](Self::sniff) detects the type.
+    fn has_magic_bytes(self) -> bool {
         matches!(
             self,
             Self::Png | Self::Jpeg | Self::Gif | Self::Webp | Self::Pdf
         )
     }
 
-    fn said(essence: &str) -> Self {
+    fn from_mime_type(essence: &str) -> Self {
         match essence {
             "image/png" => Self::Png,
             "image/jpeg" | "image/jpg" => Self::Jpeg,
@@ -144,17 +150,18 @@ impl FileType {
         }
     }
 
-    fn begins_like(bytes: &[u8]) -> Option<Self> {
-        const PICTURES: [(&[u8], FileType); 5] = [
+    /// Detects the type from the first bytes.
+    fn sniff(bytes: &[u8]) -> Option<Self> {
+        const MAGIC_BYTES: [(&[u8], FileType); 5] = [
             (b"\x89PNG\r\n\x1a\n", FileType::Png),
             (b"\xff\xd8\xff", FileType::Jpeg),
             (b"GIF87a", FileType::Gif),
             (b"GIF89a", FileType::Gif),
             (b"%PDF-", FileType::Pdf),
         ];
-        let known = PICTURES
+        let known = MAGIC_BYTES
             .iter()
-            .find(|(beginning, _)| bytes.starts_with(beginning));
+            .find(|(magic, _)| bytes.starts_with(magic));
         if let Some((_, known)) = known {
             return Some(*known);
         }
@@ -165,20 +172,21 @@ impl FileType {
     }
 }
 
-/// The type without its parameters, in small letters.
-fn essence(said: &str) -> String {
-    let essence = said.split(';').next().unwrap_or_default();
+/// The MIME type without parameters, in lower case.
+fn essence(mime_type: &str) -> String {
+    let essence = mime_type.split(';').next().unwrap_or_default();
     essence.trim().to_ascii_lowercase()
 }
 
-fn says_nothing(essence: Option<&str>) -> bool {
+/// Whether the MIME type says nothing about the data.
+fn is_generic(essence: Option<&str>) -> bool {
     matches!(
         essence,
         None | Some("" | "application/octet-stream" | "binary/octet-stream")
     )
 }
 
-/// Whether a browser that looks at the bytes would take them for a page.
+/// Whether a browser that sniffs the data would render it as a page.
 fn is_markup(bytes: &[u8]) -> bool {
     const TAGS: [&str; 16] = [
         "<!doctype",
@@ -199,8 +207,8 @@ fn is_markup(bytes: &[u8]) -> bool {
         "<p>",
     ];
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let beginning = bytes.get(..BLANKS).unwrap_or(bytes);
-    let text = beginning.trim_ascii_start();
+    let start = bytes.get(..MARKUP_SCAN_BYTES).unwrap_or(bytes);
+    let text = start.trim_ascii_start();
     let begins_with = |tag: &str| {
         let start = text.get(..tag.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()))
@@ -216,7 +224,7 @@ mod tests {
     const PAGE: &[u8] = b"  \n<!DOCTYPE html><script>alert(1)</script>";
 
     #[test]
-    fn what_is_said_truly_is_believed() {
+    fn matching_declared_type_is_kept() {
         let cases: [(&[u8], &str, FileType); 9] = [
             (PNG, "image/png", FileType::Png),
             (b"\xff\xd8\xff\xe0", "IMAGE/JPEG", FileType::Jpeg),
@@ -228,41 +236,49 @@ mod tests {
             (b"a,b", "text/csv", FileType::Text),
             (b"\0\0", "video/mp4", FileType::Mp4),
         ];
-        for (bytes, said, expected) in cases {
-            assert_eq!(FileType::of(bytes, Some(said)), (expected, None), "{said}");
+        for (bytes, declared, expected) in cases {
+            assert_eq!(
+                FileType::detect(bytes, Some(declared)),
+                (expected, None),
+                "{declared}"
+            );
         }
     }
 
     #[test]
-    fn r7_bytes_are_believed_where_they_say_otherwise() {
-        let (found, lie) = FileType::of(PAGE, Some("image/png"));
+    fn r7_magic_bytes_win_over_declared_type() {
+        let (found, mismatch) = FileType::detect(PAGE, Some("image/png"));
         assert_eq!(found, FileType::Markup);
         assert_eq!(
-            lie.unwrap(),
+            mismatch.unwrap(),
             "said to be image/png, but it begins like HTML or other markup"
         );
-        let (found, lie) = FileType::of(b"MZ\x90\0", Some("image/png"));
+        let (found, mismatch) = FileType::detect(b"MZ\x90\0", Some("image/png"));
         assert_eq!(found, FileType::Unknown);
-        assert!(lie.unwrap().ends_with("but it does not begin like that"));
-        let (found, lie) = FileType::of(PNG, Some("text/html"));
-        assert_eq!((found, lie.is_some()), (FileType::Png, true));
+        assert!(
+            mismatch
+                .unwrap()
+                .ends_with("but it does not begin like that")
+        );
+        let (found, mismatch) = FileType::detect(PNG, Some("text/html"));
+        assert_eq!((found, mismatch.is_some()), (FileType::Png, true));
     }
 
     #[test]
-    fn r7_two_things_at_once_are_what_they_begin_as() {
+    fn r7_polyglot_is_its_first_type() {
         let both = [b"GIF89a/*", PAGE].concat();
         assert_eq!(
-            FileType::of(&both, Some("image/gif")),
+            FileType::detect(&both, Some("image/gif")),
             (FileType::Gif, None)
         );
         let both = [PAGE, PNG].concat();
-        let (found, lie) = FileType::of(&both, Some("image/png"));
-        assert_eq!((found.extension(), lie.is_some()), ("txt", true));
+        let (found, mismatch) = FileType::detect(&both, Some("image/png"));
+        assert_eq!((found.extension(), mismatch.is_some()), ("txt", true));
     }
 
     #[test]
-    fn r4_nothing_that_a_double_click_runs_is_named_so() {
-        let said = [
+    fn r4_no_extension_is_executable() {
+        let declared = [
             "application/x-msdownload",
             "application/x-sh",
             "application/x-desktop",
@@ -274,20 +290,20 @@ mod tests {
             "CON",
             "nonsense",
         ];
-        for said in said {
-            let (found, _) = FileType::of(b"MZ\x90\0", Some(said));
-            assert_eq!(found.extension(), "bin", "{said}");
+        for declared in declared {
+            let (found, _) = FileType::detect(b"MZ\x90\0", Some(declared));
+            assert_eq!(found.extension(), "bin", "{declared}");
         }
-        for said in ["text/html", "image/svg+xml", "text/javascript"] {
-            assert_eq!(FileType::of(b"x", Some(said)).0.extension(), "txt");
+        for declared in ["text/html", "image/svg+xml", "text/javascript"] {
+            assert_eq!(FileType::detect(b"x", Some(declared)).0.extension(), "txt");
         }
     }
 
     #[test]
-    fn what_nobody_names_is_what_it_begins_as() {
-        assert_eq!(FileType::of(PNG, None), (FileType::Png, None));
+    fn undeclared_type_is_detected() {
+        assert_eq!(FileType::detect(PNG, None), (FileType::Png, None));
         let octets = Some("application/octet-stream");
-        assert_eq!(FileType::of(PAGE, octets), (FileType::Markup, None));
-        assert_eq!(FileType::of(b"", None), (FileType::Unknown, None));
+        assert_eq!(FileType::detect(PAGE, octets), (FileType::Markup, None));
+        assert_eq!(FileType::detect(b"", None), (FileType::Unknown, None));
     }
 }

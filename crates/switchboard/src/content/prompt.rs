@@ -1,30 +1,30 @@
-//! What a model is given of a prompt: its messages, clean and bounded.
+//! Renders a prompt for a model.
 //!
-//! Invariant: as for results, see [`content`](super): every text is sanitised, and all of them
-//! together stay within the budget plus one marker.
+//! Invariant: as for results, see [`content`](super): every text is sanitized, and all texts together
+//! are within the limit, plus one marker.
 
 use serde::Serialize;
 
-use super::result_store::{ResultHandle, ResultStore};
-use super::{Block, FIELD_BYTES, Output, field, present_block};
+use super::render::render_block;
+use super::truncate::{LimitedText, truncate_texts};
+use super::{Block, MAX_FIELD_BYTES, ResultHandle, ResultStore, field};
 use crate::limits::Limits;
 use crate::mcp::{GetPromptResult, Role};
 
-/// A prompt as a model is given it.
+/// A prompt, rendered for a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RenderedPrompt {
-    /// What it is for, on one line.
+    /// The description, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The messages, in order.
     pub messages: Vec<RenderedMessage>,
-    /// What was found out about them that the server did not say.
+    /// Findings of the host: what was left out.
     pub notes: Vec<String>,
-    /// Under which handle the whole text is kept, when it was cut.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "whole")]
+    /// The handle of the full text, if the text was cut and stored.
+    #[serde(rename = "whole", skip_serializing_if = "Option::is_none")]
     pub stored: Option<ResultHandle>,
 }
 
@@ -32,51 +32,45 @@ pub struct RenderedPrompt {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RenderedMessage {
-    /// Who says it.
+    /// The role of the speaker.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub content: Block,
 }
 
-/// Turns a prompt into what a model is given. Text beyond the budget is cut, and kept by `result_store`.
+/// Renders a prompt. Text that exceeds the limit is cut, and the full text goes to `store`.
 pub fn render_prompt(
     result: GetPromptResult,
     limits: &Limits,
-    result_store: Option<&dyn ResultStore>,
+    store: Option<&dyn ResultStore>,
 ) -> RenderedPrompt {
-    let mut media_left = limits.result_media_bytes;
-    let (mut roles, mut blocks) = (Vec::new(), Vec::new());
+    let mut media_budget = limits.result_media_bytes;
+    let description = result.description.as_deref();
+    let mut prompt = RenderedPrompt {
+        description: description.map(|text| field(text, MAX_FIELD_BYTES).into_owned()),
+        ..RenderedPrompt::default()
+    };
     for message in result.messages {
-        let block = present_block(message.content, None, &mut media_left);
-        roles.push((message.role, block.as_text().is_some()));
-        blocks.push(block);
+        prompt.messages.push(RenderedMessage {
+            role: message.role,
+            content: render_block(message.content, None, &mut media_budget),
+        });
     }
-    let mut output = Output::blocks(blocks);
     if result.left_out > 0 {
-        output.notes.push(format!(
+        prompt.notes.push(format!(
             "{} more messages were left out (limit `content_blocks`)",
             result.left_out
         ));
     }
-    output.cut_to(limits.result_text_bytes, result_store);
-    // Of the texts the last may be gone; what is no text is still there.
-    let is_text = |block: &&Block| block.as_text().is_some();
-    let mut texts_left = output.blocks.iter().filter(is_text).count();
-    roles.retain(|(_, is_text)| {
-        let is_there = !is_text || texts_left > 0;
-        texts_left = texts_left.saturating_sub(usize::from(*is_text));
-        is_there
-    });
-    let messages = roles.into_iter().zip(output.blocks);
-    RenderedPrompt {
-        description: (result.description.as_deref())
-            .map(|text| field(text, FIELD_BYTES).into_owned()),
-        messages: messages
-            .map(|((role, _), content)| RenderedMessage { role, content })
-            .collect(),
-        notes: output.notes,
-        stored: output.stored,
+    let blocks = prompt.messages.iter().map(|message| &message.content);
+    let texts: Vec<_> = blocks.filter_map(LimitedText::new).collect();
+    let truncation = truncate_texts(&texts, limits.result_text_bytes, store);
+    if let Some(mut truncation) = truncation {
+        truncation.apply(&mut prompt.messages, |message| &mut message.content);
+        prompt.notes.extend(truncation.note);
+        prompt.stored = truncation.stored;
     }
+    prompt
 }
 
 #[cfg(test)]
@@ -85,7 +79,7 @@ mod tests {
     use super::*;
     use crate::mcp::{ContentBlock, MediaContent, PromptMessage};
 
-    fn say(role: Role, content: ContentBlock) -> PromptMessage {
+    fn message(role: Role, content: ContentBlock) -> PromptMessage {
         PromptMessage { role, content }
     }
 
@@ -105,50 +99,58 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_clean_and_keep_their_roles() {
+    fn messages_are_sanitized_and_keep_roles() {
         let result = GetPromptResult {
             description: Some("what\nit is\u{202e}".to_owned()),
             messages: vec![
-                say(Role::User, ContentBlock::text("a\u{1b}]0;x\u{7}b")),
-                say(Role::Assistant, image()),
+                message(Role::User, ContentBlock::text("a\u{1b}]0;x\u{7}b")),
+                message(Role::Assistant, image()),
             ],
             left_out: 2,
             ..GetPromptResult::default()
         };
-        let presented = render_prompt(result, &Limits::default(), None);
-        assert_eq!(presented.description.as_deref(), Some("what it is"));
-        assert_eq!(presented.messages[0].content, text("ab"));
-        let roles: Vec<_> = presented.messages.iter().map(|said| said.role).collect();
+        let rendered = render_prompt(result, &Limits::default(), None);
+        assert_eq!(rendered.description.as_deref(), Some("what it is"));
+        assert_eq!(rendered.messages[0].content, text("ab"));
+        let roles: Vec<_> = rendered
+            .messages
+            .iter()
+            .map(|message| message.role)
+            .collect();
         assert_eq!(roles, [Role::User, Role::Assistant]);
         assert_eq!(
-            presented.notes,
+            rendered.notes,
             ["2 more messages were left out (limit `content_blocks`)"]
         );
     }
 
     #[test]
-    fn what_is_cut_takes_no_role_from_another_message() {
+    fn cut_messages_keep_the_roles_of_others() {
         let result = GetPromptResult {
             messages: vec![
-                say(Role::User, ContentBlock::text("12345678")),
-                say(Role::Assistant, ContentBlock::text("abcdefgh")),
-                say(Role::Assistant, ContentBlock::text("never seen")),
-                say(Role::User, image()),
+                message(Role::User, ContentBlock::text("12345678")),
+                message(Role::Assistant, ContentBlock::text("abcdefgh")),
+                message(Role::Assistant, ContentBlock::text("never seen")),
+                message(Role::User, image()),
             ],
             ..GetPromptResult::default()
         };
         let mut limits = Limits::default();
         limits.result_text_bytes = 10;
-        let result_store = MemoryResultStore::new(1000);
-        let presented = render_prompt(result, &limits, Some(&result_store));
-        let whole = presented.stored.unwrap();
-        let roles: Vec<_> = presented.messages.iter().map(|said| said.role).collect();
+        let store = MemoryResultStore::new(1000);
+        let rendered = render_prompt(result, &limits, Some(&store));
+        let handle = rendered.stored.unwrap();
+        let roles: Vec<_> = rendered
+            .messages
+            .iter()
+            .map(|message| message.role)
+            .collect();
         assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
         let cut =
-            format!("a\n[cut: 28 bytes in all, the first 10 shown; the whole is kept as {whole}]");
-        assert_eq!(presented.messages[1].content, text(&cut));
+            format!("a\n[cut: 28 bytes in all, the first 10 shown; the whole is kept as {handle}]");
+        assert_eq!(rendered.messages[1].content, text(&cut));
         assert_eq!(
-            result_store.read(&whole).unwrap(),
+            store.read(&handle).unwrap(),
             "12345678\nabcdefgh\nnever seen"
         );
     }

@@ -1,10 +1,10 @@
-//! Where a result is kept whole when only a part of it is handed over.
+//! Stores the full text of results that were cut, and binary data as files.
 //!
-//! It keeps text under a random handle and gives it back, and bytes as a file to open; it does not
-//! decide what is worth keeping. A [`DirectoryResultStore`] is emptied by nobody but whoever chose the directory,
-//! by [`DirectoryResultStore::prune`] or with the directory.
+//! The module does not decide what to store. Files of a [`DirectoryResultStore`] are never deleted
+//! automatically: call [`DirectoryResultStore::prune`] or delete the directory.
 //!
-//! Invariant: a file is named by our own random handle and by nothing that a server sent.
+//! Invariant: a file name consists of a random handle and a fixed extension, and contains nothing that
+//! a server sent.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,16 +26,16 @@ mod tests;
 const PREFIX: &str = "result-";
 const DIGITS: usize = 32;
 
-/// Keeps whole results.
+/// Stores the full text of results.
 pub trait ResultStore: Send + Sync {
-    /// Keeps a text and says how to ask for it.
+    /// Stores a text and returns its handle.
     fn store(&self, text: &str) -> io::Result<ResultHandle>;
 
-    /// Gives a kept text back.
+    /// Reads a stored text.
     fn read(&self, handle: &ResultHandle) -> io::Result<String>;
 
-    /// Keeps bytes as a file that programs may open, and says where it is. Whoever has no files
-    /// says that it cannot.
+    /// Saves binary data as a file and returns its path. The default implementation supports no
+    /// files.
     fn store_file(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
         let _ = (bytes, file_type);
         Err(io::Error::new(
@@ -45,12 +45,12 @@ pub trait ResultStore: Send + Sync {
     }
 }
 
-/// What a kept text is asked for by: `result-` and 32 hexadecimal digits, drawn at random.
+/// The handle of a stored text: `result-` and 32 random hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResultHandle(u128);
 
 impl ResultHandle {
-    fn draw() -> Self {
+    fn random() -> Self {
         Self(fastrand::u128(..))
     }
 }
@@ -73,7 +73,7 @@ impl Serialize for ResultHandle {
     }
 }
 
-/// The text is not a handle.
+/// The text is not a handle of a stored result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a handle is `{PREFIX}` and {DIGITS} hexadecimal digits")]
 pub struct InvalidResultHandle;
@@ -93,34 +93,35 @@ impl FromStr for ResultHandle {
     }
 }
 
-/// Keeps each text as a file that only its owner may read, in a directory made when first needed.
+/// Stores each text as a file that only its owner can read. The directory is created when it is first
+/// needed.
 #[derive(Debug)]
 pub struct DirectoryResultStore {
     directory: PathBuf,
 }
 
 impl DirectoryResultStore {
-    /// Keeps texts in `dir`, which need not exist.
-    pub fn new(dir: PathBuf) -> Self {
-        Self { directory: dir }
+    /// A store in `directory`, which need not exist.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory }
     }
 
-    /// Where a kept text lies.
+    /// The file of a stored text.
     pub fn path(&self, handle: &ResultHandle) -> PathBuf {
         self.directory.join(handle.to_string())
     }
 
     fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        make_private(&self.directory)?;
+        create_private_dir(&self.directory)?;
         let mut file = create(path)?;
         file.write_all(content).inspect_err(|_| {
-            // Half of it under a valid name would be taken for the whole.
+            // A partial file with a valid name would look complete.
             fs::remove_file(path).ok();
         })
     }
 }
 
-/// Makes a file that was not there. A link in its place is not followed.
+/// Creates a file that does not exist yet. Does not follow a symbolic link.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -131,7 +132,7 @@ fn create(path: &Path) -> io::Result<File> {
 
 impl ResultStore for DirectoryResultStore {
     fn store(&self, text: &str) -> io::Result<ResultHandle> {
-        let handle = ResultHandle::draw();
+        let handle = ResultHandle::random();
         self.write(&self.path(&handle), text.as_bytes())?;
         Ok(handle)
     }
@@ -148,25 +149,25 @@ impl ResultStore for DirectoryResultStore {
     }
 
     fn store_file(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
-        let name = format!("{}.{}", ResultHandle::draw(), file_type.extension());
+        let name = format!("{}.{}", ResultHandle::random(), file_type.extension());
         let path = self.directory.join(name);
         self.write(&path, bytes)?;
         Ok(path)
     }
 }
 
-/// Makes the directory for its owner alone.
-fn make_private(directory: &Path) -> io::Result<()> {
+/// Creates the directory so that only its owner can access it.
+fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory)?;
-    check_private(directory)
+    check_private_dir(directory)
 }
 
-/// A link to a directory is refused, and so is one that others may write to.
-fn check_private(directory: &Path) -> io::Result<()> {
+/// Rejects a symbolic link, and a directory that others can write to.
+fn check_private_dir(directory: &Path) -> io::Result<()> {
     if fs::symlink_metadata(directory)?.is_symlink() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -187,26 +188,26 @@ fn check_private(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps texts in memory, the newest ones.
+/// Stores texts in memory, up to a limit.
 #[derive(Debug)]
 pub struct MemoryResultStore {
     max_bytes: usize,
-    kept: Mutex<Kept>,
+    stored: Mutex<StoredTexts>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredTexts {
     /// Oldest first.
     texts: VecDeque<(ResultHandle, String)>,
     bytes: usize,
 }
 
 impl MemoryResultStore {
-    /// Keeps at most `max_bytes` of text in all; the oldest is dropped for the newest.
+    /// A store of at most `max_bytes` of text. The oldest texts are dropped first.
     pub fn new(max_bytes: usize) -> Self {
         Self {
             max_bytes,
-            kept: Mutex::default(),
+            stored: Mutex::default(),
         }
     }
 }
@@ -219,22 +220,23 @@ impl ResultStore for MemoryResultStore {
                 format!("more than the {} bytes that may be kept", self.max_bytes),
             ));
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        while kept.bytes + text.len() > self.max_bytes {
-            let Some((_, oldest)) = kept.texts.pop_front() else {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        while stored.bytes + text.len() > self.max_bytes {
+            let Some((_, oldest)) = stored.texts.pop_front() else {
                 break;
             };
-            kept.bytes -= oldest.len();
+            stored.bytes -= oldest.len();
         }
-        let handle = ResultHandle::draw();
-        kept.bytes += text.len();
-        kept.texts.push_back((handle, text.to_owned()));
+        let handle = ResultHandle::random();
+        stored.bytes += text.len();
+        stored.texts.push_back((handle, text.to_owned()));
         Ok(handle)
     }
 
     fn read(&self, handle: &ResultHandle) -> io::Result<String> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.texts
+        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        stored
+            .texts
             .iter()
             .find(|(own, _)| own == handle)
             .map(|(_, text)| text.clone())

@@ -2,10 +2,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
-use crate::mcp::EmbeddedResource;
+use switchboard_wire::text::fit;
 
-fn within(bytes: usize) -> Limits {
+use super::*;
+use crate::id::ServerName;
+use crate::limits::Limits;
+use crate::mcp::{CallToolResult, ContentBlock, EmbeddedResource, MediaContent, ResourceBody};
+
+fn with_text_limit(bytes: usize) -> Limits {
     let mut limits = Limits::default();
     limits.result_text_bytes = bytes;
     limits
@@ -60,7 +64,7 @@ fn resource(text: Option<&str>, blob: Option<&str>) -> ContentBlock {
 }
 
 #[test]
-fn a_failing_tool_is_data() {
+fn failed_tool_is_rendered_like_any_other() {
     let output = render_tool_result(
         CallToolResult::error("no such file"),
         &Limits::default(),
@@ -75,7 +79,7 @@ fn a_failing_tool_is_data() {
 }
 
 #[test]
-fn clean_text_is_moved_through() {
+fn clean_text_is_not_copied() {
     let sent = "x".repeat(1_000);
     let place = sent.as_ptr();
     let output = show(vec![ContentBlock::text(sent)]);
@@ -86,7 +90,7 @@ fn clean_text_is_moved_through() {
 }
 
 #[test]
-fn every_kind_of_block_is_cleaned_and_put_into_words() {
+fn every_block_kind_is_sanitized_and_described() {
     let unknown = Json::parse(r#"{"type":"hologram\u001b[0m","x":1}"#).unwrap();
     let nameless = Json::parse("[1]").unwrap();
     let output = show(vec![
@@ -134,7 +138,7 @@ fn every_kind_of_block_is_cleaned_and_put_into_words() {
 }
 
 #[test]
-fn media_that_are_too_large_or_no_base64_are_described() {
+fn unusable_media_is_described() {
     let most = "A".repeat(Limits::default().result_media_bytes - 4);
     let output = show(vec![
         ContentBlock::Image(media(&most)),
@@ -165,7 +169,7 @@ fn media_that_are_too_large_or_no_base64_are_described() {
 }
 
 #[test]
-fn structured_content_alone_is_shown_as_its_json() {
+fn structured_content_without_text_is_shown_as_json() {
     let result = CallToolResult::default().structured(&json!({"a": "b\u{200b}"}));
     let output = render_tool_result(result.clone(), &Limits::default(), None);
     assert_eq!(output.blocks, [text(r#"{"a":"b"}"#)]);
@@ -179,7 +183,7 @@ fn structured_content_alone_is_shown_as_its_json() {
 }
 
 #[test]
-fn structured_content_is_given_once_and_never_not_at_all() {
+fn structured_content_is_shown_once() {
     let data = json!({"celsius": 21});
     let mut result = CallToolResult::text(data.to_string()).structured(&data);
     let output = render_tool_result(result.clone(), &Limits::default(), None);
@@ -193,7 +197,7 @@ fn structured_content_is_given_once_and_never_not_at_all() {
 }
 
 #[test]
-fn a_link_says_whom_to_ask_and_can_be_followed() {
+fn links_name_their_server() {
     let server = ServerName::new("files").unwrap();
     let result = CallToolResult {
         content: vec![
@@ -215,14 +219,22 @@ fn a_link_says_whom_to_ask_and_can_be_followed() {
 }
 
 #[test]
-fn text_at_the_budget_is_whole_and_one_byte_more_is_cut() {
+fn text_is_cut_one_byte_over_limit() {
     for (sent, budget) in [("abcdef", 6), ("abcdé", 6), ("ab🦀", 6)] {
-        let whole = render_tool_result(CallToolResult::text(sent), &within(budget), None);
+        let whole = render_tool_result(CallToolResult::text(sent), &with_text_limit(budget), None);
         assert_eq!(whole.blocks, [text(sent)]);
-        let roomy = render_tool_result(CallToolResult::text(sent), &within(budget + 1), None);
+        let roomy = render_tool_result(
+            CallToolResult::text(sent),
+            &with_text_limit(budget + 1),
+            None,
+        );
         assert_eq!(roomy.blocks, [text(sent)]);
-        let cut = render_tool_result(CallToolResult::text(sent), &within(budget - 1), None);
-        let shown = limit::fit(sent, 5);
+        let cut = render_tool_result(
+            CallToolResult::text(sent),
+            &with_text_limit(budget - 1),
+            None,
+        );
+        let shown = fit(sent, 5);
         assert_eq!(
             cut.to_text(),
             format!(
@@ -234,8 +246,8 @@ fn text_at_the_budget_is_whole_and_one_byte_more_is_cut() {
 }
 
 #[test]
-fn the_budget_is_shared_and_the_whole_is_kept() {
-    let result_store = MemoryResultStore::new(1_000);
+fn blocks_share_limit_and_full_text_is_stored() {
+    let store = MemoryResultStore::new(1_000);
     let result = CallToolResult {
         content: vec![
             ContentBlock::text("first"),
@@ -247,11 +259,11 @@ fn the_budget_is_shared_and_the_whole_is_kept() {
         ],
         ..CallToolResult::default()
     };
-    let output = render_tool_result(result, &within(12), Some(&result_store));
+    let output = render_tool_result(result, &with_text_limit(12), Some(&store));
     let handle = output.stored.unwrap();
     let whole = "first\nsecond block\nthird\n\
                  [resource link: notes <file:///notes.txt> (text/plain, 120 bytes)]";
-    assert_eq!(result_store.read(&handle).unwrap(), whole);
+    assert_eq!(store.read(&handle).unwrap(), whole);
     assert_eq!(
         output.to_text(),
         format!(
@@ -264,25 +276,25 @@ fn the_budget_is_shared_and_the_whole_is_kept() {
 }
 
 #[test]
-fn a_cut_between_blocks_leaves_only_the_marker() {
+fn cut_between_blocks_leaves_marker() {
     for budget in [5, 6] {
         let result = CallToolResult {
             content: vec![ContentBlock::text("first"), ContentBlock::text("second")],
             ..CallToolResult::default()
         };
-        let output = render_tool_result(result, &within(budget), None);
+        let output = render_tool_result(result, &with_text_limit(budget), None);
         let marker = "[cut: 12 bytes in all, the first 5 shown; the rest is not kept]";
         assert_eq!(output.blocks, [text("first"), text(marker)]);
     }
 }
 
 #[test]
-fn what_cannot_be_kept_is_noted() {
-    let result_store = MemoryResultStore::new(3);
+fn failed_store_is_noted() {
+    let store = MemoryResultStore::new(3);
     let output = render_tool_result(
         CallToolResult::text("abcdef"),
-        &within(2),
-        Some(&result_store),
+        &with_text_limit(2),
+        Some(&store),
     );
     assert_eq!(output.stored, None);
     assert_eq!(
@@ -293,7 +305,7 @@ fn what_cannot_be_kept_is_noted() {
 }
 
 #[test]
-fn long_fields_do_not_crowd_out_the_rest() {
+fn long_fields_are_shortened() {
     let output = show(vec![ContentBlock::ResourceLink(ResourceLink {
         uri: "u".repeat(1 << 20),
         name: "n".repeat(1 << 20),
@@ -305,7 +317,7 @@ fn long_fields_do_not_crowd_out_the_rest() {
 }
 
 #[test]
-fn an_output_is_written_as_json() {
+fn output_serializes_to_json() {
     let result = CallToolResult {
         content: vec![
             ContentBlock::text("a"),
@@ -334,18 +346,18 @@ fn an_output_is_written_as_json() {
 
 proptest! {
     #[test]
-    fn text_stays_within_the_budget_and_one_marker(
+    fn text_stays_within_limit_plus_marker(
         texts in vec(any::<String>(), 0..6),
         budget in 0..60_usize,
     ) {
-        let result_store = MemoryResultStore::new(1 << 20);
+        let store = MemoryResultStore::new(1 << 20);
         let whole: Vec<String> = texts.iter().map(|text| sanitize(text).into_owned()).collect();
         let whole = whole.join("\n");
         let result = CallToolResult {
             content: texts.into_iter().map(ContentBlock::text).collect(),
             ..CallToolResult::default()
         };
-        let output = render_tool_result(result, &within(budget), Some(&result_store));
+        let output = render_tool_result(result, &with_text_limit(budget), Some(&store));
         let shown = output.to_text();
         match output.stored {
             None => {
@@ -354,7 +366,7 @@ proptest! {
             }
             Some(handle) => {
                 prop_assert!(whole.len() > budget);
-                prop_assert_eq!(result_store.read(&handle).unwrap(), whole.clone());
+                prop_assert_eq!(store.read(&handle).unwrap(), whole.clone());
                 let (part, _) = shown.rsplit_once("[cut: ").unwrap();
                 prop_assert!(part.len() <= budget + 2);
                 prop_assert!(whole.starts_with(part.strip_suffix('\n').unwrap_or(part)));

@@ -130,7 +130,7 @@ impl HostBuilder {
     /// Adds a server that code describes. It needs no approval.
     pub fn server(mut self, name: impl AsRef<str>, config: ServerConfig) -> Self {
         match ServerName::new(name.as_ref()) {
-            Ok(name) => self.launch(LaunchSpec::from_code(name, config)),
+            Ok(name) => self.launch(LaunchSpec::trusted(name, config)),
             Err(error) => {
                 self.set_error(error);
                 self
@@ -365,7 +365,7 @@ impl HostBuilder {
     }
 
     /// Sets whether the host acts for a local user or in a server. With [`Profile::Server`] the host
-    /// never starts a process, whatever an entry says, and ignores [`Self::interaction`].
+    /// never starts a process, even if an entry asks for one, and ignores [`Self::interaction`].
     pub fn profile(mut self, profile: Profile) -> Self {
         self.defaults.profile = profile;
         self
@@ -459,7 +459,7 @@ impl HostInner {
         let sequence = configured.next_sequence();
         let (name, spec, file_entry) = match server {
             PendingServer::Entry(entry, trust) => {
-                let admission = entry.admit(&trust);
+                let admission = entry.decide_launch(&trust);
                 let spec = self.spec_for_entry(&entry, &admission, sequence);
                 (entry.name().clone(), spec, Some(FileEntry::from(admission)))
             }
@@ -497,7 +497,7 @@ where
     F: Fn(PermissionRequest) -> R + Send + Sync + 'static,
     R: Future<Output = PermissionResponse> + Send + 'static,
 {
-    fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
+    fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin((self.0)(request))
     }
 }

@@ -77,8 +77,8 @@ impl Host {
         Ok(self.render_resource(result).await)
     }
 
-    /// Reads a resource and returns what the server sent. Only the named server is asked, whatever
-    /// the URI says.
+    /// Reads a resource and returns what the server sent. The request goes to the named server only; the
+    /// host does not interpret the URI.
     pub async fn read_resource_raw(
         &self,
         server: &str,

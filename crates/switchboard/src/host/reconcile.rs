@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switchboard_config::{Admission, LaunchSpec, ServerEntry, Trust};
+use switchboard_config::{LaunchDecision, LaunchSpec, ServerEntry, Trust};
 
 use super::server_spec::project_directory;
 use crate::id::ServerName;
@@ -24,7 +24,7 @@ pub(super) fn diff_servers(
     let is_unchanged = |name: &ServerName, spec: &LaunchSpec| {
         wanted
             .get(name)
-            .is_some_and(|wanted| wanted.same_launch(spec))
+            .is_some_and(|wanted| wanted.is_same_launch(spec))
     };
     let (keep, remove): (Vec<_>, Vec<_>) = current
         .iter()
@@ -46,10 +46,10 @@ pub(super) enum FileEntry {
     NotLaunched,
 }
 
-impl From<Admission> for FileEntry {
-    fn from(admission: Admission) -> Self {
+impl From<LaunchDecision> for FileEntry {
+    fn from(admission: LaunchDecision) -> Self {
         match admission {
-            Admission::Launch(spec) => Self::Launched(Box::new(spec)),
+            LaunchDecision::Launch(spec) => Self::Launched(Box::new(spec)),
             _ => Self::NotLaunched,
         }
     }
@@ -73,7 +73,7 @@ pub(super) enum EntryAction {
 #[derive(Debug)]
 pub(super) struct EntryChange {
     pub(super) entry: ServerEntry,
-    pub(super) admission: Admission,
+    pub(super) admission: LaunchDecision,
     pub(super) action: EntryAction,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn plan_reload(
     let mut changes = Vec::new();
     for entry in wanted {
         let name = entry.name();
-        let admission = entry.admit(trust);
+        let admission = entry.decide_launch(trust);
         let action = if code_servers.contains(name) || names.contains(name) {
             EntryAction::NameTaken
         } else {
@@ -124,13 +124,17 @@ pub(super) fn plan_reload(
     }
 }
 
-fn action_for(current: Option<&FileEntry>, admission: &Admission) -> EntryAction {
+fn action_for(current: Option<&FileEntry>, admission: &LaunchDecision) -> EntryAction {
     match (current, admission) {
         (None, _) => EntryAction::Add,
-        (Some(FileEntry::Launched(old)), Admission::Launch(new)) if is_same_launch(old, new) => {
+        (Some(FileEntry::Launched(old)), LaunchDecision::Launch(new))
+            if is_same_launch(old, new) =>
+        {
             EntryAction::Keep
         }
-        (Some(_), Admission::Launch(_)) | (Some(FileEntry::Launched(_)), _) => EntryAction::Replace,
+        (Some(_), LaunchDecision::Launch(_)) | (Some(FileEntry::Launched(_)), _) => {
+            EntryAction::Replace
+        }
         (Some(FileEntry::NotLaunched), _) => EntryAction::UpdateReason,
     }
 }
@@ -138,7 +142,7 @@ fn action_for(current: Option<&FileEntry>, admission: &Admission) -> EntryAction
 /// Whether two entries launch the same process in the same directory. An entry that moves into a
 /// project gets another directory.
 fn is_same_launch(old: &LaunchSpec, new: &LaunchSpec) -> bool {
-    old.same_launch(new) && project_directory(old) == project_directory(new)
+    old.is_same_launch(new) && project_directory(old) == project_directory(new)
 }
 
 /// The new order of all servers: the positions of file entries are filled with the wanted names in

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use switchboard_config::{Admission, HostConfig, Trust};
+use switchboard_config::{HostConfig, LaunchDecision, Trust};
 
 use super::reconcile::{EntryAction, EntryChange, FileEntry, ReloadPlan, plan_reload};
 use super::server_spec::{ServerSpec, describe_entry};
@@ -64,14 +64,14 @@ impl ReloadResult {
             }
         }
         match &change.admission {
-            Admission::Launch(_) => {}
-            Admission::AwaitingApproval { hint, .. } => {
+            LaunchDecision::Launch(_) => {}
+            LaunchDecision::AwaitingApproval { hint, .. } => {
                 self.awaiting_approval.insert(name, hint.clone());
             }
-            Admission::Refused(refusal) => {
+            LaunchDecision::Refused(refusal) => {
                 self.rejected.insert(name, refusal.to_string());
             }
-            Admission::Invalid(problem) => {
+            LaunchDecision::Invalid(problem) => {
                 self.invalid.insert(name, problem.message.clone());
             }
         }
@@ -90,16 +90,16 @@ impl Host {
     /// Returns when the old servers have stopped, without waiting for the new ones; see
     /// [`Host::wait_for`]. The change itself is atomic: dropping the future does not undo it.
     ///
-    /// With a [`Watcher`](switchboard_config::Watcher) the host follows changes of the files:
+    /// With a [`ReloadThread`](switchboard_config::ReloadThread) the host follows changes of the files:
     ///
     /// ```no_run
     /// # use switchboard::Host;
-    /// # use switchboard::config::{Reading, Sources, Targets, Trust, Watcher};
-    /// # async fn follow(host: Host, sources: Sources, trust: Trust) -> std::io::Result<()> {
-    /// let (sender, mut latest) = tokio::sync::watch::channel(Reading::default());
+    /// # use switchboard::config::{ConfigSnapshot, ConfigSources, PolledFiles, Trust, ReloadThread};
+    /// # async fn follow(host: Host, sources: ConfigSources, trust: Trust) -> std::io::Result<()> {
+    /// let (sender, mut latest) = tokio::sync::watch::channel(ConfigSnapshot::default());
     /// let environment = |name: &str| std::env::var(name).ok();
-    /// let targets = move || Targets::from(sources.clone());
-    /// let _watcher = Watcher::spawn(targets, environment, move |reading| drop(sender.send(reading)))?;
+    /// let files = move || PolledFiles::from(sources.clone());
+    /// let _thread = ReloadThread::spawn(files, environment, move |config| drop(sender.send(config)))?;
     /// while latest.changed().await.is_ok() {
     ///     let config = latest.borrow_and_update().loaded.config.clone();
     ///     host.apply_config(config, &trust).await;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard_config::{
-    Admission, InheritEnv, LaunchSpec, Origin, Profile as HostProfile, Scope, Seal, Secret,
-    ServerEntry, TransportConfig, secrets_in_arguments, secrets_in_variable,
+    InheritEnv, LaunchDecision, LaunchSpec, PinnedProgram, Profile as HostProfile, Scope, Secret,
+    ServerEntry, SourcePos, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 
 use super::HostInner;
@@ -103,7 +103,7 @@ pub(super) struct ServerSpec {
     /// The server that this one replaces. This one starts when that one has stopped.
     replaces: Option<Arc<ServerHandle>>,
     /// The identity of the program that the user approved.
-    approved_program: Option<Seal>,
+    approved_program: Option<PinnedProgram>,
 }
 
 impl HostInner {
@@ -118,7 +118,7 @@ impl HostInner {
         let is_lazy = config.lazy || defaults.profile == HostProfile::Server;
         let phase = match (defaults.profile.check(config), problem) {
             _ if config.disabled => Phase::Off {
-                why: disabled_reason(spec.name(), spec.switched_off()),
+                why: disabled_reason(spec.name(), spec.disabled_by()),
             },
             // Fails early with the reason. The process supervisor enforces the same ban.
             (Err(ban), _) => Phase::Failed(Failure {
@@ -136,7 +136,7 @@ impl HostInner {
                 transport: config.transport.kind_name(),
                 described: Described {
                     scope: spec.scope(),
-                    written: Some(spec.written().clone()),
+                    written: Some(spec.masked_entry().clone()),
                 },
                 call_timeout: clamp_timeout(config.call_timeout),
                 max_calls: config.max_concurrent_calls.map(|max| max.get().min(MOST)),
@@ -149,7 +149,7 @@ impl HostInner {
             cache_key: server_cache_key(spec, defaults.working_directory.as_deref()),
             working_directory: project_directory(spec),
             replaces: None,
-            approved_program: spec.seal().cloned(),
+            approved_program: spec.pinned_program().cloned(),
         }
     }
 
@@ -157,24 +157,24 @@ impl HostInner {
     pub(super) fn spec_for_entry(
         &self,
         entry: &ServerEntry,
-        admission: &Admission,
+        admission: &LaunchDecision,
         sequence: u64,
     ) -> ServerSpec {
         let phase = match admission {
-            Admission::Launch(spec) => return self.spec_for_launch(spec, sequence),
+            LaunchDecision::Launch(spec) => return self.spec_for_launch(spec, sequence),
             // A disabled entry is shown as disabled, not as unapproved or invalid.
             _ if entry.is_disabled() => Phase::Off {
-                why: disabled_reason(entry.name(), entry.switched_off()),
+                why: disabled_reason(entry.name(), entry.disabled_by()),
             },
-            Admission::AwaitingApproval { waiting, hint } => Phase::AwaitingApproval {
-                waiting: *waiting,
+            LaunchDecision::AwaitingApproval { reason, hint } => Phase::AwaitingApproval {
+                waiting: *reason,
                 hint: hint.clone(),
             },
-            Admission::Refused(refusal) => Phase::Failed(Failure {
+            LaunchDecision::Refused(refusal) => Phase::Failed(Failure {
                 error: refusal.to_string(),
                 hint: Some(refusal.hint()),
             }),
-            Admission::Invalid(problem) => Phase::Failed(Failure {
+            LaunchDecision::Invalid(problem) => Phase::Failed(Failure {
                 error: problem.message.clone(),
                 hint: problem.hint.clone(),
             }),
@@ -343,7 +343,7 @@ impl ServerSpec {
     }
 }
 
-/// The profile of a server without settings of its own.
+/// The profile of a server without settings.
 fn default_profile(
     name: &ServerName,
     sequence: u64,
@@ -365,7 +365,7 @@ fn default_profile(
 }
 
 /// Where a server was disabled, and how to enable it.
-fn disabled_reason(name: &ServerName, by_settings: Option<&Origin>) -> String {
+fn disabled_reason(name: &ServerName, by_settings: Option<&SourcePos>) -> String {
     match by_settings {
         None => "switched off in its entry".to_owned(),
         Some(origin) => {
@@ -382,7 +382,7 @@ fn clamp_timeout(timeout: Option<Duration>) -> Option<Duration> {
 pub(super) fn describe_entry(entry: &ServerEntry) -> Described {
     Described {
         scope: entry.scope(),
-        written: Some(entry.written().clone()),
+        written: Some(entry.masked_entry().clone()),
     }
 }
 

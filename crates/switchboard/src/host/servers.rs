@@ -142,7 +142,7 @@ impl Host {
         config: ServerConfig,
     ) -> Result<ServerStatus, ServerError> {
         let name = ServerName::new(name)?;
-        let spec = LaunchSpec::from_code(name, config);
+        let spec = LaunchSpec::trusted(name, config);
         let server = self.inner.add_from_code(&spec)?;
         server.settled().await;
         self.require_connected(&server)
@@ -196,7 +196,7 @@ impl Host {
         let mut specs = BTreeMap::new();
         for (name, config) in wanted {
             match ServerName::new(&name) {
-                Ok(name) => drop(specs.insert(name.clone(), LaunchSpec::from_code(name, config))),
+                Ok(name) => drop(specs.insert(name.clone(), LaunchSpec::trusted(name, config))),
                 Err(error) => drop(result.errors.insert(name, error.to_string())),
             }
         }

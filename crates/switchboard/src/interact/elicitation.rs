@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use super::Offers;
 use super::address::Address;
 use super::form::Form;
-use crate::content::limit::fit;
 use crate::content::sanitize;
 use crate::id::ServerName;
 use crate::mcp::{ErrorObject, Json};
 use crate::telemetry::Redactor;
+use switchboard_wire::text::fit;
 
 /// How much of a server's words is shown, in bytes.
 const MESSAGE_BYTES: usize = 4 * 1024;

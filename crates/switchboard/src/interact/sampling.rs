@@ -7,10 +7,10 @@
 use serde::Deserialize;
 
 use super::Offers;
-use crate::content::limit::fit;
 use crate::content::sanitize;
 use crate::id::ServerName;
 use crate::mcp::{ErrorObject, Json};
+use switchboard_wire::text::fit;
 
 /// How much of a system prompt is kept, in bytes.
 const PROMPT_BYTES: usize = 64 * 1024;

@@ -1,22 +1,23 @@
-//! What servers let one read.
+//! `ListMcpResources` and `ReadMcpResource`.
 
 use serde::{Deserialize, Serialize};
 
-use super::{OfServer, answer};
+use super::{OptionalServer, to_answer};
 use crate::content::{Block, field, sanitize};
 use crate::host::Host;
 use crate::mcp::Resource;
 use crate::query::ServerItem;
 use crate::registry::{ToolAnswer, ToolFailure};
 
-/// How much of a name or a description a model is told, in bytes.
-const NAME_BYTES: usize = 200;
-const DESCRIPTION_BYTES: usize = 1_000;
+/// How much of a name is shown, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+/// How much of a description is shown, in bytes.
+const MAX_DESCRIPTION_BYTES: usize = 1_000;
 
-/// A resource as a model is told of it.
+/// A resource in the answer of `ListMcpResources`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct ListedResource {
     uri: String,
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,9 +27,9 @@ struct Listed {
     server: String,
 }
 
-impl Listed {
-    /// `None` for an address that cannot be shown as it is: a model could not ask for it either.
-    fn of(offered: &ServerItem<Resource>) -> Option<Self> {
+impl ListedResource {
+    /// Returns `None` if sanitizing would change the URI: the model could not read the resource.
+    fn new(resource: &ServerItem<Resource>) -> Option<Self> {
         let Resource {
             uri,
             name,
@@ -36,47 +37,47 @@ impl Listed {
             description,
             mime_type,
             ..
-        } = &*offered.item;
-        let is_plain = sanitize(uri) == *uri && !uri.chars().any(char::is_control);
-        is_plain.then(|| Self {
+        } = &*resource.item;
+        let is_clean = sanitize(uri) == *uri && !uri.chars().any(char::is_control);
+        is_clean.then(|| Self {
             uri: uri.clone(),
-            name: field(title.as_ref().unwrap_or(name), NAME_BYTES).into_owned(),
+            name: field(title.as_ref().unwrap_or(name), MAX_NAME_BYTES).into_owned(),
             mime_type: mime_type
                 .as_ref()
-                .map(|kind| field(kind, NAME_BYTES).into_owned()),
+                .map(|mime_type| field(mime_type, MAX_NAME_BYTES).into_owned()),
             description: description
                 .as_ref()
-                .map(|text| field(text, DESCRIPTION_BYTES).into_owned()),
-            server: offered.server.to_string(),
+                .map(|text| field(text, MAX_DESCRIPTION_BYTES).into_owned()),
+            server: resource.server.to_string(),
         })
     }
 }
 
-pub(super) async fn list(host: &Host, of: OfServer) -> Result<ToolAnswer, ToolFailure> {
-    let offer = host.resources(of.server.as_deref()).await;
-    let offer = offer.map_err(|error| ToolFailure::of(&error))?;
-    let mut room = host.state().limits.result_text_bytes;
-    let (mut listed, mut left_out) = (Vec::new(), 0_usize);
-    for resource in offer.items.iter().filter_map(Listed::of) {
+pub(super) async fn list(host: &Host, input: OptionalServer) -> Result<ToolAnswer, ToolFailure> {
+    let listing = host.resources(input.server.as_deref()).await;
+    let listing = listing.map_err(|error| ToolFailure::new(&error))?;
+    let mut budget = host.state().limits.result_text_bytes;
+    let (mut listed, mut skipped) = (Vec::new(), 0_usize);
+    for resource in listing.items.iter().filter_map(ListedResource::new) {
         let size = serde_json::to_string(&resource).map_or(0, |text| text.len() + 1);
-        match room.checked_sub(size).filter(|_| left_out == 0) {
+        match budget.checked_sub(size).filter(|_| skipped == 0) {
             Some(rest) => {
-                room = rest;
+                budget = rest;
                 listed.push(resource);
             }
-            None => left_out += 1,
+            None => skipped += 1,
         }
     }
-    let mut notes: Vec<_> = offer.errors.iter().map(ToString::to_string).collect();
-    if left_out > 0 {
+    let mut notes: Vec<_> = listing.errors.iter().map(ToString::to_string).collect();
+    if skipped > 0 {
         notes.push(format!(
-            "{left_out} more resources were left out (limit `result_text_bytes`); ask for one server"
+            "{skipped} more resources were left out (limit `result_text_bytes`); ask for one server"
         ));
     }
-    Ok(with_notes(answer(&listed)?, &notes))
+    Ok(with_notes(to_answer(&listed)?, &notes))
 }
 
-/// The answer is exact; what else there is to say stands behind it.
+/// Adds notes as separate blocks, so that the first block stays valid JSON.
 fn with_notes(answer: ToolAnswer, notes: &[String]) -> ToolAnswer {
     match answer {
         ToolAnswer::Text(text) if !notes.is_empty() => {
@@ -89,13 +90,13 @@ fn with_notes(answer: ToolAnswer, notes: &[String]) -> ToolAnswer {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Read {
+pub(super) struct ReadInput {
     server: String,
     uri: String,
 }
 
-pub(super) async fn read(host: &Host, read: Read) -> Result<ToolAnswer, ToolFailure> {
-    let presented = host.read_resource(&read.server, &read.uri).await;
-    let presented = presented.map_err(|error| ToolFailure::of(&error))?;
-    Ok(with_notes(answer(&presented)?, &presented.notes))
+pub(super) async fn read(host: &Host, input: ReadInput) -> Result<ToolAnswer, ToolFailure> {
+    let resource = host.read_resource(&input.server, &input.uri).await;
+    let resource = resource.map_err(|error| ToolFailure::new(&error))?;
+    Ok(with_notes(to_answer(&resource)?, &resource.notes))
 }

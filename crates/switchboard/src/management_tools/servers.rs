@@ -1,4 +1,4 @@
-//! Who is there, and with which tools.
+//! `RefreshMcpTools` and `WaitForMcpServers`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,22 +6,22 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
-use super::{OfServer, answer, permit};
-use crate::Readiness;
-use crate::host::Host;
+use super::{OptionalServer, check_server_not_denied, to_answer};
+use crate::host::{Host, Readiness};
 use crate::id::{ServerName, WireName};
 use crate::query::RefreshOutcome;
 use crate::registry::{ToolAnswer, ToolFailure};
 use crate::status::ConnectionStatus;
 
-/// How long is waited for servers where nothing is said about it, and at most.
-const WAIT: Duration = Duration::from_secs(30);
-const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
+/// The timeout of `WaitForMcpServers` without one.
+const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+/// The longest timeout of `WaitForMcpServers`.
+const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
 
-/// What came of listing a server's tools anew.
+/// One server in the answer of `RefreshMcpTools`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Refreshed {
+struct RefreshedServer {
     server: String,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,24 +34,24 @@ struct Refreshed {
     error: Option<String>,
 }
 
-pub(super) async fn refresh(host: &Host, of: OfServer) -> Result<ToolAnswer, ToolFailure> {
-    let servers = match &of.server {
+pub(super) async fn refresh(host: &Host, input: OptionalServer) -> Result<ToolAnswer, ToolFailure> {
+    let servers = match &input.server {
         Some(server) => {
-            permit(host, server)?;
-            vec![known(host, server)?]
+            check_server_not_denied(host, server)?;
+            vec![find_server(host, server)?]
         }
         None => {
             let all = host.status().into_iter().map(|status| status.name);
-            all.filter(|name| permit(host, name.as_str()).is_ok())
+            all.filter(|name| check_server_not_denied(host, name.as_str()).is_ok())
                 .collect()
         }
     };
-    let refreshed = join_all(servers.iter().map(|server| refresh_one(host, server))).await;
-    answer(&refreshed)
+    let refreshed = join_all(servers.iter().map(|server| refresh_server(host, server))).await;
+    to_answer(&refreshed)
 }
 
-async fn refresh_one(host: &Host, server: &ServerName) -> Refreshed {
-    let mut refreshed = Refreshed {
+async fn refresh_server(host: &Host, server: &ServerName) -> RefreshedServer {
+    let mut refreshed = RefreshedServer {
         server: server.to_string(),
         status: "not_connected",
         tool_count: None,
@@ -59,16 +59,16 @@ async fn refresh_one(host: &Host, server: &ServerName) -> Refreshed {
         removed: None,
         error: None,
     };
-    let before = tools_of(host, server);
+    let before = tool_names(host, server);
     match host.refresh_tools(server.as_str()).await {
         Ok(RefreshOutcome::Refreshed) => {
-            let after = tools_of(host, server);
+            let after = tool_names(host, server);
             refreshed.status = "refreshed";
             refreshed.tool_count = Some(after.len());
             refreshed.added = Some(after.difference(&before).cloned().collect());
             refreshed.removed = Some(before.difference(&after).cloned().collect());
         }
-        Ok(_) => {}
+        Ok(RefreshOutcome::NotConnected) => {}
         Err(error) => {
             refreshed.status = "error";
             refreshed.error = Some(error.to_string());
@@ -77,7 +77,7 @@ async fn refresh_one(host: &Host, server: &ServerName) -> Refreshed {
     refreshed
 }
 
-fn tools_of(host: &Host, server: &ServerName) -> BTreeSet<WireName> {
+fn tool_names(host: &Host, server: &ServerName) -> BTreeSet<WireName> {
     let catalog = host.catalog();
     let tools = catalog.tools_of(server);
     tools.map(|tool| tool.wire_name.clone()).collect()
@@ -85,52 +85,54 @@ fn tools_of(host: &Host, server: &ServerName) -> BTreeSet<WireName> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Wait {
+pub(super) struct WaitInput {
     servers: Option<Vec<String>>,
     timeout_ms: Option<f64>,
 }
 
-/// Where a server has come to.
+/// One server in the answer of `WaitForMcpServers`.
 #[derive(Serialize)]
-struct Arrived {
+struct WaitedServer {
     server: String,
     status: ConnectionStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-pub(super) async fn wait(host: &Host, wait: Wait) -> Result<ToolAnswer, ToolFailure> {
-    let names = wait.servers.unwrap_or_default();
+pub(super) async fn wait(host: &Host, input: WaitInput) -> Result<ToolAnswer, ToolFailure> {
+    let names = input.servers.unwrap_or_default();
     let mut servers = Vec::with_capacity(names.len());
     for name in &names {
-        permit(host, name)?;
-        servers.push(known(host, name)?);
+        check_server_not_denied(host, name)?;
+        servers.push(find_server(host, name)?);
     }
-    let limit = wait.timeout_ms.map_or(WAIT, |millis| {
-        let longest = LONGEST_WAIT.as_secs_f64();
-        Duration::from_secs_f64((millis / 1000.0).clamp(0.0, longest))
+    let limit = input.timeout_ms.map_or(DEFAULT_WAIT, |millis| {
+        let max = MAX_WAIT.as_secs_f64();
+        Duration::from_secs_f64((millis / 1000.0).clamp(0.0, max))
     });
     let readiness = if servers.is_empty() {
         Readiness::All
     } else {
         Readiness::Servers(servers.clone())
     };
-    // Whoever is not there by then is shown as it is.
+    // After the timeout the answer shows servers that are still starting.
     let _ = tokio::time::timeout(limit, host.wait_for(readiness)).await;
-    let is_meant = |name: &ServerName| servers.is_empty() || servers.contains(name);
+    let is_selected = |name: &ServerName| servers.is_empty() || servers.contains(name);
     let mut statuses = host.status();
-    statuses.retain(|status| is_meant(&status.name) && permit(host, status.name.as_str()).is_ok());
-    let arrived = statuses.into_iter().map(|status| Arrived {
+    statuses.retain(|status| {
+        is_selected(&status.name) && check_server_not_denied(host, status.name.as_str()).is_ok()
+    });
+    let waited = statuses.into_iter().map(|status| WaitedServer {
         server: status.name.to_string(),
         status: status.status,
         error: status.error,
     });
-    answer(&arrived.collect::<Vec<_>>())
+    to_answer(&waited.collect::<Vec<_>>())
 }
 
-fn known(host: &Host, server: &str) -> Result<ServerName, ToolFailure> {
+fn find_server(host: &Host, server: &str) -> Result<ServerName, ToolFailure> {
     let status = host.server_status(server);
     status
         .map(|status| status.name)
-        .map_err(|error| ToolFailure::of(&error))
+        .map_err(|error| ToolFailure::new(&error))
 }

@@ -1,11 +1,11 @@
-//! Learning of changes without asking again and again.
+//! `SubscribeMcpResource`, `SubscribePolling` and the tools that end them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answer;
+use super::to_answer;
 use crate::call::CallContext;
 use crate::host::Host;
 use crate::id::WatchId;
@@ -13,7 +13,7 @@ use crate::registry::{ToolAnswer, ToolFailure};
 use crate::watch::{Watch, WatchKind, WatchRequest};
 
 #[derive(Deserialize)]
-pub(super) struct Subscribe {
+pub(super) struct SubscribeInput {
     server: String,
     uri: String,
     reason: Option<String>,
@@ -21,8 +21,8 @@ pub(super) struct Subscribe {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Poll {
-    r#type: Polled,
+pub(super) struct PollInput {
+    r#type: PollTarget,
     server: String,
     tool_name: Option<String>,
     arguments: Option<Map<String, Value>>,
@@ -33,17 +33,17 @@ pub(super) struct Poll {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Polled {
+enum PollTarget {
     Tool,
     Resource,
 }
 
-/// Which watches are to end: those that fit everything that is said.
+/// Selects the watches to stop: those that match all given fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Unsubscribe {
+pub(super) struct UnsubscribeInput {
     server: Option<String>,
-    /// The address of a resource or, of a poll, the name of a tool.
+    /// The URI of a resource or, for a poll, the name of a tool.
     #[serde(alias = "target")]
     uri: Option<String>,
     subscription_id: Option<String>,
@@ -51,102 +51,102 @@ pub(super) struct Unsubscribe {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Subscribed {
+struct SubscribeAnswer {
     subscribed: bool,
     subscription_id: WatchId,
 }
 
 #[derive(Serialize)]
-struct Unsubscribed {
+struct UnsubscribeAnswer {
     unsubscribed: bool,
 }
 
 pub(super) async fn subscribe(
     host: &Host,
-    wanted: Subscribe,
+    input: SubscribeInput,
     context: &CallContext,
 ) -> Result<ToolAnswer, ToolFailure> {
-    let request = WatchRequest::subscription(wanted.server, wanted.uri);
-    begin(host, request, wanted.reason, context).await
+    let request = WatchRequest::subscription(input.server, input.uri);
+    start(host, request, input.reason, context).await
 }
 
 pub(super) async fn poll(
     host: &Host,
-    wanted: Poll,
+    input: PollInput,
     context: &CallContext,
 ) -> Result<ToolAnswer, ToolFailure> {
-    let missing = |what: &str| ToolFailure(format!("`{what}` is missing"));
-    let request = match wanted.r#type {
-        Polled::Resource => {
-            let uri = wanted.uri.ok_or_else(|| missing("uri"))?;
-            WatchRequest::poll_resource(wanted.server, uri)
+    let missing = |field: &str| ToolFailure(format!("`{field}` is missing"));
+    let request = match input.r#type {
+        PollTarget::Resource => {
+            let uri = input.uri.ok_or_else(|| missing("uri"))?;
+            WatchRequest::poll_resource(input.server, uri)
         }
-        Polled::Tool => {
-            let tool = wanted.tool_name.ok_or_else(|| missing("toolName"))?;
-            let arguments = wanted.arguments.unwrap_or_default();
-            WatchRequest::poll_tool(wanted.server, tool.as_str(), arguments)
+        PollTarget::Tool => {
+            let tool = input.tool_name.ok_or_else(|| missing("toolName"))?;
+            let arguments = input.arguments.unwrap_or_default();
+            WatchRequest::poll_tool(input.server, tool.as_str(), arguments)
         }
     };
-    let request = match wanted.interval_ms {
+    let request = match input.interval_ms {
         None => request,
         Some(millis) => {
             let interval = Duration::try_from_secs_f64(millis / 1000.0);
             request.every(interval.unwrap_or(Duration::MAX))
         }
     };
-    begin(host, request, wanted.reason, context).await
+    start(host, request, input.reason, context).await
 }
 
-async fn begin(
+async fn start(
     host: &Host,
     mut request: WatchRequest,
     reason: Option<String>,
     context: &CallContext,
 ) -> Result<ToolAnswer, ToolFailure> {
     request.reason = reason;
-    // It outlives the call that asked for it.
+    // The watch outlives the call, so the deadline of the call does not apply.
     request.context = CallContext {
         deadline: None,
         ..context.clone()
     };
     let watch = host.watch(request).await;
-    let watch = watch.map_err(|error| ToolFailure::of(&error))?;
-    answer(&Subscribed {
+    let watch = watch.map_err(|error| ToolFailure::new(&error))?;
+    to_answer(&SubscribeAnswer {
         subscribed: true,
         subscription_id: watch.id,
     })
 }
 
-/// Ends the watches of a kind that are meant.
-pub(super) fn end(
+/// Stops the selected watches of this kind that belong to the caller.
+pub(super) fn unsubscribe(
     host: &Host,
     kind: WatchKind,
-    meant: &Unsubscribe,
+    input: &UnsubscribeInput,
     context: &CallContext,
 ) -> Result<ToolAnswer, ToolFailure> {
-    let Unsubscribe {
+    let UnsubscribeInput {
         server,
         uri,
         subscription_id: id,
-    } = meant;
+    } = input;
     if server.is_none() && uri.is_none() && id.is_none() {
         let text = "say which: by its `subscriptionId`, or by `server` and what is watched of it";
         return Err(ToolFailure(text.to_owned()));
     }
-    let fits = |wanted: &Option<String>, has: &str| wanted.as_ref().is_none_or(|it| it == has);
-    let is_meant = |watch: &Watch| {
+    let matches = |wanted: &Option<String>, has: &str| wanted.as_ref().is_none_or(|it| it == has);
+    let is_selected = |watch: &Watch| {
         watch.kind == kind
             && watch.principal == context.principal
-            && fits(server, watch.server.as_str())
-            && fits(uri, watch.target.name())
-            && fits(id, watch.id.as_str())
+            && matches(server, watch.server.as_str())
+            && matches(uri, watch.target.name())
+            && matches(id, watch.id.as_str())
     };
     let watches = host.watches().into_iter();
-    let ended = watches
-        .filter(is_meant)
+    let stopped = watches
+        .filter(is_selected)
         .filter_map(|watch| host.unwatch(watch.id.as_str()))
         .count();
-    answer(&Unsubscribed {
-        unsubscribed: ended > 0,
+    to_answer(&UnsubscribeAnswer {
+        unsubscribed: stopped > 0,
     })
 }

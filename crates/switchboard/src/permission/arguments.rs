@@ -1,154 +1,157 @@
 //! Conditions on the arguments of a call: the `pattern` of a rule.
 //!
-//! | pattern | is held against |
+//! | pattern | is compared with |
 //! |---|---|
 //! | `name=glob` | the value of the argument `name`; the name ends at the first `=` |
-//! | `/a/b=glob` | the value that a JSON pointer leads to: member `b` of argument `a`, or an item by its number |
-//! | `*…` or `{…` | all arguments as compact JSON, keys sorted |
+//! | `/a/b=glob` | the value at a JSON pointer: member `b` of argument `a`, or a list item by its index |
+//! | `*…` or `{…` | all arguments as compact JSON with sorted keys |
 //!
-//! A string is compared as it is, a number, `true`, `false` and `null` as JSON writes them, a list or an
-//! object as compact JSON with sorted keys. Globs are anchored at both ends, see capitals, and `*` crosses
-//! everything: `/`, line ends, quotes. An argument that is not there fits nothing.
+//! Strings are compared as they are; numbers, `true`, `false` and `null` as JSON; lists and objects as
+//! compact JSON with sorted keys. Globs are anchored at both ends and case-sensitive, and `*` matches
+//! everything: `/`, line ends, quotes. A missing argument matches nothing.
 //!
-//! What fits depends on which way the rule goes:
+//! What matches depends on the [`MatchMode`]:
 //!
-//! - An *allow* fits only the value as a whole. With a wildcard it does not fit where a path could lead
-//!   out of what the glob seems to say: a `..` between separators anywhere in the value, also with
-//!   percent codes or with characters in it that nobody sees; a NUL; percent codes that hide others or
-//!   are no UTF-8; letters that only look like a dot, a slash or a backslash.
-//! - A *deny* or an *ask* fits in any way it can: the value, anything inside it if it is a list or an
-//!   object, keys included, a number such as `7.0` as `7`; a text also without blanks around it, then
-//!   with its percent codes decoded, then with `\` as `/`, then without `file://`, and each of these
-//!   with `.`, `..` and doubled `/` worked out.
+//! - *Exact* (allow): the value as it is. A glob with a wildcard does not match a value that could be
+//!   a path out of what the glob names: a `..` segment anywhere in the value, also percent-encoded or
+//!   with invisible characters in it; a NUL; nested percent codes or ones that are not UTF-8;
+//!   characters that look like a dot, a slash or a backslash.
+//! - *Broad* (deny and ask): every form of the value. Everything inside a list or an object, keys
+//!   included; a number such as `7.0` also as `7`; a string also trimmed, then percent-decoded, then
+//!   with `\` as `/`, then without `file://`, and each of these with `.`, `..` and doubled `/`
+//!   resolved.
 //!
-//! A value that is too large to be looked at fits every deny and ask and no allow; so do arguments that
-//! are not known.
+//! A value that is too large to be compared, and arguments that are not known, match in broad mode
+//! and do not match in exact mode.
 //!
-//! Invariant: with the same text, what an allow fits a deny fits as well.
+//! Invariant: everything that matches in exact mode also matches in broad mode.
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::glob::{Dialect, Glob};
-use super::pattern::Problem;
+use super::MatchMode;
+use super::glob::{Glob, GlobContext};
+use super::pattern::PatternProblem;
 
-/// Longer values are not looked at: a glob may take as many steps as pattern × value.
-const MOST_BYTES: usize = 1024 * 1024;
+/// Larger values are not compared, because matching takes up to glob length × value length steps.
+const MAX_VALUE_BYTES: usize = 1024 * 1024;
 
-/// Nor are deeper ones: nothing that was read from a text nests like that.
-const MOST_LEVELS: usize = 128;
+/// Deeper values are not compared. Parsed JSON is never that deep.
+const MAX_VALUE_DEPTH: usize = 128;
 
 /// One condition of a rule.
 #[derive(Clone, Debug)]
-pub(super) struct Condition {
-    place: Place,
+pub(super) struct ArgumentCondition {
+    selector: ArgumentSelector,
     glob: Glob,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum ArgumentSelector {
     All,
-    /// The keys on the way to a value, at least one.
+    /// The keys on the path to a value, at least one.
     Value(Box<[Box<str>]>),
 }
 
-impl Condition {
-    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+impl ArgumentCondition {
+    pub(super) fn parse(text: &str) -> Result<Self, PatternProblem> {
         if text.is_empty() {
-            return Err(Problem::NoCondition);
+            return Err(PatternProblem::EmptyCondition);
         }
         if text.starts_with("*=") {
-            return Err(Problem::AnyArgument);
+            return Err(PatternProblem::WildcardArgument);
         }
         if text.starts_with(['*', '{']) {
-            let glob = Glob::parse(text, Dialect::Json)?;
+            let glob = Glob::parse(text, GlobContext::Json)?;
             return Ok(Self {
-                place: Place::All,
+                selector: ArgumentSelector::All,
                 glob,
             });
         }
-        let (name, glob) = text.split_once('=').ok_or(Problem::NoEquals)?;
+        let (name, glob) = text.split_once('=').ok_or(PatternProblem::NoEquals)?;
         if name.is_empty() || name.trim() != name {
-            return Err(Problem::NoArgument);
+            return Err(PatternProblem::NoArgument);
         }
         let keys = match name.strip_prefix('/') {
             None => Box::from([Box::from(name)]),
-            Some(pointer) => pointer.split('/').map(unescape).collect(),
+            Some(pointer) => pointer.split('/').map(unescape_pointer).collect(),
         };
         Ok(Self {
-            place: Place::Value(keys),
-            glob: Glob::parse(glob, Dialect::Value)?,
+            selector: ArgumentSelector::Value(keys),
+            glob: Glob::parse(glob, GlobContext::Value)?,
         })
     }
 
-    /// Whether the condition holds. `narrows`: for a rule that takes something away, which fits in any
-    /// way it can.
-    pub(super) fn fits(&self, arguments: Option<&Map<String, Value>>, narrows: bool) -> bool {
+    pub(super) fn matches(&self, arguments: Option<&Map<String, Value>>, mode: MatchMode) -> bool {
         let Some(arguments) = arguments else {
-            return narrows;
+            return mode.is_broad();
         };
-        match &self.place {
-            Place::All => self.fits_all(arguments, narrows),
-            Place::Value(keys) => match find(arguments, keys) {
+        match &self.selector {
+            ArgumentSelector::All => self.matches_json(arguments, mode),
+            ArgumentSelector::Value(keys) => match find(arguments, keys) {
                 None => false,
-                Some(value) if !is_visible(value) => narrows,
-                Some(value) if narrows => self.fits_somehow(value),
+                Some(value) if !is_small_enough(value) => mode.is_broad(),
+                Some(value) if mode.is_broad() => self.matches_any_form(value),
                 Some(value) => {
-                    self.glob.matches(&text_of(value))
-                        && (self.glob.is_literal() || !leads_astray(value))
+                    self.glob.matches(&match_text(value))
+                        && (self.glob.is_literal() || !has_path_escape(value))
                 }
             },
         }
     }
 
-    fn fits_all(&self, arguments: &Map<String, Value>, narrows: bool) -> bool {
-        let mut room = MOST_BYTES;
-        if !members_are_visible(arguments, MOST_LEVELS, &mut room) {
-            return narrows;
+    fn matches_json(&self, arguments: &Map<String, Value>, mode: MatchMode) -> bool {
+        let mut budget = MAX_VALUE_BYTES;
+        if !members_fit(arguments, MAX_VALUE_DEPTH, &mut budget) {
+            return mode.is_broad();
         }
-        let is_straight = || {
+        let has_no_path_escape = || {
             let mut members = arguments.iter();
-            members.all(|(key, value)| !path_leads_astray(key) && !leads_astray(value))
+            members.all(|(key, value)| !text_has_path_escape(key) && !has_path_escape(value))
         };
         self.glob.matches(&sorted_json(arguments))
-            && (narrows || self.glob.is_literal() || is_straight())
+            && (mode.is_broad() || self.glob.is_literal() || has_no_path_escape())
     }
 
-    fn fits_somehow(&self, value: &Value) -> bool {
-        self.glob.matches(&text_of(value))
+    fn matches_any_form(&self, value: &Value) -> bool {
+        self.glob.matches(&match_text(value))
             || match value {
-                Value::String(text) => self.fits_disguised(text),
+                Value::String(text) => self.matches_normalized(text),
                 Value::Number(number) => number
                     .as_f64()
                     .filter(|number| number.fract() == 0.0)
                     .is_some_and(|number| self.glob.matches(&format!("{number:.0}"))),
-                Value::Array(items) => items.iter().any(|item| self.fits_somehow(item)),
+                Value::Array(items) => items.iter().any(|item| self.matches_any_form(item)),
                 Value::Object(members) => members.iter().any(|(key, member)| {
-                    self.glob.matches(key) || self.fits_disguised(key) || self.fits_somehow(member)
+                    self.glob.matches(key)
+                        || self.matches_normalized(key)
+                        || self.matches_any_form(member)
                 }),
                 Value::Null | Value::Bool(_) => false,
             }
     }
 
-    /// Whether what a text could be taken for fits. Each step is made on top of the one before.
-    fn fits_disguised(&self, text: &str) -> bool {
+    /// Whether any normalized form of a text matches. Each form is derived from the one before.
+    fn matches_normalized(&self, text: &str) -> bool {
         let trimmed = text.trim();
-        let decoded = decoded_once(trimmed);
+        let decoded = percent_decode(trimmed);
         let decoded = decoded.trim();
-        let slashed = decoded.replace('\\', "/");
-        let ways = [text, trimmed, decoded, &slashed, without_scheme(&slashed)];
-        ways.into_iter().enumerate().any(|(place, way)| {
-            let is_new = place == 0 || ways.get(place - 1) != Some(&way);
+        let with_slashes = decoded.replace('\\', "/");
+        let path = strip_file_scheme(&with_slashes);
+        let forms = [text, trimmed, decoded, &with_slashes, path];
+        forms.into_iter().enumerate().any(|(index, form)| {
+            let is_new = index == 0 || forms.get(index - 1) != Some(&form);
             is_new
-                && (self.glob.matches(way)
-                    || worked_out(way).is_some_and(|path| self.glob.matches(&path)))
+                && (self.glob.matches(form)
+                    || normalize_path(form).is_some_and(|path| self.glob.matches(&path)))
         })
     }
 }
 
-/// A key of a JSON pointer (RFC 6901).
-fn unescape(key: &str) -> Box<str> {
+/// Unescapes a key of a JSON pointer (RFC 6901).
+fn unescape_pointer(key: &str) -> Box<str> {
     key.replace("~1", "/").replace("~0", "~").into()
 }
 
@@ -157,47 +160,48 @@ fn find<'a>(arguments: &'a Map<String, Value>, keys: &[Box<str>]) -> Option<&'a 
     rest.iter()
         .try_fold(arguments.get(&**first)?, |value, key| match value {
             Value::Object(members) => members.get(&**key),
-            Value::Array(items) => items.get(index(key)?),
+            Value::Array(items) => items.get(list_index(key)?),
             _ => None,
         })
 }
 
-fn index(key: &str) -> Option<usize> {
-    let is_plain = key == "0" || !key.starts_with(['0', '+']);
-    is_plain.then(|| key.parse().ok()).flatten()
+fn list_index(key: &str) -> Option<usize> {
+    let is_canonical = key == "0" || !key.starts_with(['0', '+']);
+    is_canonical.then(|| key.parse().ok()).flatten()
 }
 
-fn is_visible(value: &Value) -> bool {
-    has_room(value, MOST_LEVELS, &mut MOST_BYTES.clone())
+fn is_small_enough(value: &Value) -> bool {
+    fits(value, MAX_VALUE_DEPTH, &mut MAX_VALUE_BYTES.clone())
 }
 
-/// Takes from `room` what a value's text needs at least.
-fn has_room(value: &Value, levels: usize, room: &mut usize) -> bool {
+/// Whether the value is within the depth and the byte budget. Reduces the budget by a lower bound of
+/// the size of its text.
+fn fits(value: &Value, depth: usize, budget: &mut usize) -> bool {
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => take(room, 1),
-        Value::String(text) => take(room, text.len()),
-        Value::Array(_) | Value::Object(_) if levels == 0 => false,
+        Value::Null | Value::Bool(_) | Value::Number(_) => consume(budget, 1),
+        Value::String(text) => consume(budget, text.len()),
+        Value::Array(_) | Value::Object(_) if depth == 0 => false,
         Value::Array(items) => {
             let mut items = items.iter();
-            items.all(|item| take(room, 1) && has_room(item, levels - 1, room))
+            items.all(|item| consume(budget, 1) && fits(item, depth - 1, budget))
         }
-        Value::Object(members) => members_are_visible(members, levels - 1, room),
+        Value::Object(members) => members_fit(members, depth - 1, budget),
     }
 }
 
-fn members_are_visible(members: &Map<String, Value>, levels: usize, room: &mut usize) -> bool {
+fn members_fit(members: &Map<String, Value>, depth: usize, budget: &mut usize) -> bool {
     let mut members = members.iter();
-    members.all(|(key, value)| take(room, key.len() + 1) && has_room(value, levels, room))
+    members.all(|(key, value)| consume(budget, key.len() + 1) && fits(value, depth, budget))
 }
 
-fn take(room: &mut usize, bytes: usize) -> bool {
-    let left = room.checked_sub(bytes);
-    *room = left.unwrap_or(0);
-    left.is_some()
+fn consume(budget: &mut usize, bytes: usize) -> bool {
+    let rest = budget.checked_sub(bytes);
+    *budget = rest.unwrap_or(0);
+    rest.is_some()
 }
 
-/// The text that a value is compared as.
-fn text_of(value: &Value) -> Cow<'_, str> {
+/// The text of a value that globs are compared with.
+fn match_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
         Value::Object(members) => Cow::Owned(sorted_json(members)),
@@ -210,7 +214,7 @@ fn text_of(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Compact JSON in which the order of keys says nothing, whoever wrote them in whichever.
+/// Compact JSON with sorted keys, so that the order of the caller's keys does not matter.
 fn sorted_json(members: &Map<String, Value>) -> String {
     let mut text = String::new();
     write_members(members, &mut text);
@@ -221,8 +225,8 @@ fn write_members(members: &Map<String, Value>, text: &mut String) {
     let mut members: Vec<_> = members.iter().collect();
     members.sort_unstable_by_key(|(key, _)| *key);
     text.push('{');
-    for (place, (key, value)) in members.into_iter().enumerate() {
-        if place > 0 {
+    for (index, (key, value)) in members.into_iter().enumerate() {
+        if index > 0 {
             text.push(',');
         }
         text.push_str(&Value::from(key.as_str()).to_string());
@@ -237,8 +241,8 @@ fn write_sorted(value: &Value, text: &mut String) {
         Value::Object(members) => write_members(members, text),
         Value::Array(items) => {
             text.push('[');
-            for (place, item) in items.iter().enumerate() {
-                if place > 0 {
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
                     text.push(',');
                 }
                 write_sorted(item, text);
@@ -249,34 +253,36 @@ fn write_sorted(value: &Value, text: &mut String) {
     }
 }
 
-/// Whether anything in a value could be a path to elsewhere.
-fn leads_astray(value: &Value) -> bool {
+/// Whether any text in the value could be a path that leaves the directory that a glob names.
+fn has_path_escape(value: &Value) -> bool {
     match value {
-        Value::String(text) => path_leads_astray(text),
-        Value::Array(items) => items.iter().any(leads_astray),
+        Value::String(text) => text_has_path_escape(text),
+        Value::Array(items) => items.iter().any(has_path_escape),
         Value::Object(members) => members
             .iter()
-            .any(|(key, value)| path_leads_astray(key) || leads_astray(value)),
+            .any(|(key, value)| text_has_path_escape(key) || has_path_escape(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
-fn path_leads_astray(text: &str) -> bool {
-    // What may stand around a path inside a longer text, besides the separators themselves.
-    let ends = |letter: char| letter.is_whitespace() || "/\\?#&;=:,|\"'`()<>".contains(letter);
-    let has_dots = |text: &str| text.split(ends).any(|segment| segment == "..");
-    let text = decoded_once(text);
-    text.contains(is_deceptive)
+fn text_has_path_escape(text: &str) -> bool {
+    // A path can be part of a longer text, so these characters end a segment, too.
+    let ends_segment =
+        |character: char| character.is_whitespace() || "/\\?#&;=:,|\"'`()<>".contains(character);
+    let has_parent_segment = |text: &str| text.split(ends_segment).any(|segment| segment == "..");
+    let text = percent_decode(text);
+    text.contains(is_path_lookalike)
         || has_percent_code(&text)
-        || has_dots(&text)
-        || text.contains(is_unseen) && has_dots(&text.replace(is_unseen, ""))
+        || has_parent_segment(&text)
+        || text.contains(is_ignorable_in_path)
+            && has_parent_segment(&text.replace(is_ignorable_in_path, ""))
 }
 
-/// What ends a text early, what percent codes that are no UTF-8 become (overlong ones are none), and what
-/// some programs take for a dot, a slash or a backslash.
-fn is_deceptive(letter: char) -> bool {
+/// NUL, which ends a path early; U+FFFD, which percent codes that are not UTF-8 decode to; and
+/// characters that some programs treat as a dot, a slash or a backslash.
+fn is_path_lookalike(character: char) -> bool {
     matches!(
-        letter,
+        character,
         '\0' | '\u{fffd}'
             | '\u{2024}'
             | '\u{2025}'
@@ -290,102 +296,75 @@ fn is_deceptive(letter: char) -> bool {
     )
 }
 
-/// What some programs leave out of a path.
-fn is_unseen(letter: char) -> bool {
-    letter.is_control()
+/// Characters that some programs drop from a path.
+fn is_ignorable_in_path(character: char) -> bool {
+    character.is_control()
         || matches!(
-            letter,
+            character,
             '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}'
         )
 }
 
-/// Where one is left after decoding, whoever decodes twice reads something else.
+/// Whether a text contains a percent code. After one decoding, a server that decodes twice would see
+/// another path.
 fn has_percent_code(text: &str) -> bool {
-    let mut codes = text.as_bytes().windows(3);
-    codes.any(|code| code.first() == Some(&b'%') && percent_code(code).is_some())
+    matches!(Cow::<[u8]>::from(percent_decode_str(text)), Cow::Owned(_))
 }
 
-/// The byte that a text stands for which begins with a percent code.
-fn percent_code(text: &[u8]) -> Option<u8> {
-    let [b'%', high, low, ..] = text else {
-        return None;
-    };
-    let digit = |letter: &u8| char::from(*letter).to_digit(16);
-    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+/// Decodes all percent codes, once.
+fn percent_decode(text: &str) -> Cow<'_, str> {
+    percent_decode_str(text).decode_utf8_lossy()
 }
 
-/// The text with all percent codes decoded, once.
-fn decoded_once(text: &str) -> Cow<'_, str> {
-    if !text.contains('%') {
-        return Cow::Borrowed(text);
-    }
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = percent_code(rest);
-        decoded.push(code.unwrap_or(*first));
-        rest = match code {
-            Some(_) => rest.get(3..).unwrap_or_default(),
-            None => after,
-        };
-    }
-    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
-}
-
-/// The path of a `file:` address; anything else as it is.
-fn without_scheme(text: &str) -> &str {
+/// The path of a `file:` URL. Other texts are returned unchanged.
+fn strip_file_scheme(text: &str) -> &str {
     let scheme = text.get(..5);
     if !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
         return text;
     }
     let rest = text.get(5..).unwrap_or_default();
     match rest.strip_prefix("//") {
-        // A host may stand before the path.
+        // Skips the host.
         Some(rest) => rest.find('/').and_then(|at| rest.get(at..)).unwrap_or(rest),
         None => rest,
     }
 }
 
-/// The text with `%2e`, `%2f` and `%5c` as the characters that they stand for.
-fn percent_decoded(text: &str) -> Cow<'_, str> {
+/// Decodes the percent codes of dots, slashes and backslashes. Other codes stay, because the text may
+/// be decoded already.
+fn decode_path_characters(text: &str) -> Cow<'_, str> {
+    const CODES: [(&str, &str); 6] = [
+        ("%2e", "."),
+        ("%2E", "."),
+        ("%2f", "/"),
+        ("%2F", "/"),
+        ("%5c", "\\"),
+        ("%5C", "\\"),
+    ];
     if !text.contains('%') {
         return Cow::Borrowed(text);
     }
-    let mut pieces = text.split('%');
-    let mut decoded = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let letter = match piece.get(..2) {
-            Some("2e" | "2E") => '.',
-            Some("2f" | "2F") => '/',
-            Some("5c" | "5C") => '\\',
-            _ => {
-                decoded.extend(["%", piece]);
-                continue;
-            }
-        };
-        decoded.push(letter);
-        decoded.push_str(piece.get(2..).unwrap_or_default());
-    }
-    Cow::Owned(decoded)
+    let decode = |text: String, (code, character): (&str, &str)| text.replace(code, character);
+    Cow::Owned(CODES.into_iter().fold(text.to_owned(), decode))
 }
 
-/// A path with `.`, `..` and doubled `/` worked out, where that changes anything.
-fn worked_out(text: &str) -> Option<String> {
-    let decoded = percent_decoded(text);
+/// A path with `.`, `..` and doubled `/` resolved, or `None` if that changes nothing.
+fn normalize_path(text: &str) -> Option<String> {
+    let decoded = decode_path_characters(text);
     if !decoded.contains('/') {
         return None;
     }
-    let mut kept: Vec<&str> = Vec::new();
+    let mut segments: Vec<&str> = Vec::new();
     let is_absolute = decoded.starts_with('/');
     for segment in decoded.split('/') {
-        match (segment, kept.last()) {
+        match (segment, segments.last()) {
             ("" | ".", _) => {}
-            ("..", Some(last)) if *last != ".." => drop(kept.pop()),
+            ("..", Some(last)) if *last != ".." => drop(segments.pop()),
             ("..", _) if is_absolute => {}
-            _ => kept.push(segment),
+            _ => segments.push(segment),
         }
     }
     let root = if is_absolute { "/" } else { "" };
-    let path = format!("{root}{}", kept.join("/"));
+    let path = format!("{root}{}", segments.join("/"));
     (path != text).then_some(path)
 }

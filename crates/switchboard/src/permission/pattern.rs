@@ -1,24 +1,23 @@
-//! The pattern of one rule: what it is held against, and how its text is read.
+//! The tool pattern of a rule: parsing and matching.
 //!
-//! It knows nothing of actions: who asks says whether the wire name counts too.
-//!
-//! Invariant: a pattern that is held against the wire name as well fits at least what it fits
-//! without.
+//! Invariant: everything that matches in [`MatchMode::Exact`] also matches in
+//! [`MatchMode::Broad`].
 
-use super::PolicyInput;
-use super::glob::{Dialect, Glob, GlobError};
 use switchboard_wire::naming::{PREFIX, SEPARATOR, split_wire_name};
 
-/// Why a text is not a pattern.
+use super::glob::{Glob, GlobContext, GlobError};
+use super::{MatchMode, PolicyInput};
+
+/// The text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pattern {text:?} is not valid: {problem}")]
 pub struct InvalidPattern {
     text: String,
-    problem: Problem,
+    problem: PatternProblem,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Problem {
+pub(super) enum PatternProblem {
     #[error("it is empty; `*` fits everything")]
     Empty,
     #[error("no server after `mcp__`; `mcp__*` fits the tools of all servers")]
@@ -26,7 +25,7 @@ pub(super) enum Problem {
     #[error("no tool after the last `__`; `mcp__server` fits all tools of that server")]
     NoTool,
     #[error("it is empty; `path=/srv/*` is held against the argument `path`")]
-    NoCondition,
+    EmptyCondition,
     #[error(
         "it has no `=`; write `name=glob` for the value of an argument, or begin with `*` or `{{` for \
          the JSON of all arguments"
@@ -37,13 +36,13 @@ pub(super) enum Problem {
     )]
     NoArgument,
     #[error("`*=` names no argument; `*text*` is held against the JSON of all arguments")]
-    AnyArgument,
+    WildcardArgument,
     #[error(transparent)]
     Glob(#[from] GlobError),
 }
 
 impl InvalidPattern {
-    pub(super) fn new(text: &str, problem: Problem) -> Self {
+    pub(super) fn new(text: &str, problem: PatternProblem) -> Self {
         Self {
             text: text.to_owned(),
             problem,
@@ -53,111 +52,119 @@ impl InvalidPattern {
 
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    aim: Aim,
-    /// The text as one glob.
-    whole: Glob,
+    target: PatternTarget,
+    /// The whole text as one glob.
+    full_glob: Glob,
 }
 
 #[derive(Clone, Debug)]
-enum Aim {
+enum PatternTarget {
     Everything,
-    Local,
-    Tools { server: Glob, tool: Glob },
+    LocalTools,
+    McpTools { server: Glob, tool: Glob },
 }
 
 impl Pattern {
     pub(super) fn parse(text: &str) -> Result<Self, InvalidPattern> {
-        Self::read(text).map_err(|problem| InvalidPattern::new(text, problem))
+        Self::parse_text(text).map_err(|problem| InvalidPattern::new(text, problem))
     }
 
-    fn read(text: &str) -> Result<Self, Problem> {
-        let aim = match text.strip_prefix(PREFIX) {
-            _ if text.is_empty() => return Err(Problem::Empty),
-            _ if text == "*" => Aim::Everything,
-            None => Aim::Local,
+    fn parse_text(text: &str) -> Result<Self, PatternProblem> {
+        let target = match text.strip_prefix(PREFIX) {
+            _ if text.is_empty() => return Err(PatternProblem::Empty),
+            _ if text == "*" => PatternTarget::Everything,
+            None => PatternTarget::LocalTools,
             Some(rest) => {
                 let (server, tool) = rest.split_once(SEPARATOR).unwrap_or((rest, "*"));
                 if server.is_empty() {
-                    return Err(Problem::NoServer);
+                    return Err(PatternProblem::NoServer);
                 }
                 if tool.is_empty() {
-                    return Err(Problem::NoTool);
+                    return Err(PatternProblem::NoTool);
                 }
-                Aim::Tools {
-                    server: Glob::parse(server, Dialect::Name)?,
-                    tool: Glob::parse(tool, Dialect::Name)?,
+                PatternTarget::McpTools {
+                    server: Glob::parse(server, GlobContext::Name)?,
+                    tool: Glob::parse(tool, GlobContext::Name)?,
                 }
             }
         };
-        let whole = Glob::parse(text, Dialect::Name)?;
-        Ok(Self { aim, whole })
+        let full_glob = Glob::parse(text, GlobContext::Name)?;
+        Ok(Self { target, full_glob })
     }
 
-    /// Whether the pattern fits a tool by its pair or, where `narrows`, by its wire name.
+    /// Whether the pattern matches the server and the tool or, in broad mode, the wire name.
     ///
-    /// `spelled` are the parts of the wire name, `None` where they equal the pair.
-    pub(super) fn fits_tool(
+    /// `wire_parts` are the parts of the wire name, `None` if they equal the names of the server and
+    /// the tool.
+    pub(super) fn matches_tool(
         &self,
-        subject: &PolicyInput<'_>,
-        spelled: Option<(&str, &str)>,
-        narrows: bool,
+        input: &PolicyInput<'_>,
+        wire_parts: Option<(&str, &str)>,
+        mode: MatchMode,
     ) -> bool {
-        let by_parts = |server_name: &str, tool_name: &str| match &self.aim {
-            Aim::Everything => true,
-            Aim::Local => false,
-            Aim::Tools { server, tool } => server.matches(server_name) && tool.matches(tool_name),
+        let by_parts = |server_name: &str, tool_name: &str| match &self.target {
+            PatternTarget::Everything => true,
+            PatternTarget::LocalTools => false,
+            PatternTarget::McpTools { server, tool } => {
+                server.matches(server_name) && tool.matches(tool_name)
+            }
         };
-        let id = subject.tool;
+        let id = input.tool;
         by_parts(id.server.as_str(), id.tool.as_str())
-            || narrows
-                && (spelled.is_some_and(|(server, tool)| by_parts(server, tool))
-                    || self.fits_whole(subject.wire_name.as_str())
-                    || self.fits_joined(id.server.as_str(), id.tool.as_str()))
+            || mode.is_broad()
+                && (wire_parts.is_some_and(|(server, tool)| by_parts(server, tool))
+                    || self.matches_wire_name(input.wire_name.as_str())
+                    || self.matches_server_with_separator(id.server.as_str(), id.tool.as_str()))
     }
 
-    /// Whether the pattern fits every tool of a server, by its name or by how that is spelled.
-    pub(super) fn fits_server(&self, server: &str, spelled: &str) -> bool {
-        match &self.aim {
-            Aim::Everything => true,
-            Aim::Local => false,
-            Aim::Tools { server: name, tool } => {
-                let by_parts = name.matches(server) || name.matches(spelled);
-                let joined = format!("{PREFIX}{server}");
+    /// Whether the pattern matches every tool of a server. `wire_part` is the server's part of wire
+    /// names.
+    pub(super) fn matches_whole_server(&self, server: &str, wire_part: &str) -> bool {
+        match &self.target {
+            PatternTarget::Everything => true,
+            PatternTarget::LocalTools => false,
+            PatternTarget::McpTools { server: name, tool } => {
+                let by_parts = name.matches(server) || name.matches(wire_part);
+                let full_name = format!("{PREFIX}{server}");
                 by_parts && tool.is_everything()
                     || server.contains(SEPARATOR)
-                        && (self.whole.matches(&joined)
-                            || self.whole.matches(&format!("{joined}{SEPARATOR}*")))
+                        && (self.full_glob.matches(&full_name)
+                            || self.full_glob.matches(&format!("{full_name}{SEPARATOR}*")))
             }
         }
     }
 
-    /// Whether the pattern fits a local tool. Where `narrows`, a pattern for PREFIX tools counts for a
-    /// local tool that took such a name.
-    pub(super) fn fits_local(&self, name: &str, narrows: bool) -> bool {
-        match &self.aim {
-            Aim::Everything => true,
-            Aim::Local => self.whole.matches(name),
-            Aim::Tools { .. } if !narrows => false,
-            Aim::Tools { server, tool } => {
-                self.whole.matches(name)
-                    || split_wire_name(name)
-                        .is_some_and(|(s, t)| server.matches(s) && tool.matches(t))
+    /// Whether the pattern matches a local tool. In broad mode, a pattern for MCP tools also matches a
+    /// local tool whose name looks like that of an MCP tool.
+    pub(super) fn matches_local_tool(&self, name: &str, mode: MatchMode) -> bool {
+        match &self.target {
+            PatternTarget::Everything => true,
+            PatternTarget::LocalTools => self.full_glob.matches(name),
+            PatternTarget::McpTools { server, tool } => {
+                mode.is_broad()
+                    && (self.full_glob.matches(name)
+                        || split_wire_name(name)
+                            .is_some_and(|(s, t)| server.matches(s) && tool.matches(t)))
             }
         }
     }
 
-    /// Whether the pattern means a server whose name holds a `__` itself. The split at the first one
-    /// takes such a name apart, but whoever wrote the rule meant the whole.
-    fn fits_joined(&self, server: &str, tool: &str) -> bool {
-        matches!(self.aim, Aim::Tools { .. }) && server.contains(SEPARATOR) && {
-            let named = format!("{PREFIX}{server}");
-            self.whole.matches(&named) || self.whole.matches(&format!("{named}{SEPARATOR}{tool}"))
+    /// Whether the pattern matches a server whose name contains `__`. Splitting the pattern at the
+    /// first `__` splits such a name, although the author meant the whole.
+    fn matches_server_with_separator(&self, server: &str, tool: &str) -> bool {
+        matches!(self.target, PatternTarget::McpTools { .. }) && server.contains(SEPARATOR) && {
+            let server = format!("{PREFIX}{server}");
+            self.full_glob.matches(&server)
+                || self
+                    .full_glob
+                    .matches(&format!("{server}{SEPARATOR}{tool}"))
         }
     }
 
-    fn fits_whole(&self, wire: &str) -> bool {
-        // A literal server can only fit at the one place where a wire name splits: `by_parts` saw it.
-        let seen = matches!(&self.aim, Aim::Tools { server, .. } if server.is_literal());
-        !seen && self.whole.matches(wire)
+    fn matches_wire_name(&self, wire_name: &str) -> bool {
+        // A literal server matches only where the wire name splits, and the caller compared the parts.
+        let is_compared =
+            matches!(&self.target, PatternTarget::McpTools { server, .. } if server.is_literal());
+        !is_compared && self.full_glob.matches(wire_name)
     }
 }

@@ -1,5 +1,9 @@
-use super::*;
+use serde_json::{Map, Value};
 use switchboard_wire::naming::wire_name;
+
+use super::*;
+use crate::id::{ServerName, ToolId, WireName};
+use crate::mcp::{Hint, ToolAnnotations};
 
 mod arguments;
 mod laws;
@@ -50,7 +54,7 @@ impl Target {
         self
     }
 
-    fn subject<'a>(&'a self, wire: &'a WireName) -> PolicyInput<'a> {
+    fn input<'a>(&'a self, wire: &'a WireName) -> PolicyInput<'a> {
         PolicyInput {
             tool: &self.tool,
             wire_name: wire,
@@ -61,7 +65,7 @@ impl Target {
     }
 
     fn decide(&self, policy: &Policy) -> Decision {
-        policy.decide(&self.subject(&wire_name(&self.tool.server, &self.tool.tool)))
+        policy.decide(&self.input(&wire_name(&self.tool.server, &self.tool.tool)))
     }
 }
 
@@ -70,7 +74,7 @@ fn decide(rules: impl IntoIterator<Item = Rule>, server: &str, name: &str) -> Ac
 }
 
 #[test]
-fn an_allow_fits_the_pair_alone() {
+fn allow_matches_server_and_tool_only() {
     let cases = [
         ("*", "fs", "read", true),
         ("mcp__*", "fs", "read", true),
@@ -105,7 +109,7 @@ fn an_allow_fits_the_pair_alone() {
 }
 
 #[test]
-fn a_deny_fits_the_pair_and_the_wire_name() {
+fn deny_also_matches_wire_name() {
     let cases = [
         ("mcp__fs__a.b", "fs", "a.b", true),
         ("mcp__fs__a_b_*", "fs", "a.b", true),
@@ -132,7 +136,7 @@ fn a_deny_fits_the_pair_and_the_wire_name() {
 }
 
 #[test]
-fn an_ask_before_an_allow_fits_the_wire_name_too() {
+fn ask_also_matches_wire_name() {
     assert_eq!(
         decide([ask("mcp__fs__a_b_*"), allow("*")], "fs", "a.b"),
         Action::Ask
@@ -140,7 +144,7 @@ fn an_ask_before_an_allow_fits_the_wire_name_too() {
 }
 
 #[test]
-fn a_deny_in_the_last_scope_wins_over_an_allow_in_the_first() {
+fn deny_in_last_scope_beats_allow_in_first() {
     let rules = [
         allow("mcp__fs").scope(RuleScope::Managed),
         deny("mcp__fs__delete_*").scope(RuleScope::Project),
@@ -150,7 +154,7 @@ fn a_deny_in_the_last_scope_wins_over_an_allow_in_the_first() {
 }
 
 #[test]
-fn scopes_are_read_in_order_whatever_the_order_given() {
+fn scopes_are_evaluated_in_fixed_order() {
     use RuleScope::{CommandLine, Local, Managed, Project, User};
     let order = [Managed, CommandLine, Local, User, Project];
     for (index, first) in order.iter().enumerate() {
@@ -162,13 +166,13 @@ fn scopes_are_read_in_order_whatever_the_order_given() {
 }
 
 #[test]
-fn within_a_scope_the_first_that_fits_decides() {
+fn first_match_in_scope_decides() {
     assert_eq!(decide([allow("*"), ask("*")], "fs", "x"), Action::Allow);
     assert_eq!(decide([ask("*"), allow("*")], "fs", "x"), Action::Ask);
 }
 
 #[test]
-fn a_hint_narrows_and_an_allow_by_hint_needs_trust() {
+fn allow_by_hint_needs_trusted_annotations() {
     let mut target = Target::new("fs", "x");
     let mut decide = |rule: &Rule, annotations: &ToolAnnotations, trusted: bool| {
         target.annotations = annotations.clone();
@@ -187,7 +191,7 @@ fn a_hint_narrows_and_an_allow_by_hint_needs_trust() {
 }
 
 #[test]
-fn local_tools_are_matched_by_plain_globs() {
+fn plain_globs_match_local_tools() {
     let cases = [
         (allow("Bash"), "Bash", Action::Allow),
         (allow("Bash"), "bash", Action::Ask),
@@ -208,7 +212,7 @@ fn local_tools_are_matched_by_plain_globs() {
 }
 
 #[test]
-fn a_decision_says_why() {
+fn decision_text_names_the_rule() {
     let target = Target {
         annotations: destructive(),
         ..Target::new("fs", "delete_all")
@@ -238,7 +242,7 @@ fn a_decision_says_why() {
 }
 
 #[test]
-fn what_is_no_pattern_is_refused_in_words() {
+fn invalid_patterns_are_rejected_with_reason() {
     let cases = [
         ("", "it is empty; `*` fits everything"),
         (
@@ -264,7 +268,7 @@ fn what_is_no_pattern_is_refused_in_words() {
 }
 
 #[test]
-fn actions_are_read_and_written_in_lower_case() {
+fn actions_use_lower_case() {
     for (text, action) in [
         ("allow", Action::Allow),
         ("ask", Action::Ask),
@@ -281,7 +285,7 @@ fn actions_are_read_and_written_in_lower_case() {
 }
 
 #[test]
-fn a_deny_for_a_server_with_two_underscores_in_its_name_holds() {
+fn deny_matches_server_name_with_double_underscore() {
     let target = Target::new("my__srv", "t");
     for pattern in ["mcp__my__srv", "mcp__my__srv__t", "mcp__my__srv__*"] {
         let policy = Policy::new([allow("mcp__*"), deny(pattern)]);
@@ -290,7 +294,7 @@ fn a_deny_for_a_server_with_two_underscores_in_its_name_holds() {
 }
 
 #[test]
-fn a_rule_for_some_servers_says_nothing_of_others() {
+fn rule_for_some_servers_ignores_others() {
     let own = || [ServerName::new("own").unwrap()];
     for pattern in ["mcp__*", "*", "mcp__o*", "mcp__other"] {
         let rule = allow(pattern).only_servers(own());
@@ -307,7 +311,7 @@ fn a_rule_for_some_servers_says_nothing_of_others() {
 }
 
 #[test]
-fn a_server_is_denied_as_a_whole_only_by_a_rule_about_all_of_it() {
+fn only_whole_server_rule_denies_server() {
     let server = ServerName::new("git_hub__x").unwrap();
     let denies = |pattern: &str| {
         let rule = Rule::new(Action::Deny, pattern).unwrap();

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-pub(crate) use switchboard_wire::{InstanceKind as Kind, ProgressSink};
-pub use switchboard_wire::{
-    LocalCall, LocalServer, ProgressReporter, ServerInstance, ServerNotification,
+pub(crate) use switchboard_wire::{
+    InstanceKind as Kind, LocalCall, LocalServer, ProgressSink, ServerInstance, ServerNotification,
 };
 
 use crate::sync::lock;

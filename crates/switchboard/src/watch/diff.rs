@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::snapshot::Snapshot;
-use crate::content::limit::fit;
+use switchboard_wire::text::fit;
 
 /// How many lines are shown.
 const MAX_LINES: usize = 40;

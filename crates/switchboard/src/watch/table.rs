@@ -17,7 +17,7 @@ use super::request::MAX_INTERVAL;
 use super::snapshot::Snapshot;
 use super::{Watch, WatchError, WatchKind, WatchRequest, WatchTarget};
 use crate::call::{CallContext, CallOrigin};
-use crate::content::{field, limit, sanitize};
+use crate::content::{field, fit, sanitize};
 use crate::event::{Event, EventSink};
 use crate::id::{Principal, ServerName, WatchId};
 use crate::sync::lock;
@@ -145,7 +145,7 @@ impl WatchTable {
         };
         let reason = request.reason.map(|reason| {
             let reason = sanitize(&reason);
-            limit::fit(&reason, MAX_REASON_BYTES).to_owned()
+            fit(&reason, MAX_REASON_BYTES).to_owned()
         });
         let spec = Arc::new(WatchSpec {
             number,

@@ -177,7 +177,7 @@ impl Desk<'_> {
     async fn look(&mut self, pause: Duration) {
         self.now += pause;
         self.tally.looks += 1;
-        let reading = self.watched.look(&self.targets, &|_: &str| None, self.now);
+        let reading = self.watched.poll(&self.targets, &|_: &str| None, self.now);
         if let Some(reading) = reading {
             self.tally.applied += 1;
             self.tally.complaints += u32::from(!reading.loaded.diagnostics.is_empty());

@@ -10,7 +10,7 @@ use super::{empty_server, host_of};
 async fn host_lists_resources_and_prompts_added_later() {
     let server = empty_server();
     let host = host_of(server.clone()).await;
-    assert!(host.resources(None).await.unwrap().items.is_empty_server());
+    assert!(host.resources(None).await.unwrap().items.is_empty());
     let error = host
         .read_resource_raw("s", "notes://new")
         .await
@@ -43,6 +43,6 @@ async fn host_lists_resources_and_prompts_added_later() {
     assert_eq!(prompt.messages.len(), 1);
     server.remove_resource("notes://new");
     server.remove_resource("notes://{day}");
-    assert!(host.resources(None).await.unwrap().items.is_empty_server());
+    assert!(host.resources(None).await.unwrap().items.is_empty());
     host.shutdown().await;
 }

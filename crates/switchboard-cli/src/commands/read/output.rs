@@ -111,7 +111,7 @@ fn detected_type(part: &ResourceBody, bytes: &[u8]) -> (Option<String>, Option<S
     if part.blob.is_none() {
         return (part.mime_type.clone(), None);
     }
-    match FileType::of(bytes, part.mime_type.as_deref()) {
+    match FileType::detect(bytes, part.mime_type.as_deref()) {
         (file_type, Some(mismatch)) => {
             let mismatch = sanitize(&mismatch).into_owned();
             (Some(file_type.mime_type().to_owned()), Some(mismatch))

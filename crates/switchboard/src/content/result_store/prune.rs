@@ -1,48 +1,51 @@
-//! What a [`DirectoryResultStore`] has kept for long enough.
+//! Deletes old files of a [`DirectoryResultStore`].
 //!
-//! Invariant: only regular files with a name that we make are removed, and no link is followed.
+//! Invariant: only regular files whose names the store creates are deleted, and no symbolic link is
+//! followed.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::{DirectoryResultStore, ResultHandle, check_private};
+use super::{DirectoryResultStore, ResultHandle, check_private_dir};
 
-/// No ending that we give is longer.
-const LONGEST_ENDING: usize = 4;
+/// The longest extension that the store creates.
+const MAX_EXTENSION_LEN: usize = 4;
 
-/// A file of ours.
-struct Kept {
+/// A file of the store.
+struct StoredFile {
     modified: SystemTime,
     bytes: u64,
     path: PathBuf,
 }
 
 impl DirectoryResultStore {
-    /// Removes what was kept longer than `older_than` ago, and of the rest the oldest as long as all of
-    /// it has more than `most_bytes`. Says how many files are gone.
+    /// Deletes files older than `max_age`, then the oldest ones until the total size is at most
+    /// `max_total_bytes`. Returns the number of deleted files.
     ///
-    /// Anything in the directory that is not ours stays, and so does a file that cannot be removed. It
-    /// blocks for as long as the directory takes to be read.
-    pub fn prune(&self, older_than: Duration, most_bytes: u64) -> io::Result<usize> {
-        match check_private(&self.directory) {
+    /// Files that the store did not create stay, and so do files that cannot be deleted. This method
+    /// blocks on the file system.
+    pub fn prune(&self, max_age: Duration, max_total_bytes: u64) -> io::Result<usize> {
+        match check_private_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             checked => checked?,
         }
         let entries = fs::read_dir(&self.directory)?.flatten();
-        let mut kept: Vec<_> = entries.filter_map(|entry| Kept::of(&entry)).collect();
-        kept.sort_by_key(|file| file.modified);
+        let mut files: Vec<_> = entries
+            .filter_map(|entry| StoredFile::from_entry(&entry))
+            .collect();
+        files.sort_by_key(|file| file.modified);
         let now = SystemTime::now();
-        let mut bytes = kept.iter().map(|file| file.bytes).sum::<u64>();
+        let mut bytes = files.iter().map(|file| file.bytes).sum::<u64>();
         let mut removed = 0;
-        for file in kept {
-            // What is from the future is new.
+        for file in files {
+            // A modification time in the future counts as new.
             let age = now.duration_since(file.modified).unwrap_or_default();
-            if age <= older_than && bytes <= most_bytes {
+            if age <= max_age && bytes <= max_total_bytes {
                 break;
             }
-            // Another program may have been faster, and then it is gone too.
+            // Another process may have deleted the file.
             if fs::remove_file(&file.path).is_ok() {
                 removed += 1;
             }
@@ -52,10 +55,10 @@ impl DirectoryResultStore {
     }
 }
 
-impl Kept {
-    fn of(entry: &fs::DirEntry) -> Option<Self> {
-        is_ours(entry.file_name().to_str()?).then_some(())?;
-        // Of a link it is the link's own.
+impl StoredFile {
+    fn from_entry(entry: &fs::DirEntry) -> Option<Self> {
+        is_result_file_name(entry.file_name().to_str()?).then_some(())?;
+        // Does not follow symbolic links.
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         Some(Self {
             modified: metadata.modified().ok()?,
@@ -65,15 +68,15 @@ impl Kept {
     }
 }
 
-/// A handle, and an ending where it is a file to open.
-fn is_ours(name: &str) -> bool {
-    let is_letter = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9');
-    let (handle, ending) = match name.split_once('.') {
-        Some((handle, ending)) => (handle, Some(ending)),
+/// Whether the name is a handle, with or without an extension.
+fn is_result_file_name(name: &str) -> bool {
+    let is_valid = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9');
+    let (handle, extension) = match name.split_once('.') {
+        Some((handle, extension)) => (handle, Some(extension)),
         None => (name, None),
     };
     handle.parse::<ResultHandle>().is_ok()
-        && ending.is_none_or(|ending| {
-            (1..=LONGEST_ENDING).contains(&ending.len()) && ending.bytes().all(is_letter)
+        && extension.is_none_or(|extension| {
+            (1..=MAX_EXTENSION_LEN).contains(&extension.len()) && extension.bytes().all(is_valid)
         })
 }

@@ -8,8 +8,8 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_handle_is_read_back_from_its_text_and_from_nothing_else() {
-    let handle = ResultHandle::draw();
+fn handle_round_trips_through_text() {
+    let handle = ResultHandle::random();
     assert_eq!(handle.to_string().parse(), Ok(handle));
     assert_eq!(handle.to_string().len(), PREFIX.len() + DIGITS);
     let low: ResultHandle = "result-00000000000000000000000000000001".parse().unwrap();
@@ -35,22 +35,22 @@ fn a_handle_is_read_back_from_its_text_and_from_nothing_else() {
 }
 
 #[test]
-fn a_directory_gives_back_what_it_keeps_and_lets_nobody_else_see() {
+fn stored_text_is_private_and_readable() {
     let temporary = tempfile::tempdir().unwrap();
-    let directory = temporary.path().join("deep/spill");
-    let spill = DirectoryResultStore::new(directory.clone());
-    assert!(!directory.exists(), "nothing was kept yet");
-    let (one, two) = (spill.store("one").unwrap(), spill.store("zwölf\n").unwrap());
+    let directory = temporary.path().join("deep/results");
+    let store = DirectoryResultStore::new(directory.clone());
+    assert!(!directory.exists(), "nothing was stored yet");
+    let (one, two) = (store.store("one").unwrap(), store.store("zwölf\n").unwrap());
     assert_ne!(one, two);
-    assert_eq!(spill.read(&one).unwrap(), "one");
-    assert_eq!(spill.read(&two).unwrap(), "zwölf\n");
+    assert_eq!(store.read(&one).unwrap(), "one");
+    assert_eq!(store.read(&two).unwrap(), "zwölf\n");
     assert_eq!(mode(&directory), 0o700);
-    assert_eq!(mode(&spill.path(&one)), 0o600);
-    assert_eq!(spill.path(&one), directory.join(one.to_string()));
+    assert_eq!(mode(&store.path(&one)), 0o600);
+    assert_eq!(store.path(&one), directory.join(one.to_string()));
 }
 
 #[test]
-fn a_directory_that_others_may_write_to_is_refused() {
+fn world_writable_directory_is_rejected() {
     let temporary = tempfile::tempdir().unwrap();
     fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let error = DirectoryResultStore::new(temporary.path().to_owned())
@@ -60,69 +60,69 @@ fn a_directory_that_others_may_write_to_is_refused() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_file_is_neither_read_nor_written() {
+fn symlinked_file_is_not_followed() {
     let temporary = tempfile::tempdir().unwrap();
     let secret = temporary.path().join("secret");
     fs::write(&secret, "secret").unwrap();
-    let spill = DirectoryResultStore::new(temporary.path().join("spill"));
-    spill.store("").unwrap();
+    let store = DirectoryResultStore::new(temporary.path().join("results"));
+    store.store("").unwrap();
     let handle = ResultHandle(7);
-    symlink(&secret, spill.path(&handle)).unwrap();
+    symlink(&secret, store.path(&handle)).unwrap();
     assert_eq!(
-        spill.read(&handle).unwrap_err().kind(),
+        store.read(&handle).unwrap_err().kind(),
         io::ErrorKind::InvalidInput
     );
     assert_eq!(
-        create(&spill.path(&handle)).unwrap_err().kind(),
+        create(&store.path(&handle)).unwrap_err().kind(),
         io::ErrorKind::AlreadyExists
     );
 }
 
 #[test]
-fn what_was_never_kept_is_not_found() {
+fn unknown_handle_is_not_found() {
     let temporary = tempfile::tempdir().unwrap();
     let spills: [&dyn ResultStore; 2] = [
-        &DirectoryResultStore::new(temporary.path().join("spill")),
+        &DirectoryResultStore::new(temporary.path().join("results")),
         &MemoryResultStore::new(10),
     ];
-    for spill in spills {
-        let error = spill.read(&ResultHandle(1)).unwrap_err();
+    for store in spills {
+        let error = store.read(&ResultHandle(1)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }
 
 #[test]
-fn memory_drops_the_oldest_for_the_newest() {
-    let spill = MemoryResultStore::new(10);
-    let four = spill.store("four").unwrap();
-    let six = spill.store("sixsix").unwrap();
-    assert_eq!(spill.read(&four).unwrap(), "four");
-    let one = spill.store("1").unwrap();
-    assert!(spill.read(&four).is_err());
-    assert_eq!(spill.read(&six).unwrap(), "sixsix");
-    assert_eq!(spill.read(&one).unwrap(), "1");
-    let ten = spill.store("tententent").unwrap();
-    assert!(spill.read(&six).is_err());
-    assert!(spill.read(&one).is_err());
-    assert_eq!(spill.read(&ten).unwrap(), "tententent");
-    let error = spill.store("eleveneleve").unwrap_err();
+fn memory_store_drops_oldest_text() {
+    let store = MemoryResultStore::new(10);
+    let four = store.store("four").unwrap();
+    let six = store.store("sixsix").unwrap();
+    assert_eq!(store.read(&four).unwrap(), "four");
+    let one = store.store("1").unwrap();
+    assert!(store.read(&four).is_err());
+    assert_eq!(store.read(&six).unwrap(), "sixsix");
+    assert_eq!(store.read(&one).unwrap(), "1");
+    let ten = store.store("tententent").unwrap();
+    assert!(store.read(&six).is_err());
+    assert!(store.read(&one).is_err());
+    assert_eq!(store.read(&ten).unwrap(), "tententent");
+    let error = store.store("eleveneleve").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-    assert_eq!(spill.read(&ten).unwrap(), "tententent");
+    assert_eq!(store.read(&ten).unwrap(), "tententent");
 }
 
 #[test]
-fn r3_a_blob_is_named_by_us_and_seen_by_its_owner_alone() {
+fn r3_saved_file_has_random_name_and_is_private() {
     let temporary = tempfile::tempdir().unwrap();
-    let directory = temporary.path().join("spill");
-    let spill = DirectoryResultStore::new(directory.clone());
-    let path = spill.store_file(b"\x89PNG", FileType::Png).unwrap();
+    let directory = temporary.path().join("results");
+    let store = DirectoryResultStore::new(directory.clone());
+    let path = store.store_file(b"\x89PNG", FileType::Png).unwrap();
     assert_eq!(path.parent(), Some(directory.as_path()));
     let name = path.file_name().unwrap().to_str().unwrap();
     let handle = name.strip_suffix(".png").unwrap();
     assert!(handle.parse::<ResultHandle>().is_ok(), "{name}");
     assert_eq!(fs::read(&path).unwrap(), b"\x89PNG");
     assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
-    let other = spill.store_file(b"", FileType::Unknown).unwrap();
+    let other = store.store_file(b"", FileType::Unknown).unwrap();
     assert_eq!(other.extension().unwrap(), "bin");
 }
 
@@ -134,36 +134,36 @@ fn age(path: &Path, days: u32) {
 }
 
 #[test]
-fn tidying_removes_what_is_old_and_then_the_oldest_of_what_is_too_much() {
+fn prune_deletes_by_age_then_size() {
     let temporary = tempfile::tempdir().unwrap();
-    let spill = DirectoryResultStore::new(temporary.path().join("spill"));
-    assert_eq!(spill.prune(DAY, 0).unwrap(), 0, "nothing was kept yet");
-    assert!(!temporary.path().join("spill").exists());
+    let store = DirectoryResultStore::new(temporary.path().join("results"));
+    assert_eq!(store.prune(DAY, 0).unwrap(), 0, "nothing was stored yet");
+    assert!(!temporary.path().join("results").exists());
     let files = [9, 8, 3, 2, 1].map(|days| {
         let path = match days {
-            8 => spill.store_file(b"1234", FileType::Json).unwrap(),
-            _ => spill.path(&spill.store("1234").unwrap()),
+            8 => store.store_file(b"1234", FileType::Json).unwrap(),
+            _ => store.path(&store.store("1234").unwrap()),
         };
         age(&path, days);
         path
     });
     let left = || files.each_ref().map(|path| path.exists());
-    assert_eq!(spill.prune(7 * DAY, 12).unwrap(), 2);
+    assert_eq!(store.prune(7 * DAY, 12).unwrap(), 2);
     assert_eq!(left(), [false, false, true, true, true]);
-    assert_eq!(spill.prune(7 * DAY, 11).unwrap(), 1);
+    assert_eq!(store.prune(7 * DAY, 11).unwrap(), 1);
     assert_eq!(left(), [false, false, false, true, true]);
-    assert_eq!(spill.prune(7 * DAY, 8).unwrap(), 0);
-    assert_eq!(spill.prune(7 * DAY, 0).unwrap(), 2);
+    assert_eq!(store.prune(7 * DAY, 8).unwrap(), 0);
+    assert_eq!(store.prune(7 * DAY, 0).unwrap(), 2);
 }
 
 #[test]
-fn r2_tidying_leaves_alone_what_is_not_ours_and_follows_no_link() {
+fn r2_prune_ignores_foreign_files_and_links() {
     let temporary = tempfile::tempdir().unwrap();
-    let directory = temporary.path().join("spill");
-    let spill = DirectoryResultStore::new(directory.clone());
-    let ours = spill.path(&spill.store("x").unwrap());
-    age(&ours, 9);
-    let handle = ResultHandle::draw().to_string();
+    let directory = temporary.path().join("results");
+    let store = DirectoryResultStore::new(directory.clone());
+    let own_file = store.path(&store.store("x").unwrap());
+    age(&own_file, 9);
+    let handle = ResultHandle::random().to_string();
     let others = [
         "notes".to_owned(),
         "result-1".to_owned(),
@@ -174,22 +174,22 @@ fn r2_tidying_leaves_alone_what_is_not_ours_and_follows_no_link() {
     ];
     for name in &others {
         let path = directory.join(name);
-        fs::write(&path, "theirs").unwrap();
+        fs::write(&path, "foreign").unwrap();
         age(&path, 9);
     }
-    let elsewhere = temporary.path().join(ResultHandle::draw().to_string());
-    fs::write(&elsewhere, "theirs").unwrap();
+    let elsewhere = temporary.path().join(ResultHandle::random().to_string());
+    fs::write(&elsewhere, "foreign").unwrap();
     age(&elsewhere, 9);
     symlink(&elsewhere, directory.join(&handle)).unwrap();
     fs::create_dir(directory.join(format!("{handle}.bin"))).unwrap();
 
-    assert_eq!(spill.prune(7 * DAY, 0).unwrap(), 1);
-    assert!(!ours.exists());
+    assert_eq!(store.prune(7 * DAY, 0).unwrap(), 1);
+    assert!(!own_file.exists());
     let left = fs::read_dir(&directory).unwrap().count();
     assert_eq!(left, others.len() + 2);
     assert!(elsewhere.exists());
 
-    // Nor is a link in the place of the folder.
+    // A symbolic link in place of the directory is not followed either.
     let link = temporary.path().join("link");
     symlink(temporary.path(), &link).unwrap();
     let denied = DirectoryResultStore::new(link)
@@ -200,22 +200,22 @@ fn r2_tidying_leaves_alone_what_is_not_ours_and_follows_no_link() {
 }
 
 #[test]
-fn r2_a_link_in_the_place_of_the_folder_is_not_followed() {
+fn r2_symlinked_directory_is_not_followed() {
     let temporary = tempfile::tempdir().unwrap();
     let elsewhere = temporary.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    let link = temporary.path().join("spill");
+    let link = temporary.path().join("results");
     symlink(&elsewhere, &link).unwrap();
-    let spill = DirectoryResultStore::new(link);
+    let store = DirectoryResultStore::new(link);
     let denied = io::ErrorKind::PermissionDenied;
-    let blob = spill.store_file(b"x", FileType::Png);
+    let blob = store.store_file(b"x", FileType::Png);
     assert_eq!(blob.unwrap_err().kind(), denied);
-    assert_eq!(spill.store("x").unwrap_err().kind(), denied);
+    assert_eq!(store.store("x").unwrap_err().kind(), denied);
     assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
 }
 
 #[test]
-fn r2_a_link_in_the_place_of_a_blob_is_not_followed() {
+fn r2_symlinked_data_file_is_not_followed() {
     let temporary = tempfile::tempdir().unwrap();
     let secret = temporary.path().join("secret");
     fs::write(&secret, "secret").unwrap();
@@ -229,7 +229,7 @@ fn r2_a_link_in_the_place_of_a_blob_is_not_followed() {
 }
 
 #[test]
-fn memory_has_no_place_for_files() {
+fn memory_store_saves_no_files() {
     let error = MemoryResultStore::new(10).store_file(b"x", FileType::Png);
     assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Unsupported);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use switchboard_config::{ServerConfig, Source, Sources, load};
+use switchboard_config::{ConfigSource, ConfigSources, ServerConfig, load};
 
 fn servers(entries: &[(&str, &str)]) -> BTreeMap<ServerName, LaunchSpec> {
     entries
@@ -7,7 +7,7 @@ fn servers(entries: &[(&str, &str)]) -> BTreeMap<ServerName, LaunchSpec> {
         .map(|(name, command)| {
             let name = ServerName::new(name).unwrap();
             let config = ServerConfig::stdio(*command, [""; 0]);
-            (name.clone(), LaunchSpec::from_code(name, config))
+            (name.clone(), LaunchSpec::trusted(name, config))
         })
         .collect()
 }
@@ -50,16 +50,16 @@ fn entries(written: &[(&str, &str)]) -> Vec<ServerEntry> {
     };
     let members: Vec<_> = written.iter().map(member).collect();
     let text = format!("{{\"mcpServers\": {{{}}}}}", members.join(", "));
-    let sources = Sources {
-        command_line: vec![Source::Inline(text)],
-        ..Sources::default()
+    let sources = ConfigSources {
+        command_line: vec![ConfigSource::Inline(text)],
+        ..ConfigSources::default()
     };
     load(&sources, &|_: &str| None).config.servers
 }
 
 fn file_entries(written: &[(&str, &str)]) -> BTreeMap<ServerName, FileEntry> {
     let entries = entries(written).into_iter().map(|entry| {
-        let admission = entry.admit(&Trust::none());
+        let admission = entry.decide_launch(&Trust::none());
         (entry.name().clone(), FileEntry::from(admission))
     });
     entries.collect()

@@ -1,11 +1,11 @@
-//! Rules that look at the arguments of a call.
+//! Conditions on the arguments of a call.
 
 use serde_json::json;
 
 use super::*;
 
-/// Whether an allow with this pattern fits, and whether a deny does.
-fn fits(pattern: &str, arguments: &Value) -> (bool, bool) {
+/// Whether an allow with this pattern matches, and whether a deny does.
+fn matches(pattern: &str, arguments: &Value) -> (bool, bool) {
     let target = Target::new("fs", "read").with(arguments);
     let decide =
         |rule: Rule| target.decide(&Policy::new([rule.argument_pattern(pattern).unwrap()]));
@@ -20,7 +20,7 @@ const DENY_ONLY: (bool, bool) = (false, true);
 const NEITHER: (bool, bool) = (false, false);
 
 #[test]
-fn a_named_argument_is_compared_as_a_whole() {
+fn named_argument_is_compared_completely() {
     let cases = [
         ("path=/srv/*", json!({"path": "/srv/a/b"}), BOTH),
         ("path=/srv/*", json!({"path": "x/srv/a"}), NEITHER),
@@ -44,7 +44,7 @@ fn a_named_argument_is_compared_as_a_whole() {
     ];
     for (pattern, arguments, expected) in cases {
         assert_eq!(
-            fits(pattern, &arguments),
+            matches(pattern, &arguments),
             expected,
             "{pattern} on {arguments}"
         );
@@ -52,7 +52,7 @@ fn a_named_argument_is_compared_as_a_whole() {
 }
 
 #[test]
-fn what_is_no_string_is_compared_as_json() {
+fn other_values_are_compared_as_json() {
     let cases = [
         ("n=7", json!({"n": 7}), BOTH),
         ("n=7", json!({"n": "7"}), BOTH),
@@ -70,7 +70,7 @@ fn what_is_no_string_is_compared_as_json() {
     ];
     for (pattern, arguments, expected) in cases {
         assert_eq!(
-            fits(pattern, &arguments),
+            matches(pattern, &arguments),
             expected,
             "{pattern} on {arguments}"
         );
@@ -78,7 +78,7 @@ fn what_is_no_string_is_compared_as_json() {
 }
 
 #[test]
-fn a_pointer_leads_into_an_argument() {
+fn pointer_selects_nested_value() {
     let arguments = json!({"a": {"b": [{"c": "x"}], "d/e": "y", "~": "z"}, "/f": "w"});
     let cases = [
         ("/a/b/0/c=x", BOTH),
@@ -91,12 +91,12 @@ fn a_pointer_leads_into_an_argument() {
         ("a.b=*", NEITHER),
     ];
     for (pattern, expected) in cases {
-        assert_eq!(fits(pattern, &arguments), expected, "{pattern}");
+        assert_eq!(matches(pattern, &arguments), expected, "{pattern}");
     }
 }
 
 #[test]
-fn all_arguments_are_one_json_text_with_sorted_keys() {
+fn all_arguments_are_sorted_json() {
     let cases = [
         (r#"{"a":1,"b":"x"}"#, json!({"b": "x", "a": 1}), BOTH),
         (r#"*"b":"x"*"#, json!({"b": "x", "a": 1}), BOTH),
@@ -108,7 +108,7 @@ fn all_arguments_are_one_json_text_with_sorted_keys() {
     ];
     for (pattern, arguments, expected) in cases {
         assert_eq!(
-            fits(pattern, &arguments),
+            matches(pattern, &arguments),
             expected,
             "{pattern} on {arguments}"
         );
@@ -116,7 +116,7 @@ fn all_arguments_are_one_json_text_with_sorted_keys() {
 }
 
 #[test]
-fn an_allow_is_not_led_astray_by_a_path() {
+fn allow_rejects_path_escapes() {
     let astray = [
         "/srv/../etc/passwd",
         "/srv/..",
@@ -143,8 +143,8 @@ fn an_allow_is_not_led_astray_by_a_path() {
     ];
     for path in astray {
         let arguments = json!({ "path": path });
-        assert_eq!(fits("path=/srv/*", &arguments), DENY_ONLY, "{path:?}");
-        assert_eq!(fits("*/srv/*", &arguments), DENY_ONLY, "{path:?}");
+        assert_eq!(matches("path=/srv/*", &arguments), DENY_ONLY, "{path:?}");
+        assert_eq!(matches("*/srv/*", &arguments), DENY_ONLY, "{path:?}");
     }
     for path in [
         "/srv/a..b",
@@ -157,22 +157,22 @@ fn an_allow_is_not_led_astray_by_a_path() {
         "/srv/two\nlines",
     ] {
         let arguments = json!({ "path": path });
-        assert_eq!(fits("path=/srv/*", &arguments), BOTH, "{path:?}");
+        assert_eq!(matches("path=/srv/*", &arguments), BOTH, "{path:?}");
     }
     // Wherever in the value it stands, keys included.
     for arguments in [
         json!({"path": ["/srv/a", "../b"]}),
         json!({"path": {"../a": 1}}),
     ] {
-        assert_eq!(fits("path=*", &arguments), DENY_ONLY, "{arguments}");
+        assert_eq!(matches("path=*", &arguments), DENY_ONLY, "{arguments}");
     }
-    assert_eq!(fits("*", &json!({"../a": 1})), DENY_ONLY);
+    assert_eq!(matches("*", &json!({"../a": 1})), DENY_ONLY);
     // Written out, it is what its author meant.
-    assert_eq!(fits("path=../a", &json!({"path": "../a"})), BOTH);
+    assert_eq!(matches("path=../a", &json!({"path": "../a"})), BOTH);
 }
 
 #[test]
-fn a_deny_fits_in_any_way_it_can() {
+fn deny_matches_every_form_of_a_value() {
     let cases = [
         json!("/srv/../etc/passwd"),
         json!("//etc//passwd"),
@@ -196,22 +196,22 @@ fn a_deny_fits_in_any_way_it_can() {
     ];
     for path in cases {
         let arguments = json!({ "path": path });
-        assert_eq!(fits("path=/etc/*", &arguments), DENY_ONLY, "{arguments}");
+        assert_eq!(matches("path=/etc/*", &arguments), DENY_ONLY, "{arguments}");
     }
     assert_eq!(
-        fits("path=/etc/*", &json!({"path": "/etcetera/x"})),
+        matches("path=/etc/*", &json!({"path": "/etcetera/x"})),
         NEITHER
     );
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_denied_and_not_allowed() {
+fn oversized_values_match_deny_only() {
     let long = json!({"a": "x".repeat(2 * 1024 * 1024), "b": "x"});
-    assert_eq!(fits("a=y", &long), DENY_ONLY);
-    assert_eq!(fits("*", &long), DENY_ONLY);
-    assert_eq!(fits("b=x", &long), BOTH);
+    assert_eq!(matches("a=y", &long), DENY_ONLY);
+    assert_eq!(matches("*", &long), DENY_ONLY);
+    assert_eq!(matches("b=x", &long), BOTH);
     let deep = (0..200).fold(json!("x"), |inner, _| json!([inner]));
-    assert_eq!(fits("a=y", &json!({ "a": deep })), DENY_ONLY);
+    assert_eq!(matches("a=y", &json!({ "a": deep })), DENY_ONLY);
     let unknown = Target {
         arguments: None,
         ..Target::new("fs", "read")
@@ -227,7 +227,7 @@ fn what_cannot_be_looked_at_is_denied_and_not_allowed() {
 }
 
 #[test]
-fn of_several_patterns_all_have_to_fit() {
+fn all_patterns_must_match() {
     let both = |rule: Rule| {
         rule.argument_pattern("a=x")
             .unwrap()
@@ -247,7 +247,7 @@ fn of_several_patterns_all_have_to_fit() {
 }
 
 #[test]
-fn a_decision_says_what_was_looked_at_and_where_the_rule_stands() {
+fn decision_text_shows_patterns_and_origin() {
     let rules = [
         allow("mcp__fs"),
         deny("mcp__fs__*").argument_pattern("path=/etc/*").unwrap(),
@@ -259,15 +259,15 @@ fn a_decision_says_what_was_looked_at_and_where_the_rule_stands() {
     let policy = Policy::new(rules);
     let target = Target::new("fs", "read").with(&json!({"path": "/etc/passwd"}));
     let wire = wire_name(&target.tool.server, &target.tool.tool);
-    let subject = target.subject(&wire);
+    let input = target.input(&wire);
     assert_eq!(
-        policy.decide(&subject).to_string(),
+        policy.decide(&input).to_string(),
         "denied by rule `mcp__fs__*` where `path=/etc/*` (command line)"
     );
-    let fitting: Vec<_> = policy.matching_rules(&subject);
-    let fitting: Vec<_> = fitting.iter().map(ToString::to_string).collect();
+    let matching: Vec<_> = policy.matching_rules(&input);
+    let matching: Vec<_> = matching.iter().map(ToString::to_string).collect();
     assert_eq!(
-        fitting,
+        matching,
         [
             "rule `mcp__fs` (command line)",
             "rule `mcp__fs__*` where `path=/etc/*` (command line)",
@@ -277,7 +277,7 @@ fn a_decision_says_what_was_looked_at_and_where_the_rule_stands() {
 }
 
 #[test]
-fn local_tools_are_held_to_their_arguments_too() {
+fn conditions_apply_to_local_tools() {
     let arguments = json!({"cmd": "ls"}).as_object().unwrap().clone();
     let rule = allow("Bash").argument_pattern("cmd=ls").unwrap();
     let policy = Policy::new([rule]);
@@ -289,7 +289,7 @@ fn local_tools_are_held_to_their_arguments_too() {
 }
 
 #[test]
-fn what_is_no_condition_is_refused_in_words() {
+fn invalid_conditions_are_rejected_with_reason() {
     let cases = [
         (
             "",

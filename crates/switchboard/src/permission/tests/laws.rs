@@ -1,4 +1,4 @@
-//! What holds for every set of rules, checked against a slow reference.
+//! Properties of every set of rules, compared with a slow reference implementation.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,60 +7,64 @@ use switchboard_testkit::repetitions;
 
 use super::*;
 
-/// How many sets of rules an ordinary run makes up.
-const SHARE: u32 = 4_000;
+/// The number of cases in an ordinary run.
+const CASES: u32 = 4_000;
 
-/// The rules as the documents have them, without any cleverness.
+/// The rules as documented, without optimizations.
 mod reference {
     use RuleScope::{CommandLine, Local, Managed, Project, User};
 
     use super::*;
 
     pub(super) fn decide(rules: &[Rule], target: &Target) -> Action {
-        let fitting = |rule: &&Rule| fits(rule, target);
+        let is_match = |rule: &&Rule| matches(rule, target);
         if rules
             .iter()
-            .filter(fitting)
+            .filter(is_match)
             .any(|rule| rule.action() == Action::Deny)
         {
             return Action::Deny;
         }
         [Managed, CommandLine, Local, User, Project]
             .into_iter()
-            .flat_map(|scope| rules.iter().filter(move |rule| rule.written.scope == scope))
-            .find(fitting)
-            .map_or(Action::Ask, |rule| rule.written.action)
+            .flat_map(|scope| {
+                rules
+                    .iter()
+                    .filter(move |rule| rule.definition.scope == scope)
+            })
+            .find(is_match)
+            .map_or(Action::Ask, |rule| rule.definition.action)
     }
 
-    fn fits(rule: &Rule, target: &Target) -> bool {
-        let written_for = &rule.servers;
-        let rule = &rule.written;
-        let believed = rule.hint.is_none_or(|hint| {
+    fn matches(rule: &Rule, target: &Target) -> bool {
+        let only_servers = &rule.servers;
+        let rule = &rule.definition;
+        let hint_matches = rule.hint.is_none_or(|hint| {
             target.annotations.declares(hint) && (rule.action != Action::Allow || target.trusted)
         });
         let mut patterns = rule.patterns.iter();
         let id = &target.tool;
         let wire = wire_name(&id.server, &id.tool).to_string();
         let (server, tool) = wire[5..].split_once("__").unwrap();
-        let narrows = rule.action != Action::Allow;
-        let servers = written_for.as_ref();
-        believed
+        let is_broad = rule.action != Action::Allow;
+        let servers = only_servers.as_ref();
+        hint_matches
             && servers.is_none_or(|servers| servers.iter().any(|server| *server == id.server))
-            && patterns.all(|pattern| condition(pattern, target.arguments.as_ref(), narrows))
-            && (fits_pair(&rule.tool, id.server.as_str(), id.tool.as_str())
-                || narrows && fits_pair(&rule.tool, server, tool)
-                || narrows && glob(&rule.tool, &wire)
-                || narrows && fits_joined(&rule.tool, id.server.as_str(), id.tool.as_str()))
+            && patterns.all(|pattern| condition(pattern, target.arguments.as_ref(), is_broad))
+            && (matches_pair(&rule.tool, id.server.as_str(), id.tool.as_str())
+                || is_broad && matches_pair(&rule.tool, server, tool)
+                || is_broad && glob(&rule.tool, &wire)
+                || is_broad && matches_joined(&rule.tool, id.server.as_str(), id.tool.as_str()))
     }
 
-    fn fits_joined(pattern: &str, server: &str, tool: &str) -> bool {
+    fn matches_joined(pattern: &str, server: &str, tool: &str) -> bool {
         pattern.starts_with("mcp__")
             && server.contains("__")
             && (glob(pattern, &format!("mcp__{server}"))
                 || glob(pattern, &format!("mcp__{server}__{tool}")))
     }
 
-    fn fits_pair(pattern: &str, server: &str, tool: &str) -> bool {
+    fn matches_pair(pattern: &str, server: &str, tool: &str) -> bool {
         match pattern.strip_prefix("mcp__") {
             None => pattern == "*",
             Some(rest) => match rest.split_once("__") {
@@ -70,12 +74,12 @@ mod reference {
         }
     }
 
-    fn condition(pattern: &str, arguments: Option<&Map<String, Value>>, narrows: bool) -> bool {
+    fn condition(pattern: &str, arguments: Option<&Map<String, Value>>, is_broad: bool) -> bool {
         let Some(arguments) = arguments else {
-            return narrows;
+            return is_broad;
         };
         let all = Value::Object(arguments.clone());
-        let (value, pattern, whole) = match pattern.split_once('=') {
+        let (value, pattern, is_json) = match pattern.split_once('=') {
             _ if pattern.starts_with(['*', '{']) => (Some(&all), pattern, true),
             Some((path, pattern)) if path.starts_with('/') => (all.pointer(path), pattern, false),
             Some((name, pattern)) => (all.get(name), pattern, false),
@@ -83,16 +87,16 @@ mod reference {
         };
         let Some(value) = value else { return false };
         let is_wild = pattern.contains(['*', '?']);
-        match narrows {
-            true if whole => glob(pattern, &text(value)),
+        match is_broad {
+            true if is_json => glob(pattern, &text(value)),
             true => {
                 let keys = keys_inside(value).into_iter().map(Value::from);
                 let mut parts = inside(value).into_iter().chain(keys);
-                parts.any(|value| somehow(pattern, &value))
+                parts.any(|value| matches_any_form(pattern, &value))
             }
             false => {
                 glob(pattern, &text(value))
-                    && !(is_wild && (inside(value).iter().any(is_astray) || keys_astray(value)))
+                    && !(is_wild && (inside(value).iter().any(escapes) || keys_escape(value)))
             }
         }
     }
@@ -118,7 +122,7 @@ mod reference {
         }
     }
 
-    /// The value itself and all that it holds.
+    /// The value and everything inside it.
     fn inside(value: &Value) -> Vec<Value> {
         let within: Vec<&Value> = match value {
             Value::Array(items) => items.iter().collect(),
@@ -129,22 +133,22 @@ mod reference {
         std::iter::once(value.clone()).chain(within).collect()
     }
 
-    fn somehow(pattern: &str, value: &Value) -> bool {
-        let texts: Vec<String> = value.as_str().map(readings).unwrap_or_default();
+    fn matches_any_form(pattern: &str, value: &Value) -> bool {
+        let texts: Vec<String> = value.as_str().map(forms).unwrap_or_default();
         let paths = texts.iter().map(|text| decoded(text));
         let paths = paths.filter(|path| path.contains('/'));
-        let paths: Vec<String> = paths.map(|path| worked_out(&path)).collect();
+        let paths: Vec<String> = paths.map(|path| normalized(&path)).collect();
         let whole = value.as_f64().filter(|number| number.fract() == 0.0);
         let whole = whole.map(|number| format!("{number:.0}"));
-        let ways = [Some(text(value)), whole].into_iter().flatten();
-        let mut ways = ways.chain(texts).chain(paths);
-        ways.any(|way| glob(pattern, &way))
+        let forms = [Some(text(value)), whole].into_iter().flatten();
+        let mut forms = forms.chain(texts).chain(paths);
+        forms.any(|form| glob(pattern, &form))
     }
 
-    /// What a text could be taken for.
-    fn readings(text: &str) -> Vec<String> {
+    /// All forms of a text that a deny compares.
+    fn forms(text: &str) -> Vec<String> {
         let trimmed = text.trim().to_owned();
-        let plain = decoded_wholly(&trimmed).trim().to_owned();
+        let plain = percent_decoded(&trimmed).trim().to_owned();
         let slashed = plain.replace('\\', "/");
         let path = slashed
             .strip_prefix("file://")
@@ -153,8 +157,8 @@ mod reference {
         vec![text.to_owned(), trimmed, plain, slashed, path]
     }
 
-    /// For the codes that are made up below.
-    fn decoded_wholly(text: &str) -> String {
+    /// Decodes the percent codes that the strategies below produce.
+    fn percent_decoded(text: &str) -> String {
         let text = decoded(text).replace("%78", "x").replace("%00", "\0");
         let text = text.replace("%c0%ae", "\u{fffd}\u{fffd}");
         text.replace("%252e", "%2e")
@@ -166,7 +170,7 @@ mod reference {
         text.replace("%5c", "\\").replace("%5C", "\\")
     }
 
-    fn worked_out(path: &str) -> String {
+    fn normalized(path: &str) -> String {
         use std::path::{Component, Path, PathBuf};
         let mut out = PathBuf::new();
         for component in Path::new(path).components() {
@@ -179,24 +183,24 @@ mod reference {
         out.to_str().unwrap().to_owned()
     }
 
-    fn is_astray(value: &Value) -> bool {
-        value.as_str().is_some_and(is_astray_text)
+    fn escapes(value: &Value) -> bool {
+        value.as_str().is_some_and(text_escapes)
     }
 
-    fn is_astray_text(text: &str) -> bool {
-        let disguises = ["\0", "%00", "%252e", "%c0%ae", "\u{ff0e}"];
+    fn text_escapes(text: &str) -> bool {
+        let suspicious = ["\0", "%00", "%252e", "%c0%ae", "\u{ff0e}"];
         let has_dots = |text: &str| {
             let text = text.replace(['\\', ' ', '\t'], "/").replace(':', "/");
             format!("/{text}/").contains("/../")
         };
-        let plain = decoded_wholly(text);
-        disguises.iter().any(|disguise| text.contains(disguise))
+        let plain = percent_decoded(text);
+        suspicious.iter().any(|part| text.contains(part))
             || has_dots(&plain)
             || has_dots(&plain.replace('\t', ""))
     }
 
-    fn keys_astray(value: &Value) -> bool {
-        keys_inside(value).iter().any(|key| is_astray_text(key))
+    fn keys_escape(value: &Value) -> bool {
+        keys_inside(value).iter().any(|key| text_escapes(key))
     }
 
     fn keys_inside(value: &Value) -> Vec<String> {
@@ -221,7 +225,7 @@ mod reference {
     }
 }
 
-/// Conditions on arguments, near enough to [`some_arguments`] to hold now and then.
+/// Conditions on arguments, close enough to [`some_arguments`] to match sometimes.
 fn a_condition() -> impl Strategy<Value = String> {
     let glob = prop_oneof![
         "[x/.*?1]{0,4}",
@@ -232,9 +236,9 @@ fn a_condition() -> impl Strategy<Value = String> {
         Just("1".to_owned()),
         Just("*".to_owned()),
     ];
-    let place = prop_oneof!["[ab]", Just("/a/b".to_owned()), Just("/a/0".to_owned())];
+    let selector = prop_oneof!["[ab]", Just("/a/b".to_owned()), Just("/a/0".to_owned())];
     prop_oneof![
-        4 => (place, glob).prop_map(|(place, glob)| format!("{place}={glob}")),
+        4 => (selector, glob).prop_map(|(selector, glob)| format!("{selector}={glob}")),
         1 => r#"\*"?[abx]"?[:,]?\*"#,
         1 => Just("*".to_owned()),
         1 => Just(r#"{"a":*"#.to_owned()),
@@ -282,7 +286,7 @@ fn a_rule() -> impl Strategy<Value = Rule> {
         1 => Just("*".to_owned()),
         1 => "[mcp*]{1,2}[*_]{1,3}[ab*]{0,2}",
         1 => Just("mcp__*".to_owned()),
-        // Patterns made from what a tool became.
+        // Patterns made from a wire name.
         1 => "[ab]\\.[ab]".prop_map(|t| {
             wire_name(&ServerName::new("a").unwrap(), &t.as_str().into()).to_string()
         }),
@@ -351,13 +355,13 @@ fn a_target() -> impl Strategy<Value = Target> {
 }
 
 /// The same rule with another action.
-fn acting(rule: &Rule, action: Action) -> Rule {
+fn with_action(rule: &Rule, action: Action) -> Rule {
     let mut rule = rule.clone();
-    rule.written_mut().action = action;
+    rule.definition_mut().action = action;
     rule
 }
 
-fn is_narrower_or_equal(one: Action, other: Action) -> bool {
+fn is_at_most(one: Action, other: Action) -> bool {
     let width = |action| match action {
         Action::Deny => 0,
         Action::Ask => 1,
@@ -367,27 +371,27 @@ fn is_narrower_or_equal(one: Action, other: Action) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(repetitions(SHARE)))]
+    #![proptest_config(ProptestConfig::with_cases(repetitions(CASES)))]
 
     #[test]
-    fn whole_rules_decide_as_the_slow_reference(rules in vec(a_rule(), 0..12), target in a_target()) {
+    fn whole_rules_agree_with_reference(rules in vec(a_rule(), 0..12), target in a_target()) {
         let decided = target.decide(&Policy::new(rules.clone())).action;
         prop_assert_eq!(decided, reference::decide(&rules, &target));
     }
 
     #[test]
-    fn whole_rules_with_one_more_deny_never_widen(
+    fn whole_rules_never_widen_with_another_deny(
         rules in vec(a_rule(), 0..8),
         extra in a_rule(),
         at in any::<prop::sample::Index>(),
         target in a_target(),
     ) {
         let before = target.decide(&Policy::new(rules.clone())).action;
-        let extra = acting(&extra, Action::Deny);
+        let extra = with_action(&extra, Action::Deny);
         let mut more = rules;
         more.insert(at.index(more.len() + 1), extra.clone());
         let after = target.decide(&Policy::new(more)).action;
-        prop_assert!(is_narrower_or_equal(after, before));
+        prop_assert!(is_at_most(after, before));
         if target.decide(&Policy::new([extra])).action == Action::Deny {
             prop_assert_eq!(after, Action::Deny);
         } else {
@@ -396,19 +400,19 @@ proptest! {
     }
 
     #[test]
-    fn whole_rules_do_not_depend_on_order_and_scope_of_denies(
+    fn whole_rules_ignore_order_and_scope_of_denies(
         rules in vec(a_rule(), 0..8),
         shuffled in vec(a_rule(), 0..8).prop_shuffle(),
         target in a_target(),
     ) {
         let denies = |rules: &[Rule]| -> Vec<Rule> {
-            rules.iter().map(|rule| acting(rule, Action::Deny)).collect()
+            rules.iter().map(|rule| with_action(rule, Action::Deny)).collect()
         };
         let forward = [rules.clone(), denies(&shuffled)].concat();
         let mut backward = denies(&shuffled);
         backward.reverse();
         for deny in &mut backward {
-            deny.written_mut().scope = RuleScope::Project;
+            deny.definition_mut().scope = RuleScope::Project;
         }
         backward.extend(rules);
         prop_assert_eq!(
@@ -418,23 +422,23 @@ proptest! {
     }
 
     #[test]
-    fn whole_rules_that_allow_would_deny_as_well(rule in a_rule(), target in a_target()) {
-        let decided = |action| target.decide(&Policy::new([acting(&rule, action)])).action;
+    fn whole_rules_deny_what_they_would_allow(rule in a_rule(), target in a_target()) {
+        let decided = |action| target.decide(&Policy::new([with_action(&rule, action)])).action;
         if decided(Action::Allow) == Action::Allow {
             prop_assert_eq!(decided(Action::Deny), Action::Deny);
         }
     }
 
     #[test]
-    fn whole_rules_that_fit_are_told_in_reading_order(
+    fn whole_rules_report_matches_in_order(
         rules in vec(a_rule(), 0..8),
         target in a_target(),
     ) {
         let policy = Policy::new(rules);
         let wire = wire_name(&target.tool.server, &target.tool.tool);
-        let fitting = policy.matching_rules(&target.subject(&wire));
-        prop_assert!(fitting.is_sorted_by_key(|rule| rule.scope));
-        let first = |action| fitting.iter().find(|rule| (rule.action == Action::Deny) == action);
+        let matching = policy.matching_rules(&target.input(&wire));
+        prop_assert!(matching.is_sorted_by_key(|rule| rule.scope));
+        let first = |action| matching.iter().find(|rule| (rule.action == Action::Deny) == action);
         let expected = first(true).or_else(|| first(false)).cloned();
         let expected = expected.map_or(Reason::Default, Reason::Rule);
         prop_assert_eq!(target.decide(&policy).reason, expected);

@@ -1,7 +1,6 @@
-//! What an agent loop needs: tools of the servers and tools to look after them, and between two turns
-//! whatever changed meanwhile.
+//! An agent loop: tools of servers, management tools, and watch events between turns.
 //!
-//! `cargo run --example agent`
+//! `cargo run --example agent_loop`
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,11 +9,10 @@ use switchboard::call::CallOrigin;
 use switchboard::in_process::{LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
-use switchboard::permission::{Action, Rule};
 use switchboard::registry::{Registry, ToolExecutor};
 use switchboard::{CallContext, Host, Readiness};
 
-/// A server in this process: every call finds one build more.
+/// An in-process server. Every call reports one more finished build.
 struct Builds(AtomicU64);
 
 impl LocalServer for Builds {
@@ -23,8 +21,11 @@ impl LocalServer for Builds {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let nothing = json!({"type": "object", "properties": {}});
-        vec![Tool::new("status", Json::from(&nothing)).description("How the builds are doing")]
+        let no_arguments = json!({"type": "object", "properties": {}});
+        vec![
+            Tool::new("status", Json::from(&no_arguments))
+                .description("Shows the state of the builds"),
+        ]
     }
 
     fn call_tool<'a>(
@@ -41,7 +42,7 @@ impl LocalServer for Builds {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder()
         .in_process_server("ci", Builds(AtomicU64::new(0)))
-        .rule(Rule::new(Action::Allow, "mcp__ci__status")?)
+        .allow("mcp__ci__status")
         .start()?;
     host.wait_for(Readiness::All).await;
     let mut registry = Registry::new(host.clone());
@@ -50,16 +51,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}: {}", tool.name, tool.description);
     }
 
-    // What a model would say.
-    let wish: Value = json!({
+    // A tool call of the model.
+    let input: Value = json!({
         "type": "tool", "server": "ci", "toolName": "status", "intervalMs": 1000,
         "reason": "the user waits for the next build",
     });
     let context = CallContext::default().origin(CallOrigin::Model);
-    let answer = registry.execute("SubscribePolling", wish, context).await;
+    let answer = registry.execute("SubscribePolling", input, context).await;
     println!("\n{}\n", answer.to_text());
 
-    // A loop that has a turn to take anyway drains what there is: `host.drain_watch_events()`.
+    // A loop that does not want to wait calls `host.drain_watch_events()` between two turns.
     for _turn in 0..2 {
         if let Some(event) = host.next_watch_event().await {
             println!("{}\n", event.to_text());

@@ -1,11 +1,10 @@
-//! A host inside a program: one server in this process, one rule, one call.
+//! One in-process server, one rule, one call.
 //!
-//! `cargo run --example embed`
+//! `cargo run --example in_process_server`
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::permission::{Action, Rule};
 use switchboard::{Host, InProcessServer, Readiness};
 
 #[derive(Deserialize, JsonSchema)]
@@ -23,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let host = Host::builder()
         .in_process_server("calculator", calculator)
-        .rule(Rule::new(Action::Allow, "mcp__calculator")?)
+        .allow("mcp__calculator")
         .start()?;
     host.wait_for(Readiness::All).await;
 

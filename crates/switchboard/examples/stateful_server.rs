@@ -1,12 +1,8 @@
-//! A to-do list as a server in this process: functions that share what they know, say how far they
-//! have come, and stop when nobody waits for them any more.
+//! A to-do list as an in-process server: tools with shared state, progress and cancellation.
 //!
-//! `cargo run --example todo`
+//! `cargo run --example stateful_server`
 
-#![allow(
-    clippy::unused_async,
-    reason = "tools are async whether or not they wait for something"
-)]
+#![allow(clippy::unused_async, reason = "tool handlers are async functions")]
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,18 +10,17 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use switchboard::permission::{Action, Rule};
 use switchboard::{CallContext, Host, InProcessServer, Readiness, ToolContext, ToolResult};
 use tokio::time::{Instant, sleep};
 
-/// What all tools share. A lock is held for a statement, never while something is waited for.
+/// The state of all tools. The lock is never held across an `.await`.
 #[derive(Clone, Default)]
 struct List(Arc<Mutex<Vec<Item>>>);
 
-/// One thing to do.
+/// An item of the list.
 #[derive(Clone, Serialize, JsonSchema)]
 struct Item {
-    /// Its number, from 1
+    /// The number, starting at 1
     number: usize,
     text: String,
     is_done: bool,
@@ -38,7 +33,7 @@ struct Items {
 
 #[derive(Deserialize, JsonSchema)]
 struct New {
-    /// What is to be done
+    /// The text of the item
     #[schemars(length(min = 1, max = 200))]
     text: String,
 }
@@ -87,8 +82,8 @@ async fn show(context: ToolContext) -> ToolResult<Items> {
     Ok(Items { items })
 }
 
-/// Does one item after the other. When the call is cancelled it is dropped where it waits: what was
-/// done stays done, and nothing else is begun.
+/// Finishes one item after the other. Cancelling the call drops the future at its `.await`: finished
+/// items stay finished.
 async fn do_all(context: ToolContext) -> ToolResult<String> {
     let list = context.state::<List>()?;
     let open = list.change(|items| -> Vec<Item> {
@@ -119,11 +114,11 @@ fn todo_list(list: List) -> InProcessServer {
     };
     InProcessServer::new("todo", "1.0")
         .state(state)
-        .instructions("A list of things to do. Show it before you change it.")
+        .instructions("A to-do list. Show it before you change it.")
         .tool("add", "Adds an item to the list", add)
         .tool("finish", "Marks an item as done", finish)
         .tool("show", "Shows the list", show)
-        .tool("do_all", "Does everything that is left", do_all)
+        .tool("do_all", "Finishes all open items", do_all)
         .resource("todo://list", "list", overview)
 }
 
@@ -135,7 +130,7 @@ fn mark(item: &Item) -> char {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder()
         .in_process_server("todo", todo_list(List::default()))
-        .rule(Rule::new(Action::Allow, "mcp__todo")?)
+        .allow("mcp__todo")
         .start()?;
     host.wait_for(Readiness::All).await;
 
@@ -149,18 +144,22 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let missing = host.call("mcp__todo__finish", json!({"number": 9})).await?;
     println!("failed   {}", missing.to_text());
 
-    // Time for one item, or two: then the call is given up, and its function with it.
-    let soon = Instant::now() + Duration::from_millis(120);
-    let told = |progress: switchboard::mcp::Progress| {
+    // The deadline is enough for one or two items. Then the call is cancelled.
+    let deadline = Instant::now() + Duration::from_millis(120);
+    let show_progress = |progress: switchboard::mcp::Progress| {
         println!("progress {}", progress.message.unwrap_or_default());
     };
     let call = host.call("mcp__todo__do_all", json!({}));
-    let call = call.on_progress(told);
-    let outcome = call.context(CallContext::default().deadline(soon)).await;
+    let call = call.on_progress(show_progress);
+    let outcome = call
+        .context(CallContext::default().deadline(deadline))
+        .await;
     if let Err(error) = outcome {
         println!("gave up  {error}");
     }
-    let call = host.call("mcp__todo__do_all", json!({})).on_progress(told);
+    let call = host
+        .call("mcp__todo__do_all", json!({}))
+        .on_progress(show_progress);
     println!("again    {}", call.await?.to_text());
 
     let shown = host.call("mcp__todo__show", json!({})).await?;

@@ -1,0 +1,219 @@
+//! Renders a tool result for a model.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::truncate::{LimitedText, truncate_texts};
+use super::{
+    Block, MAX_FIELD_BYTES, MAX_URI_BYTES, Output, ResultStore, base64, field, sanitize,
+    sanitize_owned,
+};
+use crate::id::ServerName;
+use crate::limits::Limits;
+use crate::mcp::{CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink};
+
+/// Renders a tool result. Text that exceeds the limit is cut, and the full text goes to `store`.
+pub fn render_tool_result(
+    result: CallToolResult,
+    limits: &Limits,
+    store: Option<&dyn ResultStore>,
+) -> Output {
+    render_tool_result_from(None, result, limits, store)
+}
+
+/// Renders the result of a server. The descriptions of resource links contain the name of the server,
+/// because a model needs it to read them.
+pub(crate) fn render_tool_result_from(
+    server: Option<&ServerName>,
+    result: CallToolResult,
+    limits: &Limits,
+    store: Option<&dyn ResultStore>,
+) -> Output {
+    let mut media_budget = limits.result_media_bytes;
+    // Not `collect`: it would reuse the allocation of the larger input blocks and shrink it, which
+    // costs a reallocation.
+    let mut blocks = Vec::with_capacity(result.content.len());
+    let render = |block| render_block(block, server, &mut media_budget);
+    blocks.extend(result.content.into_iter().map(render));
+    // A result with text repeats the structured content there.
+    let has_text = |block: &Block| matches!(block, Block::Text { .. });
+    if let (false, Some(structured)) = (blocks.iter().any(has_text), &result.structured_content) {
+        let text = sanitize(structured.as_str()).into_owned();
+        blocks.push(Block::Text { text });
+    }
+    let mut output = Output {
+        blocks,
+        is_error: result.is_error,
+        structured: result.structured_content,
+        ..Output::default()
+    };
+    if result.blocks_left_out > 0 {
+        output.notes.push(format!(
+            "{} more blocks were left out (limit `content_blocks`)",
+            result.blocks_left_out
+        ));
+    }
+    output.drop_large_structured(limits.result_text_bytes, store);
+    output.truncate_text(limits.result_text_bytes, store);
+    output
+}
+
+impl Output {
+    /// Drops structured content that exceeds the limit, because a part of it is not valid JSON. The
+    /// whole goes to `store`.
+    fn drop_large_structured(&mut self, max_bytes: usize, store: Option<&dyn ResultStore>) {
+        let is_large = |json: &mut Json| json.as_str().len() > max_bytes;
+        let Some(structured) = self.structured.take_if(is_large) else {
+            return;
+        };
+        let size = structured.as_str().len();
+        self.notes.push(format!(
+            "structured content of {size} bytes was left out (limit `result_text_bytes`)"
+        ));
+        self.stored = store.and_then(|store| store.store(structured.as_str()).ok());
+    }
+
+    /// Limits the text of all blocks together. Images and audio stay.
+    fn truncate_text(&mut self, max_bytes: usize, store: Option<&dyn ResultStore>) {
+        let texts: Vec<_> = self.blocks.iter().filter_map(LimitedText::new).collect();
+        let Some(mut truncation) = truncate_texts(&texts, max_bytes, store) else {
+            return;
+        };
+        truncation.apply(&mut self.blocks, |block| block);
+        self.notes.extend(truncation.note);
+        self.stored = truncation.stored.or(self.stored);
+    }
+}
+
+/// Renders one block. `media_budget` is how many bytes of media may still be included.
+pub(super) fn render_block(
+    block: ContentBlock,
+    server: Option<&ServerName>,
+    media_budget: &mut usize,
+) -> Block {
+    match block {
+        ContentBlock::Text(content) => Block::Text {
+            text: sanitize_owned(content.text),
+        },
+        ContentBlock::Image(content) => match take_media("image", content, media_budget) {
+            Ok((data, mime_type)) => Block::Image { data, mime_type },
+            Err(description) => description,
+        },
+        ContentBlock::Audio(content) => match take_media("audio", content, media_budget) {
+            Ok((data, mime_type)) => Block::Audio { data, mime_type },
+            Err(description) => description,
+        },
+        ContentBlock::ResourceLink(ref link) => Block::Described {
+            description: describe_link(link, server),
+            raw: raw_json(&block),
+        },
+        ContentBlock::Resource(ref content) => match &content.resource.text {
+            Some(text) => Block::Text {
+                text: format!(
+                    "{}\n{}",
+                    describe_resource(&content.resource),
+                    sanitize(text)
+                ),
+            },
+            None => Block::Described {
+                description: describe_resource(&content.resource),
+                raw: take_budget(content.resource.blob.as_deref(), media_budget)
+                    .then(|| raw_json(&block))
+                    .flatten(),
+            },
+        },
+        ContentBlock::Unknown(raw) => Block::Described {
+            description: describe_unknown(&raw),
+            raw: Some(raw),
+        },
+    }
+}
+
+/// The data and the type of media, or a description if the data is invalid or too large.
+fn take_media(
+    kind: &str,
+    content: MediaContent,
+    media_budget: &mut usize,
+) -> Result<(String, String), Block> {
+    let mime_type = field(&content.mime_type, MAX_FIELD_BYTES).into_owned();
+    let describe = |problem: &str| Block::Described {
+        description: format!("[{kind}: {mime_type}, {problem}]"),
+        raw: None,
+    };
+    if !base64::is_base64(&content.data) {
+        return Err(describe("not handed over: its data is not base64"));
+    }
+    if !take_budget(Some(&content.data), media_budget) {
+        let size = base64::decoded_len(&content.data);
+        return Err(describe(&format!(
+            "not handed over: {size} bytes are too many"
+        )));
+    }
+    Ok((content.data, mime_type))
+}
+
+/// Reduces the budget by the size of the data. Returns whether the budget was sufficient.
+fn take_budget(data: Option<&str>, budget: &mut usize) -> bool {
+    let rest = budget.checked_sub(data.map_or(0, str::len));
+    *budget = rest.unwrap_or(*budget);
+    rest.is_some()
+}
+
+fn raw_json(block: &ContentBlock) -> Option<Json> {
+    serde_json::value::to_raw_value(block).ok().map(Json::from)
+}
+
+fn describe_link(link: &ResourceLink, server: Option<&ServerName>) -> String {
+    let server = server.map(|server| format!(" of server {server}"));
+    let size = link.size.map(|size| format!("{size} bytes"));
+    let details: Vec<Cow<'_, str>> = (link.mime_type.as_deref())
+        .map(|mime| field(mime, MAX_FIELD_BYTES))
+        .into_iter()
+        .chain(size.map(Cow::Owned))
+        .collect();
+    let details = match details.as_slice() {
+        [] => String::new(),
+        some => format!(" ({})", some.join(", ")),
+    };
+    let description = link.description.as_deref().unwrap_or_default();
+    let colon = if description.is_empty() { "" } else { ": " };
+    format!(
+        "[resource link: {} <{}>{}{details}{colon}{}]",
+        field(&link.name, MAX_FIELD_BYTES),
+        field(&link.uri, MAX_URI_BYTES),
+        server.unwrap_or_default(),
+        field(description, MAX_FIELD_BYTES),
+    )
+}
+
+fn describe_resource(resource: &ResourceBody) -> String {
+    let uri = field(&resource.uri, MAX_URI_BYTES);
+    match (&resource.text, &resource.blob) {
+        (Some(_), _) => format!("[resource <{uri}>]"),
+        (None, Some(blob)) => {
+            let mime = resource.mime_type.as_deref();
+            let mime = field(mime.unwrap_or("unknown type"), MAX_FIELD_BYTES);
+            let size = base64::decoded_len(blob);
+            format!("[resource <{uri}> ({mime}, {size} bytes of binary data)]")
+        }
+        (None, None) => format!("[resource <{uri}> (empty)]"),
+    }
+}
+
+fn describe_unknown(raw: &Json) -> String {
+    #[derive(Deserialize)]
+    struct Tagged {
+        r#type: String,
+    }
+    let size = raw.as_str().len();
+    match serde_json::from_str::<Tagged>(raw.as_str()) {
+        Ok(Tagged { r#type: kind }) => {
+            format!(
+                "[content of type {:?}, {size} bytes, cannot be shown]",
+                field(&kind, MAX_FIELD_BYTES)
+            )
+        }
+        Err(_) => format!("[content of unknown type, {size} bytes, cannot be shown]"),
+    }
+}

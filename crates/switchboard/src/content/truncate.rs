@@ -1,0 +1,150 @@
+//! Cuts the texts of a result, a prompt or a resource to a common limit.
+//!
+//! Pure, except that the full text goes to the [`ResultStore`]. Invariant: the texts that remain are
+//! within the limit, plus one marker.
+
+use switchboard_wire::text::fit;
+
+use super::{Block, ResultHandle, ResultStore};
+
+/// A text that counts toward the limit.
+#[derive(Clone, Copy)]
+pub(super) struct LimitedText<'a> {
+    pub(super) text: &'a str,
+    /// Descriptions are shown completely or not at all.
+    pub(super) can_be_cut: bool,
+}
+
+impl<'a> LimitedText<'a> {
+    pub(super) fn new(block: &'a Block) -> Option<Self> {
+        Some(Self {
+            text: block.as_text()?,
+            can_be_cut: matches!(block, Block::Text { .. }),
+        })
+    }
+}
+
+/// The effect of a limit on a sequence of texts: texts before `index` stay, the text at `index` is
+/// replaced, texts after it are removed.
+pub(super) struct Truncation {
+    pub(super) index: usize,
+    /// The beginning of the text, and the marker.
+    pub(super) replacement: String,
+    /// The handle of the full text.
+    pub(super) stored: Option<ResultHandle>,
+    /// Why the full text could not be stored.
+    pub(super) note: Option<String>,
+}
+
+/// Limits the texts, joined by line ends, to `max_bytes`. Stores the full text if it is longer.
+/// Returns `None` if the texts are within the limit.
+pub(super) fn truncate_texts(
+    texts: &[LimitedText<'_>],
+    max_bytes: usize,
+    store: Option<&dyn ResultStore>,
+) -> Option<Truncation> {
+    let total = texts.iter().map(|text| text.text.len() + 1).sum::<usize>();
+    let total = total.saturating_sub(1);
+    if total <= max_bytes {
+        return None;
+    }
+    let (stored, note) = store_full_text(texts, store);
+    // The end of the last text that fits.
+    let mut shown = None::<usize>;
+    for (index, limited) in texts.iter().enumerate() {
+        let start = shown.map_or(0, |shown| shown + 1);
+        let room = max_bytes.saturating_sub(start);
+        if start <= max_bytes && limited.text.len() <= room {
+            shown = Some(start + limited.text.len());
+            continue;
+        }
+        let part = if limited.can_be_cut {
+            fit(limited.text, room)
+        } else {
+            ""
+        };
+        let shown = match part.len() {
+            0 => shown.unwrap_or_default(),
+            bytes => start + bytes,
+        };
+        let line_end = if part.is_empty() || part.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        let marker = truncation_marker(total, shown, stored.as_ref());
+        return Some(Truncation {
+            index,
+            replacement: [part, line_end, &marker].concat(),
+            stored,
+            note,
+        });
+    }
+    None
+}
+
+fn store_full_text(
+    texts: &[LimitedText<'_>],
+    store: Option<&dyn ResultStore>,
+) -> (Option<ResultHandle>, Option<String>) {
+    let Some(store) = store else {
+        return (None, None);
+    };
+    let texts: Vec<&str> = texts.iter().map(|text| text.text).collect();
+    match store.store(&texts.join("\n")) {
+        Ok(handle) => (Some(handle), None),
+        Err(error) => {
+            let note = format!("the whole result could not be kept: {error}");
+            (None, Some(note))
+        }
+    }
+}
+
+impl Truncation {
+    /// Applies the truncation to a list whose items have blocks. Items without text stay.
+    pub(super) fn apply<T>(&mut self, items: &mut Vec<T>, block: fn(&mut T) -> &mut Block) {
+        let mut next_text = 0;
+        items.retain_mut(|item| {
+            let block = block(item);
+            if block.as_text().is_none() {
+                return true;
+            }
+            let index = next_text;
+            next_text += 1;
+            if index == self.index {
+                *block = Block::Text {
+                    text: std::mem::take(&mut self.replacement),
+                };
+            }
+            index <= self.index
+        });
+    }
+}
+
+/// The text at the end of a cut text: its full size, how much is shown, and where the rest is.
+pub fn truncation_marker(total: usize, shown: usize, stored: Option<&ResultHandle>) -> String {
+    let rest = match stored {
+        Some(handle) => format!("the whole is kept as {handle}"),
+        None => "the rest is not kept".to_owned(),
+    };
+    format!("[cut: {total} bytes in all, the first {shown} shown; {rest}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marker_names_size_and_handle() {
+        assert_eq!(
+            truncation_marker(1_234_567, 100_000, None),
+            "[cut: 1234567 bytes in all, the first 100000 shown; the rest is not kept]"
+        );
+        let handle: ResultHandle = "result-3f000000000000000000000000000001".parse().unwrap();
+        assert_eq!(
+            truncation_marker(9, 5, Some(&handle)),
+            "[cut: 9 bytes in all, the first 5 shown; the whole is kept as \
+             result-3f000000000000000000000000000001]"
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Evaluates permission rules in order.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use switchboard_wire::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
+
+use super::{Action, Decision, Reason, Rule, RuleDefinition};
+use crate::id::{ServerName, ToolId, WireName};
+use crate::mcp::ToolAnnotations;
+
+/// A call of an MCP tool, as the rules see it.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyInput<'a> {
+    /// The server and the tool.
+    pub tool: &'a ToolId,
+    /// The name by which the model calls the tool.
+    pub wire_name: &'a WireName,
+    /// The server's hints about the tool.
+    pub annotations: &'a ToolAnnotations,
+    /// Whether the entry of the server says that its hints are trusted.
+    pub trust_annotations: bool,
+    /// The arguments of the call, or `None` if they are not known. Without arguments, a deny or ask
+    /// on arguments matches and an allow does not.
+    pub arguments: Option<&'a Map<String, Value>>,
+}
+
+/// The input of a rule, with what all rules need computed once.
+pub(super) enum MatchInput<'a> {
+    Tool {
+        tool: &'a PolicyInput<'a>,
+        /// The parts of the wire name, unless they equal the names of the server and the tool.
+        wire_parts: Option<(&'a str, &'a str)>,
+    },
+    Local {
+        name: &'a str,
+        arguments: Option<&'a Map<String, Value>>,
+    },
+}
+
+impl<'a> MatchInput<'a> {
+    fn new(tool: &'a PolicyInput<'a>) -> Self {
+        let wire_parts = if wire_name_is_exact(tool) {
+            None
+        } else {
+            split_wire_name(tool.wire_name.as_str())
+        };
+        Self::Tool { tool, wire_parts }
+    }
+}
+
+/// Whether the wire name contains the names of the server and the tool unchanged, as nearly all do.
+fn wire_name_is_exact(input: &PolicyInput<'_>) -> bool {
+    let ToolId { server, tool, .. } = input.tool;
+    let rest = input.wire_name.as_str().strip_prefix(PREFIX);
+    let rest = rest.and_then(|rest| rest.strip_prefix(server.as_str()));
+    rest.and_then(|rest| rest.strip_prefix(SEPARATOR)) == Some(tool.as_str())
+}
+
+/// A set of rules. The default has no rules and asks about every call.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// Evaluated first. The first match is reported.
+    denies: Vec<Rule>,
+    /// Evaluated after the denies. The first match decides.
+    allows_and_asks: Vec<Rule>,
+}
+
+impl Policy {
+    /// Sorts rules by scope, and within a scope by position.
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let mut rules: Vec<Rule> = rules.into_iter().collect();
+        rules.sort_by_key(|rule| rule.definition.scope);
+        for (index, rule) in rules.iter_mut().enumerate() {
+            rule.index = index;
+        }
+        let (denies, allows_and_asks) = rules
+            .into_iter()
+            .partition(|rule| rule.action() == Action::Deny);
+        Self {
+            denies,
+            allows_and_asks,
+        }
+    }
+
+    /// Decides on a call of an MCP tool.
+    pub fn decide(&self, input: &PolicyInput<'_>) -> Decision {
+        decision(self.first_match(&MatchInput::new(input)))
+    }
+
+    /// The decision on a call of an MCP tool if it is deny or ask, `None` if it is allow. Calls are
+    /// usually allowed, and the reason of an allow is not needed.
+    pub(crate) fn deny_or_ask(&self, input: &PolicyInput<'_>) -> Option<Decision> {
+        match self.first_match(&MatchInput::new(input)) {
+            Some(rule) if rule.action() == Action::Allow => None,
+            rule => Some(decision(rule)),
+        }
+    }
+
+    /// Decides on a call of a local tool.
+    pub fn decide_local(&self, name: &str, arguments: &Map<String, Value>) -> Decision {
+        let arguments = Some(arguments);
+        decision(self.first_match(&MatchInput::Local { name, arguments }))
+    }
+
+    /// The rule that denies all tools of a server, if there is one. Such a rule also denies resources
+    /// and prompts. A rule that is limited to some tools, arguments or hints does not.
+    pub fn server_denial(&self, server: &ServerName) -> Option<Decision> {
+        let wire_part = server_part(server);
+        let mut denies = self.denies.iter();
+        denies
+            .find(|rule| {
+                rule.conditions.is_empty()
+                    && rule.definition.hint.is_none()
+                    && rule.applies_to_server(server)
+                    && rule
+                        .pattern
+                        .matches_whole_server(server.as_str(), &wire_part)
+            })
+            .map(Rule::decision)
+    }
+
+    /// All rules that match, in the order of evaluation by scope and position.
+    pub fn matching_rules(&self, input: &PolicyInput<'_>) -> Vec<Arc<RuleDefinition>> {
+        let input = MatchInput::new(input);
+        let mut rules: Vec<&Rule> = self.all().filter(|rule| rule.matches(&input)).collect();
+        rules.sort_by_key(|rule| rule.index);
+        let definitions = rules.into_iter().map(|rule| Arc::clone(&rule.definition));
+        definitions.collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rule> {
+        self.denies.iter().chain(&self.allows_and_asks)
+    }
+
+    fn first_match(&self, input: &MatchInput<'_>) -> Option<&Rule> {
+        self.all().find(|rule| rule.matches(input))
+    }
+}
+
+/// The decision of the first matching rule, or to ask.
+fn decision(rule: Option<&Rule>) -> Decision {
+    rule.map_or(
+        Decision {
+            action: Action::Ask,
+            reason: Reason::Default,
+        },
+        Rule::decision,
+    )
+}

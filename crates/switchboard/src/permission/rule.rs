@@ -1,0 +1,238 @@
+//! One permission rule: its text, its scope, and what it matches.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use switchboard_config::SourcePos;
+
+use super::arguments::ArgumentCondition;
+use super::pattern::{InvalidPattern, Pattern};
+use super::policy::{MatchInput, PolicyInput};
+use super::{Action, Decision, Reason};
+use crate::id::ServerName;
+use crate::mcp::Hint;
+
+/// Where a rule comes from. Rules are read in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RuleScope {
+    /// The administrator of the machine.
+    Managed,
+    /// The command line or the embedding program.
+    CommandLine,
+    /// The user, for one project.
+    Local,
+    /// The user.
+    User,
+    /// The settings file of the project.
+    Project,
+}
+
+impl fmt::Display for RuleScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Managed => "managed",
+            Self::CommandLine => "command line",
+            Self::Local => "local",
+            Self::User => "user",
+            Self::Project => "project",
+        })
+    }
+}
+
+/// A permission rule: an action for the tools that a pattern matches.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub(super) pattern: Pattern,
+    /// All of them must hold.
+    pub(super) conditions: Vec<ArgumentCondition>,
+    /// The servers that the rule is limited to, if any.
+    pub(super) servers: Option<Arc<BTreeSet<ServerName>>>,
+    pub(super) definition: Arc<RuleDefinition>,
+    /// The position among the rules of a policy.
+    pub(super) index: usize,
+}
+
+/// The text of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RuleDefinition {
+    /// The action.
+    pub action: Action,
+    /// The pattern for tools.
+    pub tool: String,
+    /// The patterns for arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
+    /// The hint that a tool must declare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
+    /// The scope.
+    pub scope: RuleScope,
+    /// The file and the position in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<SourcePos>,
+    /// Why the rule exists, for rules that no user wrote. Shown instead of the pattern.
+    #[serde(rename = "because", skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Rule {
+    /// A rule with the scope of the command line.
+    pub fn new(action: Action, tool: &str) -> Result<Self, InvalidPattern> {
+        Ok(Self {
+            pattern: Pattern::parse(tool)?,
+            conditions: Vec::new(),
+            servers: None,
+            definition: Arc::new(RuleDefinition {
+                action,
+                tool: tool.to_owned(),
+                patterns: Vec::new(),
+                hint: None,
+                scope: RuleScope::CommandLine,
+                origin: None,
+                reason: None,
+            }),
+            index: 0,
+        })
+    }
+
+    /// Limits the rule to calls whose arguments match. With several patterns, all must match.
+    ///
+    /// ```
+    /// use switchboard::permission::{Action, Rule};
+    ///
+    /// let rule = Rule::new(Action::Allow, "mcp__files__read_*")?.argument_pattern("path=/srv/*")?;
+    /// # Ok::<(), switchboard::permission::InvalidPattern>(())
+    /// ```
+    pub fn argument_pattern(mut self, text: &str) -> Result<Self, InvalidPattern> {
+        let condition = ArgumentCondition::parse(text);
+        let condition = condition.map_err(|problem| InvalidPattern::new(text, problem))?;
+        self.conditions.push(condition);
+        self.definition_mut().patterns.push(text.to_owned());
+        Ok(self)
+    }
+
+    /// Limits the rule to tools that declare `hint`. An allow with a hint applies only to servers
+    /// whose annotations are trusted.
+    pub fn hint(mut self, hint: Hint) -> Self {
+        self.definition_mut().hint = Some(hint);
+        self
+    }
+
+    /// Limits the rule to these servers, even if its pattern matches more. Local tools are excluded.
+    ///
+    /// For rules whose author may decide on some servers only: an allow in a project file applies to
+    /// the servers of that project.
+    ///
+    /// ```
+    /// use switchboard::id::ServerName;
+    /// use switchboard::permission::{Action, Rule};
+    ///
+    /// let files = ServerName::new("files").unwrap();
+    /// let rule = Rule::new(Action::Allow, "mcp__*")?.only_servers([files]);
+    /// # Ok::<(), switchboard::permission::InvalidPattern>(())
+    /// ```
+    pub fn only_servers(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
+        self.servers = Some(Arc::new(servers.into_iter().collect()));
+        self
+    }
+
+    /// Sets the scope.
+    pub fn scope(mut self, scope: RuleScope) -> Self {
+        self.definition_mut().scope = scope;
+        self
+    }
+
+    /// Sets the file and the position in it.
+    pub fn origin(mut self, origin: SourcePos) -> Self {
+        self.definition_mut().origin = Some(origin);
+        self
+    }
+
+    /// Sets why the rule exists, for rules that no user wrote. Shown instead of the pattern.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.definition_mut().reason = Some(reason.into());
+        self
+    }
+
+    pub(super) fn definition_mut(&mut self) -> &mut RuleDefinition {
+        Arc::make_mut(&mut self.definition)
+    }
+
+    pub(super) fn action(&self) -> Action {
+        self.definition.action
+    }
+
+    pub(super) fn matches(&self, input: &MatchInput<'_>) -> bool {
+        let mode = self.action().match_mode();
+        let (matches, arguments) = match input {
+            MatchInput::Local { name, arguments } => (
+                self.servers.is_none()
+                    && self.definition.hint.is_none()
+                    && self.pattern.matches_local_tool(name, mode),
+                *arguments,
+            ),
+            MatchInput::Tool { tool, wire_parts } => (
+                self.applies_to_server(&tool.tool.server)
+                    && self.hint_matches(tool)
+                    && self.pattern.matches_tool(tool, *wire_parts, mode),
+                tool.arguments,
+            ),
+        };
+        matches
+            && self
+                .conditions
+                .iter()
+                .all(|condition| condition.matches(arguments, mode))
+    }
+
+    pub(super) fn applies_to_server(&self, server: &ServerName) -> bool {
+        let servers = self.servers.as_ref();
+        servers.is_none_or(|servers| servers.contains(server))
+    }
+
+    fn hint_matches(&self, input: &PolicyInput<'_>) -> bool {
+        self.definition.hint.is_none_or(|hint| {
+            input.annotations.declares(hint)
+                && (self.action() != Action::Allow || input.trust_annotations)
+        })
+    }
+
+    pub(super) fn decision(&self) -> Decision {
+        Decision {
+            action: self.action(),
+            reason: Reason::Rule(Arc::clone(&self.definition)),
+        }
+    }
+}
+
+impl fmt::Display for RuleDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Some(reason) => f.write_str(reason)?,
+            None => write!(f, "rule `{}`", self.tool)?,
+        }
+        for (index, pattern) in self.patterns.iter().enumerate() {
+            let word = if index == 0 { "where" } else { "and" };
+            write!(f, " {word} `{pattern}`")?;
+        }
+        if let Some(hint) = self.hint {
+            write!(f, " with hint {}", hint_name(hint))?;
+        }
+        match &self.origin {
+            Some(origin) => write!(f, " ({}, {origin})", self.scope),
+            None => write!(f, " ({})", self.scope),
+        }
+    }
+}
+
+fn hint_name(hint: Hint) -> &'static str {
+    match hint {
+        Hint::ReadOnly => "readOnly",
+        Hint::Destructive => "destructive",
+        Hint::OpenWorld => "openWorld",
+    }
+}
