@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use switchboard_config::{Diagnostic, ConfigSource, ConfigSources, Trust, expand, load};
+use switchboard_config::{ConfigSource, ConfigSources, Diagnostic, Trust, expand, load};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);

@@ -8,18 +8,18 @@ use libfuzzer_sys::fuzz_target;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use switchboard::fuzzing::{Reading, read};
+use switchboard_fuzz::{LineContent, parse_line};
 
 /// The two parsers differ on purpose beyond this depth.
-const DEEP: usize = 100;
+const MAX_COMPARED_DEPTH: usize = 100;
 
 fuzz_target!(|line: &[u8]| {
-    let reading = read(line);
-    if let Reading::Batch(count) = &reading {
+    let content = parse_line(line);
+    if let LineContent::Batch(count) = &content {
         check_batch(line, *count);
     }
-    if let Some(members) = slow_reading(line) {
-        check(&members, &reading);
+    if let Some(members) = parse_reference(line) {
+        check(&members, &content);
     }
 });
 
@@ -63,11 +63,11 @@ impl Members {
 }
 
 /// Parses the line as a JSON object; `None` if it is invalid or too deep.
-fn slow_reading(line: &[u8]) -> Option<Members> {
+fn parse_reference(line: &[u8]) -> Option<Members> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     let text = std::str::from_utf8(line.trim_ascii()).ok()?;
     let tree: Value = serde_json::from_str(text).ok()?;
-    if depth(&tree) > DEEP {
+    if depth(&tree) > MAX_COMPARED_DEPTH {
         return None;
     }
     serde_json::from_str(text).ok()
@@ -81,16 +81,16 @@ fn depth(tree: &Value) -> usize {
     }
 }
 
-fn check(members: &Members, reading: &Reading) {
+fn check(members: &Members, content: &LineContent) {
     let known = ["jsonrpc", "id", "method", "params", "result", "error"];
     let is_rpc = members.text("jsonrpc") == Some("\"2.0\"");
-    let stands_twice = known.iter().any(|key| members.of(key).count() > 1);
+    let has_duplicate = known.iter().any(|key| members.of(key).count() > 1);
     let own = members.text("id").and_then(|id| id.parse::<u64>().ok());
     let own = own.filter(|id| members.text("id") == Some(&id.to_string()));
-    if stands_twice {
+    if has_duplicate {
         assert!(
-            matches!(reading, Reading::Broken(_) | Reading::Noise),
-            "{reading:?}"
+            matches!(content, LineContent::Broken(_) | LineContent::Noise),
+            "{content:?}"
         );
         return;
     }
@@ -101,20 +101,26 @@ fn check(members: &Members, reading: &Reading) {
         ["method", "id", "result", "error"].map(|key| members.text(key));
     match (method, id, result, error) {
         (None, Some(_), Some(result), None) => {
-            assert_eq!(*reading, Reading::Result(own, result.as_bytes().to_vec()));
+            assert_eq!(
+                *content,
+                LineContent::Result(own, result.as_bytes().to_vec())
+            );
         }
-        (None, Some(_), None, Some(_)) => assert_eq!(*reading, Reading::Error),
+        (None, Some(_), None, Some(_)) => assert_eq!(*content, LineContent::Error),
         (Some(method), None, _, _) => match serde_json::from_str::<String>(method) {
-            Ok(method) => assert_eq!(*reading, Reading::Notification(method)),
-            Err(_) => assert_eq!(*reading, Reading::Broken(None)),
+            Ok(method) => assert_eq!(*content, LineContent::Notification(method)),
+            Err(_) => assert_eq!(*content, LineContent::Broken(None)),
         },
-        (Some(method), Some(_), _, _) => match reading {
-            Reading::Request(read) => {
+        (Some(method), Some(_), _, _) => match content {
+            LineContent::Request(read) => {
                 assert_eq!(serde_json::from_str(method).ok().as_ref(), Some(read));
             }
-            other => assert_eq!(*other, Reading::Broken(None)),
+            other => assert_eq!(*other, LineContent::Broken(None)),
         },
-        _ => assert_eq!(*reading, Reading::Broken(own.filter(|_| method.is_none()))),
+        _ => assert_eq!(
+            *content,
+            LineContent::Broken(own.filter(|_| method.is_none()))
+        ),
     }
 }
 

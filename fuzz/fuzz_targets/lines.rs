@@ -5,56 +5,43 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use switchboard::fuzzing::{Cut, CutLine, cut};
+use switchboard_fuzz::{SplitLine, SplitStream, pieces, split_lines};
 
 /// Buffer space that the reader reserves per read; a growing vector may double it once.
-const READ_AHEAD: usize = 64 * 1024;
+const READ_CHUNK: usize = 64 * 1024;
 
 fuzz_target!(|input: (u8, Vec<u8>, &[u8])| {
     let (limit, sizes, stream) = input;
     let limit = usize::from(limit);
-    let at_once = cut([stream], limit);
-    let in_pieces = cut(pieces(stream, &sizes), limit);
+    let at_once = split_lines([stream], limit);
+    let in_pieces = split_lines(pieces(stream, &sizes), limit);
 
     check_lines(&at_once, stream, limit);
-    if in_pieces.is_endless {
+    if in_pieces.is_unterminated {
         assert!(at_once.lines.starts_with(&in_pieces.lines));
     } else {
-        assert!(at_once.is_endless || at_once.lines == in_pieces.lines);
+        assert!(at_once.is_unterminated || at_once.lines == in_pieces.lines);
     }
-    assert!(in_pieces.most_held <= limit, "{in_pieces:?}");
+    assert!(in_pieces.max_held_bytes <= limit, "{in_pieces:?}");
     assert!(
-        in_pieces.most_room <= 4 * (limit + READ_AHEAD),
+        in_pieces.max_buffer_bytes <= 4 * (limit + READ_CHUNK),
         "{in_pieces:?}"
     );
 });
 
 /// A complete line equals the line of the stream and is within the limit; a line that is too long
 /// exceeds it.
-fn check_lines(cut: &Cut, stream: &[u8], limit: usize) {
-    let written = stream.split(|byte| *byte == b'\n');
-    for (line, written) in cut.lines.iter().zip(written) {
+fn check_lines(split: &SplitStream, stream: &[u8], limit: usize) {
+    let expected = stream.split(|byte| *byte == b'\n');
+    for (line, expected) in split.lines.iter().zip(expected) {
         match line {
-            CutLine::Complete(line) => assert!(line == written && line.len() <= limit),
-            CutLine::TooLong(_) => assert!(written.len() > limit),
+            SplitLine::Complete(line) => assert!(line == expected && line.len() <= limit),
+            SplitLine::TooLong(_) => assert!(expected.len() > limit),
         }
     }
     let ends = stream.iter().filter(|byte| **byte == b'\n').count();
-    // A line that is too long may be reported before its end.
-    let is_told_early =
-        cut.lines.len() == ends + 1 && matches!(cut.lines.last(), Some(CutLine::TooLong(Some(_))));
-    assert!(cut.is_endless || cut.lines.len() == ends || is_told_early);
-}
-
-/// Splits the stream into pieces of these sizes, repeated as needed.
-fn pieces<'a>(mut stream: &'a [u8], sizes: &[u8]) -> Vec<&'a [u8]> {
-    let mut sizes = sizes.iter().map(|size| usize::from(*size) + 1).cycle();
-    let mut pieces = Vec::new();
-    while !stream.is_empty() {
-        let size = sizes.next().unwrap_or(stream.len()).min(stream.len());
-        let (piece, rest) = stream.split_at(size);
-        pieces.push(piece);
-        stream = rest;
-    }
-    pieces
+    // The reader may report a line that is too long before its end.
+    let reported_early = split.lines.len() == ends + 1
+        && matches!(split.lines.last(), Some(SplitLine::TooLong(Some(_))));
+    assert!(split.is_unterminated || split.lines.len() == ends || reported_early);
 }

@@ -9,24 +9,25 @@ use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;
 use switchboard::Output;
 use switchboard::content::{Block, render_tool_result, sanitize};
-use switchboard::fuzzing::{field, hello, notes, tool_page, tool_result};
 use switchboard::limits::Limits;
 use switchboard::mcp::{ContentBlock, Json};
+use switchboard_fuzz::{decode_handshakes, decode_notifications, tool_page, tool_result};
+use switchboard_wire::text::one_line;
 
 fuzz_target!(|result: &[u8]| {
-    notes(result);
+    decode_notifications(result);
     let line = [br#"{"jsonrpc":"2.0","id":1,"result":"#, result, b"}"].concat();
-    hello(&line);
-    for carried in tool_page(&line).unwrap_or_default() {
-        check_json(&carried);
+    decode_handshakes(&line);
+    for json in tool_page(&line).unwrap_or_default() {
+        check_json(&json);
     }
     if let Some(result) = tool_result(&line) {
         let unknown = result.content.iter().filter_map(|block| match block {
             ContentBlock::Unknown(raw) => Some(raw),
             _ => None,
         });
-        let carried = unknown.chain(&result.structured_content);
-        carried.chain(&result.meta).for_each(check_json);
+        let values = unknown.chain(&result.structured_content);
+        values.chain(&result.meta).for_each(check_json);
         let limits = Limits::default();
         check_output(&render_tool_result(result.clone(), &limits, None));
         let mut tight = limits;
@@ -43,39 +44,32 @@ fn check_json(json: &Json) {
 }
 
 fn check_output(output: &Output) {
-    assert_acts_on_nothing(&output.to_text());
+    assert_printable(&output.to_text());
     for block in &output.blocks {
         match block {
-            Block::Text { text } => assert_acts_on_nothing(text),
+            Block::Text { text } => assert_printable(text),
             Block::Image { mime_type, .. } | Block::Audio { mime_type, .. } => {
-                assert_acts_on_nothing(mime_type);
+                assert_printable(mime_type);
             }
-            Block::Described { description, .. } => assert_acts_on_nothing(description),
+            Block::Described { description, .. } => assert_printable(description),
             _ => {}
         }
     }
-    output
-        .notes
-        .iter()
-        .for_each(|note| assert_acts_on_nothing(note));
+    output.notes.iter().for_each(|note| assert_printable(note));
 }
 
 fn check_text(text: &str) {
     let once = sanitize(text);
-    assert_acts_on_nothing(&once);
-    assert_eq!(
-        sanitize(&once),
-        once,
-        "sanitize is not idempotent"
-    );
-    assert_acts_on_nothing(&field(text, 40));
+    assert_printable(&once);
+    assert_eq!(sanitize(&once), once, "sanitize is not idempotent");
+    assert_printable(&one_line(text, 40));
 }
 
-fn assert_acts_on_nothing(text: &str) {
-    let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    let hides = |letter: char| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{e0001}' | '\u{feff}');
+fn assert_printable(text: &str) {
+    let is_control = |ch: char| ch.is_control() && !matches!(ch, '\n' | '\t');
+    let is_invisible = |ch: char| matches!(ch, '\u{202a}'..='\u{202e}' | '\u{e0001}' | '\u{feff}');
     assert!(
-        !text.chars().any(|letter| acts(letter) || hides(letter)),
+        !text.chars().any(|ch| is_control(ch) || is_invisible(ch)),
         "{text:?}"
     );
 }

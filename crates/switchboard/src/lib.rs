@@ -58,8 +58,6 @@ mod client_handler;
 pub mod content;
 mod delivery;
 pub mod event;
-#[cfg(fuzzing)]
-pub mod fuzzing;
 pub mod host;
 mod host_state;
 pub mod id;
