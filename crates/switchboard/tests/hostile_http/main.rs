@@ -23,15 +23,15 @@ mod harness;
 #[macro_use]
 mod table;
 
-mod answers;
 mod bodies;
-mod crowds;
+mod error_statuses;
 mod events;
+mod many_servers;
 mod matrix;
 mod redirects;
-mod refusals;
+mod responses;
 mod sessions;
-mod waits;
+mod timeouts;
 
 use std::collections::BTreeSet;
 
@@ -47,13 +47,13 @@ const GROUP_L: [u8; 9] = [1, 2, 4, 5, 7, 8, 9, 11, 12];
 #[test]
 fn the_table_has_a_row_for_every_hostile_behaviour() {
     let rows = [
-        answers::NAMES,
+        responses::NAMES,
         bodies::NAMES,
         events::NAMES,
         redirects::NAMES,
-        refusals::NAMES,
+        error_statuses::NAMES,
         sessions::NAMES,
-        waits::NAMES,
+        timeouts::NAMES,
     ]
     .concat();
     assert_eq!(numbers('h', &rows), BTreeSet::from(GROUP_H));

@@ -7,15 +7,15 @@
     reason = "a test that meets the unexpected shall fail"
 )]
 
-mod bounds;
-#[path = "../leaks/census.rs"]
-#[allow(dead_code, reason = "only memory is looked at here")]
-mod census;
 #[path = "../common/mod.rs"]
 mod common;
-mod crowd;
+mod limits;
+mod many_watches;
 mod polling;
 mod remote;
+#[path = "../resource_leaks/resource_counts.rs"]
+#[allow(dead_code, reason = "only memory is looked at here")]
+mod resource_counts;
 mod subscriptions;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

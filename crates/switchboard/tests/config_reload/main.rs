@@ -1,0 +1,379 @@
+//! A new config for a host that is running.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected shall fail"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod random_edits;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use common::{Calculator, child, permissive, tool_names};
+use serde_json::{Value, json};
+use switchboard::call::Delivery;
+use switchboard::host::ReloadResult;
+use switchboard::permission::{Action, Rule};
+use switchboard::{CallError, Event, Host, Readiness};
+use switchboard_config::{ConfigSources, HostConfig, Trust, load};
+use switchboard_testkit::{
+    Script, Step, TAG_VARIABLE, assert_no_process_left, processes_with_tag, scripted_server,
+    unique_tag,
+};
+use tempfile::TempDir;
+
+/// A folder with the files of a user and of a project, and a tag for the processes of their servers.
+struct Files {
+    folder: TempDir,
+    tag: String,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            tag: unique_tag(),
+        }
+    }
+
+    fn sources(&self) -> ConfigSources {
+        let path = |name: &str| Some(self.folder.path().join(name));
+        ConfigSources {
+            project: path("project/.mcp.json"),
+            user: path("user.json"),
+            ..ConfigSources::default()
+        }
+    }
+
+    /// The config after these servers were written into the user's file.
+    fn user(&self, servers: &[(&str, Value)]) -> HostConfig {
+        write(self.sources().user, servers);
+        self.config()
+    }
+
+    fn project(&self, servers: &[(&str, Value)]) -> HostConfig {
+        write(self.sources().project, servers);
+        self.config()
+    }
+
+    fn config(&self) -> HostConfig {
+        load(&self.sources(), &|_: &str| None).config
+    }
+
+    /// An entry that plays a script.
+    fn entry(&self, script: &Script) -> Value {
+        json!({
+            "command": scripted_server(),
+            "args": [script.to_json()],
+            "env": {TAG_VARIABLE: self.tag},
+        })
+    }
+
+    /// An entry whose server has the tools `pid` and this one.
+    fn tool(&self, tool: &str) -> Value {
+        self.entry(&Script::legacy().tool("pid").tool(tool))
+    }
+}
+
+fn write(file: Option<PathBuf>, servers: &[(&str, Value)]) {
+    let file = file.unwrap();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let servers: serde_json::Map<_, _> = servers
+        .iter()
+        .map(|(name, entry)| ((*name).to_owned(), entry.clone()))
+        .collect();
+    std::fs::write(file, json!({"mcpServers": servers}).to_string()).unwrap();
+}
+
+async fn start(config: HostConfig) -> Host {
+    let host = permissive().config(config, &Trust::none()).start().unwrap();
+    host.wait_for(Readiness::All).await;
+    host
+}
+
+async fn pid(host: &Host, server: &str) -> String {
+    let tool = format!("mcp__{server}__pid");
+    host.call(tool.as_str(), json!({})).await.unwrap().to_text()
+}
+
+fn names(host: &Host) -> Vec<String> {
+    let status = host.status().into_iter();
+    status.map(|server| server.name.to_string()).collect()
+}
+
+fn applied(applied: &ReloadResult) -> Value {
+    serde_json::to_value(applied).unwrap()
+}
+
+#[tokio::test]
+async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
+    let files = Files::new();
+    let host = start(files.user(&[
+        ("same", files.tool("s")),
+        ("gone", files.tool("g")),
+        ("changed", files.tool("before")),
+    ]))
+    .await;
+    let (same, changed) = (pid(&host, "same").await, pid(&host, "changed").await);
+    let revision = host.catalog().revision();
+    assert_eq!(
+        applied(&host.apply_config(files.config(), &Trust::none()).await),
+        json!({
+            "added": [], "removed": [], "kept": ["same", "gone", "changed"],
+            "waiting": {}, "refused": {}, "invalid": {}, "errors": {},
+        })
+    );
+    assert_eq!(host.catalog().revision(), revision);
+
+    let config = files.user(&[
+        ("new", files.tool("n")),
+        ("changed", files.tool("after")),
+        ("bad", json!({"command": 7})),
+        ("same", files.tool("s")),
+    ]);
+    assert_eq!(
+        applied(&host.apply_config(config, &Trust::none()).await),
+        json!({
+            "added": ["new", "changed", "bad"],
+            "removed": ["gone", "changed"],
+            "kept": ["same"],
+            "waiting": {},
+            "refused": {}, "invalid": {"bad": "`command` must be a string, not a number"},
+            "errors": {},
+        })
+    );
+    // What was there before is there without anybody waiting for it.
+    assert_eq!(pid(&host, "same").await, same);
+    assert_eq!(host.server_details("same").unwrap().generation.0, 1);
+    assert_eq!(names(&host), ["new", "changed", "bad", "same"]);
+    host.wait_for(Readiness::All).await;
+    assert_eq!(
+        tool_names(&host),
+        [
+            "mcp__new__pid",
+            "mcp__new__n",
+            "mcp__changed__pid",
+            "mcp__changed__after",
+            "mcp__same__pid",
+            "mcp__same__s",
+        ]
+    );
+    assert_ne!(pid(&host, "changed").await, changed);
+    assert_eq!(processes_with_tag(&files.tag).len(), 3);
+    host.shutdown().await;
+    assert_no_process_left(&files.tag).await;
+}
+
+#[tokio::test]
+async fn consent_that_is_gained_starts_a_server_and_consent_that_is_lost_ends_it() {
+    let files = Files::new();
+    let host = start(files.project(&[("p", files.tool("t"))])).await;
+    assert!(processes_with_tag(&files.tag).is_empty());
+
+    let trust = Trust::project_for_this_run();
+    let gained = host.apply_config(files.config(), &trust).await;
+    assert_eq!(
+        (gained.added, gained.removed),
+        (vec!["p".into()], vec!["p".into()])
+    );
+    let before = pid(&host, "p").await;
+    assert_eq!(host.apply_config(files.config(), &trust).await.kept, ["p"]);
+    assert_eq!(pid(&host, "p").await, before);
+
+    let lost = host.apply_config(files.config(), &Trust::none()).await;
+    assert_eq!(lost.awaiting_approval.keys().collect::<Vec<_>>(), ["p"]);
+    assert_no_process_left(&files.tag).await;
+    assert!(tool_names(&host).is_empty());
+    assert_eq!(host.server_status("p").unwrap().status.as_str(), "pending");
+}
+
+#[tokio::test]
+async fn an_entry_that_still_cannot_run_says_why_it_cannot_now() {
+    let files = Files::new();
+    let host = start(files.user(&[("bad", json!({"command": 7}))])).await;
+    let mut events = host.events();
+    let config = files.user(&[("bad", json!({"command": "x", "url": "http://localhost"}))]);
+    assert_eq!(
+        applied(&host.apply_config(config, &Trust::none()).await),
+        json!({
+            "added": [], "removed": [], "kept": ["bad"], "waiting": {},
+            "refused": {}, "invalid": {"bad": "both `command` and `url` are given"}, "errors": {},
+        })
+    );
+    let status = host.server_status("bad").unwrap();
+    assert_eq!(
+        status.error.as_deref(),
+        Some("both `command` and `url` are given")
+    );
+    assert!(matches!(
+        events.next().await.unwrap(),
+        Event::ServerChanged { server, .. } if server.as_str() == "bad"
+    ));
+}
+
+#[tokio::test]
+async fn what_was_set_in_code_is_left_alone_and_keeps_its_name() {
+    let files = Files::new();
+    let host = permissive()
+        .in_process_server("calc", Calculator)
+        .config(
+            files.user(&[("a", files.tool("a")), ("b", files.tool("b"))]),
+            &Trust::none(),
+        )
+        .start()
+        .unwrap();
+    let dynamic = child(&Script::legacy().tool("pid"), &files.tag);
+    host.set_servers(BTreeMap::from([("d".to_owned(), dynamic)]))
+        .await;
+    host.wait_for(Readiness::All).await;
+    let before = pid(&host, "d").await;
+
+    let wanted = ["new", "calc", "d", "b"].map(|name| (name, files.tool(name)));
+    let outcome = host.apply_config(files.user(&wanted), &Trust::none()).await;
+    assert_eq!(
+        applied(&outcome),
+        json!({
+            "added": ["new"], "removed": ["a"], "kept": ["b"], "waiting": {}, "refused": {}, "invalid": {},
+            "errors": {
+                "calc": "there is a server calc already",
+                "d": "there is a server d already",
+            },
+        })
+    );
+    assert_eq!(names(&host), ["calc", "new", "b", "d"]);
+    assert_eq!(pid(&host, "d").await, before);
+
+    host.set_servers(BTreeMap::new()).await;
+    assert_eq!(names(&host), ["calc", "new", "b"]);
+    host.apply_config(HostConfig::default(), &Trust::none())
+        .await;
+    assert_eq!(names(&host), ["calc"]);
+    assert_no_process_left(&files.tag).await;
+}
+
+#[tokio::test]
+async fn calls_to_unchanged_servers_go_on_and_those_to_removed_ones_are_unknown() {
+    let files = Files::new();
+    let marker = |name: &str| files.folder.path().join(name);
+    let slow = |name: &str| {
+        let steps = [
+            Step::count(marker(name)),
+            Step::DelayMs(300),
+            Step::text("done"),
+        ];
+        files.entry(&Script::legacy().tool("t").on("tools/call t", steps))
+    };
+    let host = start(files.user(&[("stays", slow("stays")), ("goes", slow("goes"))])).await;
+    let call = |server: &str| {
+        let (host, tool) = (host.clone(), format!("mcp__{server}__t"));
+        async move { host.call(tool.as_str(), json!({})).await }
+    };
+    let apply = async {
+        while !(marker("stays").exists() && marker("goes").exists()) {
+            tokio::task::yield_now().await;
+        }
+        host.apply_config(files.user(&[("stays", slow("stays"))]), &Trust::none())
+            .await
+    };
+    let (stays, goes, outcome) = tokio::join!(call("stays"), call("goes"), apply);
+    assert_eq!(outcome.removed, ["goes"]);
+    assert_eq!(stays.unwrap().to_text(), "done");
+    let error = goes.unwrap_err();
+    assert_eq!(error.delivery(), Delivery::Unknown, "{error}");
+    host.shutdown().await;
+    assert_no_process_left(&files.tag).await;
+}
+
+#[tokio::test]
+async fn a_call_to_a_changed_server_waits_for_the_new_one() {
+    let files = Files::new();
+    // It takes its time to leave, and the new one does not start before.
+    let stubborn = Script::legacy().tool("t").on_eof([
+        Step::DelayMs(200),
+        Step::count(files.folder.path().join("left")),
+    ]);
+    let host = start(files.user(&[("s", files.entry(&stubborn))])).await;
+    let new = Script::legacy()
+        .tool("t")
+        .on("tools/call t", [Step::text("new")]);
+    let config = files.user(&[("s", files.entry(&new))]);
+    let trust = Trust::none();
+    let mut applying = Box::pin(host.apply_config(config, &trust));
+    assert!(futures_util::poll!(&mut applying).is_pending());
+    // The change is made, whether or not anybody waits for the rest of it.
+    drop(applying);
+    assert_eq!(host.server_status("s").unwrap().status.as_str(), "pending");
+    let answer = host.call("mcp__s__t", json!({})).await.unwrap();
+    assert_eq!(answer.to_text(), "new");
+    assert!(files.folder.path().join("left").exists());
+    assert_eq!(processes_with_tag(&files.tag).len(), 1);
+    host.shutdown().await;
+    assert_no_process_left(&files.tag).await;
+}
+
+#[tokio::test]
+async fn an_entry_that_moves_keeps_its_process_unless_it_would_work_elsewhere() {
+    let files = Files::new();
+    let trust = Trust::project_for_this_run();
+    let entry = files.tool("t");
+    let local = files.folder.path().join("local.json");
+    write(Some(local.clone()), &[("s", entry.clone())]);
+    let sources = ConfigSources {
+        local: Some(local),
+        ..ConfigSources::default()
+    };
+    let config = load(&sources, &|_: &str| None).config;
+    let host = start(config).await;
+    let before = pid(&host, "s").await;
+    assert_eq!(
+        host.server_status("s").unwrap().scope.unwrap().as_str(),
+        "local"
+    );
+
+    let moved = host
+        .apply_config(files.user(&[("s", entry.clone())]), &trust)
+        .await;
+    assert_eq!(moved.kept, ["s"]);
+    assert_eq!(
+        host.server_status("s").unwrap().scope.unwrap().as_str(),
+        "user"
+    );
+    assert_eq!(pid(&host, "s").await, before);
+
+    files.user(&[]);
+    let moved = host
+        .apply_config(files.project(&[("s", entry)]), &trust)
+        .await;
+    assert_eq!(moved.added, ["s"]);
+    assert_ne!(pid(&host, "s").await, before);
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn rules_are_replaced_while_the_host_runs() {
+    let files = Files::new();
+    let host = start(files.user(&[("s", files.tool("t"))])).await;
+    pid(&host, "s").await;
+    host.set_rules([Rule::new(Action::Deny, "mcp__s__pid").unwrap()]);
+    let error = host.call("mcp__s__pid", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::Denied { .. }), "{error}");
+    host.set_rules([Rule::new(Action::Allow, "mcp__s").unwrap()]);
+    pid(&host, "s").await;
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_that_is_shut_down_takes_no_config() {
+    let files = Files::new();
+    let host = permissive().start().unwrap();
+    host.shutdown().await;
+    let config = files.user(&[("s", files.tool("t"))]);
+    let outcome = host.apply_config(config, &Trust::none()).await;
+    assert_eq!(outcome.errors["s"], "the host is shutting down");
+    assert!(host.status().is_empty());
+}

@@ -1,0 +1,157 @@
+//! The limits of every server hold for those of this process, and what one handler does wrong
+//! concerns the one call.
+
+use std::future::IntoFuture as _;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use switchboard::call::Delivery;
+use switchboard::limits::Limits;
+use switchboard::{CallError, Host, Readiness};
+use switchboard_config::ServerConfig;
+use tokio::time::{Instant, timeout};
+
+use crate::common::{launch, permissive};
+use crate::fixture_server::Board;
+use crate::{hosting, until};
+
+async fn limited(board: &Arc<Board>, change: impl FnOnce(&mut Limits)) -> Host {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    let host = permissive()
+        .limits(limits)
+        .in_process_server("b", Arc::clone(board))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    host
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_returns_ends_at_its_deadline_and_blocks_nobody() {
+    let board = Board::new();
+    let config = ServerConfig::sdk("board").call_timeout(Duration::from_secs(5));
+    let host = permissive()
+        .sdk_server("board", Arc::clone(&board))
+        .launch(launch("b", config))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let began = Instant::now();
+    let mut waiting = Box::pin(host.call("mcp__b__wait", json!({})).into_future());
+    assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
+    host.call("mcp__b__look", json!({})).await.unwrap();
+    let error = waiting.await.unwrap_err();
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+    let CallError::TimedOut { delivery, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(delivery, Delivery::Unknown);
+    assert_eq!(board.running(), 0);
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_leaves_the_thread_to_nobody_ends_at_its_deadline() {
+    let board = Board::new();
+    let config = ServerConfig::sdk("board").call_timeout(Duration::from_secs(5));
+    let host = permissive()
+        .sdk_server("board", Arc::clone(&board))
+        .launch(launch("b", config))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let outcome = host.call("mcp__b__greedy", json!({})).await;
+    assert!(
+        matches!(outcome, Err(CallError::TimedOut { .. })),
+        "{outcome:?}"
+    );
+    assert_eq!(board.running(), 0);
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_waits_for_is_dropped() {
+    let board = Board::new();
+    let host = hosting(&board).await;
+    let call = host.call("mcp__b__wait", json!({})).into_future();
+    assert!(timeout(Duration::from_secs(1), call).await.is_err());
+    assert_eq!(
+        (board.calls.load(Ordering::Relaxed), board.running()),
+        (1, 0)
+    );
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_under_way_is_lost_when_its_server_is_disconnected() {
+    let board = Board::new();
+    let host = hosting(&board).await;
+    let call = host.call("mcp__b__wait", json!({})).into_future();
+    let (outcome, ()) = tokio::join!(call, async {
+        until(|| board.running() == 1).await;
+        host.disconnect("b").await.unwrap();
+    });
+    let error = outcome.unwrap_err();
+    assert!(matches!(error, CallError::OutcomeUnknown { .. }), "{error}");
+    assert_eq!(board.running(), 0);
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_calls_run_at_once_than_may() {
+    let board = Board::new();
+    let config = ServerConfig::sdk("board")
+        .max_concurrent_calls(NonZeroUsize::new(2).unwrap())
+        .call_timeout(Duration::from_secs(5));
+    let host = permissive()
+        .sdk_server("board", Arc::clone(&board))
+        .launch(launch("b", config))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let calls = (0..6).map(|_| host.call("mcp__b__wait", json!({})).into_future());
+    for outcome in join_all(calls).await {
+        assert!(outcome.is_err());
+    }
+    assert_eq!(board.most_running.load(Ordering::Relaxed), 2);
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_and_listings_are_cut() {
+    let board = Board::new();
+    let host = limited(&board, |limits| {
+        limits.tools_per_server = 5;
+        limits.content_blocks = 10;
+        limits.result_text_bytes = 1_000;
+    })
+    .await;
+    assert_eq!(host.tools().len(), 5);
+    let output = host.call("mcp__b__long", json!({})).await.unwrap();
+    assert!(output.to_text().len() < 2_000);
+    let output = host.call("mcp__b__many", json!({})).await.unwrap();
+    assert!(output.notes[0].contains("90"), "{:?}", output.notes);
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_the_error_of_its_call() {
+    let board = Board::new();
+    let host = hosting(&board).await;
+    let error = host.call("mcp__b__panic", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "server b refused panic: the tool panic panicked (code -32603)"
+    );
+    let mut seen = Vec::new();
+    let call = host.call("mcp__b__progress", json!({}));
+    let call = call.on_progress(|progress| seen.push(progress.progress));
+    assert!(call.await.unwrap().is_error);
+    assert_eq!(seen, [1.0]);
+    host.shutdown().await;
+}
