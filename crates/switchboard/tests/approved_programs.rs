@@ -1,9 +1,9 @@
-//! Entries that the user approved: what runs is what was approved, also later.
+//! Approved config entries: the host starts only the program file that the user approved.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -22,32 +22,32 @@ use switchboard_testkit::{
 };
 use tempfile::TempDir;
 
-/// A program of the project that becomes a scripted server, and says which edition of it this is.
-fn write_program(path: &Path, edition: &str) {
+/// Writes a shell script that runs the scripted server. `version` changes the content of the file.
+fn write_program(path: &Path, version: &str) {
     let server = scripted_server();
     let script = format!(
-        "#!/bin/sh\n# {edition}\nexec '{}' \"$@\"\n",
+        "#!/bin/sh\n# {version}\nexec '{}' \"$@\"\n",
         server.display()
     );
     fs::write(path, script).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A project with this entry, approved as it is, and a host that runs it.
-async fn approved(folder: &TempDir, command: &str, path: &str, tag: &str) -> Host {
+/// Writes a project config with one entry, approves the entry and starts a host with it.
+async fn start_approved(project_root: &TempDir, command: &str, path: &str, tag: &str) -> Host {
     let entry = json!({
         "command": command,
         "args": [Script::legacy().tool("echo").to_json()],
         "env": {TAG_VARIABLE: tag, "PATH": path},
     });
-    let file = folder.path().join("project/.mcp.json");
+    let file = project_root.path().join("project/.mcp.json");
     fs::write(&file, json!({"mcpServers": {"s": entry}}).to_string()).unwrap();
     let sources = ConfigSources {
         project: Some(file),
         ..ConfigSources::default()
     };
     let config = load(&sources, &|_: &str| None).config;
-    let approvals = ApprovalsFile::at(folder.path().join("trust.json"));
+    let approvals = ApprovalsFile::at(project_root.path().join("trust.json"));
     let entry = config.server("s").unwrap();
     let approvals = approvals.record(&[entry], Verdict::Approved, SystemTime::now());
     let trust = Trust::none().with_approvals(approvals.unwrap());
@@ -58,20 +58,20 @@ async fn approved(folder: &TempDir, command: &str, path: &str, tag: &str) -> Hos
     host
 }
 
-fn folder() -> TempDir {
-    let folder = TempDir::new().unwrap();
-    fs::create_dir_all(folder.path().join("project/bin")).unwrap();
-    fs::create_dir_all(folder.path().join("elsewhere")).unwrap();
-    folder
+fn create_project_root() -> TempDir {
+    let project_root = TempDir::new().unwrap();
+    fs::create_dir_all(project_root.path().join("project/bin")).unwrap();
+    fs::create_dir_all(project_root.path().join("elsewhere")).unwrap();
+    project_root
 }
 
-/// A folder of the project comes first, then one that is not the project's.
-fn path(folder: &TempDir) -> String {
-    let elsewhere = folder.path().join("elsewhere");
+/// A `PATH` whose first directory is inside the project and whose second is outside.
+fn path(project_root: &TempDir) -> String {
+    let elsewhere = project_root.path().join("elsewhere");
     format!("bin:{}:/usr/bin:/bin", elsewhere.display())
 }
 
-async fn is_refused(host: &Host) {
+async fn assert_reconnect_refused(host: &Host) {
     let error = host.reconnect("s").await.unwrap_err().to_string();
     assert!(
         error.contains("no longer the one that was approved"),
@@ -83,16 +83,16 @@ async fn is_refused(host: &Host) {
 }
 
 #[tokio::test]
-async fn a_program_of_the_project_that_changes_is_not_started_again() {
-    let folder = folder();
+async fn changed_project_program_is_not_started() {
+    let project_root = create_project_root();
     let tag = unique_tag();
-    let program = folder.path().join("project/bin/server");
+    let program = project_root.path().join("project/bin/server");
     write_program(&program, "one");
-    let host = approved(&folder, "./bin/server", &path(&folder), &tag).await;
+    let host = start_approved(&project_root, "./bin/server", &path(&project_root), &tag).await;
     host.reconnect("s").await.unwrap();
     write_program(&program, "two");
-    is_refused(&host).await;
-    // As it was, it may.
+    assert_reconnect_refused(&host).await;
+    // The approved content is accepted again.
     write_program(&program, "one");
     host.reconnect("s").await.unwrap();
     host.shutdown().await;
@@ -100,31 +100,32 @@ async fn a_program_of_the_project_that_changes_is_not_started_again() {
 }
 
 #[tokio::test]
-async fn a_program_that_gets_in_the_way_of_the_approved_one_is_not_started() {
-    let folder = folder();
+async fn shadowing_program_is_not_started() {
+    let project_root = create_project_root();
     let tag = unique_tag();
-    write_program(&folder.path().join("elsewhere/server"), "one");
-    let host = approved(&folder, "server", &path(&folder), &tag).await;
-    // An update of what does not belong to the project is nobody's affair.
-    write_program(&folder.path().join("elsewhere/server"), "two");
+    write_program(&project_root.path().join("elsewhere/server"), "one");
+    let host = start_approved(&project_root, "server", &path(&project_root), &tag).await;
+    // Changes of programs outside the project do not revoke the approval.
+    write_program(&project_root.path().join("elsewhere/server"), "two");
     host.reconnect("s").await.unwrap();
-    write_program(&folder.path().join("project/bin/server"), "shadow");
-    is_refused(&host).await;
+    write_program(&project_root.path().join("project/bin/server"), "shadow");
+    assert_reconnect_refused(&host).await;
     host.shutdown().await;
     assert_no_process_left(&tag).await;
 }
 
 #[tokio::test]
-async fn nothing_is_searched_for_behind_the_approved_program() {
-    let folder = folder();
+async fn later_path_entries_are_not_tried() {
+    let project_root = create_project_root();
     let tag = unique_tag();
-    // What the page shows, until nothing can execute it.
-    let decoy = folder.path().join("elsewhere/server");
-    write_program(&decoy, "one");
-    write_program(&folder.path().join("project/bin/server"), "evil");
-    let path = format!("{}:bin:/usr/bin:/bin", decoy.parent().unwrap().display());
-    let host = approved(&folder, "server", &path, &tag).await;
-    fs::write(&decoy, "#!/no/such/interpreter\n").unwrap();
+    // The approved program. Once its interpreter is missing, `PATH` lookup would find the project's
+    // program next.
+    let approved = project_root.path().join("elsewhere/server");
+    write_program(&approved, "one");
+    write_program(&project_root.path().join("project/bin/server"), "evil");
+    let path = format!("{}:bin:/usr/bin:/bin", approved.parent().unwrap().display());
+    let host = start_approved(&project_root, "server", &path, &tag).await;
+    fs::write(&approved, "#!/no/such/interpreter\n").unwrap();
     let error = host.reconnect("s").await.unwrap_err().to_string();
     assert!(error.contains("named in its first line"), "{error}");
     host.shutdown().await;

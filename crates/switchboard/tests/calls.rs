@@ -1,10 +1,10 @@
-//! Calls through the whole pipeline, over scripted servers in memory on a paused clock.
+//! Tool calls through the whole pipeline, with in-memory scripted servers on a paused clock.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -25,13 +25,13 @@ use switchboard_config::ServerName;
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::{Instant, timeout};
 
-fn polite() -> Script {
+fn echo_and_add() -> Script {
     Script::legacy().tool("echo").tool("add")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_takes_the_whole_way_and_comes_back() {
-    for script in [polite(), Script::modern().tool("echo").tool("add")] {
+async fn call_returns_text_and_structured_content() {
+    for script in [echo_and_add(), Script::modern().tool("echo").tool("add")] {
         let (host, _) = host_with(script).await;
         let output = host
             .call("mcp__s__add", json!({"a": 15, "b": 27}))
@@ -44,34 +44,34 @@ async fn a_call_takes_the_whole_way_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_can_be_given_or_lent() {
-    let (host, _) = host_with(polite()).await;
+async fn arguments_may_be_owned_or_borrowed() {
+    let (host, _) = host_with(echo_and_add()).await;
     let kept = json!({"a": 1, "b": 2});
     let object = kept.as_object().cloned().unwrap();
-    let lent = host.call("mcp__s__add", &kept).await.unwrap();
-    let given = host.call("mcp__s__add", object).await.unwrap();
+    let borrowed = host.call("mcp__s__add", &kept).await.unwrap();
+    let owned = host.call("mcp__s__add", object).await.unwrap();
     assert_eq!(
-        (lent.to_text(), given.to_text()),
+        (borrowed.to_text(), owned.to_text()),
         ("3".to_owned(), "3".to_owned())
     );
     let none = host.call("mcp__s__echo", &Value::Null).await.unwrap_err();
     assert!(matches!(none, CallError::InvalidArguments { .. }), "{none}");
 }
 
-struct Clumsy;
+struct PanickingWireTap;
 
-impl WireTap for Clumsy {
+impl WireTap for PanickingWireTap {
     fn line(&self, _: &ServerName, direction: Direction, line: &str) {
         panic!("{direction:?} {} bytes", line.len());
     }
 }
 
 #[tokio::test]
-async fn a_tap_that_panics_costs_no_line() {
-    let server = MemoryServer::new(polite());
+async fn panicking_wire_tap_loses_no_message() {
+    let server = MemoryServer::new(echo_and_add());
     let host = permissive()
         .connector("s", InMemory(server))
-        .wire_tap(Arc::new(Clumsy))
+        .wire_tap(Arc::new(PanickingWireTap))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -84,9 +84,9 @@ async fn a_tap_that_panics_costs_no_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_calls_are_under_way_at_once_and_each_gets_its_own_answer() {
+async fn concurrent_calls_get_their_own_responses() {
     let (host, _) = host_with(Script::legacy().tool("sleep").tool("echo")).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     let calls = (0..50).map(|n| {
         let host = host.clone();
         async move {
@@ -102,15 +102,15 @@ async fn many_calls_are_under_way_at_once_and_each_gets_its_own_answer() {
     let outcomes = futures_util::future::join_all(calls).await;
     assert!(outcomes.iter().all(|outcome| *outcome == (true, true)));
     assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "they did not run at once"
+        start_time.elapsed() < Duration::from_secs(2),
+        "the calls did not run concurrently"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_that_do_not_fit_never_reach_the_server() {
-    let (host, server) = host_with(polite()).await;
-    for (arguments, complaint) in [
+async fn invalid_arguments_never_reach_server() {
+    let (host, server) = host_with(echo_and_add()).await;
+    for (arguments, message) in [
         (json!({"a": 1}), "\"b\" is a required property"),
         (
             json!({"a": "x", "b": 1}),
@@ -120,7 +120,7 @@ async fn arguments_that_do_not_fit_never_reach_the_server() {
     ] {
         match host.call("mcp__s__add", arguments).await.unwrap_err() {
             error @ CallError::InvalidArguments { .. } => {
-                assert!(error.to_string().ends_with(complaint), "{error}");
+                assert!(error.to_string().ends_with(message), "{error}");
                 assert_eq!(error.delivery(), Delivery::NotSent);
             }
             other => panic!("{other}"),
@@ -130,8 +130,8 @@ async fn arguments_that_do_not_fit_never_reach_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_tool_is_answered_with_the_nearest_name() {
-    let (host, _) = host_with(polite()).await;
+async fn unknown_tool_suggests_nearest_name() {
+    let (host, _) = host_with(echo_and_add()).await;
     let error = host.call("mcp__s__ech", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -141,15 +141,15 @@ async fn an_unknown_tool_is_answered_with_the_nearest_name() {
     assert_eq!(error.to_string(), "there is no tool something else");
 }
 
-/// Answers every question in the same way and remembers what was asked.
-struct Scripted {
+/// Gives every permission request the same response and records the requests.
+struct FixedPermission {
     answer: PermissionResponse,
-    asked: &'static Mutex<Vec<(String, Value, String)>>,
+    requests: &'static Mutex<Vec<(String, Value, String)>>,
 }
 
-impl Interaction for Scripted {
+impl Interaction for FixedPermission {
     fn can_use_tool(&self, question: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
-        self.asked.lock().unwrap().push((
+        self.requests.lock().unwrap().push((
             question.tool.to_string(),
             Value::Object(question.arguments.clone()),
             question.context.principal.to_string(),
@@ -159,17 +159,17 @@ impl Interaction for Scripted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_a_rule_is_asked_about_with_all_that_matters() {
+async fn call_without_rule_requests_permission() {
     for (answer, is_allowed) in [
         (PermissionResponse::Allow, true),
         (PermissionResponse::Deny, false),
         (PermissionResponse::NoInteraction, false),
     ] {
-        let asked: &'static Mutex<_> = Box::leak(Box::default());
-        let server = MemoryServer::new(polite());
+        let requests: &'static Mutex<_> = Box::leak(Box::default());
+        let server = MemoryServer::new(echo_and_add());
         let host = Host::builder()
             .connector("s", InMemory(server.clone()))
-            .interaction(Scripted { answer, asked })
+            .interaction(FixedPermission { answer, requests })
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
@@ -179,7 +179,7 @@ async fn a_call_without_a_rule_is_asked_about_with_all_that_matters() {
             .await;
         assert_eq!(outcome.is_ok(), is_allowed);
         assert_eq!(
-            *asked.lock().unwrap(),
+            *requests.lock().unwrap(),
             [(
                 "echo of server s".to_owned(),
                 json!({"message": "hi"}),
@@ -194,8 +194,8 @@ async fn a_call_without_a_rule_is_asked_about_with_all_that_matters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_denied_call_never_reaches_the_server() {
-    let server = MemoryServer::new(polite());
+async fn denied_call_never_reaches_server() {
+    let server = MemoryServer::new(echo_and_add());
     let host = permissive()
         .rule(Rule::new(Action::Deny, "mcp__s__ec*").unwrap())
         .connector("s", InMemory(server.clone()))
@@ -215,7 +215,7 @@ async fn a_denied_call_never_reaches_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_comes_in_order_and_before_the_answer() {
+async fn progress_arrives_in_order_before_response() {
     let notes = (0..40).map(Step::progress).chain([Step::text("done")]);
     let (host, _) = host_with(Script::legacy().tool("work").on("tools/call work", notes)).await;
     let mut seen = Vec::new();
@@ -229,7 +229,7 @@ async fn progress_comes_in_order_and_before_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_call_tells_the_server() {
+async fn dropped_call_sends_cancellation() {
     let (host, server) =
         host_with(Script::legacy().tool("work").on("tools/call", [Step::Hang])).await;
     let call = async { host.call("mcp__s__work", json!({})).await };
@@ -243,11 +243,11 @@ async fn dropping_a_call_tells_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_ends_at_its_deadline_with_its_fate_unknown() {
+async fn call_past_deadline_is_outcome_unknown() {
     let (host, server) =
         host_with(Script::legacy().tool("work").on("tools/call", [Step::Hang])).await;
-    let began = Instant::now();
-    let deadline = began + Duration::from_secs(7);
+    let start_time = Instant::now();
+    let deadline = start_time + Duration::from_secs(7);
     let error = host
         .call("mcp__s__work", json!({}))
         .context(CallContext::default().deadline(deadline))
@@ -264,15 +264,15 @@ async fn a_call_ends_at_its_deadline_with_its_fate_unknown() {
         "{error}"
     );
     assert_eq!(error.delivery(), Delivery::Unknown);
-    assert_eq!(began.elapsed().as_secs(), 7);
+    assert_eq!(start_time.elapsed().as_secs(), 7);
     server.wait_received("notifications/cancelled", 1).await;
-    // The session goes on.
-    let script_is_alive = host.server_status("s").unwrap();
-    assert_eq!(script_is_alive.status.as_str(), "connected");
+    // The session is still connected.
+    let status = host.server_status("s").unwrap();
+    assert_eq!(status.status.as_str(), "connected");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_a_sign_of_life_ends_sooner_than_one_with() {
+async fn progress_extends_the_idle_timeout() {
     let minute = Duration::from_secs(60);
     let lively = Step::repeat(20, [Step::delay(minute), Step::progress(1)]);
     let script = Script::legacy()
@@ -282,7 +282,7 @@ async fn a_call_without_a_sign_of_life_ends_sooner_than_one_with() {
         .on("tools/call lively", [lively, Step::text("at last")]);
     let (host, _) = host_with(script).await;
 
-    let began = Instant::now();
+    let start_time = Instant::now();
     let error = host.call("mcp__s__silent", json!({})).await.unwrap_err();
     assert!(
         matches!(
@@ -294,17 +294,17 @@ async fn a_call_without_a_sign_of_life_ends_sooner_than_one_with() {
         ),
         "{error}"
     );
-    assert_eq!(began.elapsed().as_secs(), 5 * 60);
+    assert_eq!(start_time.elapsed().as_secs(), 5 * 60);
 
     let output = host.call("mcp__s__lively", json!({})).await.unwrap();
     assert_eq!(output.to_text(), "at last");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_sign_of_life_helps_past_the_absolute_deadline() {
+async fn progress_never_extends_total_timeout() {
     let chatter = Step::forever([Step::delay(Duration::from_secs(1)), Step::progress(1)]);
     let (host, _) = host_with(Script::legacy().tool("work").on("tools/call", [chatter])).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
     assert!(
         matches!(
@@ -316,11 +316,11 @@ async fn no_sign_of_life_helps_past_the_absolute_deadline() {
         ),
         "{error}"
     );
-    assert_eq!(began.elapsed().as_secs(), 60 * 60);
+    assert_eq!(start_time.elapsed().as_secs(), 60 * 60);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_server_dies_is_unknown_and_is_not_sent_again() {
+async fn crash_mid_call_is_outcome_unknown() {
     let script = Script::legacy()
         .tool("work")
         .on("tools/call", [Step::count("ran"), Step::Exit(1)]);
@@ -333,7 +333,7 @@ async fn a_call_whose_server_dies_is_unknown_and_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_read_costs_bounded_memory_and_stalls_nobody() {
+async fn full_write_queue_fails_only_its_server() {
     let limits = {
         let mut limits = Limits::default();
         limits.outbox_bytes = 300_000;
@@ -348,7 +348,7 @@ async fn a_server_that_does_not_read_costs_bounded_memory_and_stalls_nobody() {
     let host = permissive()
         .limits(limits)
         .connector("deaf", InMemory(deaf))
-        .connector("s", InMemory(MemoryServer::new(polite())))
+        .connector("s", InMemory(MemoryServer::new(echo_and_add())))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -369,12 +369,12 @@ async fn a_server_that_does_not_read_costs_bounded_memory_and_stalls_nobody() {
     });
     assert!(
         not_sent.count() >= 5,
-        "the queue has no bound: {outcomes:?}"
+        "the write queue is unbounded: {outcomes:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_beyond_the_permits_wait_for_their_turn() {
+async fn calls_above_concurrency_limit_queue() {
     let script = Script::legacy().tool("sleep");
     let server = MemoryServer::new(script);
     let limits = {
@@ -388,16 +388,16 @@ async fn calls_beyond_the_permits_wait_for_their_turn() {
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     let calls = (0..6).map(|_| host.call("mcp__s__sleep", json!({"ms": 1_000})));
     let outcomes =
         futures_util::future::join_all(calls.map(std::future::IntoFuture::into_future)).await;
     assert!(outcomes.iter().all(Result::is_ok));
-    assert_eq!(began.elapsed().as_secs(), 3);
+    assert_eq!(start_time.elapsed().as_secs(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_calls_of_a_turn_keep_their_order_unless_they_only_read() {
+async fn batch_runs_only_read_only_calls_concurrently() {
     let read_only = json!({
         "name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true},
     });
@@ -407,13 +407,13 @@ async fn the_calls_of_a_turn_keep_their_order_unless_they_only_read() {
         .tool("change")
         .on("tools/call", [Step::delay(second), Step::text("done")]);
     let (host, server) = host_with(script).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     let calls = ["look", "look", "look", "change", "change", "look", "look"]
         .map(|tool| host.call(format!("mcp__s__{tool}"), json!({})))
         .into();
     let outcomes = host.call_batch(calls).await;
     assert!(outcomes.iter().all(Result::is_ok));
-    assert_eq!(began.elapsed().as_secs(), 4);
+    assert_eq!(start_time.elapsed().as_secs(), 4);
     let order: Vec<_> = server
         .received_with("tools/call")
         .iter()
@@ -426,9 +426,9 @@ async fn the_calls_of_a_turn_keep_their_order_unless_they_only_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_trace_of_the_caller_is_passed_on() {
+async fn traceparent_is_sent_to_server() {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let (host, server) = host_with(polite()).await;
+    let (host, server) = host_with(echo_and_add()).await;
     host.call("mcp__s__echo", json!({"message": "hi"}))
         .context(CallContext::default().traceparent(trace))
         .await
@@ -438,8 +438,8 @@ async fn the_trace_of_the_caller_is_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_made_while_its_server_starts_waits_for_it() {
-    let late = polite().on(
+async fn call_waits_for_starting_server() {
+    let late = echo_and_add().on(
         "initialize",
         [Step::delay(Duration::from_secs(3)), Step::Default],
     );
@@ -456,8 +456,8 @@ async fn a_call_made_while_its_server_starts_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_shutdown_nothing_is_called_any_more() {
-    let (host, server) = host_with(polite()).await;
+async fn call_after_shutdown_is_refused() {
+    let (host, server) = host_with(echo_and_add()).await;
     host.shutdown().await;
     let error = host
         .call("mcp__s__echo", json!({"message": "hi"}))
@@ -467,8 +467,8 @@ async fn after_shutdown_nothing_is_called_any_more() {
     assert!(server.received_with("tools/call").is_empty());
 }
 
-/// A host with a server that never answers, and room for one call at a time.
-async fn one_at_a_time_for_ever() -> (Host, MemoryServer) {
+/// Starts a host whose only server never responds and takes one call at a time.
+async fn host_with_one_call_slot() -> (Host, MemoryServer) {
     let server = MemoryServer::new(Script::legacy().tool("work").on("tools/call", [Step::Hang]));
     let mut limits = Limits::default();
     limits.calls_per_server = 1;
@@ -485,20 +485,22 @@ async fn one_at_a_time_for_ever() -> (Host, MemoryServer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_comes_when_the_time_is_up_comes_too_late() {
-    let (host, server) = one_at_a_time_for_ever().await;
+async fn queued_call_past_deadline_is_not_sent() {
+    let (host, server) = host_with_one_call_slot().await;
     let calls = (0..5).map(|_| host.call("mcp__s__work", json!({})).into_future());
     let outcomes = futures_util::future::join_all(calls).await;
-    let fates = outcomes
+    let deliveries = outcomes
         .iter()
         .map(|outcome| outcome.as_ref().unwrap_err().delivery());
-    let not_sent = fates.filter(|fate| *fate == Delivery::NotSent).count();
+    let not_sent = deliveries
+        .filter(|delivery| *delivery == Delivery::NotSent)
+        .count();
     assert_eq!((not_sent, server.received_with("tools/call").len()), (4, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_turn_when_the_host_ends_is_told_so() {
-    let (host, server) = one_at_a_time_for_ever().await;
+async fn shutdown_fails_queued_calls() {
+    let (host, server) = host_with_one_call_slot().await;
     let calls = (0..3).map(|_| host.call("mcp__s__work", json!({})).into_future());
     let calls = futures_util::future::join_all(calls);
     let (outcomes, ()) = tokio::join!(calls, async {
@@ -507,16 +509,20 @@ async fn who_waits_for_a_turn_when_the_host_ends_is_told_so() {
         }
         host.shutdown().await;
     });
-    let told = |outcome: &Result<_, CallError>| matches!(outcome, Err(CallError::ShuttingDown));
+    let is_shutting_down =
+        |outcome: &Result<_, CallError>| matches!(outcome, Err(CallError::ShuttingDown));
     assert_eq!(
-        outcomes.iter().filter(|outcome| told(outcome)).count(),
+        outcomes
+            .iter()
+            .filter(|outcome| is_shutting_down(outcome))
+            .count(),
         2,
         "{outcomes:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_of_time_can_be_set() {
+async fn call_timeout_is_configurable() {
     let mut deadlines = Deadlines::default();
     deadlines.call = Duration::from_secs(3);
     let server = MemoryServer::new(Script::legacy().tool("work").on("tools/call", [Step::Hang]));
@@ -525,25 +531,26 @@ async fn limits_of_time_can_be_set() {
         .connector("s", InMemory(server))
         .start()
         .unwrap();
-    let began = Instant::now();
+    let start_time = Instant::now();
     let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
-    assert_eq!(began.elapsed().as_secs(), 3);
+    assert_eq!(start_time.elapsed().as_secs(), 3);
 }
 
 #[tokio::test]
-async fn the_future_of_a_call_is_small() {
+async fn call_future_is_small() {
     use std::future::IntoFuture;
 
     let host = Host::builder().start().unwrap();
     let call = host.call("mcp__a__b", json!({})).into_future();
-    // Allocators keep small pieces at hand; this is where the common one draws the line.
+    // glibc caches freed chunks up to 1,032 bytes per thread, so allocations up to that size are
+    // fast.
     let size = std::mem::size_of_val(&*call);
     assert!(size <= 1_032, "{size} bytes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_its_turn_is_no_silence_of_the_server() {
+async fn queueing_does_not_count_as_idle() {
     let mut limits = Limits::default();
     limits.calls_per_server = 1;
     let mut deadlines = Deadlines::default();

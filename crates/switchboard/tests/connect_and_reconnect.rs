@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -92,9 +92,9 @@ async fn a_silent_server_costs_two_seconds() {
         .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
-    let began = Instant::now();
+    let start_time = Instant::now();
     host.wait_for(Readiness::All).await;
-    assert_eq!(began.elapsed().as_secs(), 2);
+    assert_eq!(start_time.elapsed().as_secs(), 2);
     assert_eq!(version_of(&host), ProtocolVersion::V2025_11_25);
     assert_eq!(server.opened(), 1);
 }
@@ -132,10 +132,10 @@ async fn an_error_without_an_id_ends_the_probe() {
         .connector("s", InMemory(server))
         .start()
         .unwrap();
-    let began = Instant::now();
+    let start_time = Instant::now();
     host.wait_for(Readiness::All).await;
     assert_eq!(version_of(&host), ProtocolVersion::V2025_11_25);
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(start_time.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,9 +177,9 @@ async fn a_server_that_never_answers_fails_at_its_deadline_with_a_hint() {
         .connector("s", InMemory(server))
         .start()
         .unwrap();
-    let began = Instant::now();
+    let start_time = Instant::now();
     host.wait_for(Readiness::All).await;
-    assert_eq!(began.elapsed().as_secs(), 30);
+    assert_eq!(start_time.elapsed().as_secs(), 30);
     let status = host.server_status("s").unwrap();
     assert_eq!(
         status.error.unwrap(),
@@ -212,11 +212,11 @@ async fn a_start_that_must_be_quick_still_leaves_time_for_the_older_handshake() 
             .connector("s", server)
             .start()
             .unwrap();
-        let began = Instant::now();
+        let start_time = Instant::now();
         host.wait_for(Readiness::All).await;
         let found = host.server_status("s").unwrap();
         assert_eq!(found.status.as_str(), status, "{found:?}");
-        assert!(began.elapsed() <= Duration::from_secs(1));
+        assert!(start_time.elapsed() <= Duration::from_secs(1));
     }
 }
 
@@ -233,15 +233,15 @@ async fn one_slow_server_delays_nobody() {
         )
         .start()
         .unwrap();
-    let began = Instant::now();
+    let start_time = Instant::now();
     host.wait_for(Readiness::First).await;
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(start_time.elapsed() < Duration::from_secs(1));
     host.call("mcp__s__echo", json!({"message": "hi"}))
         .await
         .unwrap();
     host.wait_for(Readiness::Servers(vec![common::name("s")]))
         .await;
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(start_time.elapsed() < Duration::from_secs(1));
     assert_eq!(
         host.server_status("slow").unwrap().status.as_str(),
         "pending"
@@ -478,12 +478,12 @@ async fn the_start_deadline_covers_the_listing() {
             .connector("s", InMemory(server))
             .start()
             .unwrap();
-        let began = Instant::now();
+        let start_time = Instant::now();
         host.wait_for(Readiness::All).await;
         assert!(
-            began.elapsed() <= Duration::from_secs(31),
+            start_time.elapsed() <= Duration::from_secs(31),
             "{:?}",
-            began.elapsed()
+            start_time.elapsed()
         );
         let error = host.server_status("s").unwrap().error.unwrap();
         assert!(
@@ -506,7 +506,7 @@ async fn the_start_deadline_can_be_set() {
         .connector("s", InMemory(MemoryServer::new(mute)))
         .start()
         .unwrap();
-    let began = Instant::now();
+    let start_time = Instant::now();
     host.wait_for(Readiness::All).await;
-    assert_eq!(began.elapsed().as_secs(), 4);
+    assert_eq!(start_time.elapsed().as_secs(), 4);
 }

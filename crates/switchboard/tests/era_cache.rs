@@ -1,9 +1,6 @@
-//! What is remembered of the era that a server speaks, and when it is not believed.
+//! The cached era of a server: when the host stores it and when it discards it.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that meets the unexpected shall fail"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 mod common;
 
@@ -19,9 +16,9 @@ use switchboard::mcp::Era;
 use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 
 #[tokio::test]
-async fn a_server_that_writes_before_its_first_answer_works_every_time() {
+async fn banner_before_first_response_is_tolerated() {
     let tag = unique_tag();
-    // A prompt without a line end: the first answer stands behind it, and is lost.
+    // The banner has no line end, so the first response follows it on the same line and is lost.
     let script = Script::legacy()
         .tool("echo")
         .on_start([Step::bytes("Welcome> ")]);
@@ -29,23 +26,23 @@ async fn a_server_that_writes_before_its_first_answer_works_every_time() {
         .launch(launch("s", child(&script, &tag)))
         .start()
         .unwrap();
-    let began = Instant::now();
+    let start_time = Instant::now();
     for _ in 0..3 {
         let output = host.call("mcp__s__echo", json!({"message": "hi"})).await;
         assert_eq!(output.unwrap().to_text(), "hi");
         host.reconnect("s").await.unwrap();
     }
-    // What was lost is seen, and not waited for.
-    assert!(began.elapsed() < Duration::from_secs(6));
+    // The host detects the lost response and does not wait for the handshake timeout.
+    assert!(start_time.elapsed() < Duration::from_secs(6));
     host.shutdown().await;
     assert_no_process_left(&tag).await;
 }
 
 #[tokio::test]
-async fn an_era_that_no_longer_works_is_forgotten() {
+async fn wrong_cached_era_is_removed() {
     #[derive(Clone, Default)]
-    struct Wrong(Arc<Mutex<Vec<&'static str>>>);
-    impl ServerCache for Wrong {
+    struct AlwaysLegacyCache(Arc<Mutex<Vec<&'static str>>>);
+    impl ServerCache for AlwaysLegacyCache {
         fn era(&self, _: &str) -> Option<Era> {
             Some(Era::Legacy)
         }
@@ -56,14 +53,14 @@ async fn an_era_that_no_longer_works_is_forgotten() {
             self.0.lock().unwrap().push("forgotten");
         }
     }
-    let start = |script: Script, memory: Wrong| {
+    let start = |script: Script, cache: AlwaysLegacyCache| {
         let mut deadlines = Deadlines::default();
         deadlines.startup = Duration::from_millis(500);
         let config = child(&script, "forgotten");
         let builder = permissive()
             .no_reconnect()
             .deadlines(deadlines)
-            .server_cache(memory);
+            .server_cache(cache);
         builder.launch(launch("s", config)).start().unwrap()
     };
     for (script, expected) in [
@@ -75,10 +72,10 @@ async fn an_era_that_no_longer_works_is_forgotten() {
         ),
         (Script::legacy(), vec![]),
     ] {
-        let memory = Wrong::default();
-        let host = start(script, memory.clone());
+        let cache = AlwaysLegacyCache::default();
+        let host = start(script, cache.clone());
         host.wait_for(Readiness::All).await;
-        assert_eq!(*memory.0.lock().unwrap(), expected);
+        assert_eq!(*cache.0.lock().unwrap(), expected);
         host.shutdown().await;
     }
 }

@@ -1,10 +1,10 @@
-//! Calls that a modern server answers with a question first.
+//! Calls that a modern server answers with `input_required` before it returns a result.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -25,43 +25,43 @@ use switchboard::sampling::Sampling;
 use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
-/// Answers what it offers, after some thought, and counts the questions.
+/// Answers every offered request after a delay and counts the requests.
 #[derive(Clone)]
-struct Person {
+struct SlowUser {
     offers: Offers,
-    thinks: Duration,
+    delay: Duration,
     asked: Arc<AtomicUsize>,
-    /// How many questions are open.
+    /// Number of elicitations that wait for an answer.
     open: Arc<AtomicUsize>,
 }
 
-impl Person {
+impl SlowUser {
     fn new(offers: Offers) -> Self {
         Self {
             offers,
-            thinks: Duration::ZERO,
+            delay: Duration::ZERO,
             asked: Arc::default(),
             open: Arc::default(),
         }
     }
 
-    fn thinking(thinks: Duration) -> Self {
+    fn with_delay(delay: Duration) -> Self {
         Self {
-            thinks,
+            delay,
             ..Self::new(Offers::default().elicitation())
         }
     }
 }
 
-struct Open(Arc<AtomicUsize>);
+struct OpenElicitation(Arc<AtomicUsize>);
 
-impl Drop for Open {
+impl Drop for OpenElicitation {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Interaction for Person {
+impl Interaction for SlowUser {
     fn offers(&self) -> Offers {
         self.offers
     }
@@ -73,10 +73,10 @@ impl Interaction for Person {
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
-        let open = Open(Arc::clone(&self.open));
+        let open = OpenElicitation(Arc::clone(&self.open));
         Box::pin(async move {
             let _open = open;
-            tokio::time::sleep(self.thinks).await;
+            tokio::time::sleep(self.delay).await;
             if question.message == "no?" {
                 return ElicitAnswer::Decline;
             }
@@ -106,7 +106,7 @@ fn question(message: &str) -> Value {
     json!({"method": "elicitation/create", "params": params})
 }
 
-fn required(requests: &Value, state: &Value) -> Step {
+fn input_required(requests: &Value, state: &Value) -> Step {
     let mut result = json!({"resultType": "input_required"});
     for (key, value) in [("inputRequests", requests), ("requestState", state)] {
         if !value.is_null() {
@@ -116,10 +116,10 @@ fn required(requests: &Value, state: &Value) -> Step {
     Step::Reply(result)
 }
 
-/// A modern server that asks first, and is content with any answer.
-fn asking(requests: &Value, state: &Value) -> Script {
+/// A modern server that answers the first call with `input_required` and the second with a result.
+fn server_asking(requests: &Value, state: &Value) -> Script {
     let steps = [
-        Step::until(1, [required(requests, state)]),
+        Step::until(1, [input_required(requests, state)]),
         Step::after(2, [Step::text("done")]),
     ];
     Script::modern()
@@ -128,10 +128,10 @@ fn asking(requests: &Value, state: &Value) -> Script {
         .on("tools/call ask", steps)
 }
 
-async fn start(script: Script, person: &Person, deadlines: Deadlines) -> (Host, MemoryServer) {
+async fn start(script: Script, user: &SlowUser, deadlines: Deadlines) -> (Host, MemoryServer) {
     let server = MemoryServer::new(script);
     let host = permissive()
-        .interaction(person.clone())
+        .interaction(user.clone())
         .deadlines(deadlines)
         .connector("s", InMemory(server.clone()))
         .start()
@@ -140,8 +140,8 @@ async fn start(script: Script, person: &Person, deadlines: Deadlines) -> (Host, 
     (host, server)
 }
 
-async fn host_of(script: Script, person: &Person) -> (Host, MemoryServer) {
-    start(script, person, Deadlines::default()).await
+async fn host_of(script: Script, user: &SlowUser) -> (Host, MemoryServer) {
+    start(script, user, Deadlines::default()).await
 }
 
 async fn ask(host: &Host) -> Result<String, CallError> {
@@ -150,7 +150,7 @@ async fn ask(host: &Host) -> Result<String, CallError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_answered_and_the_call_sent_again() {
+async fn input_responses_are_sent_with_second_call() {
     let requests = json!({
         "name": question("name?"),
         "sure \"é\"": question("no?"),
@@ -158,8 +158,8 @@ async fn a_question_is_answered_and_the_call_sent_again() {
         "roots": {"method": "roots/list"},
     });
     let state = json!("{\"n\":1}\u{2028}\n\té=");
-    let everything = Person::new(Offers::default().elicitation().sampling().roots());
-    let (host, server) = host_of(asking(&requests, &state), &everything).await;
+    let user = SlowUser::new(Offers::default().elicitation().sampling().roots());
+    let (host, server) = host_of(server_asking(&requests, &state), &user).await;
     assert_eq!(ask(&host).await.unwrap(), "done");
 
     let calls = server.received_with("tools/call");
@@ -192,15 +192,15 @@ async fn a_question_is_answered_and_the_call_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_goes_back_only_if_there_was_one() {
+async fn request_state_is_returned_only_if_present() {
     let one = json!({"a": question("a?")});
     for (requests, state) in [
         (one.clone(), Value::Null),
         (Value::Null, json!("s")),
         (one, json!("")),
     ] {
-        let person = Person::thinking(Duration::ZERO);
-        let (host, server) = host_of(asking(&requests, &state), &person).await;
+        let user = SlowUser::with_delay(Duration::ZERO);
+        let (host, server) = host_of(server_asking(&requests, &state), &user).await;
         assert_eq!(ask(&host).await.unwrap(), "done");
         let calls = server.received_with("tools/call");
         let params = &calls[1]["params"];
@@ -213,39 +213,39 @@ async fn a_state_goes_back_only_if_there_was_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_goes_back_as_it_was_written() {
+async fn request_state_is_returned_byte_for_byte() {
     let written = r#""\u00e9\/\ud83d\ude00\u0000 \"é\"""#;
-    let asked = format!(
+    let reply = format!(
         r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"resultType":"input_required","requestState":{written}}}}}"#
     );
     let steps = [
-        Step::until(1, [Step::raw(&asked)]),
+        Step::until(1, [Step::raw(&reply)]),
         Step::after(2, [Step::text("done")]),
     ];
     let folder = tempfile::tempdir().unwrap();
     let mut script = Script::modern().tool("ask").on("tools/call ask", steps);
     let record = folder.path().join("received");
     script.record = Some(record.clone());
-    let (host, _) = host_of(script, &Person::thinking(Duration::ZERO)).await;
+    let (host, _) = host_of(script, &SlowUser::with_delay(Duration::ZERO)).await;
     assert_eq!(ask(&host).await.unwrap(), "done");
     let received = std::fs::read_to_string(record).unwrap();
     assert!(received.contains(&format!(r#""requestState":{written},"#)));
 }
 
-/// E9: a server that asks for ever.
+/// A server that asks forever.
 #[tokio::test(start_paused = true)]
-async fn the_rounds_of_a_call_are_counted() {
-    let steps = [required(&json!({"a": question("a?")}), &json!("s"))];
+async fn input_rounds_per_call_are_limited() {
+    let steps = [input_required(&json!({"a": question("a?")}), &json!("s"))];
     let script = Script::modern().tool("ask").on("tools/call ask", steps);
-    let person = Person::thinking(Duration::from_secs(1));
-    let (host, server) = host_of(script, &person).await;
+    let user = SlowUser::with_delay(Duration::from_secs(1));
+    let (host, server) = host_of(script, &user).await;
     let error = ask(&host).await.unwrap_err();
     let CallError::InvalidResponse { problem, .. } = &error else {
         panic!("{error:?}");
     };
     assert_eq!(*problem, Problem::TooManyRounds { limit: 8 });
     assert_eq!(problem.limit(), Some("input_rounds"));
-    assert_eq!(person.asked.load(Ordering::Relaxed), 8);
+    assert_eq!(user.asked.load(Ordering::Relaxed), 8);
     let calls = server.received_with("tools/call");
     let mut ids: Vec<_> = calls.iter().map(|call| call["id"].as_u64()).collect();
     ids.dedup();
@@ -253,10 +253,13 @@ async fn the_rounds_of_a_call_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_at_the_same_time_know_nothing_of_each_other() {
-    let round = |name: &str| {
+async fn concurrent_input_rounds_are_independent() {
+    let ask_once = |name: &str| {
         [
-            Step::until(1, [required(&json!({name: question(name)}), &json!(name))]),
+            Step::until(
+                1,
+                [input_required(&json!({name: question(name)}), &json!(name))],
+            ),
             Step::after(2, [Step::text(name)]),
         ]
     };
@@ -264,22 +267,22 @@ async fn calls_at_the_same_time_know_nothing_of_each_other() {
         .tool("one")
         .tool("two")
         .tool("echo")
-        .on("tools/call one", round("one"))
-        .on("tools/call two", round("two"));
-    let (host, server) = host_of(script, &Person::thinking(Duration::from_secs(5))).await;
+        .on("tools/call one", ask_once("one"))
+        .on("tools/call two", ask_once("two"));
+    let (host, server) = host_of(script, &SlowUser::with_delay(Duration::from_secs(5))).await;
     let one = host.call("mcp__s__one", json!({}));
     let two = host.call("mcp__s__two", json!({}));
-    let between = async {
+    let concurrent = async {
         server.wait_received("tools/call", 2).await;
         let output = host.call("mcp__s__echo", json!({"message": "hi"})).await;
-        // Nobody had answered by then.
+        // The user has answered neither question yet.
         assert_eq!(server.received_with("tools/call").len(), 3);
         output
     };
-    let (one, two, between) = tokio::join!(one, two, between);
+    let (one, two, concurrent) = tokio::join!(one, two, concurrent);
     assert_eq!(one.unwrap().to_text(), "one");
     assert_eq!(two.unwrap().to_text(), "two");
-    assert_eq!(between.unwrap().to_text(), "hi");
+    assert_eq!(concurrent.unwrap().to_text(), "hi");
     let mut rounds = 0;
     for call in server.received_with("tools/call") {
         let params = &call["params"];
@@ -300,7 +303,7 @@ async fn calls_at_the_same_time_know_nothing_of_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_answered_fails_the_call_and_nobody_is_asked() {
+async fn invalid_input_requests_fail_without_asking() {
     let many: Map<String, Value> = (0..33)
         .map(|number| (number.to_string(), question("?")))
         .collect();
@@ -328,75 +331,81 @@ async fn what_cannot_be_answered_fails_the_call_and_nobody_is_asked() {
         (json!({"a": question("a?")}), json!(7)),
     ];
     for (requests, state) in table {
-        let person = Person::thinking(Duration::ZERO);
-        let (host, server) = host_of(asking(&requests, &state), &person).await;
+        let user = SlowUser::with_delay(Duration::ZERO);
+        let (host, server) = host_of(server_asking(&requests, &state), &user).await;
         let error = ask(&host).await.unwrap_err();
         assert!(
             matches!(error, CallError::InvalidResponse { .. }),
             "{requests}: {error}"
         );
         assert_eq!(server.received_with("tools/call").len(), 1, "{requests}");
-        assert_eq!(person.asked.load(Ordering::Relaxed), 0, "{requests}");
+        assert_eq!(user.asked.load(Ordering::Relaxed), 0, "{requests}");
     }
 }
 
-/// E11: two questions of one name.
+/// Two input requests with the same key.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_stands_twice_is_no_question() {
+async fn duplicate_input_request_keys_are_invalid() {
     let asked = r#"{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required","inputRequests":
         {"a":{"method":"elicitation/create","params":{}},"\u0061":{"method":"roots/list"}}}}"#;
     let steps = [Step::raw(&asked.replace('\n', ""))];
     let script = Script::modern().tool("ask").on("tools/call ask", steps);
-    let (host, _) = host_of(script, &Person::thinking(Duration::ZERO)).await;
+    let (host, _) = host_of(script, &SlowUser::with_delay(Duration::ZERO)).await;
     let error = ask(&host).await.unwrap_err().to_string();
     assert!(error.contains("stands twice"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_here_fails_the_call() {
+async fn refused_input_request_fails_the_call() {
     let params = json!({"messages": [], "systemPrompt": "no?"});
     let requests = json!({"a": {"method": "sampling/createMessage", "params": params}});
-    let person = Person::new(Offers::default().sampling());
-    let (host, server) = host_of(asking(&requests, &json!(null)), &person).await;
+    let user = SlowUser::new(Offers::default().sampling());
+    let (host, server) = host_of(server_asking(&requests, &json!(null)), &user).await;
     let error = ask(&host).await.unwrap_err().to_string();
     assert!(error.contains("no model"), "{error}");
     assert_eq!(server.received_with("tools/call").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn older_servers_cannot_ask_in_this_way() {
-    let steps = [required(&json!({"a": question("a?")}), &json!(null))];
+async fn input_required_from_legacy_server_is_invalid() {
+    let steps = [input_required(&json!({"a": question("a?")}), &json!(null))];
     let script = Script::legacy().tool("ask").on("tools/call ask", steps);
-    let person = Person::thinking(Duration::ZERO);
-    let (host, _) = host_of(script, &person).await;
+    let user = SlowUser::with_delay(Duration::ZERO);
+    let (host, _) = host_of(script, &user).await;
     let error = ask(&host).await.unwrap_err();
     assert!(
         matches!(error, CallError::InvalidResponse { .. }),
         "{error}"
     );
-    assert_eq!(person.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(user.asked.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_while_a_person_thinks_takes_the_question_back() {
+async fn dropped_call_closes_its_elicitation() {
     let requests = json!({"a": question("a?")});
-    let person = Person::thinking(Duration::from_secs(1_000));
-    let (host, server) = host_of(asking(&requests, &json!("s")), &person).await;
+    let user = SlowUser::with_delay(Duration::from_secs(1_000));
+    let (host, server) = host_of(server_asking(&requests, &json!("s")), &user).await;
     let dropped = tokio::time::timeout(Duration::from_secs(10), ask(&host)).await;
     assert!(dropped.is_err());
-    assert_eq!(person.asked.load(Ordering::Relaxed), 1);
-    assert_eq!(person.open.load(Ordering::Relaxed), 0);
+    assert_eq!(user.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(user.open.load(Ordering::Relaxed), 0);
     let output = host.call("mcp__s__echo", json!({"message": "hi"})).await;
     assert_eq!(output.unwrap().to_text(), "hi");
     assert_eq!(server.received_with("tools/call").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_people_does_not_count_and_that_of_the_server_does() {
+async fn only_server_time_counts_toward_deadline() {
     let steps = [
         Step::DelayMs(40_000),
-        Step::until(1, [required(&json!({"a": question("a?")}), &json!(null))]),
-        Step::until(2, [required(&json!({"b": question("b?")}), &json!(null))]),
+        Step::until(
+            1,
+            [input_required(&json!({"a": question("a?")}), &json!(null))],
+        ),
+        Step::until(
+            2,
+            [input_required(&json!({"b": question("b?")}), &json!(null))],
+        ),
         Step::text("done"),
     ];
     for (seconds, is_enough) in [(130, true), (110, false)] {
@@ -404,8 +413,8 @@ async fn the_time_of_people_does_not_count_and_that_of_the_server_does() {
         let script = Script::modern().tool("ask").on("tools/call ask", steps);
         let mut deadlines = Deadlines::default();
         deadlines.call = Duration::from_secs(seconds);
-        let person = Person::thinking(Duration::from_secs(3 * 60 * 60));
-        let (host, server) = start(script, &person, deadlines).await;
+        let user = SlowUser::with_delay(Duration::from_secs(3 * 60 * 60));
+        let (host, server) = start(script, &user, deadlines).await;
         let outcome = ask(&host).await;
         assert_eq!(server.received_with("tools/call").len(), 3);
         match outcome {
@@ -423,10 +432,10 @@ async fn the_time_of_people_does_not_count_and_that_of_the_server_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_server_goes_while_a_person_thinks_is_unknown() {
+async fn crash_during_elicitation_is_outcome_unknown() {
     let requests = json!({"a": question("a?")});
-    let person = Person::thinking(Duration::from_secs(1_000));
-    let (host, server) = host_of(asking(&requests, &json!("s")), &person).await;
+    let user = SlowUser::with_delay(Duration::from_secs(1_000));
+    let (host, server) = host_of(server_asking(&requests, &json!("s")), &user).await;
     let kill = async {
         server.wait_received("tools/call", 1).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -435,20 +444,20 @@ async fn a_call_whose_server_goes_while_a_person_thinks_is_unknown() {
     let (outcome, ()) = tokio::join!(ask(&host), kill);
     let error = outcome.unwrap_err();
     assert!(matches!(error, CallError::OutcomeUnknown { .. }), "{error}");
-    assert_eq!(person.open.load(Ordering::Relaxed), 0);
+    assert_eq!(user.open.load(Ordering::Relaxed), 0);
     let calls = server.received_with("tools/call");
-    assert_eq!(calls.len(), 1, "it was not sent again");
+    assert_eq!(calls.len(), 1, "the call was sent again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_wants_more_says_what() {
+async fn missing_capabilities_are_named() {
     let refusal = Step::Error {
         code: ErrorObject::MISSING_CAPABILITY,
         message: "not enough".to_owned(),
         data: Some(json!({"requiredCapabilities": {"elicitation": {}, "sampling": {}}})),
     };
     let script = Script::modern().tool("ask").on("tools/call ask", [refusal]);
-    let (host, _) = host_of(script, &Person::new(Offers::default())).await;
+    let (host, _) = host_of(script, &SlowUser::new(Offers::default())).await;
     let error = ask(&host).await.unwrap_err().to_string();
     assert!(
         error.contains("client capabilities elicitation, sampling"),

@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -121,7 +121,7 @@ async fn a_listener_that_is_too_slow_is_told_what_it_missed() {
 async fn calls_beyond_the_hosts_permits_wait_for_their_turn() {
     let script = Script::legacy().tool("sleep");
     let host = limited(script, |limits| limits.calls_in_flight = 3).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     // Three of the host at a time, and the four that every server has in any case.
     let calls = (0..21).map(|_| {
         host.call("mcp__s__sleep", json!({"ms": 1_000}))
@@ -129,7 +129,7 @@ async fn calls_beyond_the_hosts_permits_wait_for_their_turn() {
     });
     let outcomes = futures_util::future::join_all(calls).await;
     assert!(outcomes.iter().all(Result::is_ok));
-    assert_eq!(began.elapsed().as_secs(), 3);
+    assert_eq!(start_time.elapsed().as_secs(), 3);
 }
 
 #[tokio::test]
@@ -146,11 +146,11 @@ async fn an_entry_can_set_its_own_bounds() {
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     let sleep = || host.call("mcp__one-by-one__sleep", json!({"ms": 100}));
     let both = futures_util::future::join(sleep().into_future(), sleep().into_future());
     assert!(matches!(both.await, (Ok(_), Ok(_))));
-    assert!(began.elapsed() >= Duration::from_millis(200));
+    assert!(start_time.elapsed() >= Duration::from_millis(200));
 
     let error = host.call("mcp__impatient__hang", json!({})).await;
     assert!(

@@ -1,10 +1,10 @@
-//! The tools by which a model looks after its servers.
+//! The management tools: tools by which a model lists, reads and watches its servers.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -17,7 +17,7 @@ use switchboard::registry::{Registry, ToolExecutor, ToolSource};
 use switchboard::{CallContext, Host, Output, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
-/// A registry with the management tools, over these servers and under these rules.
+/// Starts a host with these servers and rules and registers the management tools.
 async fn registry<const COUNT: usize>(
     servers: [(&str, &MemoryServer); COUNT],
     rules: &[(Action, &str)],
@@ -40,21 +40,21 @@ async fn execute(registry: &Registry, tool: &str, input: Value) -> Output {
     registry.execute(tool, input, CallContext::default()).await
 }
 
-/// The answer, which is JSON.
-async fn answer(registry: &Registry, tool: &str, input: Value) -> Value {
+/// Executes a tool that must succeed and parses its output as JSON.
+async fn execute_json(registry: &Registry, tool: &str, input: Value) -> Value {
     let output = execute(registry, tool, input).await;
     assert!(!output.is_error, "{}", output.to_text());
     serde_json::from_str(&output.to_text()).unwrap()
 }
 
-/// Why it was not done.
-async fn refusal(registry: &Registry, tool: &str, input: Value) -> String {
+/// Executes a tool that must fail and returns its error text.
+async fn execute_error(registry: &Registry, tool: &str, input: Value) -> String {
     let output = execute(registry, tool, input).await;
     assert!(output.is_error, "{}", output.to_text());
     output.to_text()
 }
 
-fn notes() -> MemoryServer {
+fn note_server() -> MemoryServer {
     let script = Script::modern()
         .raw_resource(json!({"uri": "note://one", "name": "one", "text": "first"}))
         .raw_resource(json!({
@@ -66,7 +66,7 @@ fn notes() -> MemoryServer {
 }
 
 #[tokio::test]
-async fn they_stand_beside_the_tools_of_servers_and_need_no_permission() {
+async fn management_tools_need_no_permission() {
     let server = MemoryServer::new(Script::modern().tool("echo"));
     let registry = registry([("s", &server)], &[]).await;
     let definitions = registry.definitions();
@@ -91,29 +91,29 @@ async fn they_stand_beside_the_tools_of_servers_and_need_no_permission() {
         assert!(!registry.requires_permission(name, &Map::new()));
     }
     assert!(named.contains(&("mcp__s__echo", ToolSource::Mcp)));
-    // Nobody can be asked here, and nobody has to be.
+    // The host has no `Interaction`, so a permission request would fail the call.
     assert_eq!(
-        answer(&registry, "ListMcpResources", json!({})).await,
+        execute_json(&registry, "ListMcpResources", json!({})).await,
         json!([])
     );
-    let wrong = refusal(&registry, "ListMcpResources", json!({"sever": "s"})).await;
+    let wrong = execute_error(&registry, "ListMcpResources", json!({"sever": "s"})).await;
     assert!(wrong.contains("sever"), "{wrong}");
 }
 
 #[tokio::test]
-async fn resources_are_listed_as_agents_know_it() {
+async fn list_tool_returns_resources_of_all_servers() {
     let (one, two) = (
-        notes(),
+        note_server(),
         MemoryServer::new(Script::legacy().resource("log://a", "a")),
     );
-    let registry = registry([("notes", &one), ("logs", &two)], &[]).await;
+    let registry = registry([("note_server", &one), ("logs", &two)], &[]).await;
     assert_eq!(
-        answer(&registry, "ListMcpResources", json!({})).await,
+        execute_json(&registry, "ListMcpResources", json!({})).await,
         json!([
-            {"uri": "note://one", "name": "one", "server": "notes"},
+            {"uri": "note://one", "name": "one", "server": "note_server"},
             {
                 "uri": "note://two", "name": "The second", "mimeType": "text/markdown",
-                "description": "shown safely", "server": "notes",
+                "description": "shown safely", "server": "note_server",
             },
             {
                 "uri": "log://a", "name": "a", "mimeType": "text/plain",
@@ -121,14 +121,14 @@ async fn resources_are_listed_as_agents_know_it() {
             },
         ])
     );
-    let of_one = answer(&registry, "ListMcpResources", json!({"server": "logs"})).await;
+    let of_one = execute_json(&registry, "ListMcpResources", json!({"server": "logs"})).await;
     assert_eq!(of_one.as_array().unwrap().len(), 1);
-    let unknown = refusal(&registry, "ListMcpResources", json!({"server": "nobody"})).await;
-    assert_eq!(unknown, "there is no server \"nobody\"");
+    let unknown = execute_error(&registry, "ListMcpResources", json!({"server": "missing"})).await;
+    assert_eq!(unknown, "there is no server \"missing\"");
 }
 
 #[tokio::test]
-async fn a_long_list_is_cut_at_a_whole_resource_and_that_is_said() {
+async fn long_resource_list_is_truncated_with_note() {
     let script = (0..100).fold(Script::modern(), |script, number| {
         script.resource(&format!("note://{number}"), "")
     });
@@ -152,8 +152,8 @@ async fn a_long_list_is_cut_at_a_whole_resource_and_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_deny_on_a_tool_or_on_a_whole_server_holds() {
-    let (one, two) = (notes(), notes());
+async fn deny_rules_apply_to_management_tools() {
+    let (one, two) = (note_server(), note_server());
     let servers = [("open", &one), ("closed", &two)];
     let rules = [
         (Action::Deny, "mcp__closed"),
@@ -161,7 +161,7 @@ async fn a_deny_on_a_tool_or_on_a_whole_server_holds() {
         (Action::Deny, "RefreshMcpTools"),
     ];
     let registry = registry(servers, &rules).await;
-    let listed = answer(&registry, "ListMcpResources", json!({})).await;
+    let listed = execute_json(&registry, "ListMcpResources", json!({})).await;
     let listed = listed.as_array().unwrap();
     assert!(!listed.is_empty() && listed.iter().all(|item| item["server"] == "open"));
     for (tool, input) in [
@@ -172,17 +172,17 @@ async fn a_deny_on_a_tool_or_on_a_whole_server_holds() {
         ),
         ("WaitForMcpServers", json!({"servers": ["closed"]})),
     ] {
-        let why = refusal(&registry, tool, input).await;
+        let why = execute_error(&registry, tool, input).await;
         assert!(why.contains("rule `mcp__closed`"), "{tool}: {why}");
     }
     assert!(two.received_with("resources/read").is_empty());
     assert!(two.received_with("resources/list").is_empty());
-    let why = refusal(&registry, "RefreshMcpTools", json!({})).await;
+    let why = execute_error(&registry, "RefreshMcpTools", json!({})).await;
     assert!(why.contains("rule `RefreshMcpTools`"), "{why}");
 }
 
 #[tokio::test]
-async fn tools_are_listed_anew_on_demand() {
+async fn refresh_tool_reports_added_and_removed() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let grown = Step::Reply(json!({"tools": [tool("echo"), tool("new")]}));
     let script = Script::legacy().tool("echo").tool("old").on(
@@ -192,7 +192,7 @@ async fn tools_are_listed_anew_on_demand() {
     let server = MemoryServer::new(script);
     let registry = registry([("s", &server)], &[]).await;
     assert_eq!(
-        answer(&registry, "RefreshMcpTools", json!({"server": "s"})).await,
+        execute_json(&registry, "RefreshMcpTools", json!({"server": "s"})).await,
         json!([{
             "server": "s", "status": "refreshed", "toolCount": 2,
             "added": ["mcp__s__new"], "removed": ["mcp__s__old"],
@@ -202,7 +202,7 @@ async fn tools_are_listed_anew_on_demand() {
 }
 
 #[tokio::test]
-async fn servers_that_start_are_waited_for() {
+async fn wait_tool_waits_for_starting_server() {
     let server = MemoryServer::new(Script::modern().tool("echo"));
     let host = Host::builder()
         .connector("s", InMemory(server.clone()))
@@ -211,13 +211,13 @@ async fn servers_that_start_are_waited_for() {
     let mut registry = Registry::new(host);
     registry.register_management_tools().unwrap();
     assert_eq!(
-        answer(&registry, "WaitForMcpServers", json!({"servers": ["s"]})).await,
+        execute_json(&registry, "WaitForMcpServers", json!({"servers": ["s"]})).await,
         json!([{"server": "s", "status": "connected"}])
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_servers_ends() {
+async fn wait_tool_times_out() {
     let server = MemoryServer::new(Script::modern().on("server/discover", []));
     let host = Host::builder()
         .connector("s", InMemory(server.clone()))
@@ -226,13 +226,13 @@ async fn waiting_for_servers_ends() {
     let mut registry = Registry::new(host);
     registry.register_management_tools().unwrap();
     assert_eq!(
-        answer(&registry, "WaitForMcpServers", json!({"timeoutMs": 1500})).await,
+        execute_json(&registry, "WaitForMcpServers", json!({"timeoutMs": 1500})).await,
         json!([{"server": "s", "status": "pending"}])
     );
 }
 
 #[tokio::test]
-async fn a_resource_is_read_as_agents_know_it_and_bytes_go_to_a_file_of_ours() {
+async fn read_tool_returns_text_and_stores_blobs() {
     let script = Script::modern()
         .raw_resource(json!({
             "uri": "note://one", "name": "one", "mimeType": "text/plain",
@@ -253,12 +253,12 @@ async fn a_resource_is_read_as_agents_know_it_and_bytes_go_to_a_file_of_ours() {
     registry.register_management_tools().unwrap();
     let read = |uri: &'static str| json!({"server": "s", "uri": uri});
     assert_eq!(
-        answer(&registry, "ReadMcpResource", read("note://one")).await,
+        execute_json(&registry, "ReadMcpResource", read("note://one")).await,
         json!({"contents": [{
             "uri": "note://one", "mimeType": "text/plain", "text": "clean text",
         }]})
     );
-    let picture = answer(&registry, "ReadMcpResource", read("note://picture")).await;
+    let picture = execute_json(&registry, "ReadMcpResource", read("note://picture")).await;
     let part = &picture["contents"][0];
     assert_eq!(
         (&part["uri"], &part["mimeType"]),
@@ -270,19 +270,19 @@ async fn a_resource_is_read_as_agents_know_it_and_bytes_go_to_a_file_of_ours() {
         "{saved:?}"
     );
     assert_eq!(std::fs::read(saved).unwrap(), b"\x89PNG\r\n\x1a\n");
-    let missing = refusal(&registry, "ReadMcpResource", read("note://none")).await;
+    let missing = execute_error(&registry, "ReadMcpResource", read("note://none")).await;
     assert!(missing.contains("server s refused"), "{missing}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_begin_and_end_by_these_tools() {
+async fn subscribe_tools_start_and_end_watches() {
     let script = Script::modern()
         .tool("echo")
         .resource("note://one", "first");
     let server = MemoryServer::new(script);
     let registry = registry([("s", &server)], &[(Action::Allow, "mcp__s__echo")]).await;
     let host = registry.host().clone();
-    let subscribed = answer(
+    let subscribed = execute_json(
         &registry,
         "SubscribeMcpResource",
         json!({"server": "s", "uri": "note://one", "reason": "a person edits it"}),
@@ -301,7 +301,7 @@ async fn watches_begin_and_end_by_these_tools() {
         "{text}"
     );
 
-    let polled = answer(
+    let polled = execute_json(
         &registry,
         "SubscribePolling",
         json!({
@@ -313,28 +313,34 @@ async fn watches_begin_and_end_by_these_tools() {
     assert_eq!(polled["subscribed"], true);
     assert_eq!(host.watches().len(), 2);
 
-    // Each ends its own kind only.
+    // Each unsubscribe tool ends only its own kind of watch.
     let end = json!({"subscriptionId": id});
     let none = json!({"unsubscribed": false});
     let some = json!({"unsubscribed": true});
     assert_eq!(
-        answer(&registry, "UnsubscribePolling", end.clone()).await,
+        execute_json(&registry, "UnsubscribePolling", end.clone()).await,
         none
     );
     assert_eq!(
-        answer(&registry, "UnsubscribeMcpResource", end.clone()).await,
+        execute_json(&registry, "UnsubscribeMcpResource", end.clone()).await,
         some
     );
-    assert_eq!(answer(&registry, "UnsubscribeMcpResource", end).await, none);
+    assert_eq!(
+        execute_json(&registry, "UnsubscribeMcpResource", end).await,
+        none
+    );
     let end = json!({"server": "s", "target": "echo"});
-    assert_eq!(answer(&registry, "UnsubscribePolling", end).await, some);
+    assert_eq!(
+        execute_json(&registry, "UnsubscribePolling", end).await,
+        some
+    );
     assert!(host.watches().is_empty());
-    let which = refusal(&registry, "UnsubscribePolling", json!({})).await;
+    let which = execute_error(&registry, "UnsubscribePolling", json!({})).await;
     assert!(which.contains("subscriptionId"), "{which}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_watched_is_said() {
+async fn invalid_subscriptions_are_refused() {
     let script = Script::modern()
         .tool("echo")
         .resource("note://one", "first");
@@ -342,7 +348,7 @@ async fn what_cannot_be_watched_is_said() {
     let other = MemoryServer::new(Script::modern().resource("note://one", "first"));
     let servers = [("s", &server), ("closed", &other)];
     let registry = registry(servers, &[(Action::Deny, "mcp__closed")]).await;
-    for (tool, input, words) in [
+    for (tool, input, message) in [
         (
             "SubscribePolling",
             json!({"type": "tool", "server": "s", "toolName": "ecko"}),
@@ -370,18 +376,18 @@ async fn what_cannot_be_watched_is_said() {
         ),
         (
             "SubscribeMcpResource",
-            json!({"server": "nobody", "uri": "note://one"}),
+            json!({"server": "missing", "uri": "note://one"}),
             "there is no server",
         ),
     ] {
-        let why = refusal(&registry, tool, input).await;
-        assert!(why.contains(words), "{tool}: {why}");
+        let why = execute_error(&registry, tool, input).await;
+        assert!(why.contains(message), "{tool}: {why}");
     }
     assert!(registry.host().watches().is_empty());
 }
 
 #[tokio::test]
-async fn a_resource_whose_size_makes_no_sense_is_listed_without_one() {
+async fn invalid_resource_size_is_ignored() {
     let sized = |size: Value| json!({"uri": "note://one", "name": "one", "size": size, "text": ""});
     for (size, known) in [(json!(7), Some(7)), (json!(-5), None), (json!("big"), None)] {
         let server = MemoryServer::new(Script::modern().raw_resource(sized(size)));

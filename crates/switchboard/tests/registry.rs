@@ -1,9 +1,9 @@
-//! Local tools and MCP tools under one roof.
+//! The tool registry: local tools and MCP tools in one list.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -42,7 +42,7 @@ impl Tool for Clock {
     ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>> {
         assert!(!input.contains_key("break"), "broken");
         let answer = match input.get("fail") {
-            Some(_) => Err(ToolFailure("it stands still".into())),
+            Some(_) => Err(ToolFailure("the clock has stopped".into())),
             None => Ok(ToolAnswer::Text("noon".into())),
         };
         Box::pin(std::future::ready(answer))
@@ -50,7 +50,7 @@ impl Tool for Clock {
 }
 
 #[tokio::test]
-async fn local_tools_and_mcp_tools_stand_side_by_side() {
+async fn registry_runs_local_and_mcp_tools() {
     let host = Host::builder()
         .in_process_server("calc", Calculator)
         .rule(Rule::new(Action::Allow, "mcp__calc__add").unwrap())
@@ -85,7 +85,7 @@ async fn local_tools_and_mcp_tools_stand_side_by_side() {
     assert_eq!(execute("clock", json!({})).await, (false, "noon".into()));
     assert_eq!(
         execute("clock", json!({"fail": 1})).await,
-        (true, "it stands still".into())
+        (true, "the clock has stopped".into())
     );
     assert_eq!(
         execute("clock", json!({"break": 1})).await,

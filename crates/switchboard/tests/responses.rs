@@ -1,10 +1,10 @@
-//! What servers answer, and what becomes of it.
+//! Responses to tool calls: errors, invalid and oversized responses, structured content.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -20,12 +20,12 @@ use switchboard::{CallContext, CallError, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::Instant;
 
-fn polite() -> Script {
+fn echo_and_add() -> Script {
     Script::legacy().tool("echo").tool("add")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_schema_switches_off_the_check_and_nothing_else() {
+async fn invalid_input_schema_only_disables_validation() {
     let broken = json!({"name": "odd", "inputSchema": {"type": "no such type"}});
     let script = Script::legacy()
         .raw_tool(broken)
@@ -45,7 +45,7 @@ async fn a_broken_schema_switches_off_the_check_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_in_the_servers_words() {
+async fn json_rpc_error_message_is_reported() {
     let script = Script::legacy()
         .tool("work")
         .on("tools/call", [Step::error(-32000, "not today")]);
@@ -59,7 +59,7 @@ async fn a_refusal_is_told_in_the_servers_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_tool_is_data_and_not_an_error() {
+async fn tool_failure_is_output_not_error() {
     let failing = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
     let script = Script::legacy()
         .tool("work")
@@ -71,7 +71,7 @@ async fn a_failing_tool_is_data_and_not_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreign_late_and_double_answers_change_nothing() {
+async fn responses_with_wrong_ids_are_ignored() {
     let ok = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}"#;
     let wrong = |id: &str| {
         format!(
@@ -94,9 +94,9 @@ async fn foreign_late_and_double_answers_change_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unusable_answer_fails_its_call_at_once_and_the_session_goes_on() {
+async fn invalid_response_fails_only_its_call() {
     let id = r#""jsonrpc":"2.0","id":$ID"#;
-    for (answer, complaint) in [
+    for (answer, message) in [
         (
             format!(r#"{{{id},"result":{{}},"error":{{}}}}"#),
             "both `result` and `error`",
@@ -115,17 +115,17 @@ async fn an_unusable_answer_fails_its_call_at_once_and_the_session_goes_on() {
             "the key `id` stands twice",
         ),
     ] {
-        let is_hopeless = complaint.contains("twice");
-        let script = polite()
+        let has_two_ids = message.contains("twice");
+        let script = echo_and_add()
             .tool("work")
             .on("tools/call work", [Step::raw(&answer)]);
         let (host, _) = host_with(script).await;
         let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
-        if is_hopeless {
-            // Which of the two ids is meant cannot be known.
+        if has_two_ids {
+            // The client cannot know which of the two ids is meant, so the call times out.
             assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
         } else {
-            assert!(error.to_string().ends_with(complaint), "{error}");
+            assert!(error.to_string().ends_with(message), "{error}");
             assert!(matches!(error, CallError::InvalidResponse { .. }));
         }
         host.call("mcp__s__echo", json!({"message": "still here"}))
@@ -135,7 +135,7 @@ async fn an_unusable_answer_fails_its_call_at_once_and_the_session_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_oversized_answer_fails_its_call_at_once_and_names_the_limit() {
+async fn oversized_response_fails_call_and_names_limit() {
     let limits = |change: fn(&mut Limits)| {
         let mut limits = Limits::default();
         change(&mut limits);
@@ -163,7 +163,7 @@ async fn an_oversized_answer_fails_its_call_at_once_and_names_the_limit() {
             Problem::TooManyNodes { limit: 200 },
         ),
     ] {
-        let script = polite()
+        let script = echo_and_add()
             .tool("work")
             .on("tools/call work", [Step::raw(&answer)]);
         let server = MemoryServer::new(script);
@@ -173,12 +173,12 @@ async fn an_oversized_answer_fails_its_call_at_once_and_names_the_limit() {
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
-        let began = Instant::now();
+        let start_time = Instant::now();
         match host.call("mcp__s__work", json!({})).await.unwrap_err() {
             CallError::InvalidResponse { problem, .. } => assert_eq!(problem, expected),
             other => panic!("{other}"),
         }
-        assert!(began.elapsed() < Duration::from_secs(1));
+        assert!(start_time.elapsed() < Duration::from_secs(1));
         host.call("mcp__s__echo", json!({"message": "still here"}))
             .await
             .unwrap();
@@ -186,7 +186,7 @@ async fn an_oversized_answer_fails_its_call_at_once_and_names_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_promise_of_structured_content_is_noted() {
+async fn structured_content_mismatch_adds_note() {
     let tool = json!({
         "name": "work", "inputSchema": {"type": "object"},
         "outputSchema": {"type": "object", "required": ["sum"]},
@@ -218,7 +218,7 @@ async fn a_broken_promise_of_structured_content_is_noted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_without_an_id_ends_the_one_call_there_is_and_none_of_several() {
+async fn error_without_id_fails_a_sole_call() {
     let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
     let script = Script::legacy()
         .tool("odd")
@@ -229,9 +229,9 @@ async fn an_error_without_an_id_ends_the_one_call_there_is_and_none_of_several()
             [Step::DelayMs(1_000), Step::text("done")],
         );
     let (host, _) = host_with(script).await;
-    let refused = host.call("mcp__s__odd", json!({})).await.unwrap_err();
+    let error = host.call("mcp__s__odd", json!({})).await.unwrap_err();
     assert_eq!(
-        refused.to_string(),
+        error.to_string(),
         "server s refused odd: what? (code -32700)"
     );
     let odd = host

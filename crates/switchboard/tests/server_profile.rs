@@ -1,9 +1,9 @@
-//! The profile `server`: nothing external is executed, and nobody is asked.
+//! The profile `server`: the host starts no program and never asks for permission.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;
@@ -21,35 +21,36 @@ use switchboard_config::{
 };
 use switchboard_testkit::{Script, Step, processes_with_tag, unique_tag};
 
-/// Says yes to everything, if anybody asks.
-struct Generous;
+/// Allows every call that it is asked about.
+struct AllowAll;
 
-impl Interaction for Generous {
+impl Interaction for AllowAll {
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 }
 
-fn for_many() -> HostBuilder {
+fn server_profile() -> HostBuilder {
     Host::builder()
         .profile(Profile::Server)
-        .interaction(Generous)
+        .interaction(AllowAll)
 }
 
-/// A child that would leave a file behind if it were ever started.
-fn marking(marker: &Path, tag: &str) -> ServerConfig {
+/// Returns the config of a child that writes the file `marker` when it starts.
+fn child_with_marker(marker: &Path, tag: &str) -> ServerConfig {
     let marker = marker.to_str().unwrap();
     child(&Script::legacy().on_start([Step::count(marker)]), tag)
 }
 
-const BARRED: &str = "with the profile `server` no program is executed, and its `command` is one";
+const COMMAND_REFUSED: &str =
+    "with the profile `server` no program is executed, and its `command` is one";
 
 #[tokio::test]
-async fn no_way_to_a_server_executes_anything() {
+async fn no_api_starts_a_program() {
     let folder = tempfile::tempdir().unwrap();
     let marker = folder.path().join("marker");
     let tag = unique_tag();
-    let config = || marking(&marker, &tag);
+    let config = || child_with_marker(&marker, &tag);
     let mut lazy = config();
     lazy.lazy = true;
     let text = json!({"mcpServers": {"file": {"command": "touch", "args": [marker]}}});
@@ -58,7 +59,7 @@ async fn no_way_to_a_server_executes_anything() {
         ..ConfigSources::default()
     };
     let loaded = load(&sources, &|_: &str| None);
-    let host = for_many()
+    let host = server_profile()
         .launch(launch("code", config()))
         .launch(launch("lazy", lazy))
         .config(loaded.config, &Trust::none())
@@ -67,15 +68,16 @@ async fn no_way_to_a_server_executes_anything() {
     host.wait_for(Readiness::All).await;
     assert!(host.connect("later", config()).await.is_err());
     let wanted = BTreeMap::from([("later".to_owned(), config()), ("set".to_owned(), config())]);
-    // The other was there already.
+    // `later` is already known, so only `set` is added and fails.
     let errors = host.set_servers(wanted).await.errors;
     assert_eq!(errors.keys().collect::<Vec<_>>(), ["set"]);
     for server in host.status() {
         let name = server.name.as_str();
         assert_eq!(server.status.as_str(), "failed", "{name}");
-        assert_eq!(server.error.as_deref(), Some(BARRED), "{name}");
+        assert_eq!(server.error.as_deref(), Some(COMMAND_REFUSED), "{name}");
         assert!(host.start_server(name).await.is_err());
-        // Past what the host says beforehand, to the place where processes are started.
+        // `reconnect` skips the check above and reaches the code that spawns processes, which
+        // refuses too.
         let error = host.reconnect(name).await.unwrap_err().to_string();
         assert!(
             error.contains("this host may not start programs"),
@@ -91,21 +93,21 @@ async fn no_way_to_a_server_executes_anything() {
 }
 
 #[tokio::test]
-async fn a_helper_for_headers_is_refused_and_other_servers_are_not() {
-    let mut with_helper = ServerConfig::remote("https://example.com", RemoteKind::Http);
-    let TransportConfig::Remote(remote) = &mut with_helper.transport else {
+async fn headers_helper_is_refused() {
+    let mut config = ServerConfig::remote("https://example.com", RemoteKind::Http);
+    let TransportConfig::Remote(remote) = &mut config.transport else {
         panic!();
     };
     remote.headers_helper = Some("touch marker".to_owned());
-    let host = for_many()
-        .launch(launch("helped", with_helper))
+    let host = server_profile()
+        .launch(launch("with_helper", config))
         .in_process_server("calc", Calculator)
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let helped = host.server_status("helped").unwrap();
+    let with_helper = host.server_status("with_helper").unwrap();
     assert_eq!(
-        helped.error.as_deref(),
+        with_helper.error.as_deref(),
         Some("with the profile `server` no program is executed, and its `headersHelper` is one")
     );
     assert_eq!(
@@ -116,15 +118,15 @@ async fn a_helper_for_headers_is_refused_and_other_servers_are_not() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked() {
+async fn permission_is_never_requested() {
     let add = json!({"a": 1, "b": 2});
     let local = Host::builder()
-        .interaction(Generous)
+        .interaction(AllowAll)
         .in_process_server("calc", Calculator)
         .start()
         .unwrap();
     local.call("mcp__calc__add", add.clone()).await.unwrap();
-    let host = for_many()
+    let host = server_profile()
         .in_process_server("calc", Calculator)
         .start()
         .unwrap();

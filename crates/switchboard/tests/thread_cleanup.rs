@@ -1,11 +1,8 @@
-//! The threads that a host starts end with it.
+//! Threads that a host starts end when the host is dropped.
 //!
-//! Alone in its file, because it looks at all threads of its process.
+//! The test counts all threads of its process. It is therefore the only test in this binary.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that meets the unexpected shall fail"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 mod common;
 
@@ -15,8 +12,8 @@ use common::{child, launch, permissive};
 use switchboard::Readiness;
 use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 
-/// The threads of this process that bear our name.
-fn ours() -> Vec<String> {
+/// Names of the threads of this process that Switchboard started.
+fn switchboard_threads() -> Vec<String> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
         threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
@@ -34,13 +31,17 @@ async fn no_thread_outlives_its_host() {
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    // The kernel cuts names.
-    assert_eq!(ours(), ["switchboard-spa\n"]);
+    // Linux truncates thread names to 15 bytes.
+    assert_eq!(switchboard_threads(), ["switchboard-spa\n"]);
     host.shutdown().await;
     drop(host);
-    let began = Instant::now();
-    while !ours().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", ours());
+    let start_time = Instant::now();
+    while !switchboard_threads().is_empty() {
+        assert!(
+            start_time.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            switchboard_threads()
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_no_process_left(&tag).await;

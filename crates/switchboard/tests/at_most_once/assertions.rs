@@ -1,4 +1,4 @@
-//! What has to be true of every call, whatever happened to its connection.
+//! Checks that hold for every call, however its connection failed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,107 +7,108 @@ use switchboard::call::Delivery;
 use switchboard::limits::Deadlines;
 use switchboard::{CallError, Output};
 
-use crate::fault_plan::{CallPlan, Deed};
+use crate::fault_plan::{CallPlan, ServerAction};
 
-/// One call, when all is over.
+/// What happened to one call, collected when the run is over.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    /// `None` when its caller gave it up.
+pub(crate) struct CallRecord {
+    /// `None` if the caller dropped the call.
     pub(crate) outcome: Option<Result<Output, CallError>>,
-    pub(crate) took: Duration,
-    /// How often the server has read it whole.
+    pub(crate) duration: Duration,
+    /// How often the server read the complete request.
     pub(crate) received: usize,
-    /// How often the server has begun to carry it out.
+    /// How often the server began to execute the call.
     pub(crate) executed: usize,
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fate {
+pub(crate) enum CallEnding {
     Answered,
-    /// The server answered, but with no result.
-    Refused,
-    /// Lost, and it was carried out.
-    UnknownAndDone,
-    /// Lost, and it was not carried out.
-    UnknownAndUndone,
+    /// The server responded, but not with a result.
+    ErrorResponse,
+    /// The response was lost and the server executed the call.
+    UnknownExecuted,
+    /// The request or response was lost and the server did not execute the call.
+    UnknownNotExecuted,
     NotSent,
-    LateAndUnknown,
-    LateAndNotSent,
-    GivenUp,
+    TimedOutUnknown,
+    TimedOutNotSent,
+    Dropped,
 }
 
-impl Fate {
+impl CallEnding {
     pub(crate) const ALL: [Self; 8] = [
         Self::Answered,
-        Self::Refused,
-        Self::UnknownAndDone,
-        Self::UnknownAndUndone,
+        Self::ErrorResponse,
+        Self::UnknownExecuted,
+        Self::UnknownNotExecuted,
         Self::NotSent,
-        Self::LateAndUnknown,
-        Self::LateAndNotSent,
-        Self::GivenUp,
+        Self::TimedOutUnknown,
+        Self::TimedOutNotSent,
+        Self::Dropped,
     ];
 }
 
-/// How many calls met each fate.
-pub(crate) type Tally = BTreeMap<Fate, usize>;
+/// How many calls ended in each way.
+pub(crate) type EndingCounts = BTreeMap<CallEnding, usize>;
 
-/// Says how a call ended, or what is wrong with that.
-pub(crate) fn judge(call: &CallPlan, seen: &Seen) -> Result<Fate, String> {
-    if seen.received > 1 || seen.executed > seen.received {
-        return Err("it was delivered more than once".to_owned());
+/// Returns how a call ended, or which guarantee was violated.
+pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnding, String> {
+    if record.received > 1 || record.executed > record.received {
+        return Err("the call was delivered more than once".to_owned());
     }
-    let once = seen.executed == 1;
-    match &seen.outcome {
-        None => Ok(Fate::GivenUp),
-        Some(Ok(_)) if !once => Err("a result of nothing".to_owned()),
+    let once = record.executed == 1;
+    match &record.outcome {
+        None => Ok(CallEnding::Dropped),
+        Some(Ok(_)) if !once => Err("a result without an execution".to_owned()),
         Some(Ok(output)) => {
-            let is_own = output.to_text() == call.answer();
-            let is_failed = call.deed == Deed::FailTool;
+            let is_own = output.to_text() == call.response_text();
+            let is_failed = call.action == ServerAction::FailTool;
             if is_own && output.is_error == is_failed {
-                Ok(Fate::Answered)
+                Ok(CallEnding::Answered)
             } else {
-                Err("the answer of another call".to_owned())
+                Err("the result of another call".to_owned())
             }
         }
-        Some(Err(CallError::ErrorResponse { .. })) if once && call.deed == Deed::Refuse => {
-            Ok(Fate::Refused)
+        Some(Err(CallError::ErrorResponse { .. })) if once && call.action == ServerAction::RespondError => {
+            Ok(CallEnding::ErrorResponse)
         }
-        // Another answer came to stand in the same line as the half one.
-        Some(Err(CallError::InvalidResponse { .. })) if once && call.deed == Deed::DieInAnswer => {
-            Ok(Fate::Refused)
+        // The incomplete response and the response to another call share one line.
+        Some(Err(CallError::InvalidResponse { .. })) if once && call.action == ServerAction::CrashMidResponse => {
+            Ok(CallEnding::ErrorResponse)
         }
-        Some(Err(error)) => judge_loss(call, seen, error),
+        Some(Err(error)) => check_lost_call(call, record, error),
     }
 }
 
-/// A call without an answer: its error may be too careful, but never too sure.
-fn judge_loss(call: &CallPlan, seen: &Seen, error: &CallError) -> Result<Fate, String> {
-    let is_late = matches!(error, CallError::TimedOut { .. });
-    if is_late && seen.took < patience_of(call) {
-        return Err("it was given up before its time".to_owned());
+/// Checks a call without a response. Its error may report `Unknown` for a call that was not
+/// executed, but never `NotSent` for one that was.
+fn check_lost_call(call: &CallPlan, record: &CallRecord, error: &CallError) -> Result<CallEnding, String> {
+    let timed_out = matches!(error, CallError::TimedOut { .. });
+    if timed_out && record.duration < min_timeout(call) {
+        return Err("the call timed out too early".to_owned());
     }
     match (error, error.delivery()) {
-        (_, Delivery::NotSent) if seen.received > 0 => {
-            Err("the server has what was not sent".to_owned())
+        (_, Delivery::NotSent) if record.received > 0 => {
+            Err("the server received a call reported as not sent".to_owned())
         }
-        (CallError::TimedOut { .. }, Delivery::NotSent) => Ok(Fate::LateAndNotSent),
+        (CallError::TimedOut { .. }, Delivery::NotSent) => Ok(CallEnding::TimedOutNotSent),
         (CallError::NotSent { .. } | CallError::Unavailable { .. }, Delivery::NotSent) => {
-            Ok(Fate::NotSent)
+            Ok(CallEnding::NotSent)
         }
-        (CallError::TimedOut { .. }, Delivery::Unknown) => Ok(Fate::LateAndUnknown),
-        (CallError::OutcomeUnknown { .. }, Delivery::Unknown) if seen.executed > 0 => {
-            Ok(Fate::UnknownAndDone)
+        (CallError::TimedOut { .. }, Delivery::Unknown) => Ok(CallEnding::TimedOutUnknown),
+        (CallError::OutcomeUnknown { .. }, Delivery::Unknown) if record.executed > 0 => {
+            Ok(CallEnding::UnknownExecuted)
         }
-        (CallError::OutcomeUnknown { .. }, Delivery::Unknown) => Ok(Fate::UnknownAndUndone),
-        _ => Err("an error that does not tell the call's fate".to_owned()),
+        (CallError::OutcomeUnknown { .. }, Delivery::Unknown) => Ok(CallEnding::UnknownNotExecuted),
+        _ => Err("the error does not state how the call ended".to_owned()),
     }
 }
 
-/// The least time that is waited for an answer.
-fn patience_of(call: &CallPlan) -> Duration {
+/// The shortest time after which the call may time out.
+fn min_timeout(call: &CallPlan) -> Duration {
     let deadlines = Deadlines::default();
-    let own = deadlines.call.min(deadlines.idle);
-    call.deadline.map_or(own, |deadline| deadline.min(own))
+    let default = deadlines.call.min(deadlines.idle);
+    call.deadline.map_or(default, |deadline| deadline.min(default))
 }

@@ -1,7 +1,7 @@
-//! Runs one seed over a real child: real pipes, real deaths, real time.
+//! Runs one seed with a real child process: real pipes, real crashes, real time.
 //!
-//! The child leaves two sorts of files in a folder of its own: what it has read, and a line for each
-//! time that it began to carry out a call.
+//! The child writes two kinds of files into its working directory: a record of the messages it
+//! read, and per tool a file with one line for each execution.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,67 +13,67 @@ use switchboard::Host;
 use switchboard_testkit::{count_lines, processes_with_tag, read_record, unique_tag};
 use tokio::time::{sleep, timeout};
 
-use crate::assertions::{Seen, Tally, judge};
+use crate::assertions::{CallRecord, EndingCounts, check_call};
 use crate::common::child;
 use crate::fault_plan::{CallPlan, ChildPlan};
-use crate::planned_call::make;
+use crate::planned_call::make_call;
 
-/// Longer than any call of these seeds may last, with slack for a busy machine.
-const FOR_EVER: Duration = Duration::from_secs(120);
-/// What the child has read, in its folder.
+/// Longer than any call of these seeds may take, with slack for a busy machine.
+const HANG_TIMEOUT: Duration = Duration::from_secs(120);
+/// Name of the file in which the child records the messages it read.
 const RECORD: &str = "received";
 
-/// Runs a seed on `host`, which has no server when this begins and none when it ends.
-pub(crate) async fn run(host: &Host, seed: u64) -> Result<Tally, String> {
-    let plan = ChildPlan::draw(seed);
-    let outcome = timeout(FOR_EVER, play(host, &plan)).await;
-    let outcome = outcome.unwrap_or_else(|_| Err("something hangs".to_owned()));
+/// Runs a seed on `host`. The host has no server before and after the run.
+pub(crate) async fn run(host: &Host, seed: u64) -> Result<EndingCounts, String> {
+    let plan = ChildPlan::generate(seed);
+    let outcome = timeout(HANG_TIMEOUT, run_plan(host, &plan)).await;
+    let outcome = outcome.unwrap_or_else(|_| Err("the run hangs".to_owned()));
     outcome.map_err(|problem| format!("{problem}\n{plan:#?}"))
 }
 
-async fn play(host: &Host, plan: &ChildPlan) -> Result<Tally, String> {
+async fn run_plan(host: &Host, plan: &ChildPlan) -> Result<EndingCounts, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let tag = unique_tag();
     let script = plan.server.script(&plan.calls).record(RECORD);
     let config = child(&script, &tag).cwd(folder.path());
     let connected = host.connect("s", config).await;
-    connected.map_err(|error| format!("it does not start: {error}"))?;
+    connected.map_err(|error| format!("the server does not start: {error}"))?;
 
     let calls = plan
         .calls
         .iter()
-        .map(|call| make(host, "s".to_owned(), call));
+        .map(|call| make_call(host, "s".to_owned(), call));
     let (outcomes, ()) = tokio::join!(join_all(calls), kill(&tag, plan.killed_after));
 
-    let back = host.reconnect("s").await;
-    back.map_err(|error| format!("it does not come back: {error}"))?;
-    let fresh = host.call("mcp__s__fresh", json!({})).await;
-    fresh.map_err(|error| format!("it is back, but not well: {error}"))?;
-    let gone = host.disconnect("s").await;
-    gone.map_err(|error| format!("it does not go: {error}"))?;
+    let reconnected = host.reconnect("s").await;
+    reconnected.map_err(|error| format!("the server does not reconnect: {error}"))?;
+    let probe = host.call("mcp__s__fresh", json!({})).await;
+    probe.map_err(|error| format!("the call after the reconnect failed: {error}"))?;
+    let disconnected = host.disconnect("s").await;
+    disconnected.map_err(|error| format!("the server does not disconnect: {error}"))?;
 
-    let mut tally = Tally::new();
-    for (call, (outcome, took)) in plan.calls.iter().zip(outcomes) {
-        let seen = Seen {
+    let mut counts = EndingCounts::new();
+    for (call, (outcome, duration)) in plan.calls.iter().zip(outcomes) {
+        let record = CallRecord {
             outcome,
-            took,
+            duration,
             received: times_received(folder.path(), call),
             executed: count_lines(folder.path().join(&call.tool)),
         };
-        let fate = judge(call, &seen);
-        let fate = fate.map_err(|problem| format!("{problem}: {}: {seen:#?}", call.tool))?;
-        *tally.entry(fate).or_default() += 1;
+        let ending = check_call(call, &record);
+        let ending = ending.map_err(|problem| format!("{problem}: {}: {record:#?}", call.tool))?;
+        *counts.entry(ending).or_default() += 1;
     }
-    Ok(tally)
+    Ok(counts)
 }
 
-/// Kills the child from outside, in the middle of whatever it does.
+/// Kills the child at a random point.
 async fn kill(tag: &str, after: Option<Duration>) {
     let Some(after) = after else { return };
     sleep(after).await;
     for pid in processes_with_tag(tag) {
         if let Some(pid) = Pid::from_raw(pid) {
-            // It may have died by itself.
+            // The child may already have exited.
             let _ = kill_process(pid, Signal::KILL);
         }
     }

@@ -1,6 +1,6 @@
-//! A connection to a scripted server in memory, on which a plan's faults happen.
+//! A connection to an in-memory scripted server with planned faults.
 //!
-//! Invariant: a write that reports an error has taken nothing, as `AsyncWrite` promises.
+//! Invariant: a write that returns an error has accepted no byte, as `AsyncWrite` requires.
 
 use std::io;
 use std::pin::Pin;
@@ -15,88 +15,88 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::fault_plan::{Fault, How, LinkPlan};
+use crate::fault_plan::{Fault, FaultKind, LinkPlan};
 
-/// What a test turns on and off for all connections of a seed.
+/// Switches the faults of all connections of a seed on and off.
 #[derive(Debug, Default)]
-pub(crate) struct Weather {
-    /// The calls begin.
+pub(crate) struct FaultSwitch {
+    /// The first call has been made. Faults that start after the handshake count bytes from here.
     pub(crate) is_armed: AtomicBool,
-    /// The faults are over.
-    pub(crate) is_calm: AtomicBool,
+    /// New connections are faultless from here on.
+    pub(crate) is_over: AtomicBool,
 }
 
-/// Opens one connection after the other, each with its own faults.
-pub(crate) struct FaultyDial {
+/// Opens one connection after the other, each with its own planned faults.
+pub(crate) struct FaultyConnector {
     server: MemoryServer,
     links: Vec<LinkPlan>,
     opened: AtomicUsize,
-    weather: Arc<Weather>,
+    faults: Arc<FaultSwitch>,
 }
 
-impl FaultyDial {
-    pub(crate) fn new(server: MemoryServer, links: Vec<LinkPlan>, weather: &Arc<Weather>) -> Self {
+impl FaultyConnector {
+    pub(crate) fn new(server: MemoryServer, links: Vec<LinkPlan>, faults: &Arc<FaultSwitch>) -> Self {
         Self {
             server,
             links,
             opened: AtomicUsize::new(0),
-            weather: Arc::clone(weather),
+            faults: Arc::clone(faults),
         }
     }
 
     fn open(&self) -> io::Result<ByteStreams> {
         let ordinal = self.opened.fetch_add(1, Ordering::Relaxed);
-        let is_calm = self.weather.is_calm.load(Ordering::Relaxed);
-        let planned = self.links.get(ordinal).filter(|_| !is_calm);
-        let link = planned.cloned().unwrap_or(LinkPlan::SOUND);
+        let is_over = self.faults.is_over.load(Ordering::Relaxed);
+        let planned = self.links.get(ordinal).filter(|_| !is_over);
+        let link = planned.cloned().unwrap_or(LinkPlan::FAULTLESS);
         if link.is_refused {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let (reader, writer) = self.server.open();
-        let end = Arc::new(End::default());
-        let gate = |fault| Gate {
+        let disconnect = Arc::new(Disconnect::default());
+        let gate = |fault| ByteGate {
             fault,
             passed: 0,
             stall: None,
-            spares_handshake: link.spares_handshake,
-            piece: link.piece,
-            weather: Arc::clone(&self.weather),
+            starts_after_handshake: link.starts_after_handshake,
+            chunk_limit: link.chunk_limit,
+            faults: Arc::clone(&self.faults),
         };
         let reader = FaultyReader {
             inner: Some(reader),
             gate: gate(link.to_host),
-            cut: Box::pin(end.cut.clone().cancelled_owned()),
-            end: Arc::clone(&end),
+            closed: Box::pin(disconnect.closed.clone().cancelled_owned()),
+            disconnect: Arc::clone(&disconnect),
         };
         let writer = FaultyWriter {
             inner: Some(writer),
             gate: gate(link.to_server),
-            end,
-            is_swallowing: false,
+            disconnect,
+            is_discarding: false,
             buffer: link.is_buffered.then(Vec::new),
         };
         Ok(ByteStreams::new(reader, writer))
     }
 }
 
-impl Connector for FaultyDial {
+impl Connector for FaultyConnector {
     fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         Box::pin(std::future::ready(self.open()))
     }
 }
 
-/// The end of both directions of a connection.
+/// Ends both directions of a connection.
 #[derive(Default)]
-struct End {
-    cut: CancellationToken,
+struct Disconnect {
+    closed: CancellationToken,
     is_reset: Mutex<bool>,
 }
 
-impl End {
-    fn come(&self, how: How) {
+impl Disconnect {
+    fn trigger(&self, kind: FaultKind) {
         let mut is_reset = self.is_reset.lock().unwrap_or_else(PoisonError::into_inner);
-        *is_reset = how == How::Reset;
-        self.cut.cancel();
+        *is_reset = kind == FaultKind::Reset;
+        self.closed.cancel();
     }
 
     fn is_reset(&self) -> bool {
@@ -104,68 +104,68 @@ impl End {
     }
 }
 
-/// Counts the bytes of one direction, and says when its fault comes.
-struct Gate {
+/// Counts the bytes of one direction and decides when its fault occurs.
+struct ByteGate {
     fault: Option<Fault>,
     passed: usize,
     stall: Option<Pin<Box<Sleep>>>,
-    spares_handshake: bool,
-    piece: usize,
-    weather: Arc<Weather>,
+    starts_after_handshake: bool,
+    chunk_limit: usize,
+    faults: Arc<FaultSwitch>,
 }
 
-enum Way {
-    /// So many bytes may pass.
+enum GateState {
+    /// Up to this many bytes may pass.
     Open(usize),
-    /// This happens now.
-    Fault(How),
+    /// This fault occurs now.
+    Fault(FaultKind),
 }
 
-impl Gate {
+impl ByteGate {
     fn is_counting(&self) -> bool {
-        !self.spares_handshake || self.weather.is_armed.load(Ordering::Relaxed)
+        !self.starts_after_handshake || self.faults.is_armed.load(Ordering::Relaxed)
     }
 
-    fn poll_way(&mut self, context: &mut Context<'_>) -> Poll<Way> {
+    fn poll_state(&mut self, context: &mut Context<'_>) -> Poll<GateState> {
         let Some(fault) = self.fault.filter(|_| self.is_counting()) else {
-            return Poll::Ready(Way::Open(self.piece));
+            return Poll::Ready(GateState::Open(self.chunk_limit));
         };
-        let left = fault.at.saturating_sub(self.passed);
-        if left > 0 {
-            return Poll::Ready(Way::Open(left.min(self.piece)));
+        let remaining = fault.at.saturating_sub(self.passed);
+        if remaining > 0 {
+            return Poll::Ready(GateState::Open(remaining.min(self.chunk_limit)));
         }
-        match fault.how {
-            How::Stall(time) => {
+        match fault.kind {
+            FaultKind::Stall(time) => {
                 let new = || Box::pin(tokio::time::sleep(time));
                 let stall = self.stall.get_or_insert_with(new);
                 ready!(stall.as_mut().poll(context));
                 self.fault = None;
-                Poll::Ready(Way::Open(self.piece))
+                Poll::Ready(GateState::Open(self.chunk_limit))
             }
-            How::Silence => Poll::Pending,
-            how => Poll::Ready(Way::Fault(how)),
+            FaultKind::StallForever => Poll::Pending,
+            kind => Poll::Ready(GateState::Fault(kind)),
         }
     }
 
-    fn pass(&mut self, bytes: usize) {
+    fn count(&mut self, bytes: usize) {
         if self.is_counting() {
             self.passed += bytes;
         }
     }
 }
 
-/// What the server says.
+/// Reads what the server writes.
 struct FaultyReader<R> {
     inner: Option<R>,
-    gate: Gate,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
-    end: Arc<End>,
+    gate: ByteGate,
+    closed: Pin<Box<WaitForCancellationFutureOwned>>,
+    disconnect: Arc<Disconnect>,
 }
 
 impl<R> FaultyReader<R> {
     fn ended(&mut self) -> Poll<io::Result<()>> {
         self.inner = None;
-        Poll::Ready(if self.end.is_reset() {
+        Poll::Ready(if self.disconnect.is_reset() {
             Err(io::ErrorKind::ConnectionReset.into())
         } else {
             Ok(())
@@ -180,57 +180,57 @@ impl<R: AsyncRead + Unpin> AsyncRead for FaultyReader<R> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.cut.as_mut().poll(context).is_ready() {
+        if this.closed.as_mut().poll(context).is_ready() {
             return this.ended();
         }
-        let most = match ready!(this.gate.poll_way(context)) {
-            Way::Open(most) => most.min(buffer.remaining()),
-            Way::Fault(How::HalfClose) => return this.ended(),
-            Way::Fault(how) => {
-                this.end.come(how);
+        let max = match ready!(this.gate.poll_state(context)) {
+            GateState::Open(max) => max.min(buffer.remaining()),
+            GateState::Fault(FaultKind::HalfClose) => return this.ended(),
+            GateState::Fault(kind) => {
+                this.disconnect.trigger(kind);
                 return this.ended();
             }
         };
         let Some(inner) = &mut this.inner else {
             return Poll::Ready(Ok(()));
         };
-        let mut piece = vec![0; most];
-        let mut taken = ReadBuf::new(&mut piece);
-        ready!(Pin::new(inner).poll_read(context, &mut taken))?;
-        this.gate.pass(taken.filled().len());
-        buffer.put_slice(taken.filled());
+        let mut chunk_limit = vec![0; max];
+        let mut chunk = ReadBuf::new(&mut chunk_limit);
+        ready!(Pin::new(inner).poll_read(context, &mut chunk))?;
+        this.gate.count(chunk.filled().len());
+        buffer.put_slice(chunk.filled());
         Poll::Ready(Ok(()))
     }
 }
 
-/// What the host says.
+/// Writes to the server.
 struct FaultyWriter<W> {
     inner: Option<W>,
-    gate: Gate,
-    end: Arc<End>,
-    is_swallowing: bool,
-    /// What was taken and waits for a flush.
+    gate: ByteGate,
+    disconnect: Arc<Disconnect>,
+    is_discarding: bool,
+    /// Accepted bytes that wait for a flush.
     buffer: Option<Vec<u8>>,
 }
 
 impl<W: AsyncWrite + Unpin> FaultyWriter<W> {
-    /// Hands bytes to the server, as far as the fault lets them through.
+    /// Writes bytes to the server until the fault occurs.
     fn poll_deliver(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if self.end.cut.is_cancelled() {
+        if self.disconnect.closed.is_cancelled() {
             self.inner = None;
         }
-        if self.is_swallowing {
+        if self.is_discarding {
             return Poll::Ready(Ok(bytes.len()));
         }
-        let most = match ready!(self.gate.poll_way(context)) {
-            Way::Open(most) => most,
-            Way::Fault(How::Swallow) => {
-                self.is_swallowing = true;
+        let max = match ready!(self.gate.poll_state(context)) {
+            GateState::Open(max) => max,
+            GateState::Fault(FaultKind::Discard) => {
+                self.is_discarding = true;
                 return Poll::Ready(Ok(bytes.len()));
             }
-            Way::Fault(how) => {
-                if how != How::HalfClose {
-                    self.end.come(how);
+            GateState::Fault(kind) => {
+                if kind != FaultKind::HalfClose {
+                    self.disconnect.trigger(kind);
                 }
                 self.inner = None;
                 usize::MAX
@@ -239,9 +239,9 @@ impl<W: AsyncWrite + Unpin> FaultyWriter<W> {
         let Some(inner) = &mut self.inner else {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         };
-        let piece = bytes.get(..most).unwrap_or(bytes);
-        let written = ready!(Pin::new(inner).poll_write(context, piece))?;
-        self.gate.pass(written);
+        let chunk_limit = bytes.get(..max).unwrap_or(bytes);
+        let written = ready!(Pin::new(inner).poll_write(context, chunk_limit))?;
+        self.gate.count(written);
         Poll::Ready(Ok(written))
     }
 }
@@ -260,20 +260,20 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for FaultyWriter<W> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(mut waiting) = self.buffer.take() else {
+        let Some(mut pending) = self.buffer.take() else {
             return Poll::Ready(Ok(()));
         };
         let outcome = loop {
-            if waiting.is_empty() {
+            if pending.is_empty() {
                 break Poll::Ready(Ok(()));
             }
-            match self.poll_deliver(context, &waiting) {
-                Poll::Ready(Ok(delivered)) => drop(waiting.drain(..delivered)),
+            match self.poll_deliver(context, &pending) {
+                Poll::Ready(Ok(delivered)) => drop(pending.drain(..delivered)),
                 Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
                 Poll::Pending => break Poll::Pending,
             }
         };
-        self.buffer = Some(waiting);
+        self.buffer = Some(pending);
         outcome
     }
 

@@ -1,4 +1,4 @@
-//! Runs one seed: a host, its faulty servers and its calls, in memory and on a paused clock.
+//! Runs one seed with in-memory servers on a paused clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,51 +10,51 @@ use switchboard::{CallContext, CallError, Host, Readiness};
 use switchboard_testkit::{MemoryServer, Script};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::assertions::{Seen, Tally, judge};
+use crate::assertions::{CallRecord, EndingCounts, check_call};
 use crate::common::{InMemory, permissive};
-use crate::fault_plan::{CallPlan, Plan};
-use crate::faulty_link::{FaultyDial, Weather};
-use crate::planned_call::{Outcome, make};
+use crate::fault_plan::{CallPlan, SeedPlan};
+use crate::faulty_link::{FaultyConnector, FaultSwitch};
+use crate::planned_call::{CallResult, make_call};
 
-/// Longer than anything in a host may last.
-const FOR_EVER: Duration = Duration::from_secs(2 * 60 * 60);
-/// What is still under way somewhere arrives within this time.
-const SETTLING: Duration = Duration::from_secs(10 * 60);
-/// How long a host may take to bring a server back, delays between attempts included.
-const RECOVERY: Duration = Duration::from_secs(20 * 60);
+/// Longer than any operation of a host may take.
+const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
+/// Time in which messages that are still queued reach the server.
+const SETTLE_TIME: Duration = Duration::from_secs(10 * 60);
+/// Maximum time for a host to reconnect a server, including the delays between attempts.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
-/// Runs a seed on a clock and a chance of its own.
-pub(crate) fn run(seed: u64) -> Result<Tally, String> {
-    // The host spreads its delays by the thread's generator.
+/// Runs a seed with its own paused clock and random generator.
+pub(crate) fn run(seed: u64) -> Result<EndingCounts, String> {
+    // The host takes its backoff jitter from the thread's random generator.
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let plan = Plan::draw(seed);
+    let plan = SeedPlan::generate(seed);
     runtime
-        .block_on(async { Stage::set(&plan)?.play().await })
+        .block_on(async { Run::new(&plan)?.execute().await })
         .map_err(|problem| format!("{problem}\n{plan:#?}"))
 }
 
-struct Stage<'p> {
-    plan: &'p Plan,
+struct Run<'p> {
+    plan: &'p SeedPlan,
     host: Host,
     servers: Vec<MemoryServer>,
-    weather: Arc<Weather>,
+    faults: Arc<FaultSwitch>,
 }
 
-impl<'p> Stage<'p> {
-    fn set(plan: &'p Plan) -> Result<Self, String> {
-        let weather = Arc::new(Weather::default());
-        let calm = MemoryServer::new(Script::legacy().tool("echo"));
-        let mut builder = permissive().connector("calm", InMemory(calm));
+impl<'p> Run<'p> {
+    fn new(plan: &'p SeedPlan) -> Result<Self, String> {
+        let faults = Arc::new(FaultSwitch::default());
+        let healthy = MemoryServer::new(Script::legacy().tool("echo"));
+        let mut builder = permissive().connector("healthy", InMemory(healthy));
         let mut servers = Vec::new();
         for (number, planned) in plan.servers.iter().enumerate() {
             let server = MemoryServer::new(planned.script(plan.calls_of(number)));
-            let dial = FaultyDial::new(server.clone(), planned.links.clone(), &weather);
-            builder = builder.connector(server_name(number), dial);
+            let connector = FaultyConnector::new(server.clone(), planned.links.clone(), &faults);
+            builder = builder.connector(server_name(number), connector);
             servers.push(server);
         }
         let host = builder.start().map_err(|error| error.to_string())?;
@@ -62,34 +62,34 @@ impl<'p> Stage<'p> {
             plan,
             host,
             servers,
-            weather,
+            faults,
         })
     }
 
-    async fn play(self) -> Result<Tally, String> {
+    async fn execute(self) -> Result<EndingCounts, String> {
         self.host.wait_for(Readiness::All).await;
-        self.weather.is_armed.store(true, Ordering::Relaxed);
+        self.faults.is_armed.store(true, Ordering::Relaxed);
         let calls = join_all(self.plan.calls.iter().map(|call| {
             let server = server_name(call.server);
-            make(&self.host, server, call)
+            make_call(&self.host, server, call)
         }));
-        let all = async { tokio::join!(calls, self.call_the_calm_one(), self.meddle()) };
-        let outcomes = timeout(FOR_EVER, all).await;
-        let (outcomes, calm, ()) = outcomes.map_err(|_| "something hangs".to_owned())?;
-        calm.map_err(|error| format!("the calm server was disturbed: {error}"))?;
+        let all = async { tokio::join!(calls, self.call_healthy_server(), self.reconnect_if_planned()) };
+        let outcomes = timeout(HANG_TIMEOUT, all).await;
+        let (outcomes, healthy, ()) = outcomes.map_err(|_| "the run hangs".to_owned())?;
+        healthy.map_err(|error| format!("a call to the healthy server failed: {error}"))?;
 
-        self.weather.is_calm.store(true, Ordering::Relaxed);
+        self.faults.is_over.store(true, Ordering::Relaxed);
         for number in 0..self.servers.len() {
             self.recover(number).await?;
         }
-        sleep(SETTLING).await;
-        let tally = self.judge_all(outcomes)?;
-        let end = timeout(FOR_EVER, self.host.shutdown()).await;
-        end.map_err(|_| "shutting down hangs".to_owned())?;
-        Ok(tally)
+        sleep(SETTLE_TIME).await;
+        let counts = self.check_calls(outcomes)?;
+        let end = timeout(HANG_TIMEOUT, self.host.shutdown()).await;
+        end.map_err(|_| "shutdown hangs".to_owned())?;
+        Ok(counts)
     }
 
-    async fn call_the_calm_one(&self) -> Result<(), CallError> {
+    async fn call_healthy_server(&self) -> Result<(), CallError> {
         for _ in 0..3 {
             let echo = self.host.call("mcp__calm__echo", json!({"message": "hi"}));
             echo.await?;
@@ -98,20 +98,21 @@ impl<'p> Stage<'p> {
         Ok(())
     }
 
-    async fn meddle(&self) {
+    async fn reconnect_if_planned(&self) {
         if let Some((after, server)) = self.plan.reconnect {
             sleep(after).await;
-            // That it fails while the faults last is no news.
+            // The attempt may fail while the connection is faulty.
             let _ = self.host.reconnect(&server_name(server)).await;
         }
     }
 
-    /// The faults are over: the server comes back, by itself unless nobody can know that it is gone.
+    /// Checks that the server is reachable again after the faults. A stalled connection needs a
+    /// `reconnect`, because the host cannot detect it.
     async fn recover(&self, number: usize) -> Result<(), String> {
         let name = server_name(number);
         let tool = format!("mcp__{name}__fresh");
-        let began = Instant::now();
-        while began.elapsed() < RECOVERY {
+        let start_time = Instant::now();
+        while start_time.elapsed() < RECOVERY_TIMEOUT {
             let deadline = Instant::now() + Duration::from_secs(20);
             let context = CallContext::default().deadline(deadline);
             match self
@@ -121,36 +122,36 @@ impl<'p> Stage<'p> {
                 .await
             {
                 Ok(_) => return Ok(()),
-                Err(CallError::TimedOut { .. }) if self.plan.may_fall_silent(number) => {
-                    let back = self.host.reconnect(&name).await;
-                    back.map_err(|error| format!("{name} does not come back: {error}"))?;
+                Err(CallError::TimedOut { .. }) if self.plan.may_stall(number) => {
+                    let reconnected = self.host.reconnect(&name).await;
+                    reconnected.map_err(|error| format!("{name} does not reconnect: {error}"))?;
                 }
-                Err(CallError::TimedOut { .. }) => return Err(format!("{name} fell silent")),
+                Err(CallError::TimedOut { .. }) => return Err(format!("{name} stopped responding")),
                 Err(_) => sleep(Duration::from_secs(1)).await,
             }
         }
         let status = self.host.server_status(&name);
-        Err(format!("{name} did not come back: {status:?}"))
+        Err(format!("{name} did not recover: {status:?}"))
     }
 
-    fn judge_all(&self, outcomes: Vec<(Outcome, Duration)>) -> Result<Tally, String> {
-        let mut tally = Tally::new();
-        for (call, (outcome, took)) in self.plan.calls.iter().zip(outcomes) {
+    fn check_calls(&self, outcomes: Vec<(CallResult, Duration)>) -> Result<EndingCounts, String> {
+        let mut counts = EndingCounts::new();
+        for (call, (outcome, duration)) in self.plan.calls.iter().zip(outcomes) {
             let (received, executed) = self.deliveries_of(call);
-            let seen = Seen {
+            let record = CallRecord {
                 outcome,
-                took,
+                duration,
                 received,
                 executed,
             };
-            let fate = judge(call, &seen);
-            let fate = fate.map_err(|problem| format!("{problem}: {}: {seen:#?}", call.tool))?;
-            *tally.entry(fate).or_default() += 1;
+            let ending = check_call(call, &record);
+            let ending = ending.map_err(|problem| format!("{problem}: {}: {record:#?}", call.tool))?;
+            *counts.entry(ending).or_default() += 1;
         }
-        Ok(tally)
+        Ok(counts)
     }
 
-    /// How often a call was read whole by its server, and how often carried out.
+    /// How often the server read a call completely, and how often it executed it.
     fn deliveries_of(&self, call: &CallPlan) -> (usize, usize) {
         let Some(server) = self.servers.get(call.server) else {
             return (0, 0);

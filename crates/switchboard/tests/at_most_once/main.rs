@@ -1,12 +1,12 @@
-//! At most once, shown by seeds: faults before, in and after every part of a call.
+//! At-most-once delivery under random faults: before, during and after every part of a call.
 //!
-//! `SWITCHBOARD_SEED=n` runs the one seed n and prints how its calls ended.
+//! `SWITCHBOARD_SEED=n` runs only seed n and prints how its calls ended.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 mod assertions;
@@ -21,31 +21,31 @@ mod planned_call;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use assertions::{Fate, Tally};
+use assertions::{CallEnding, EndingCounts};
 use common::permissive;
-use fault_plan::{Fault, How, LinkPlan};
-use faulty_link::FaultyDial;
+use fault_plan::{Fault, FaultKind, LinkPlan};
+use faulty_link::FaultyConnector;
 use serde_json::json;
 use switchboard::status::ConnectionStatus;
 use switchboard::{Event, Readiness};
 use switchboard_testkit::{MemoryServer, Script, repetitions};
 
-/// Among so many calls there is every fate that a call can have.
-const ENOUGH_CALLS: usize = 800;
+/// With this many calls, every way to end must occur at least once.
+const CALLS_FOR_ALL_ENDINGS: usize = 800;
 
 #[test]
-fn whole_seeds_no_call_runs_twice_and_every_lost_one_is_said_to_be_unknown() {
-    let tally = run_all(repetitions(200), in_memory_run::run);
-    let missing = Fate::ALL.iter().filter(|fate| !tally.contains_key(fate));
+fn whole_seeds_no_call_runs_twice() {
+    let counts = run_all(repetitions(200), in_memory_run::run);
+    let missing = CallEnding::ALL.iter().filter(|ending| !counts.contains_key(ending));
     let missing: Vec<_> = missing.collect();
     assert!(
-        tally.values().sum::<usize>() < ENOUGH_CALLS || missing.is_empty(),
-        "the seeds never lead to {missing:?}: {tally:?}"
+        counts.values().sum::<usize>() < CALLS_FOR_ALL_ENDINGS || missing.is_empty(),
+        "the seeds never lead to {missing:?}: {counts:?}"
     );
 }
 
 #[test]
-fn whole_seeds_hold_over_real_pipes_and_real_deaths() {
+fn whole_seeds_no_call_runs_twice_in_child_processes() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -58,45 +58,45 @@ fn whole_seeds_hold_over_real_pipes_and_real_deaths() {
     runtime.block_on(host.shutdown());
 }
 
-/// Runs so many seeds, or the one that was chosen, and says how their calls ended. Fails with the
-/// numbers of the seeds that failed.
-fn run_all(count: u32, run: impl Fn(u64) -> Result<Tally, String>) -> Tally {
+/// Runs `count` seeds, or only the chosen seed, and counts how their calls ended. Panics with the
+/// numbers of the failed seeds.
+fn run_all(count: u32, run: impl Fn(u64) -> Result<EndingCounts, String>) -> EndingCounts {
     let seeds = match chosen_seed() {
         Some(seed) => seed..seed + 1,
         None => 0..u64::from(count),
     };
-    let mut tally = Tally::new();
+    let mut counts = EndingCounts::new();
     let mut failed = Vec::new();
     for seed in seeds.clone() {
         let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
-        match outcome.unwrap_or_else(|_| Err("it panicked, see above".to_owned())) {
-            Ok(fates) => fates
+        match outcome.unwrap_or_else(|_| Err("the run panicked, see above".to_owned())) {
+            Ok(endings) => endings
                 .into_iter()
-                .for_each(|(fate, calls)| *tally.entry(fate).or_default() += calls),
+                .for_each(|(ending, calls)| *counts.entry(ending).or_default() += calls),
             Err(problem) => failed.push((seed, problem)),
         }
     }
-    println!("seeds {seeds:?}: {tally:?}");
+    println!("seeds {seeds:?}: {counts:?}");
     if let Some((seed, problem)) = failed.first() {
         let seeds: Vec<_> = failed.iter().map(|(seed, _)| seed).collect();
         panic!("seeds {seeds:?} failed. SWITCHBOARD_SEED={seed} repeats the first: {problem}");
     }
-    tally
+    counts
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_that_is_lost_in_the_probe_comes_back() {
-    let lost_at_once = LinkPlan {
+async fn modern_server_lost_during_probe_reconnects() {
+    let closed_at_once = LinkPlan {
         to_host: Some(Fault {
             at: 0,
-            how: How::Close,
+            kind: FaultKind::Close,
         }),
-        ..LinkPlan::SOUND
+        ..LinkPlan::FAULTLESS
     };
     let server = MemoryServer::new(Script::modern().tool("echo"));
-    let links = vec![LinkPlan::SOUND, lost_at_once];
-    let dial = FaultyDial::new(server.clone(), links, &Arc::default());
-    let host = permissive().connector("s", dial).start().unwrap();
+    let links = vec![LinkPlan::FAULTLESS, closed_at_once];
+    let connector = FaultyConnector::new(server.clone(), links, &Arc::default());
+    let host = permissive().connector("s", connector).start().unwrap();
     host.wait_for(Readiness::All).await;
     let mut events = host.events();
     server.kill();
@@ -118,7 +118,7 @@ async fn a_modern_server_that_is_lost_in_the_probe_comes_back() {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "how a seed that failed is run again"
+    reason = "selects the seed to repeat"
 )]
 fn chosen_seed() -> Option<u64> {
     let seed = std::env::var("SWITCHBOARD_SEED").ok()?;

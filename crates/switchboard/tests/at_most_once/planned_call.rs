@@ -1,4 +1,4 @@
-//! One call of a plan, made.
+//! Makes one planned call.
 
 use std::future::IntoFuture as _;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::fault_plan::CallPlan;
 
-/// What came of a call; `None` when its caller gave it up.
-pub(crate) type Outcome = Option<Result<Output, CallError>>;
+/// The result of a call; `None` if the caller dropped it.
+pub(crate) type CallResult = Option<Result<Output, CallError>>;
 
-/// Makes a call when its time has come, and says what came of it and how long that took.
-pub(crate) async fn make(host: &Host, server: String, call: &CallPlan) -> (Outcome, Duration) {
-    sleep(call.after).await;
-    let began = Instant::now();
+/// Makes a call after its delay. Returns its result and its duration.
+pub(crate) async fn make_call(host: &Host, server: String, call: &CallPlan) -> (CallResult, Duration) {
+    sleep(call.delay).await;
+    let start_time = Instant::now();
     let name = format!("mcp__{server}__{}", call.tool);
     let mut context = CallContext::default();
-    context.deadline = call.deadline.map(|deadline| began + deadline);
+    context.deadline = call.deadline.map(|deadline| start_time + deadline);
     let arguments = json!({"load": "x".repeat(call.padding)});
     let pending = host.call(name, arguments).context(context);
     let outcome = match call.dropped_after {
-        Some(after) => timeout(after, pending.into_future()).await.ok(),
+        timeout(delay, => Some(after) => timeout(after, => timeout(delay, pending.into_future()).await.ok(),
         None => Some(pending.await),
     };
-    (outcome, began.elapsed())
+    (outcome, start_time.elapsed())
 }

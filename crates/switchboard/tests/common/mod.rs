@@ -1,14 +1,11 @@
-//! What the engine's tests share: hosts over scripted servers.
+//! Shared fixtures: hosts with scripted servers in memory or in child processes.
 
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "each test file uses its own part"
+    reason = "each test binary uses only some of these items"
 )]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot be set up shall fail"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::io;
 
@@ -24,7 +21,7 @@ use switchboard::{Host, HostBuilder, Readiness};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
 use switchboard_testkit::{MemoryServer, Script, TAG_VARIABLE, scripted_server};
 
-/// A server in this process: it adds, or it panics.
+/// An in-process server with the tools `add` and `panic`.
 pub struct Calculator;
 
 impl LocalServer for Calculator {
@@ -48,7 +45,7 @@ impl LocalServer for Calculator {
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
         Box::pin(async move {
-            assert_eq!(call.tool, "add", "cannot be called");
+            assert_eq!(call.tool, "add", "only `add` returns a result");
             let number = |key: &str| call.arguments[key].as_f64().unwrap();
             Ok(CallToolResult::text(
                 (number("a") + number("b")).to_string(),
@@ -57,7 +54,7 @@ impl LocalServer for Calculator {
     }
 }
 
-/// Connects to a scripted server in memory.
+/// Connects to a scripted server that runs in this process.
 pub struct InMemory(pub MemoryServer);
 
 impl Connector for InMemory {
@@ -67,12 +64,12 @@ impl Connector for InMemory {
     }
 }
 
-/// A builder that allows every call.
+/// Returns a builder whose rules allow every call.
 pub fn permissive() -> HostBuilder {
     Host::builder().rule(Rule::new(Action::Allow, "mcp__*").unwrap())
 }
 
-/// A host with one scripted server named `s`, ready to be called.
+/// Starts a host with one scripted server named `s` and waits until it is connected.
 pub async fn host_with(script: Script) -> (Host, MemoryServer) {
     let server = MemoryServer::new(script);
     let host = permissive()
@@ -87,7 +84,8 @@ pub fn name(text: &str) -> ServerName {
     ServerName::new(text).unwrap()
 }
 
-/// The config of a scripted server as a real child, marked with a tag to find it by.
+/// Returns the config of a scripted server that runs as a child process. The environment of the
+/// child contains `tag`, by which tests find the process.
 pub fn child(script: &Script, tag: &str) -> ServerConfig {
     let program = scripted_server().to_str().unwrap().to_owned();
     ServerConfig::stdio(program, [script.to_json()]).env(TAG_VARIABLE, tag)
@@ -97,7 +95,7 @@ pub fn launch(server: &str, config: ServerConfig) -> LaunchSpec {
     LaunchSpec::trusted(name(server), config)
 }
 
-/// The names of all tools.
+/// Returns the wire names of all tools of the host.
 pub fn tool_names(host: &Host) -> Vec<String> {
     host.tools()
         .iter()

@@ -49,7 +49,7 @@ fn never_ready(wait: &'static str) -> Row {
         .does_not_start(Start::Retried("HTTP 503"))
         .holds(|stage| {
             let asked = stage.server.requests().len();
-            let most = 2 + stage.began.elapsed().as_millis() / 400;
+            let most = 2 + stage.start_time.elapsed().as_millis() / 400;
             assert!(asked as u128 <= most, "asked {asked} times");
         })
 }
@@ -59,7 +59,7 @@ fn always_refused(row: Row) -> Row {
     row.stubborn().holds(|stage| {
         let asked = stage.server.requests();
         let refused = asked.iter().filter(|seen| seen.status == Some(401));
-        let most = 8 + stage.began.elapsed().as_millis() / 100;
+        let most = 8 + stage.start_time.elapsed().as_millis() / 100;
         assert!(refused.count() as u128 <= most, "{}", asked.len());
     })
 }

@@ -49,7 +49,7 @@ pub(crate) struct Stage {
     healthy: [HttpServer; 2],
     host: RefCell<Option<ServerDetails>>,
     /// When it was opened.
-    pub(crate) began: Instant,
+    pub(crate) start_time: Instant,
 }
 
 /// Plays a row, and fails if anything is not as it says.
@@ -98,9 +98,9 @@ async fn play_out(mut row: Row) {
     let inspection = host.server_details("s").unwrap();
     check_inspection(&inspection);
     *stage.host.borrow_mut() = Some(inspection);
-    let began = Instant::now();
+    let start_time = Instant::now();
     host.shutdown().await;
-    let took = began.elapsed();
+    let took = start_time.elapsed();
     assert!(took < SLACK, "the host needed {took:?} to shut down");
     stage.check(&row).await;
 }
@@ -117,7 +117,7 @@ impl Stage {
                 healthy(Script::modern(), Mode::JSON).await,
             ],
             host: RefCell::default(),
-            began: Instant::now(),
+            start_time: Instant::now(),
         }
     }
 
@@ -239,10 +239,10 @@ async fn echo(host: &Host) -> Result<String, CallError> {
 
 /// Calls the tool `work` of the hostile server, and compares what comes of it.
 async fn call(host: &Host, sees: Sees, row: &Row) {
-    let began = Instant::now();
+    let start_time = Instant::now();
     let call = host.call("mcp__s__work", row.arguments.clone());
     let outcome = call.on_progress(|_| {}).await;
-    let took = began.elapsed();
+    let took = start_time.elapsed();
     let limit = row.call_timeout + SLACK;
     assert!(took < limit, "it took {took:?}: {outcome:?}");
     match (sees, outcome) {

@@ -143,7 +143,7 @@ rows! {
             .comes_back()
             .holds(|stage| {
                 let sessions = stage.server.count("initialize");
-                let most = 4 + stage.began.elapsed().as_millis() / 700;
+                let most = 4 + stage.start_time.elapsed().as_millis() / 700;
                 assert!(sessions as u128 <= most, "{sessions} sessions");
                 assert_eq!(stage.server.count("tools/call work"), 0);
             });

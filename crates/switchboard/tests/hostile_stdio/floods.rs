@@ -289,7 +289,7 @@ async fn ten_thousand_notices_of_change_make_few_listings_and_lose_nothing() {
         Step::text("done"),
     ]);
     let scene = Scene::open(&script.record(&record), |builder| builder).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     assert_eq!(scene.work().await.unwrap(), "done");
     let is_new = |scene: &Scene| scene.host.catalog().get("mcp__s__new").is_some();
     timeout(PATIENCE, async {
@@ -304,7 +304,7 @@ async fn ten_thousand_notices_of_change_make_few_listings_and_lose_nothing() {
         .iter()
         .filter(|message| message["method"] == "tools/list");
     // One to begin with, and no more than ten a second.
-    let most = 3 + began.elapsed().as_millis() / 100;
+    let most = 3 + start_time.elapsed().as_millis() / 100;
     assert!(
         (listings.count() as u128) <= most,
         "more than {most} listings"

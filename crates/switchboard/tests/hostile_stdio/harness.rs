@@ -47,7 +47,7 @@ pub(crate) struct Scene {
     /// What the tools of the hostile server answered last.
     said: RefCell<HashMap<String, String>>,
     /// When it was opened.
-    pub(crate) began: Instant,
+    pub(crate) start_time: Instant,
 }
 
 /// Plays a row, and fails if anything is not as it says.
@@ -125,7 +125,7 @@ impl Scene {
             folder,
             tag,
             said: RefCell::default(),
-            began: Instant::now(),
+            start_time: Instant::now(),
         }
     }
 
@@ -161,10 +161,10 @@ impl Scene {
 
     /// Calls a tool of the hostile server, and compares what comes of it.
     async fn call(&self, tool: &str, sees: Sees, row: &Row) {
-        let began = Instant::now();
+        let start_time = Instant::now();
         let call = self.host.call(format!("mcp__s__{tool}"), json!({}));
         let outcome = call.on_progress(|_| {}).await;
-        let took = began.elapsed();
+        let took = start_time.elapsed();
         let limit = row.call_timeout + SLACK;
         assert!(took < limit, "{tool} took {took:?}: {outcome:?}");
         match (sees, outcome) {

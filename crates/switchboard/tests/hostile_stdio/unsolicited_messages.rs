@@ -92,7 +92,7 @@ rows! {
                 let record = read_record(scene.folder().join("record"));
                 let listings = record.iter().filter(|message| message["method"] == "tools/list");
                 // One to begin with, and no more than ten a second.
-                let most = 3 + scene.began.elapsed().as_millis() / 100;
+                let most = 3 + scene.start_time.elapsed().as_millis() / 100;
                 assert!((listings.count() as u128) <= most, "more than {most} listings");
             });
 

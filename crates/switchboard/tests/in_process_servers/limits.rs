@@ -41,12 +41,12 @@ async fn a_handler_that_never_returns_ends_at_its_deadline_and_blocks_nobody() {
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     let mut waiting = Box::pin(host.call("mcp__b__wait", json!({})).into_future());
     assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
     host.call("mcp__b__look", json!({})).await.unwrap();
     let error = waiting.await.unwrap_err();
-    assert_eq!(began.elapsed(), Duration::from_secs(5));
+    assert_eq!(start_time.elapsed(), Duration::from_secs(5));
     let CallError::TimedOut { delivery, .. } = error else {
         panic!("{error}");
     };

@@ -66,10 +66,10 @@ async fn the_call_goes_once_more_when_the_visits_are_over() {
     let server = refusing(&json!([visit("a"), visit("b")]), later);
     let front = visitor();
     let host = started(permissive().interaction(front.clone()), &server).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     let output = host.call("mcp__s__ask", json!({})).await.unwrap();
     assert_eq!(output.to_text(), "done");
-    assert_eq!(began.elapsed().as_secs(), 4 * 60 * 60 + 60);
+    assert_eq!(start_time.elapsed().as_secs(), 4 * 60 * 60 + 60);
     assert_eq!(server.received_with("tools/call").len(), 2);
     assert_eq!(front.questions().len(), 2);
     assert_eq!(front.most_open(), 1);
@@ -80,9 +80,9 @@ async fn a_server_that_never_says_so_is_waited_for_a_bounded_time() {
     let server = refusing(&json!([visit("a")]), Vec::new());
     let front = Front::new(Offers::default().elicitation_url());
     let host = started(permissive().interaction(front), &server).await;
-    let began = Instant::now();
+    let start_time = Instant::now();
     host.call("mcp__s__ask", json!({})).await.unwrap();
-    assert_eq!(began.elapsed().as_secs(), 5 * 60);
+    assert_eq!(start_time.elapsed().as_secs(), 5 * 60);
 }
 
 #[tokio::test(start_paused = true)]

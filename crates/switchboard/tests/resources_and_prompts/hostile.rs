@@ -165,12 +165,12 @@ async fn r8_a_read_that_never_comes_holds_up_nobody_else() {
         ("b", Script::legacy().resource("demo://b", "b")),
     ])
     .await;
-    let began = tokio::time::Instant::now();
+    let start_time = tokio::time::Instant::now();
     let (slow, quick) = tokio::join!(host.read_resource("hanging", "demo://x"), async {
         let read = host.read_resource("b", "demo://b").await;
-        (read, began.elapsed())
+        (read, start_time.elapsed())
     });
     assert!(matches!(slow, Err(QueryError::TimedOut { .. })));
     assert!(quick.0.is_ok() && quick.1 < Duration::from_secs(1));
-    assert!(began.elapsed() < Duration::from_secs(31));
+    assert!(start_time.elapsed() < Duration::from_secs(31));
 }

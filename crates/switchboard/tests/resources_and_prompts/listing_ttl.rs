@@ -207,12 +207,12 @@ async fn a_flood_of_announced_changes_is_told_at_a_bounded_rate() {
     let script = Script::legacy().resource("demo://x", "x");
     let (host, server) = host_with(script).await;
     let mut events = host.events();
-    let began = tokio::time::Instant::now();
+    let start_time = tokio::time::Instant::now();
     let flood = Flood::of("notifications/resources/list_changed", 10_000).per_second(10_000);
     server.catalog().flood(&flood).await;
     let method = "notifications/prompts/list_changed";
     server.catalog().announce(method, json!({})).await;
-    let took = began.elapsed();
+    let took = start_time.elapsed();
     let mut told = 0;
     let mut waiting = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;
     while waiting.is_ok() {

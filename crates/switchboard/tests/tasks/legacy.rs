@@ -1,11 +1,11 @@
-//! The tasks of 2025-11-25.
+//! Tasks of protocol version 2025-11-25.
 
 use super::*;
 
 use switchboard::call::Delivery;
 use switchboard::mcp::TaskSupport;
 
-fn standing(status: &str, message: &str) -> Value {
+fn task_json(status: &str, message: &str) -> Value {
     json!({
         "taskId": "t-1",
         "status": status,
@@ -17,19 +17,19 @@ fn standing(status: &str, message: &str) -> Value {
     })
 }
 
-fn state(status: &str) -> Step {
-    Step::Reply(standing(status, status))
+fn task_state(status: &str) -> Step {
+    Step::Reply(task_json(status, status))
 }
 
-/// The same, to be asked again soon.
-pub(super) fn soon(status: &str) -> Step {
-    let mut task = standing(status, status);
+/// Like `task_state`, with a poll interval of 50 ms.
+pub(super) fn task_state_soon(status: &str) -> Step {
+    let mut task = task_json(status, status);
     task["pollInterval"] = json!(50);
     Step::Reply(task)
 }
 
-/// A server of 2025-11-25 whose one tool says this of tasks.
-fn serving(support: &str) -> Script {
+/// A server of 2025-11-25 whose only tool declares this `taskSupport`.
+fn server_with_task_support(support: &str) -> Script {
     let mut tool = switchboard_testkit::tool("work");
     tool["execution"] = json!({"taskSupport": support});
     let mut script = Script::legacy().raw_tool(tool);
@@ -38,29 +38,29 @@ fn serving(support: &str) -> Script {
     script
 }
 
-pub(super) fn working(looks: impl IntoIterator<Item = Step>) -> Script {
-    let created = Step::Reply(json!({"task": standing("working", "begun")}));
-    serving("required")
+pub(super) fn server_with_task(poll_replies: impl IntoIterator<Item = Step>) -> Script {
+    let created = Step::Reply(json!({"task": task_json("working", "started")}));
+    server_with_task_support("required")
         .on("tools/call work", [Step::count("executed"), created])
-        .on("tasks/get", looks)
+        .on("tasks/get", poll_replies)
         .on("tasks/result", [Step::Reply(text_result("42"))])
-        .on("tasks/cancel", [Step::Reply(standing("cancelled", ""))])
+        .on("tasks/cancel", [Step::Reply(task_json("cancelled", ""))])
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_has_to_be_a_task_is_called_as_one() {
-    let looks = [
-        Step::until(2, [state("working")]),
-        Step::after(3, [state("completed")]),
+async fn required_task_support_sends_task_call() {
+    let poll_replies = [
+        Step::until(2, [task_state("working")]),
+        Step::after(3, [task_state("completed")]),
     ];
-    let (host, server) = started(working(looks)).await;
+    let (host, server) = started(server_with_task(poll_replies)).await;
     assert_eq!(
         host.tools()[0].definition.task_support,
         TaskSupport::Required
     );
-    let (outcome, told) = told_work(&host).await;
+    let (outcome, progress) = work_with_progress(&host).await;
     assert_eq!(outcome.unwrap().to_text(), "42");
-    assert_eq!(told, ["begun", "working"]);
+    assert_eq!(progress, ["started", "working"]);
     let calls = server.received_with("tools/call");
     assert_eq!(calls[0]["params"]["task"], json!({"ttl": 3_600_000}));
     let methods = ["tools/call", "tasks/get", "tasks/result", "tasks/cancel"];
@@ -72,14 +72,14 @@ async fn a_tool_that_has_to_be_a_task_is_called_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_need_not_be_a_task_is_called_plainly() {
-    let mut unable = serving("required");
-    unable.capabilities["tasks"] = json!({"requests": {}});
+async fn other_task_support_sends_plain_call() {
+    let mut without_capability = server_with_task_support("required");
+    without_capability.capabilities["tasks"] = json!({"requests": {}});
     for script in [
-        serving("optional"),
-        serving("forbidden"),
-        serving("?"),
-        unable,
+        server_with_task_support("optional"),
+        server_with_task_support("forbidden"),
+        server_with_task_support("?"),
+        without_capability,
     ] {
         let script = script.on("tools/call work", [Step::text("plain")]);
         let (host, server) = started(script).await;
@@ -90,34 +90,35 @@ async fn a_tool_that_need_not_be_a_task_is_called_plainly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_at_once_is_believed() {
-    let script = serving("required").on("tools/call work", [Step::text("at once")]);
+async fn immediate_result_skips_polling() {
+    let script =
+        server_with_task_support("required").on("tools/call work", [Step::text("at once")]);
     let (host, server) = started(script).await;
     assert_eq!(work(&host).await.unwrap().to_text(), "at once");
     assert_eq!(counts(&server, ["tasks/get", "tasks/cancel"]), [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn input_is_asked_for_while_the_result_is() {
-    let looks = [
-        Step::until(4, [state("input_required")]),
-        Step::after(5, [state("working")]),
+async fn elicitation_during_result_request_is_answered() {
+    let poll_replies = [
+        Step::until(4, [task_state("input_required")]),
+        Step::after(5, [task_state("working")]),
     ];
     let ask = Step::request("elicitation/create", form());
-    let script = working(looks).on(
+    let script = server_with_task(poll_replies).on(
         "tasks/result",
         [ask, Step::delay(seconds(1_200)), Step::ReplyWithResponse],
     );
     let server = MemoryServer::new(script);
-    let person = Person {
-        thinks: seconds(2 * 60 * 60),
-        ..Person::default()
+    let user = SlowUser {
+        delay: seconds(2 * 60 * 60),
+        ..SlowUser::default()
     };
-    let host = host_of(&server, &person, Deadlines::default()).await;
-    // Neither the time of the person counts, nor the silence on the way to the result.
+    let host = host_of(&server, &user, Deadlines::default()).await;
+    // Neither the delay of the user nor the silence of the server during `tasks/result` times out.
     let output = work(&host).await.unwrap();
     assert!(output.to_text().contains("Ada"), "{output:?}");
-    assert_eq!(person.asked(), 1);
+    assert_eq!(user.asked(), 1);
     assert_eq!(
         counts(&server, ["tools/call", "tasks/result", "tasks/cancel"]),
         [1, 1, 0]
@@ -125,9 +126,9 @@ async fn input_is_asked_for_while_the_result_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_task_fails_in_the_words_of_its_result() {
+async fn failed_task_returns_its_error() {
     let error = Step::error(-32_603, "it broke");
-    let script = working([state("failed")]).on("tasks/result", [error]);
+    let script = server_with_task([task_state("failed")]).on("tasks/result", [error]);
     let (host, server) = started(script).await;
     let error = work(&host).await.unwrap_err();
     let CallError::ErrorResponse { error, .. } = error else {
@@ -137,15 +138,16 @@ async fn a_failed_task_fails_in_the_words_of_its_result() {
     assert_eq!(counts(&server, ["tasks/result", "tasks/cancel"]), [1, 0]);
 
     let failing = json!({"content": [{"type": "text", "text": "bad"}], "isError": true});
-    let script = working([state("failed")]).on("tasks/result", [Step::Reply(failing)]);
+    let script =
+        server_with_task([task_state("failed")]).on("tasks/result", [Step::Reply(failing)]);
     let (host, _) = started(script).await;
     assert!(work(&host).await.unwrap().is_error);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_nobody_waits_for_is_cancelled_where_that_can_be() {
+async fn dropped_call_cancels_task_if_supported() {
     for (capability, cancels) in [(json!({}), 1), (json!(null), 0)] {
-        let mut script = working([state("working")]);
+        let mut script = server_with_task([task_state("working")]);
         script.capabilities["tasks"]["cancel"] = capability;
         let (host, server) = started(script).await;
         assert!(tokio::time::timeout(seconds(7), work(&host)).await.is_err());
@@ -156,17 +158,17 @@ async fn a_task_that_nobody_waits_for_is_cancelled_where_that_can_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_session_is_asked_for_the_result() {
-    let first = working([state("completed")]).on("tasks/result", [Step::Abort]);
-    let server = MemoryServer::in_sequence([first, working([state("completed")])]);
-    let host = host_of(&server, &Person::default(), Deadlines::default()).await;
+async fn task_result_survives_reconnect() {
+    let first = server_with_task([task_state("completed")]).on("tasks/result", [Step::Abort]);
+    let server = MemoryServer::in_sequence([first, server_with_task([task_state("completed")])]);
+    let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
     assert_eq!(work(&host).await.unwrap().to_text(), "42");
     assert_eq!(server.count("executed"), 1);
 
-    let first = working([state("working"), Step::Abort]);
-    let second = working([Step::error(-32_602, "Task not found")]);
+    let first = server_with_task([task_state("working"), Step::Abort]);
+    let second = server_with_task([Step::error(-32_602, "Task not found")]);
     let server = MemoryServer::in_sequence([first, second]);
-    let host = host_of(&server, &Person::default(), Deadlines::default()).await;
+    let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
     let error = work(&host).await.unwrap_err();
     assert_eq!(error.delivery(), Delivery::Unknown);
     assert!(error.to_string().contains("t-1"), "{error}");

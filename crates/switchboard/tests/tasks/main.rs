@@ -1,11 +1,11 @@
-//! Calls that servers carry out as tasks: the extension of the modern era, and the tasks of
+//! Tool calls that servers run as tasks: the extension of the modern era and the tasks of
 //! 2025-11-25.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "a failed expectation fails the test"
 )]
 
 #[path = "../common/mod.rs"]
@@ -31,20 +31,20 @@ use switchboard_testkit::{MemoryServer, Script, Step};
 
 const WORK: &str = "mcp__s__work";
 
-/// Answers every form, after some thought, and counts them.
+/// Accepts every form after a delay and counts the forms.
 #[derive(Clone, Default)]
-struct Person {
-    thinks: Duration,
-    asked: Arc<AtomicUsize>,
+struct SlowUser {
+    delay: Duration,
+    form_count: Arc<AtomicUsize>,
 }
 
-impl Person {
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+impl SlowUser {
+    fn form_count(&self) -> usize {
+        self.form_count.load(Ordering::Relaxed)
     }
 }
 
-impl Interaction for Person {
+impl Interaction for SlowUser {
     fn offers(&self) -> Offers {
         Offers::default().elicitation()
     }
@@ -54,9 +54,9 @@ impl Interaction for Person {
     }
 
     fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.form_count.fetch_add(1, Ordering::Relaxed);
         Box::pin(async {
-            tokio::time::sleep(self.thinks).await;
+            tokio::time::sleep(self.delay).await;
             ElicitAnswer::Accept(Map::from_iter([("name".to_owned(), json!("Ada"))]))
         })
     }
@@ -69,10 +69,10 @@ fn form() -> Value {
     })
 }
 
-/// A host whose one server is this one.
-async fn host_of(server: &MemoryServer, person: &Person, deadlines: Deadlines) -> Host {
+/// Starts a host whose only server is `server`.
+async fn host_of(server: &MemoryServer, user: &SlowUser, deadlines: Deadlines) -> Host {
     let host = permissive()
-        .interaction(person.clone())
+        .interaction(user.clone())
         .deadlines(deadlines)
         .connector("s", InMemory(server.clone()))
         .start()
@@ -83,7 +83,7 @@ async fn host_of(server: &MemoryServer, person: &Person, deadlines: Deadlines) -
 
 async fn started(script: Script) -> (Host, MemoryServer) {
     let server = MemoryServer::new(script);
-    let host = host_of(&server, &Person::default(), Deadlines::default()).await;
+    let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
     (host, server)
 }
 
@@ -91,11 +91,11 @@ async fn work(host: &Host) -> Result<Output, CallError> {
     host.call(WORK, json!({"a": 1})).await
 }
 
-/// Makes the call, and returns what was told meanwhile too.
-async fn told_work(host: &Host) -> (Result<Output, CallError>, Vec<String>) {
+/// Calls the tool and also returns the messages of its progress notifications.
+async fn work_with_progress(host: &Host) -> (Result<Output, CallError>, Vec<String>) {
     let notes = Mutex::new(Vec::new());
-    let told = |note: Progress| notes.lock().unwrap().extend(note.message);
-    let outcome = host.call(WORK, json!({})).on_progress(told).await;
+    let record = |note: Progress| notes.lock().unwrap().extend(note.message);
+    let outcome = host.call(WORK, json!({})).on_progress(record).await;
     (outcome, notes.into_inner().unwrap())
 }
 
@@ -107,12 +107,12 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// How many messages of each method came, in the order of the list.
-fn counts<const N: usize>(server: &MemoryServer, methods: [&str; N]) -> [usize; N] {
+/// Counts the received messages of each method.
+fn request_counts<const N: usize>(server: &MemoryServer, methods: [&str; N]) -> [usize; N] {
     methods.map(|method| server.received_with(method).len())
 }
 
-/// Lets what was sent arrive.
+/// Waits until the server has received everything that was sent.
 async fn settle() {
     tokio::time::sleep(seconds(1)).await;
 }

@@ -1,11 +1,11 @@
-//! The extension `io.modelcontextprotocol/tasks`.
+//! Tasks of the extension `io.modelcontextprotocol/tasks`.
 
 use super::*;
 
 use switchboard::call::{Delivery, Problem, TimeoutKind};
 
-/// A task as it stands, with more members.
-fn standing(status: &str, more: Value) -> Value {
+/// A task with this status and additional members.
+fn task_json(status: &str, more: Value) -> Value {
     let mut task = json!({
         "resultType": "complete",
         "taskId": "t-1",
@@ -21,22 +21,22 @@ fn standing(status: &str, more: Value) -> Value {
     task
 }
 
-pub(super) fn state(status: &str, more: Value) -> Step {
-    Step::Reply(standing(status, more))
+pub(super) fn task_state(status: &str, more: Value) -> Step {
+    Step::Reply(task_json(status, more))
 }
 
 pub(super) fn created(more: Value) -> Step {
-    let mut task = standing("working", more);
+    let mut task = task_json("working", more);
     task["resultType"] = json!("task");
     Step::Reply(task)
 }
 
 pub(super) fn done(text: &str) -> Step {
-    state("completed", json!({"result": text_result(text)}))
+    task_state("completed", json!({"result": text_result(text)}))
 }
 
-/// A modern server that makes a task of its one tool, and answers `tasks/get` by these steps.
-pub(super) fn working(looks: impl IntoIterator<Item = Step>) -> Script {
+/// A modern server that runs `work` as a task and answers `tasks/get` with these steps.
+pub(super) fn server_with_task(poll_replies: impl IntoIterator<Item = Step>) -> Script {
     let mut script = Script::modern().tool("work").tool("echo");
     script.capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
     let empty = || [Step::Reply(json!({"resultType": "complete"}))];
@@ -45,32 +45,32 @@ pub(super) fn working(looks: impl IntoIterator<Item = Step>) -> Script {
             "tools/call work",
             [Step::count("executed"), created(json!({}))],
         )
-        .on("tasks/get", looks)
+        .on("tasks/get", poll_replies)
         .on("tasks/update", empty())
         .on("tasks/cancel", empty())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_asked_for_at_its_interval_until_it_is_done() {
-    let looks = [
-        Step::until(1, [state("working", json!({"statusMessage": "half"}))]),
-        Step::until(2, [state("working", json!({"statusMessage": "half"}))]),
+async fn task_is_polled_at_its_interval() {
+    let poll_replies = [
+        Step::until(1, [task_state("working", json!({"statusMessage": "half"}))]),
+        Step::until(2, [task_state("working", json!({"statusMessage": "half"}))]),
         Step::until(
             3,
-            [state(
+            [task_state(
                 "working",
                 json!({"statusMessage": "almost", "pollIntervalMs": 8000}),
             )],
         ),
         Step::after(4, [done("42")]),
     ];
-    let (host, server) = started(working(looks)).await;
-    let began = tokio::time::Instant::now();
-    let (outcome, told) = told_work(&host).await;
+    let (host, server) = started(server_with_task(poll_replies)).await;
+    let start_time = tokio::time::Instant::now();
+    let (outcome, progress) = work_with_progress(&host).await;
     assert_eq!(outcome.unwrap().to_text(), "42");
-    assert_eq!(told, ["half", "almost"]);
-    let took = began.elapsed().as_secs_f64();
-    assert!((14.0..15.5).contains(&took), "{took}");
+    assert_eq!(progress, ["half", "almost"]);
+    let duration = start_time.elapsed().as_secs_f64();
+    assert!((14.0..15.5).contains(&duration), "{duration}");
 
     let methods = [
         "tools/call",
@@ -78,7 +78,7 @@ async fn a_task_is_asked_for_at_its_interval_until_it_is_done() {
         "tasks/cancel",
         "notifications/cancelled",
     ];
-    assert_eq!(counts(&server, methods), [1, 4, 0, 0]);
+    assert_eq!(request_counts(&server, methods), [1, 4, 0, 0]);
     let declared = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     for method in ["tools/call", "tasks/get"] {
         for message in server.received_with(method) {
@@ -97,27 +97,33 @@ async fn a_task_is_asked_for_at_its_interval_until_it_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_of_a_task_becomes_of_the_call() {
+async fn task_status_decides_call_outcome() {
     let error = json!({"code": -32_603, "message": "rate limit"});
     let failing = json!({"content": [{"type": "text", "text": "bad"}], "isError": true});
     let table = [
-        (state("completed", json!({"result": failing})), "ok: bad"),
         (
-            state("failed", json!({"error": error})),
+            task_state("completed", json!({"result": failing})),
+            "ok: bad",
+        ),
+        (
+            task_state("failed", json!({"error": error})),
             "refused: rate limit",
         ),
         (
-            state("failed", json!({"statusMessage": "no disk"})),
+            task_state("failed", json!({"statusMessage": "no disk"})),
             "refused: no disk",
         ),
         (
-            state("cancelled", json!({"statusMessage": "by an operator"})),
+            task_state("cancelled", json!({"statusMessage": "by an operator"})),
             "refused: the server cancelled the task: by an operator",
         ),
         (Step::error(-32_602, "Task has expired"), "unknown: t-1"),
-        (state("completed", json!({})), "unusable: has no result"),
         (
-            state("paused", json!({})),
+            task_state("completed", json!({})),
+            "unusable: has no result",
+        ),
+        (
+            task_state("paused", json!({})),
             "unusable: unknown status \"paused\"",
         ),
         (
@@ -125,22 +131,25 @@ async fn what_becomes_of_a_task_becomes_of_the_call() {
             "unusable: taskId",
         ),
     ];
-    for (look, expected) in table {
-        let (host, server) = started(working([look])).await;
-        let found = match work(&host).await {
+    for (poll_reply, expected) in table {
+        let (host, server) = started(server_with_task([poll_reply])).await;
+        let actual = match work(&host).await {
             Ok(output) => format!("ok: {}", output.to_text()),
             Err(CallError::ErrorResponse { error, .. }) => format!("refused: {}", error.message),
             Err(error @ CallError::OutcomeUnknown { .. }) => format!("unknown: {error}"),
             Err(error @ CallError::InvalidResponse { .. }) => format!("unusable: {error}"),
             Err(error) => panic!("{expected}: {error}"),
         };
-        let (kind, words) = expected.split_once(": ").unwrap();
-        assert!(found.starts_with(kind) && found.contains(words), "{found}");
+        let (kind, message) = expected.split_once(": ").unwrap();
+        assert!(
+            actual.starts_with(kind) && actual.contains(message),
+            "{actual}"
+        );
         settle().await;
-        // Only what may still run is told to stop.
+        // Only a task that may still run is cancelled.
         let may_run = usize::from(expected.contains("status \"") || expected.contains("taskId"));
         assert_eq!(
-            counts(&server, ["tools/call", "tasks/cancel"]),
+            request_counts(&server, ["tools/call", "tasks/cancel"]),
             [1, may_run],
             "{expected}"
         );
@@ -148,42 +157,45 @@ async fn what_becomes_of_a_task_becomes_of_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_nobody_waits_for_is_cancelled() {
-    let (host, server) = started(working([state("working", json!({}))])).await;
+async fn dropped_call_cancels_its_task() {
+    let (host, server) = started(server_with_task([task_state("working", json!({}))])).await;
     assert!(tokio::time::timeout(seconds(7), work(&host)).await.is_err());
     let cancelled = server.wait_received("tasks/cancel", 1).await;
     assert_eq!(cancelled[0]["params"]["taskId"], "t-1");
     settle().await;
     let methods = ["tasks/cancel", "notifications/cancelled"];
-    assert_eq!(counts(&server, methods), [1, 0]);
+    assert_eq!(request_counts(&server, methods), [1, 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_told_to_stop_when_the_host_shuts_down() {
-    let (host, server) = started(working([state("working", json!({}))])).await;
+async fn shutdown_cancels_tasks() {
+    let (host, server) = started(server_with_task([task_state("working", json!({}))])).await;
     assert!(tokio::time::timeout(seconds(7), work(&host)).await.is_err());
     host.shutdown().await;
-    assert_eq!(counts(&server, ["tasks/cancel"]), [1]);
+    assert_eq!(request_counts(&server, ["tasks/cancel"]), [1]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_absolute_deadline_holds_however_alive_a_task_is() {
-    let (host, server) = started(working([state("working", json!({}))])).await;
-    let began = tokio::time::Instant::now();
+async fn total_timeout_ends_a_running_task() {
+    let (host, server) = started(server_with_task([task_state("working", json!({}))])).await;
+    let start_time = tokio::time::Instant::now();
     let error = work(&host).await.unwrap_err();
     let CallError::TimedOut { kind, delivery, .. } = error else {
         panic!("{error}");
     };
     assert_eq!(kind, TimeoutKind::Total);
     assert_eq!(delivery, Delivery::Unknown);
-    assert_eq!(began.elapsed(), Deadlines::default().call);
+    assert_eq!(start_time.elapsed(), Deadlines::default().call);
     server.wait_received("tasks/cancel", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_no_longer_answered_for_is_given_up() {
-    let looks = [Step::until(3, [state("working", json!({}))]), Step::Hang];
-    let (host, server) = started(working(looks)).await;
+async fn unanswered_poll_hits_idle_timeout() {
+    let poll_replies = [
+        Step::until(3, [task_state("working", json!({}))]),
+        Step::Hang,
+    ];
+    let (host, server) = started(server_with_task(poll_replies)).await;
     let error = work(&host).await.unwrap_err();
     let CallError::TimedOut { kind, after, .. } = error else {
         panic!("{error}");
@@ -193,105 +205,114 @@ async fn a_task_that_is_no_longer_answered_for_is_given_up() {
     server.wait_received("tasks/cancel", 1).await;
 }
 
-fn asks(keys: &[&str]) -> Step {
+fn task_asking(keys: &[&str]) -> Step {
     let question = json!({"method": "elicitation/create", "params": form()});
     let requests: Map<_, _> = keys
         .iter()
         .map(|key| ((*key).to_owned(), question.clone()))
         .collect();
-    state("input_required", json!({"inputRequests": requests}))
+    task_state("input_required", json!({"inputRequests": requests}))
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_task_asks_is_answered_once_whatever_is_repeated() {
-    // The same question is there in several looks, and later a second one beside it.
-    let looks = [
-        Step::until(3, [asks(&["a"])]),
-        Step::until(5, [asks(&["a", "b"])]),
+async fn repeated_input_request_is_answered_once() {
+    // Several poll replies repeat the same question. Later replies add a second one.
+    let poll_replies = [
+        Step::until(3, [task_asking(&["a"])]),
+        Step::until(5, [task_asking(&["a", "b"])]),
         Step::after(6, [done("hello")]),
     ];
-    let server = MemoryServer::new(working(looks));
-    let person = Person {
-        thinks: seconds(24 * 60 * 60),
-        ..Person::default()
+    let server = MemoryServer::new(server_with_task(poll_replies));
+    let user = SlowUser {
+        delay: seconds(24 * 60 * 60),
+        ..SlowUser::default()
     };
-    let host = host_of(&server, &person, Deadlines::default()).await;
-    // People take longer than a call may.
+    let host = host_of(&server, &user, Deadlines::default()).await;
+    // The user takes longer than the call timeout.
     assert_eq!(work(&host).await.unwrap().to_text(), "hello");
-    assert_eq!(person.asked(), 2);
+    assert_eq!(user.form_count(), 2);
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
-    let given: Vec<_> = server
+    let responses: Vec<_> = server
         .received_with("tasks/update")
         .into_iter()
         .map(|update| update["params"]["inputResponses"].clone())
         .collect();
-    assert_eq!(given, [json!({"a": answer}), json!({"b": answer})]);
-    assert_eq!(counts(&server, ["tools/call", "tasks/cancel"]), [1, 0]);
+    assert_eq!(responses, [json!({"a": answer}), json!({"b": answer})]);
+    assert_eq!(
+        request_counts(&server, ["tools/call", "tasks/cancel"]),
+        [1, 0]
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_questions_of_a_task_are_bounded_and_must_be_offered() {
+async fn task_input_requests_are_limited() {
     let many = (1..=20).map(|count| {
         let key = format!("question {count}");
-        Step::until(count, [asks(&[&key])])
+        Step::until(count, [task_asking(&[&key])])
     });
-    let server = MemoryServer::new(working(many));
-    let person = Person::default();
-    let host = host_of(&server, &person, Deadlines::default()).await;
+    let server = MemoryServer::new(server_with_task(many));
+    let user = SlowUser::default();
+    let host = host_of(&server, &user, Deadlines::default()).await;
     let error = work(&host).await.unwrap_err();
     let CallError::InvalidResponse { problem, .. } = error else {
         panic!("{error}");
     };
     assert_eq!(problem, Problem::TooManyRounds { limit: 8 });
-    assert_eq!(person.asked(), 8);
+    assert_eq!(user.form_count(), 8);
     server.wait_received("tasks/cancel", 1).await;
 
-    let foreign = json!({"inputRequests": {"a": {"method": "sampling/createMessage"}}});
-    let server = MemoryServer::new(working([state("input_required", foreign)]));
-    let host = host_of(&server, &Person::default(), Deadlines::default()).await;
+    let unsupported = json!({"inputRequests": {"a": {"method": "sampling/createMessage"}}});
+    let server = MemoryServer::new(server_with_task([task_state(
+        "input_required",
+        unsupported,
+    )]));
+    let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
     let error = work(&host).await.unwrap_err().to_string();
     assert!(error.contains("does not support"), "{error}");
     server.wait_received("tasks/cancel", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_while_a_person_thinks_cancels_its_task() {
-    let server = MemoryServer::new(working([asks(&["a"])]));
-    let person = Person {
-        thinks: seconds(3_600),
-        ..Person::default()
+async fn call_dropped_during_elicitation_cancels_task() {
+    let server = MemoryServer::new(server_with_task([task_asking(&["a"])]));
+    let user = SlowUser {
+        delay: seconds(3_600),
+        ..SlowUser::default()
     };
-    let host = host_of(&server, &person, Deadlines::default()).await;
+    let host = host_of(&server, &user, Deadlines::default()).await;
     assert!(
         tokio::time::timeout(seconds(60), work(&host))
             .await
             .is_err()
     );
     server.wait_received("tasks/cancel", 1).await;
-    assert_eq!(counts(&server, ["tasks/update"]), [0]);
+    assert_eq!(request_counts(&server, ["tasks/update"]), [0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_outlives_the_session_and_runs_once() {
-    let first = working([state("working", json!({})), Step::Abort]);
-    let second = working([
-        Step::until(1, [state("working", json!({}))]),
+async fn task_survives_reconnect_and_runs_once() {
+    let first = server_with_task([task_state("working", json!({})), Step::Abort]);
+    let second = server_with_task([
+        Step::until(1, [task_state("working", json!({}))]),
         Step::after(2, [done("42")]),
     ]);
     let server = MemoryServer::in_sequence([first, second]);
-    let host = host_of(&server, &Person::default(), Deadlines::default()).await;
+    let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
     assert_eq!(work(&host).await.unwrap().to_text(), "42");
     assert_eq!(server.opened(), 2);
     assert_eq!(server.count("executed"), 1);
-    assert_eq!(counts(&server, ["tools/call", "tasks/cancel"]), [1, 0]);
+    assert_eq!(
+        request_counts(&server, ["tools/call", "tasks/cancel"]),
+        [1, 0]
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_the_next_session_does_not_know_is_unknown() {
-    let first = working([Step::Abort]);
-    let second = working([Step::error(-32_602, "Task not found")]);
+async fn task_lost_on_reconnect_is_outcome_unknown() {
+    let first = server_with_task([Step::Abort]);
+    let second = server_with_task([Step::error(-32_602, "Task not found")]);
     let server = MemoryServer::in_sequence([first, second]);
-    let host = host_of(&server, &Person::default(), Deadlines::default()).await;
+    let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
     let error = work(&host).await.unwrap_err();
     assert_eq!(error.delivery(), Delivery::Unknown);
     assert!(!error.is_transient());
@@ -300,7 +321,7 @@ async fn a_task_that_the_next_session_does_not_know_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_calls_become_tasks_and_only_where_that_was_announced() {
+async fn unannounced_task_is_invalid() {
     let (host, _) = started(
         Script::legacy()
             .tool("work")
@@ -320,5 +341,5 @@ async fn only_calls_become_tasks_and_only_where_that_was_announced() {
     let (host, server) = started(script).await;
     let error = host.read_resource_raw("s", "a://b").await.unwrap_err();
     assert!(error.to_string().contains("a task"), "{error}");
-    assert_eq!(counts(&server, ["tasks/get"]), [0]);
+    assert_eq!(request_counts(&server, ["tasks/get"]), [0]);
 }

@@ -1,37 +1,37 @@
-//! Tasks of servers behind a URL.
+//! Tasks of HTTP servers.
 
-use super::modern::{created, done, state, working};
+use super::modern::{created, done, server_with_task, task_state};
 use super::*;
 
 use common::launch;
 use switchboard_config::{RemoteKind, ServerConfig};
 use switchboard_testkit::http::{Fault, HttpServer, Mode};
 
-async fn connected(server: &HttpServer) -> Host {
+async fn start_host(server: &HttpServer) -> Host {
     let config = ServerConfig::remote(server.url(), RemoteKind::Http);
     let host = permissive().launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
     host
 }
 
-fn begun() -> Step {
+fn task_created() -> Step {
     created(json!({"pollIntervalMs": 50}))
 }
 
-fn soon(status: &str) -> Step {
-    state(status, json!({"pollIntervalMs": 50}))
+fn task_state_soon(status: &str) -> Step {
+    task_state(status, json!({"pollIntervalMs": 50}))
 }
 
 #[tokio::test]
-async fn a_task_is_named_in_the_headers_of_what_concerns_it() {
-    let looks = [
-        Step::until(1, [soon("working")]),
+async fn task_requests_carry_task_id_header() {
+    let poll_replies = [
+        Step::until(1, [task_state_soon("working")]),
         Step::after(2, [done("42")]),
     ];
     for mode in [Mode::JSON, Mode::SSE] {
-        let script = working(looks.clone()).on("tools/call work", [begun()]);
+        let script = server_with_task(poll_replies.clone()).on("tools/call work", [task_created()]);
         let server = HttpServer::start(script, mode).await;
-        let host = connected(&server).await;
+        let host = start_host(&server).await;
         assert_eq!(work(&host).await.unwrap().to_text(), "42");
         let seen = server.requests_with("tasks/get");
         assert_eq!(seen.len(), 2);
@@ -44,21 +44,21 @@ async fn a_task_is_named_in_the_headers_of_what_concerns_it() {
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_waits_for_is_cancelled_even_at_the_very_end() {
-    let script = working([soon("working")]);
+async fn shutdown_sends_pending_task_cancellations() {
+    let script = server_with_task([task_state_soon("working")]);
     let server = HttpServer::start(script, Mode::JSON).await;
-    let host = connected(&server).await;
+    let host = start_host(&server).await;
     {
         let call = work(&host);
         tokio::pin!(call);
-        let looked = async {
+        let polled = async {
             while server.requests_with("tasks/get").is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::select! {
             outcome = &mut call => panic!("{outcome:?}"),
-            () = looked => {}
+            () = polled => {}
         }
     }
     host.shutdown().await;
@@ -68,20 +68,21 @@ async fn a_task_that_nobody_waits_for_is_cancelled_even_at_the_very_end() {
 }
 
 #[tokio::test]
-async fn what_fails_on_the_way_to_a_task_is_asked_again() {
+async fn failed_poll_requests_are_retried() {
     let faults = [
         Fault::status(503),
         Fault::close_after_execution(),
         Fault::close_before_execution(),
     ];
     for fault in faults {
-        let looks = [
-            Step::until(1, [soon("working")]),
+        let poll_replies = [
+            Step::until(1, [task_state_soon("working")]),
             Step::after(2, [done("42")]),
         ];
-        let script = working(looks).on("tools/call work", [Step::count("executed"), begun()]);
+        let script = server_with_task(poll_replies)
+            .on("tools/call work", [Step::count("executed"), task_created()]);
         let server = HttpServer::start(script, Mode::JSON).await;
-        let host = connected(&server).await;
+        let host = start_host(&server).await;
         server.arm(fault.on("tasks/get").times(1));
         assert_eq!(work(&host).await.unwrap().to_text(), "42");
         assert_eq!(server.count("executed"), 1);
@@ -90,13 +91,13 @@ async fn what_fails_on_the_way_to_a_task_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_task_outlives_the_session_that_a_server_forgot() {
-    let script = legacy::working([
-        Step::until(2, [legacy::soon("working")]),
-        Step::after(3, [legacy::soon("completed")]),
+async fn task_survives_expired_session() {
+    let script = legacy::server_with_task([
+        Step::until(2, [legacy::task_state_soon("working")]),
+        Step::after(3, [legacy::task_state_soon("completed")]),
     ]);
     let server = HttpServer::start(script, Mode::JSON).await;
-    let host = connected(&server).await;
+    let host = start_host(&server).await;
     server.arm(Fault::status(404).on("tasks/get").times(1));
     assert_eq!(work(&host).await.unwrap().to_text(), "42");
     assert_eq!(server.count("executed"), 1);

@@ -115,7 +115,7 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
                 .await
                 .unwrap();
         }
-        let began = Instant::now();
+        let start_time = Instant::now();
         let reads = loud.count("resources/read");
         let flooding = async {
             let (offer, count) = (loud.catalog(), 10_000);
@@ -135,7 +135,7 @@ async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
             assert_eq!((event.server.as_str(), event.change), ("calm", ONCE));
         };
         tokio::join!(flooding, meanwhile);
-        let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
+        let seconds = usize::try_from(start_time.elapsed().as_secs()).unwrap();
         sleep(A_WHILE).await;
         // No more than one for each burst.
         let reads = loud.count("resources/read") - reads;

@@ -56,9 +56,9 @@ async fn a_resource_is_polled_without_being_subscribed_to() {
         let request = WatchRequest::poll_resource("s", URI).every(Duration::from_secs(1));
         host.watch(request).await.unwrap();
         server.catalog().set_resource(URI, "b").await;
-        let began = Instant::now();
+        let start_time = Instant::now();
         assert_eq!(next(&host).await.change, ONCE);
-        assert!(began.elapsed() <= Duration::from_millis(1_100));
+        assert!(start_time.elapsed() <= Duration::from_millis(1_100));
         assert!(server.catalog().subscribed().is_empty());
         server.kill();
         server.catalog().set_resource(URI, "c").await;
