@@ -71,11 +71,15 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
                 Err("the result of another call".to_owned())
             }
         }
-        Some(Err(CallError::ErrorResponse { .. })) if once && call.action == ServerAction::RespondError => {
+        Some(Err(CallError::ErrorResponse { .. }))
+            if once && call.action == ServerAction::RespondError =>
+        {
             Ok(CallEnding::ErrorResponse)
         }
         // The incomplete response and the response to another call share one line.
-        Some(Err(CallError::InvalidResponse { .. })) if once && call.action == ServerAction::CrashMidResponse => {
+        Some(Err(CallError::InvalidResponse { .. }))
+            if once && call.action == ServerAction::CrashMidResponse =>
+        {
             Ok(CallEnding::ErrorResponse)
         }
         Some(Err(error)) => check_lost_call(call, record, error),
@@ -84,7 +88,11 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
 
 /// Checks a call without a response. Its error may report `Unknown` for a call that was not
 /// executed, but never `NotSent` for one that was.
-fn check_lost_call(call: &CallPlan, record: &CallRecord, error: &CallError) -> Result<CallEnding, String> {
+fn check_lost_call(
+    call: &CallPlan,
+    record: &CallRecord,
+    error: &CallError,
+) -> Result<CallEnding, String> {
     let timed_out = matches!(error, CallError::TimedOut { .. });
     if timed_out && record.duration < min_timeout(call) {
         return Err("the call timed out too early".to_owned());
@@ -110,5 +118,6 @@ fn check_lost_call(call: &CallPlan, record: &CallRecord, error: &CallError) -> R
 fn min_timeout(call: &CallPlan) -> Duration {
     let deadlines = Deadlines::default();
     let default = deadlines.call.min(deadlines.idle);
-    call.deadline.map_or(default, |deadline| deadline.min(default))
+    call.deadline
+        .map_or(default, |deadline| deadline.min(default))
 }

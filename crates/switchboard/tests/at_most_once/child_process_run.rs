@@ -47,7 +47,7 @@ async fn run_plan(host: &Host, plan: &ChildPlan) -> Result<EndingCounts, String>
 
     let reconnected = host.reconnect("s").await;
     reconnected.map_err(|error| format!("the server does not reconnect: {error}"))?;
-    let probe = host.call("mcp__s__fresh", json!({})).await;
+    let probe = host.call("mcp__s__probe", json!({})).await;
     probe.map_err(|error| format!("the call after the reconnect failed: {error}"))?;
     let disconnected = host.disconnect("s").await;
     disconnected.map_err(|error| format!("the server does not disconnect: {error}"))?;

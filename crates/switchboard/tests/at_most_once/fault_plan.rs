@@ -133,7 +133,10 @@ impl SeedPlan {
         let is_stall = |fault: &Fault| {
             matches!(
                 fault.kind,
-                FaultKind::StallForever | FaultKind::Discard | FaultKind::HalfClose | FaultKind::Stall(_)
+                FaultKind::StallForever
+                    | FaultKind::Discard
+                    | FaultKind::HalfClose
+                    | FaultKind::Stall(_)
             )
         };
         let links = self.servers.get(server).map_or(&[][..], |plan| &plan.links);
@@ -141,7 +144,9 @@ impl SeedPlan {
             .iter()
             .flat_map(|link| [&link.to_server, &link.to_host]);
         faults.any(|fault| fault.as_ref().is_some_and(is_stall))
-            || self.calls_of(server).any(|call| call.action == ServerAction::Hang)
+            || self
+                .calls_of(server)
+                .any(|call| call.action == ServerAction::Hang)
     }
 }
 
@@ -205,7 +210,7 @@ impl ServerPlan {
 }
 
 impl LinkPlan {
-    /// A connection to which nothing happens.
+    /// A connection without faults.
     pub(crate) const FAULTLESS: Self = Self {
         is_refused: false,
         starts_after_handshake: false,

@@ -35,7 +35,11 @@ pub(crate) struct FaultyConnector {
 }
 
 impl FaultyConnector {
-    pub(crate) fn new(server: MemoryServer, links: Vec<LinkPlan>, faults: &Arc<FaultSwitch>) -> Self {
+    pub(crate) fn new(
+        server: MemoryServer,
+        links: Vec<LinkPlan>,
+        faults: &Arc<FaultSwitch>,
+    ) -> Self {
         Self {
             server,
             links,

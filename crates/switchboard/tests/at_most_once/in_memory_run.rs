@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::assertions::{CallRecord, EndingCounts, check_call};
 use crate::common::{InMemory, permissive};
 use crate::fault_plan::{CallPlan, SeedPlan};
-use crate::faulty_link::{FaultyConnector, FaultSwitch};
+use crate::faulty_link::{FaultSwitch, FaultyConnector};
 use crate::planned_call::{CallResult, make_call};
 
 /// Longer than any operation of a host may take.
@@ -73,7 +73,13 @@ impl<'p> Run<'p> {
             let server = server_name(call.server);
             make_call(&self.host, server, call)
         }));
-        let all = async { tokio::join!(calls, self.call_healthy_server(), self.reconnect_if_planned()) };
+        let all = async {
+            tokio::join!(
+                calls,
+                self.call_healthy_server(),
+                self.reconnect_if_planned()
+            )
+        };
         let outcomes = timeout(HANG_TIMEOUT, all).await;
         let (outcomes, healthy, ()) = outcomes.map_err(|_| "the run hangs".to_owned())?;
         healthy.map_err(|error| format!("a call to the healthy server failed: {error}"))?;
@@ -110,7 +116,7 @@ impl<'p> Run<'p> {
     /// `reconnect`, because the host cannot detect it.
     async fn recover(&self, number: usize) -> Result<(), String> {
         let name = server_name(number);
-        let tool = format!("mcp__{name}__fresh");
+        let tool = format!("mcp__{name}__probe");
         let start_time = Instant::now();
         while start_time.elapsed() < RECOVERY_TIMEOUT {
             let deadline = Instant::now() + Duration::from_secs(20);
@@ -126,7 +132,9 @@ impl<'p> Run<'p> {
                     let reconnected = self.host.reconnect(&name).await;
                     reconnected.map_err(|error| format!("{name} does not reconnect: {error}"))?;
                 }
-                Err(CallError::TimedOut { .. }) => return Err(format!("{name} stopped responding")),
+                Err(CallError::TimedOut { .. }) => {
+                    return Err(format!("{name} stopped responding"));
+                }
                 Err(_) => sleep(Duration::from_secs(1)).await,
             }
         }
@@ -145,7 +153,8 @@ impl<'p> Run<'p> {
                 executed,
             };
             let ending = check_call(call, &record);
-            let ending = ending.map_err(|problem| format!("{problem}: {}: {record:#?}", call.tool))?;
+            let ending =
+                ending.map_err(|problem| format!("{problem}: {}: {record:#?}", call.tool))?;
             *counts.entry(ending).or_default() += 1;
         }
         Ok(counts)

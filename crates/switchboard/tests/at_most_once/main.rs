@@ -36,7 +36,9 @@ const CALLS_FOR_ALL_ENDINGS: usize = 800;
 #[test]
 fn whole_seeds_no_call_runs_twice() {
     let counts = run_all(repetitions(200), in_memory_run::run);
-    let missing = CallEnding::ALL.iter().filter(|ending| !counts.contains_key(ending));
+    let missing = CallEnding::ALL
+        .iter()
+        .filter(|ending| !counts.contains_key(ending));
     let missing: Vec<_> = missing.collect();
     assert!(
         counts.values().sum::<usize>() < CALLS_FOR_ALL_ENDINGS || missing.is_empty(),
@@ -116,10 +118,7 @@ async fn modern_server_lost_during_probe_reconnects() {
     assert_eq!(echo.unwrap().to_text(), "hi");
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "selects the seed to repeat"
-)]
+#[expect(clippy::disallowed_methods, reason = "selects the seed to repeat")]
 fn chosen_seed() -> Option<u64> {
     let seed = std::env::var("SWITCHBOARD_SEED").ok()?;
     Some(seed.parse().unwrap())

@@ -13,7 +13,11 @@ use crate::fault_plan::CallPlan;
 pub(crate) type CallResult = Option<Result<Output, CallError>>;
 
 /// Makes a call after its delay. Returns its result and its duration.
-pub(crate) async fn make_call(host: &Host, server: String, call: &CallPlan) -> (CallResult, Duration) {
+pub(crate) async fn make_call(
+    host: &Host,
+    server: String,
+    call: &CallPlan,
+) -> (CallResult, Duration) {
     sleep(call.delay).await;
     let start_time = Instant::now();
     let name = format!("mcp__{server}__{}", call.tool);
@@ -22,7 +26,7 @@ pub(crate) async fn make_call(host: &Host, server: String, call: &CallPlan) -> (
     let arguments = json!({"load": "x".repeat(call.padding)});
     let pending = host.call(name, arguments).context(context);
     let outcome = match call.dropped_after {
-        timeout(delay, => Some(after) => timeout(after, => timeout(delay, pending.into_future()).await.ok(),
+        Some(after) => timeout(after, pending.into_future()).await.ok(),
         None => Some(pending.await),
     };
     (outcome, start_time.elapsed())

@@ -1,6 +1,6 @@
 //! Tasks of faulty or hostile servers: odd intervals, ids, messages and results.
 
-use super::modern::{created, done, task_state, working};
+use super::modern::{created, done, server_with_task, task_state};
 use super::*;
 
 /// Makes one call. Returns its outcome, its duration in seconds and the number of `tasks/get`
@@ -29,7 +29,7 @@ async fn poll_interval_is_clamped() {
     ];
     for (interval, expected) in table {
         let task = created(json!({"pollIntervalMs": interval}));
-        let script = working([done("x")]).on("tools/call work", [task]);
+        let script = server_with_task([done("x")]).on("tools/call work", [task]);
         let (outcome, duration, poll_count) = measure(script, Deadlines::default()).await;
         assert_eq!(outcome.unwrap().to_text(), "x");
         assert_eq!(poll_count, 1);
@@ -50,12 +50,12 @@ async fn poll_interval_stays_below_task_ttl() {
             [task_state("working", json!({"pollIntervalMs": 60_000}))],
         )
     };
-    let script = working([slow(), Step::after(21, [done("x")])]);
+    let script = server_with_task([slow(), Step::after(21, [done("x")])]);
     let (outcome, ..) = measure(script, deadlines).await;
     assert_eq!(outcome.unwrap().to_text(), "x");
 
     let task = created(json!({"pollIntervalMs": 20_000, "ttlMs": 6_000}));
-    let script = working([done("x")]).on("tools/call work", [task]);
+    let script = server_with_task([done("x")]).on("tools/call work", [task]);
     let (outcome, duration, _) = measure(script, Deadlines::default()).await;
     outcome.unwrap();
     assert!(duration < 3.5, "{duration}");
@@ -69,7 +69,8 @@ async fn invalid_task_id_fails_the_call() {
         json!(7),
         json!(null),
     ] {
-        let script = working([done("x")]).on("tools/call work", [created(json!({"taskId": id}))]);
+        let script =
+            server_with_task([done("x")]).on("tools/call work", [created(json!({"taskId": id}))]);
         let (outcome, duration, poll_count) = measure(script, Deadlines::default()).await;
         let error = outcome.unwrap_err();
         assert!(
@@ -84,7 +85,7 @@ async fn invalid_task_id_fails_the_call() {
 #[tokio::test(start_paused = true)]
 async fn status_message_is_truncated_and_task_id_checked() {
     let long = json!({"statusMessage": "m".repeat(1024 * 1024)});
-    let (host, _) = started(working([
+    let (host, _) = started(server_with_task([
         Step::until(1, [task_state("working", long)]),
         Step::after(2, [done("x")]),
     ]))
@@ -94,7 +95,7 @@ async fn status_message_is_truncated_and_task_id_checked() {
     assert!(progress[0].len() < 5_000);
 
     let other = json!({"taskId": "t-2", "result": text_result("stolen")});
-    let (host, _) = started(working([task_state("completed", other)])).await;
+    let (host, _) = started(server_with_task([task_state("completed", other)])).await;
     let error = work(&host).await.unwrap_err();
     assert!(error.to_string().contains("another task"), "{error}");
 }
@@ -103,29 +104,29 @@ async fn status_message_is_truncated_and_task_id_checked() {
 async fn task_result_cannot_be_another_task() {
     for kind in ["task", "input_required", "made up"] {
         let nested = json!({"result": {"resultType": kind, "taskId": "t-1", "status": "working"}});
-        let (host, server) = started(working([task_state("completed", nested)])).await;
+        let (host, server) = started(server_with_task([task_state("completed", nested)])).await;
         let error = work(&host).await.unwrap_err();
         assert!(
             matches!(error, CallError::InvalidResponse { .. }),
             "{error}"
         );
-        assert_eq!(counts(&server, ["tasks/get"]), [1]);
+        assert_eq!(request_counts(&server, ["tasks/get"]), [1]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn poll_errors_are_retried_a_few_times() {
     let internal_error = || Step::error(-32_603, "try later");
-    let (host, server) = started(working([
+    let (host, server) = started(server_with_task([
         Step::until(2, [internal_error()]),
         Step::after(3, [done("x")]),
     ]))
     .await;
     assert_eq!(work(&host).await.unwrap().to_text(), "x");
-    assert_eq!(counts(&server, ["tools/call", "tasks/get"]), [1, 3]);
+    assert_eq!(request_counts(&server, ["tools/call", "tasks/get"]), [1, 3]);
 
     let (outcome, duration, poll_count) =
-        measure(working([internal_error()]), Deadlines::default()).await;
+        measure(server_with_task([internal_error()]), Deadlines::default()).await;
     let error = outcome.unwrap_err();
     assert!(matches!(error, CallError::OutcomeUnknown { .. }), "{error}");
     assert_eq!((poll_count, duration < 60.0), (4, true));
@@ -133,7 +134,7 @@ async fn poll_errors_are_retried_a_few_times() {
 
 #[tokio::test(start_paused = true)]
 async fn tasks_do_not_block_other_calls() {
-    let (host, _) = started(working([task_state(
+    let (host, _) = started(server_with_task([task_state(
         "working",
         json!({"pollIntervalMs": 0}),
     )]))

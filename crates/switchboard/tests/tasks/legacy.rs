@@ -64,7 +64,7 @@ async fn required_task_support_sends_task_call() {
     let calls = server.received_with("tools/call");
     assert_eq!(calls[0]["params"]["task"], json!({"ttl": 3_600_000}));
     let methods = ["tools/call", "tasks/get", "tasks/result", "tasks/cancel"];
-    assert_eq!(counts(&server, methods), [1, 3, 1, 0]);
+    assert_eq!(request_counts(&server, methods), [1, 3, 1, 0]);
     assert_eq!(
         server.received_with("tasks/result")[0]["params"]["taskId"],
         "t-1"
@@ -95,7 +95,10 @@ async fn immediate_result_skips_polling() {
         server_with_task_support("required").on("tools/call work", [Step::text("at once")]);
     let (host, server) = started(script).await;
     assert_eq!(work(&host).await.unwrap().to_text(), "at once");
-    assert_eq!(counts(&server, ["tasks/get", "tasks/cancel"]), [0, 0]);
+    assert_eq!(
+        request_counts(&server, ["tasks/get", "tasks/cancel"]),
+        [0, 0]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,9 +121,9 @@ async fn elicitation_during_result_request_is_answered() {
     // Neither the delay of the user nor the silence of the server during `tasks/result` times out.
     let output = work(&host).await.unwrap();
     assert!(output.to_text().contains("Ada"), "{output:?}");
-    assert_eq!(user.asked(), 1);
+    assert_eq!(user.form_count(), 1);
     assert_eq!(
-        counts(&server, ["tools/call", "tasks/result", "tasks/cancel"]),
+        request_counts(&server, ["tools/call", "tasks/result", "tasks/cancel"]),
         [1, 1, 0]
     );
 }
@@ -135,7 +138,10 @@ async fn failed_task_returns_its_error() {
         panic!("{error}");
     };
     assert_eq!(error.message, "it broke");
-    assert_eq!(counts(&server, ["tasks/result", "tasks/cancel"]), [1, 0]);
+    assert_eq!(
+        request_counts(&server, ["tasks/result", "tasks/cancel"]),
+        [1, 0]
+    );
 
     let failing = json!({"content": [{"type": "text", "text": "bad"}], "isError": true});
     let script =
@@ -153,7 +159,7 @@ async fn dropped_call_cancels_task_if_supported() {
         assert!(tokio::time::timeout(seconds(7), work(&host)).await.is_err());
         settle().await;
         let methods = ["tasks/cancel", "notifications/cancelled"];
-        assert_eq!(counts(&server, methods), [cancels, 0]);
+        assert_eq!(request_counts(&server, methods), [cancels, 0]);
     }
 }
 
