@@ -1,4 +1,5 @@
-//! Who gets into remote servers, and what becomes of those that want a login.
+//! Authorization of HTTP servers: headers, `headersHelper`, auth providers, account bearers, and
+//! login.
 
 #![allow(
     clippy::unwrap_used,
@@ -53,7 +54,7 @@ async fn echo(host: &Host) -> Result<String, CallError> {
 }
 
 #[tokio::test]
-async fn the_headers_of_an_entry_go_with_every_request() {
+async fn configured_headers_are_sent_with_every_request() {
     let server = server().await;
     server.require_bearer(TOKEN);
     let config = remote(&server)
@@ -72,17 +73,14 @@ async fn the_headers_of_an_entry_go_with_every_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_login_says_so_and_is_tried_again_when_asked_for() {
+async fn server_needing_login_is_retried_only_on_demand() {
     let server = server().await;
     server.require_bearer(TOKEN);
     let host = start(permissive().launch(launch("s", remote(&server)))).await;
-    let inspection = host.server_details("s").unwrap();
-    assert_eq!(inspection.status.status, ConnectionStatus::NeedsAuth);
-    assert_eq!(
-        inspection.phase,
-        switchboard::status::ServerPhase::NeedsAuth
-    );
-    let challenge = inspection.challenge.unwrap();
+    let details = host.server_details("s").unwrap();
+    assert_eq!(details.status.status, ConnectionStatus::NeedsAuth);
+    assert_eq!(details.phase, switchboard::status::ServerPhase::NeedsAuth);
+    let challenge = details.challenge.unwrap();
     let bearer = challenge.bearer().unwrap();
     assert!(
         bearer
@@ -90,27 +88,27 @@ async fn a_server_that_wants_a_login_says_so_and_is_tried_again_when_asked_for()
             .unwrap()
             .contains("oauth-protected-resource")
     );
-    let error = inspection.status.error.unwrap();
+    let error = details.status.error.unwrap();
     assert!(
         error.starts_with("the server wants a login (HTTP 401)"),
         "{error}"
     );
-    let hint = inspection.status.detail.unwrap();
+    let hint = details.status.detail.unwrap();
     assert!(hint.contains("-H \"Authorization: Bearer …\""), "{hint}");
 
-    let tried = server.requests().len();
-    let refused = echo(&host).await.unwrap_err();
+    let request_count = server.requests().len();
+    let error = echo(&host).await.unwrap_err();
     let CallError::Unavailable(Unavailable {
-        status: needs,
+        status: actual,
         hint,
         ..
-    }) = refused
+    }) = error
     else {
-        panic!("{refused}");
+        panic!("{error}");
     };
-    assert_eq!(needs, ConnectionStatus::NeedsAuth);
+    assert_eq!(actual, ConnectionStatus::NeedsAuth);
     assert!(hint.is_some());
-    assert_eq!(server.requests().len(), tried);
+    assert_eq!(server.requests().len(), request_count);
 
     server.require_no_token();
     host.reconnect("s").await.unwrap();
@@ -119,27 +117,24 @@ async fn a_server_that_wants_a_login_says_so_and_is_tried_again_when_asked_for()
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_in_mid_use_needs_a_login_and_the_call_was_not_made() {
+async fn revoked_token_needs_login_and_call_is_not_executed() {
     let server = server().await;
     server.require_bearer(TOKEN);
     let config = remote(&server).header("Authorization", format!("Bearer {TOKEN}"));
     let host = start(permissive().launch(launch("s", config))).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
     server.require_bearer("another-one-0123456789");
-    let refused = echo(&host).await.unwrap_err();
-    assert!(
-        matches!(refused, CallError::Unavailable { .. }),
-        "{refused}"
-    );
+    let error = echo(&host).await.unwrap_err();
+    assert!(matches!(error, CallError::Unavailable { .. }), "{error}");
     assert_eq!(status(&host), ConnectionStatus::NeedsAuth);
     assert_eq!(server.count("tools/call"), 1);
-    let shown = format!("{:?}{refused}", host.server_details("s").unwrap());
-    assert!(!shown.contains(TOKEN), "{shown}");
+    let output = format!("{:?}{error}", host.server_details("s").unwrap());
+    assert!(!output.contains(TOKEN), "{output}");
     host.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_helper_prints_headers_and_prints_them_again_when_they_are_refused() {
+async fn headers_helper_runs_again_after_refusal() {
     let folder = tempfile::tempdir().unwrap();
     let server = server().await;
     server.require_bearer("token-2");
@@ -156,11 +151,11 @@ async fn a_helper_prints_headers_and_prints_them_again_when_they_are_refused() {
         .launch(launch("s", config));
     let host = start(builder).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
-    // It runs once for all calls that are refused at the same time.
+    // Concurrent refusals cause one run of the helper.
     server.require_bearer("token-3");
     let calls = (0..8).map(|_| echo(&host));
-    let said = futures_util::future::join_all(calls).await;
-    assert!(said.iter().all(Result::is_ok), "{said:?}");
+    let outcomes = futures_util::future::join_all(calls).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
     let runs = std::fs::read_to_string(folder.path().join("runs")).unwrap();
     assert_eq!(runs.lines().count(), 3);
     assert_eq!(server.count("tools/call"), 9);
@@ -170,7 +165,7 @@ async fn a_helper_prints_headers_and_prints_them_again_when_they_are_refused() {
 }
 
 #[tokio::test]
-async fn a_helper_that_fails_is_quoted_and_the_server_is_not_asked() {
+async fn failing_headers_helper_sends_no_request() {
     let server = server().await;
     let mut config = remote(&server);
     let TransportConfig::Remote(entry) = &mut config.transport else {
@@ -188,12 +183,12 @@ async fn a_helper_that_fails_is_quoted_and_the_server_is_not_asked() {
     host.shutdown().await;
 }
 
-/// Gives the first token until it is refused, then the second.
-struct Rotating {
+/// Returns a wrong token until it is refused, then the right one.
+struct RotatingProvider {
     refusals: Arc<AtomicUsize>,
 }
 
-impl AuthProvider for Rotating {
+impl AuthProvider for RotatingProvider {
     fn credential<'a>(
         &'a self,
         request: AuthRequest<'a>,
@@ -219,11 +214,11 @@ impl AuthProvider for Rotating {
 }
 
 #[tokio::test]
-async fn the_program_may_authorize_requests_itself() {
+async fn custom_auth_provider_authorizes_requests() {
     let server = server().await;
     server.require_bearer(TOKEN);
     let refusals = Arc::<AtomicUsize>::default();
-    let provider = Rotating {
+    let provider = RotatingProvider {
         refusals: Arc::clone(&refusals),
     };
     let config = remote(&server).header("Authorization", "Bearer of-the-entry");
@@ -231,20 +226,20 @@ async fn the_program_may_authorize_requests_itself() {
     let host = start(builder).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
     assert_eq!(refusals.load(Ordering::SeqCst), 1);
-    // Whatever the server repeats of it is masked.
-    let words = format!("you sent {TOKEN}");
-    server.arm(Fault::status(400).body(words).on("tools/call").always());
+    // The token is masked in error texts of the server.
+    let body = format!("you sent {TOKEN}");
+    server.arm(Fault::status(400).body(body).on("tools/call").always());
     let error = echo(&host).await.unwrap_err().to_string();
     assert!(error.contains("you sent ***"), "{error}");
     host.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_provider_that_never_has_enough_is_asked_only_so_often() {
+async fn auth_provider_retries_are_limited() {
     let server = server().await;
-    server.require_bearer("nobody-knows-it-0123456789");
+    server.require_bearer("never-accepted-0123456789");
     let refusals = Arc::<AtomicUsize>::default();
-    let provider = Rotating {
+    let provider = RotatingProvider {
         refusals: Arc::clone(&refusals),
     };
     let builder = permissive().no_reconnect().auth("s", provider);
@@ -255,7 +250,7 @@ async fn a_provider_that_never_has_enough_is_asked_only_so_often() {
     host.shutdown().await;
 }
 
-fn connector(url: &str) -> ServerConfig {
+fn claude_ai_connector(url: &str) -> ServerConfig {
     ServerConfig::new(TransportConfig::ClaudeAiProxy {
         url: url.to_owned(),
         id: "srv_1".to_owned(),
@@ -263,26 +258,26 @@ fn connector(url: &str) -> ServerConfig {
 }
 
 #[tokio::test]
-async fn a_server_of_the_account_gets_its_bearer_and_nobody_else_does() {
+async fn account_bearer_goes_only_to_its_origin() {
     let server = server().await;
     server.require_bearer(TOKEN);
     let origin = format!("http://{}", server.address());
-    let config = || connector(&format!("{origin}/mcp?server={{id}}"));
+    let config = || claude_ai_connector(&format!("{origin}/mcp?server={{id}}"));
 
-    // Nobody logged in: nothing is sent.
+    // Without an account, nothing is sent.
     let builder = permissive().claude_ai_origins([&origin]);
     let host = start(builder.launch(launch("s", config()))).await;
     assert_eq!(status(&host), ConnectionStatus::NeedsAuth);
     assert_eq!(server.requests(), []);
     host.shutdown().await;
 
-    // An origin that is not on the list: nothing is sent either.
+    // The origin is not allowed, so nothing is sent either.
     let account = || Bearer::new(TOKEN).unwrap();
     let builder = permissive().claude_ai_account(account());
     let host = start(builder.launch(launch("s", config()))).await;
-    let told = host.server_status("s").unwrap();
-    assert_eq!(told.status, ConnectionStatus::Failed);
-    let error = told.error.unwrap();
+    let status = host.server_status("s").unwrap();
+    assert_eq!(status.status, ConnectionStatus::Failed);
+    let error = status.error.unwrap();
     assert_eq!(
         error,
         format!("the bearer of the account does not go to {origin}")
@@ -313,25 +308,25 @@ async fn a_server_of_the_account_gets_its_bearer_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn an_address_with_a_password_is_refused_in_words_without_it() {
+async fn url_with_password_is_refused_and_masked() {
     let server = server().await;
     let url = format!("http://me:{TOKEN}@{}/mcp", server.address());
     let config = ServerConfig::remote(url, RemoteKind::Http);
     let host = start(permissive().launch(launch("s", config))).await;
-    let told = host.server_status("s").unwrap();
+    let status = host.server_status("s").unwrap();
     assert_eq!(
-        told.error.as_deref(),
+        status.error.as_deref(),
         Some("`url` holds a user name or a password")
     );
-    assert!(!format!("{told:?}").contains(TOKEN));
+    assert!(!format!("{status:?}").contains(TOKEN));
     assert_eq!(server.requests(), []);
     host.shutdown().await;
 }
 
-/// Remembers across hosts.
-struct Shared(Arc<InMemoryServerCache>);
+/// A cache that several hosts share.
+struct SharedCache(Arc<InMemoryServerCache>);
 
-impl ServerCache for Shared {
+impl ServerCache for SharedCache {
     fn era(&self, key: &str) -> Option<Era> {
         self.0.era(key)
     }
@@ -347,30 +342,30 @@ impl ServerCache for Shared {
 }
 
 #[tokio::test]
-async fn in_the_profile_server_a_server_is_found_out_about_by_the_first_call() {
+async fn server_profile_connects_on_first_call() {
     let server = server().await;
-    let memory = Arc::<InMemoryServerCache>::default();
+    let cache = Arc::<InMemoryServerCache>::default();
     let build = || {
         permissive()
             .profile(Profile::Server)
-            .server_cache(Shared(Arc::clone(&memory)))
+            .server_cache(SharedCache(Arc::clone(&cache)))
             .launch(launch("s", remote(&server)))
     };
     let host = start(build()).await;
     assert_eq!(status(&host), ConnectionStatus::Pending);
     assert_eq!(tool_names(&host), [""; 0]);
     assert_eq!(server.requests(), []);
-    // Its tools are not known, and yet the name says whose it is.
+    // The tools are not listed yet; the host finds the server by the name prefix.
     assert_eq!(echo(&host).await.unwrap(), "hello");
     assert_eq!(tool_names(&host), ["mcp__s__echo"]);
     host.shutdown().await;
 
-    let asked = server.requests().len();
+    let request_count = server.requests().len();
     let host = start(build()).await;
     assert_eq!(tool_names(&host), ["mcp__s__echo"]);
-    assert_eq!(server.requests().len(), asked);
+    assert_eq!(server.requests().len(), request_count);
     assert_eq!(echo(&host).await.unwrap(), "hello");
-    // One that is added later is wanted now.
+    // A server that is added with `connect` connects at once.
     host.connect("later", remote(&server)).await.unwrap();
     host.shutdown().await;
 }

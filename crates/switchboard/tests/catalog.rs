@@ -1,4 +1,4 @@
-//! What servers list, and what the host publishes of it.
+//! The tool catalog: paging, limits, change notifications, order and names.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,21 +18,21 @@ use switchboard::{Event, Readiness};
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
 use tokio::time::Instant;
 
-fn with_tools(count: usize) -> Script {
+fn server_with_tools(count: usize) -> Script {
     (0..count).fold(Script::legacy(), |script, n| script.tool(&format!("t{n}")))
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_pages_are_read_and_an_empty_cursor_is_not_the_end() {
+async fn empty_cursor_does_not_end_paging() {
     for cursors in [Cursors::Plain, Cursors::EmptyFirst] {
-        let (host, _) = host_with(with_tools(7).paged(2, cursors)).await;
+        let (host, _) = host_with(server_with_tools(7).paged(2, cursors)).await;
         assert_eq!(tool_names(&host).len(), 7);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_that_go_round_in_a_circle_come_to_an_end() {
-    let (host, server) = host_with(with_tools(4).paged(2, Cursors::Loop)).await;
+async fn cursor_loop_ends_paging() {
+    let (host, server) = host_with(server_with_tools(4).paged(2, Cursors::Loop)).await;
     assert!(server.received_with("tools/list").len() <= 4);
     assert!(!tool_names(&host).is_empty());
     let notes = host.server_details("s").unwrap().notes;
@@ -45,10 +45,10 @@ async fn pages_that_go_round_in_a_circle_come_to_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endless_pages_are_cut_at_the_limit() {
+async fn endless_pages_stop_at_limit() {
     let mut limits = Limits::default();
     limits.list_pages = 10;
-    let server = MemoryServer::new(with_tools(2).paged(1, Cursors::Endless));
+    let server = MemoryServer::new(server_with_tools(2).paged(1, Cursors::Endless));
     let host = permissive()
         .limits(limits)
         .connector("s", InMemory(server.clone()))
@@ -64,10 +64,10 @@ async fn endless_pages_are_cut_at_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_tools_are_cut_at_the_limit() {
+async fn excess_tools_are_dropped() {
     let mut limits = Limits::default();
     limits.tools_per_server = 5;
-    let server = MemoryServer::new(with_tools(9));
+    let server = MemoryServer::new(server_with_tools(9));
     let host = permissive()
         .limits(limits)
         .connector("s", InMemory(server))
@@ -78,7 +78,7 @@ async fn too_many_tools_are_cut_at_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_malformed_tool_is_left_out_and_noted() {
+async fn malformed_tool_is_skipped_with_note() {
     let script = Script::legacy()
         .tool("good")
         .raw_tool(json!({"name": "bad"}))
@@ -92,7 +92,7 @@ async fn one_malformed_tool_is_left_out_and_noted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_listed_once_however_often_it_is_announced() {
+async fn repeated_change_notifications_are_coalesced() {
     let announce = Step::background([
         Step::delay(Duration::from_secs(1)),
         Step::SetTools(vec![
@@ -124,15 +124,15 @@ async fn a_change_is_listed_once_however_often_it_is_announced() {
     assert_eq!(changed, []);
     assert_eq!(tool_names(&host), ["mcp__s__echo", "mcp__s__new"]);
     tokio::time::sleep_until(Instant::now() + Duration::from_secs(10)).await;
-    let listings = server.received_with("tools/list").len();
+    let list_requests = server.received_with("tools/list").len();
     assert!(
-        (2..=4).contains(&listings),
-        "{listings} listings for one change"
+        (2..=4).contains(&list_requests),
+        "{list_requests} list requests for one change"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_is_asked_to_say_when_its_tools_change() {
+async fn modern_server_is_subscribed_for_tool_changes() {
     let change = [
         Step::SetTools(vec![switchboard_testkit::tool("new")]),
         Step::tools_changed(),
@@ -154,14 +154,14 @@ async fn a_modern_server_is_asked_to_say_when_its_tools_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_order_is_that_of_the_config_whoever_is_faster() {
-    let slow = with_tools(2).on(
+async fn catalog_order_follows_config() {
+    let slow = server_with_tools(2).on(
         "initialize",
         [Step::delay(Duration::from_secs(3)), Step::Default],
     );
     let host = permissive()
         .connector("b", InMemory(MemoryServer::new(slow)))
-        .connector("a", InMemory(MemoryServer::new(with_tools(2))))
+        .connector("a", InMemory(MemoryServer::new(server_with_tools(2))))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -172,7 +172,7 @@ async fn the_order_is_that_of_the_config_whoever_is_faster() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_a_model_cannot_spell_are_respelled_and_still_lead_home() {
+async fn invalid_tool_names_are_encoded_and_callable() {
     let odd = ["läuft", "a b", "a/b", "x__y", "_lead", &"long".repeat(40)];
     let script = odd
         .iter()
@@ -187,10 +187,10 @@ async fn names_that_a_model_cannot_spell_are_respelled_and_still_lead_home() {
     let names = tool_names(&host);
     assert_eq!(names.len(), odd.len());
     for (wire, raw) in names.iter().zip(odd) {
-        let spelled = wire
+        let is_valid = wire
             .chars()
             .all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter));
-        assert!(spelled && wire.len() <= 64, "{wire}");
+        assert!(is_valid && wire.len() <= 64, "{wire}");
         host.call(wire.as_str(), json!({})).await.unwrap();
         let called = server.received_with("tools/call").pop().unwrap();
         assert_eq!(called["params"]["name"], raw);
@@ -198,8 +198,8 @@ async fn names_that_a_model_cannot_spell_are_respelled_and_still_lead_home() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_stays_as_it_was() {
-    let (host, _) = host_with(with_tools(2)).await;
+async fn catalog_snapshot_is_immutable() {
+    let (host, _) = host_with(server_with_tools(2)).await;
     let before = host.catalog();
     host.disable_server("s").await.unwrap();
     assert_eq!(before.tools().len(), 2);

@@ -1,4 +1,4 @@
-//! Real children: how they are started, what is said when that fails, and that none is left.
+//! Child processes: how they start, what errors report, and that no process is left behind.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use switchboard_testkit::{
     Script, Step, assert_no_process_left, processes_with_tag, unique_tag, wait_for_processes,
 };
 
-fn quick() -> Deadlines {
+fn short_deadlines() -> Deadlines {
     let mut deadlines = Deadlines::default();
     deadlines.exit_after_eof = Duration::from_millis(200);
     deadlines.exit_after_term = Duration::from_millis(200);
@@ -30,16 +30,16 @@ fn quick() -> Deadlines {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a test is a front, and passes its environment in"
+    reason = "the host inherits the test's environment"
 )]
 fn environment() -> std::env::Vars {
     std::env::vars()
 }
 
-async fn host_of(config: ServerConfig) -> Host {
+async fn host_with_child(config: ServerConfig) -> Host {
     let host = permissive()
         .no_reconnect()
-        .deadlines(quick())
+        .deadlines(short_deadlines())
         .environment(environment())
         .launch(launch("s", config))
         .launch(launch(
@@ -52,9 +52,10 @@ async fn host_of(config: ServerConfig) -> Host {
     host
 }
 
-/// The error and hint of a server that does not come up; the other server notices nothing.
-async fn failure(config: ServerConfig) -> (String, Option<String>) {
-    let host = host_of(config).await;
+/// Returns error and hint of a server that must fail to start. Checks that another server still
+/// works.
+async fn start_failure(config: ServerConfig) -> (String, Option<String>) {
+    let host = host_with_child(config).await;
     let status = host.server_status("s").unwrap();
     assert_eq!(status.status.as_str(), "failed", "{status:?}");
     host.call("mcp__other__echo", json!({"message": "hi"}))
@@ -65,14 +66,15 @@ async fn failure(config: ServerConfig) -> (String, Option<String>) {
 }
 
 #[tokio::test]
-async fn a_missing_command_is_told_with_what_to_do() {
-    let (error, hint) = failure(ServerConfig::stdio("no-such-command-anywhere", [""; 0])).await;
+async fn missing_command_error_has_hint() {
+    let (error, hint) =
+        start_failure(ServerConfig::stdio("no-such-command-anywhere", [""; 0])).await;
     assert_eq!(error, "command not found: no-such-command-anywhere");
     assert!(hint.unwrap().contains("on the PATH"));
 }
 
 #[tokio::test]
-async fn what_cannot_be_executed_is_told_with_the_reason() {
+async fn spawn_failure_names_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str, mode: u32| {
         let path = folder.path().join(name);
@@ -80,7 +82,7 @@ async fn what_cannot_be_executed_is_told_with_the_reason() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    for (command, complaint) in [
+    for (command, message) in [
         (
             write("plain", "#!/bin/sh\n", 0o644),
             "no permission (try: chmod +x",
@@ -94,11 +96,11 @@ async fn what_cannot_be_executed_is_told_with_the_reason() {
             "it is a directory",
         ),
     ] {
-        let (error, _) = failure(ServerConfig::stdio(command, [""; 0])).await;
-        assert!(error.contains(complaint), "{error}");
+        let (error, _) = start_failure(ServerConfig::stdio(command, [""; 0])).await;
+        assert!(error.contains(message), "{error}");
     }
-    let lost = ServerConfig::stdio("true", [""; 0]).cwd("/no/such/folder");
-    let (error, _) = failure(lost).await;
+    let config = ServerConfig::stdio("true", [""; 0]).cwd("/no/such/folder");
+    let (error, _) = start_failure(config).await;
     assert_eq!(
         error,
         "the working directory /no/such/folder does not exist"
@@ -106,12 +108,12 @@ async fn what_cannot_be_executed_is_told_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_server_that_exits_at_once_is_told_with_its_code_and_last_words() {
+async fn early_exit_reports_code_and_stderr() {
     let script = Script::legacy().on_start([
         Step::stderr("fatal: \u{1b}[31mno database\u{1b}[0m"),
         Step::Exit(3),
     ]);
-    let (error, _) = failure(child(&script, "exits")).await;
+    let (error, _) = start_failure(child(&script, "exits")).await;
     assert_eq!(
         error,
         "the server exited with code 3; its last words on stderr:\nfatal: no database"
@@ -119,18 +121,19 @@ async fn a_server_that_exits_at_once_is_told_with_its_code_and_last_words() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_is_told_with_the_signal() {
-    let (error, _) = failure(child(&Script::legacy().on_start([Step::Abort]), "killed")).await;
+async fn killed_child_reports_the_signal() {
+    let (error, _) =
+        start_failure(child(&Script::legacy().on_start([Step::Abort]), "killed")).await;
     assert_eq!(error, "the server was killed by signal 9");
 }
 
 #[tokio::test]
-async fn half_a_line_and_then_the_end_is_told() {
+async fn eof_mid_message_is_reported() {
     let script = Script::legacy().on_start([
         Step::bytes("{\"jsonrpc\":\"2.0\",\"id\":1,\"res"),
         Step::Exit(0),
     ]);
-    let (error, _) = failure(child(&script, "half")).await;
+    let (error, _) = start_failure(child(&script, "half")).await;
     assert!(
         error.starts_with(
             "the server closed the connection in the middle of a message: \"{\\\"jsonrpc"
@@ -141,12 +144,12 @@ async fn half_a_line_and_then_the_end_is_told() {
 }
 
 #[tokio::test]
-async fn a_withheld_variable_that_the_child_misses_is_named_with_the_remedy() {
+async fn missing_env_variable_hint_names_inherit_env() {
     let script = Script::legacy().on_start([
         Step::stderr("error: CARGO_PKG_NAME must be set"),
         Step::Exit(1),
     ]);
-    let (_, hint) = failure(child(&script, "withheld")).await;
+    let (_, hint) = start_failure(child(&script, "withheld")).await;
     let hint = hint.unwrap();
     assert!(hint.starts_with("it names CARGO_PKG_NAME, which is set here but not passed on"));
     assert!(
@@ -156,35 +159,35 @@ async fn a_withheld_variable_that_the_child_misses_is_named_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_secret_of_the_entry_is_masked_wherever_the_server_says_it() {
+async fn secrets_are_masked_in_server_output() {
     const SECRET: &str = "hunter2-hunter2";
-    let secretive = |script: &Script| child(script, "secret").env("TOKEN", SECRET);
-    for dying in [
+    let child_with_secret = |script: &Script| child(script, "secret").env("TOKEN", SECRET);
+    for steps in [
         vec![Step::stderr("bad token hunter2-hunter2"), Step::Exit(1)],
         vec![Step::bytes("{\"token\":\"hunter2-hunter2"), Step::Exit(1)],
         vec![Step::raw("token hunter2-hunter2"), Step::Exit(1)],
     ] {
-        let (error, _) = failure(secretive(&Script::legacy().on_start(dying))).await;
+        let (error, _) = start_failure(child_with_secret(&Script::legacy().on_start(steps))).await;
         assert!(
             !error.contains("hunter2") && error.contains("***"),
             "{error}"
         );
     }
-    let refusing = Script::legacy().on(
+    let initialize_error = Script::legacy().on(
         "initialize",
         [Step::error(-1, "no entry with hunter2-hunter2")],
     );
-    let (error, _) = failure(secretive(&refusing)).await;
+    let (error, _) = start_failure(child_with_secret(&initialize_error)).await;
     assert!(!error.contains("hunter2"), "{error}");
 
-    let talking = Script::legacy()
+    let call_error = Script::legacy()
         .tool("say")
         .on_start([Step::stderr("starting with hunter2-hunter2")])
         .on(
             "tools/call",
             [Step::error(-1, "hunter2-hunter2 is no good")],
         );
-    let host = host_of(secretive(&talking)).await;
+    let host = host_with_child(child_with_secret(&call_error)).await;
     let error = host.call("mcp__s__say", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -196,9 +199,9 @@ async fn a_secret_of_the_entry_is_masked_wherever_the_server_says_it() {
 }
 
 #[tokio::test]
-async fn a_child_gets_the_short_list_of_variables_and_its_own() {
+async fn child_gets_default_and_own_variables() {
     let script = Script::legacy().tool("env");
-    let host = host_of(child(&script, "env").env("MINE", "1")).await;
+    let host = host_with_child(child(&script, "env").env("MINE", "1")).await;
     let names = host.call("mcp__s__env", json!({})).await.unwrap().to_text();
     let names: Vec<_> = names.lines().collect();
     assert!(
@@ -213,20 +216,20 @@ async fn a_child_gets_the_short_list_of_variables_and_its_own() {
 }
 
 #[tokio::test]
-async fn shutting_down_leaves_no_process_however_stubborn() {
-    let stubborn = [
+async fn shutdown_kills_stubborn_process_groups() {
+    let behaviours = [
         vec![],
         vec![Step::IgnoreTerm],
         vec![Step::spawn_in_group()],
         vec![Step::IgnoreTerm, Step::spawn_in_group()],
     ];
-    for steps in stubborn {
+    for steps in behaviours {
         let tag = unique_tag();
         let script = Script::legacy()
             .tool("echo")
             .on_start(steps)
             .on_eof([Step::Hang]);
-        let host = host_of(child(&script, &tag)).await;
+        let host = host_with_child(child(&script, &tag)).await;
         assert!(!processes_with_tag(&tag).is_empty());
         host.shutdown().await;
         assert_eq!(processes_with_tag(&tag), Vec::<i32>::new());
@@ -234,29 +237,29 @@ async fn shutting_down_leaves_no_process_however_stubborn() {
 }
 
 #[tokio::test]
-async fn a_polite_child_may_say_goodbye() {
+async fn child_may_clean_up_after_eof() {
     let folder = tempfile::tempdir().unwrap();
-    let farewell = folder.path().join("farewell");
+    let cleanup_marker = folder.path().join("cleaned_up");
     let script = Script::legacy().tool("echo").on_eof([
         Step::repeated_bytes("bye\n", 100_000),
         Step::stderr("closing down"),
-        Step::count(&farewell),
+        Step::count(&cleanup_marker),
     ]);
-    let host = host_of(child(&script, "polite")).await;
+    let host = host_with_child(child(&script, "cleanup")).await;
     host.shutdown().await;
-    assert_eq!(switchboard_testkit::count_lines(&farewell), 1);
+    assert_eq!(switchboard_testkit::count_lines(&cleanup_marker), 1);
 }
 
 #[tokio::test]
-async fn a_child_that_is_still_connecting_is_ended_too() {
+async fn shutdown_ends_connecting_children() {
     let tag = unique_tag();
-    let mute = Script::legacy()
+    let silent = Script::legacy()
         .on("server/discover", [Step::Hang])
         .on("initialize", [Step::Hang])
         .on_eof([Step::Hang]);
     let host = permissive()
-        .deadlines(quick())
-        .launch(launch("s", child(&mute, &tag)))
+        .deadlines(short_deadlines())
+        .launch(launch("s", child(&silent, &tag)))
         .start()
         .unwrap();
     wait_for_processes(&tag, 1).await;
@@ -265,33 +268,33 @@ async fn a_child_that_is_still_connecting_is_ended_too() {
 }
 
 #[tokio::test]
-async fn dropping_the_host_ends_its_children_at_once() {
+async fn dropped_host_kills_its_children() {
     let tag = unique_tag();
     let script = Script::legacy().on_start([Step::IgnoreTerm, Step::spawn_in_group()]);
-    let host = host_of(child(&script.on_eof([Step::Hang]), &tag)).await;
+    let host = host_with_child(child(&script.on_eof([Step::Hang]), &tag)).await;
     wait_for_processes(&tag, 2).await;
     drop(host);
     assert_no_process_left(&tag).await;
 }
 
 #[test]
-fn a_runtime_that_goes_away_takes_the_children_with_it() {
+fn dropped_runtime_kills_children() {
     let tag = unique_tag();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script = Script::legacy()
         .on_start([Step::IgnoreTerm])
         .on_eof([Step::Hang]);
-    let host = runtime.block_on(host_of(child(&script, &tag)));
+    let host = runtime.block_on(host_with_child(child(&script, &tag)));
     drop(runtime);
-    let after = tokio::runtime::Runtime::new().unwrap();
-    after.block_on(assert_no_process_left(&tag));
+    let new_runtime = tokio::runtime::Runtime::new().unwrap();
+    new_runtime.block_on(assert_no_process_left(&tag));
     drop(host);
 }
 
 #[tokio::test]
-async fn disconnecting_ends_the_process_and_removes_the_tools() {
+async fn disconnect_ends_process_and_removes_tools() {
     let tag = unique_tag();
-    let host = host_of(child(&Script::legacy().tool("echo"), &tag)).await;
+    let host = host_with_child(child(&Script::legacy().tool("echo"), &tag)).await;
     assert_eq!(host.tools().len(), 2);
     host.disconnect("s").await.unwrap();
     assert!(processes_with_tag(&tag).is_empty());
@@ -301,7 +304,7 @@ async fn disconnecting_ends_the_process_and_removes_the_tools() {
 }
 
 #[tokio::test]
-async fn a_killed_child_comes_back_by_itself() {
+async fn killed_child_is_restarted() {
     let tag = unique_tag();
     let script = Script::legacy()
         .tool("pid")
@@ -331,12 +334,12 @@ async fn a_killed_child_comes_back_by_itself() {
 }
 
 #[tokio::test]
-async fn a_call_that_kills_its_server_says_how_the_server_ended() {
+async fn crash_error_includes_exit_code_and_stderr() {
     let script = Script::legacy().tool("die").on(
         "tools/call die",
         [Step::stderr("panic: out of ink"), Step::Exit(9)],
     );
-    let host = host_of(child(&script, "dies")).await;
+    let host = host_with_child(child(&script, "dies")).await;
     let error = host.call("mcp__s__die", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -347,14 +350,14 @@ async fn a_call_that_kills_its_server_says_how_the_server_ended() {
 }
 
 #[tokio::test]
-async fn a_flood_on_stderr_does_not_block_the_server() {
+async fn stderr_flood_does_not_block_calls() {
     let flood = Step::StderrFlood {
         bytes: Some(8 * 1024 * 1024),
     };
     let script = Script::legacy()
         .tool("work")
         .on("tools/call", [flood, Step::text("done")]);
-    let host = host_of(child(&script, "flood")).await;
+    let host = host_with_child(child(&script, "flood")).await;
     assert_eq!(
         host.call("mcp__s__work", json!({}))
             .await

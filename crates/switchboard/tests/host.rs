@@ -1,4 +1,4 @@
-//! The host's own surface: servers added, changed, switched and looked at.
+//! The `Host` API: adding, removing, enabling, disabling and inspecting servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ use switchboard_testkit::{
     MemoryServer, Script, Step, assert_no_process_left, processes_with_tag, unique_tag,
 };
 
-fn calculating() -> Host {
+fn host_with_calculator() -> Host {
     permissive()
         .in_process_server("calc", Calculator)
         .start()
@@ -34,8 +34,8 @@ fn calculating() -> Host {
 }
 
 #[tokio::test]
-async fn a_server_in_this_process_is_called_like_any_other() {
-    let host = calculating();
+async fn in_process_server_is_called_like_others() {
+    let host = host_with_calculator();
     let output = host
         .call("mcp__calc__add", json!({"a": 15, "b": 27}))
         .await
@@ -63,8 +63,8 @@ async fn a_server_in_this_process_is_called_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_server_in_this_process_fails_the_one_call() {
-    let host = calculating();
+async fn in_process_panic_fails_one_call() {
+    let host = host_with_calculator();
     let error = host.call("mcp__calc__panic", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -76,11 +76,11 @@ async fn a_panic_in_a_server_in_this_process_fails_the_one_call() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_servers_task_fails_that_server_and_no_other() {
+async fn panic_in_server_task_fails_only_that_server() {
     struct Panicking;
     impl Connector for Panicking {
         fn connect(&self) -> BoxFuture<'_, std::io::Result<ByteStreams>> {
-            panic!("no number")
+            panic!("connect panicked")
         }
     }
     let host = permissive()
@@ -99,7 +99,7 @@ async fn a_panic_in_a_servers_task_fails_that_server_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_status_has_the_fields_of_the_field_and_hides_secrets() {
+async fn status_json_masks_secrets() {
     let config = child(&Script::legacy().tool("echo"), "status").env("TOKEN", "hunter2");
     let host = permissive().launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
@@ -124,7 +124,7 @@ async fn a_status_has_the_fields_of_the_field_and_hides_secrets() {
 }
 
 #[tokio::test]
-async fn servers_are_connected_disconnected_and_reconnected_by_name() {
+async fn servers_connect_disconnect_and_reconnect() {
     let tag = unique_tag();
     let host = permissive().start().unwrap();
     let config = child(&Script::legacy().tool("echo").tool("pid"), &tag);
@@ -151,12 +151,12 @@ async fn servers_are_connected_disconnected_and_reconnected_by_name() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_used_again_belongs_to_the_new_server_alone() {
+async fn reused_name_belongs_to_new_server() {
     let tag = unique_tag();
     let stubborn = Script::legacy().tool("old").on_eof([Step::Hang]);
     let host = permissive().start().unwrap();
     host.connect("s", child(&stubborn, &tag)).await.unwrap();
-    // Nobody waits for the end of the first, which takes its time.
+    // The first server ignores EOF, so `disconnect` is still pending when the second one connects.
     let disconnecting = host.disconnect("s");
     tokio::pin!(disconnecting);
     assert!(futures_util::poll!(&mut disconnecting).is_pending());
@@ -169,7 +169,7 @@ async fn a_name_that_is_used_again_belongs_to_the_new_server_alone() {
 }
 
 #[tokio::test]
-async fn limits_without_measure_break_nothing() {
+async fn extreme_limits_still_work() {
     let mut limits = Limits::default();
     limits.calls_in_flight = usize::MAX;
     limits.calls_per_server = 0;
@@ -185,11 +185,11 @@ async fn limits_without_measure_break_nothing() {
     host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
         .await
         .unwrap();
-    let boundless = child(&Script::legacy().tool("echo"), "boundless")
+    let unlimited = child(&Script::legacy().tool("echo"), "unlimited")
         .startup_timeout(std::time::Duration::MAX)
         .call_timeout(std::time::Duration::MAX)
         .max_concurrent_calls(std::num::NonZeroUsize::MAX);
-    host.connect("s", boundless).await.unwrap();
+    host.connect("s", unlimited).await.unwrap();
     host.call("mcp__s__echo", json!({"message": "hi"}))
         .await
         .unwrap();
@@ -197,7 +197,7 @@ async fn limits_without_measure_break_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_come_up_says_why_and_stays_to_be_looked_at() {
+async fn failed_connect_keeps_server_status() {
     let host = permissive().start().unwrap();
     let config = switchboard_config::ServerConfig::stdio("no-such-command", [""; 0]);
     let error = host.connect("s", config).await.unwrap_err();
@@ -209,7 +209,7 @@ async fn a_server_that_does_not_come_up_says_why_and_stays_to_be_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn switching_off_keeps_the_connection_and_exposes_nothing() {
+async fn disabled_server_hides_tools_and_stays_connected() {
     let (host, server) = host_with(Script::legacy().tool("echo")).await;
     host.disable_server("s").await.unwrap();
     assert!(tool_names(&host).is_empty());
@@ -229,7 +229,7 @@ async fn switching_off_keeps_the_connection_and_exposes_nothing() {
 }
 
 #[tokio::test]
-async fn setting_servers_is_a_difference_and_unchanged_ones_keep_their_process() {
+async fn set_servers_keeps_unchanged_processes() {
     let tag = unique_tag();
     let script = |tool: &str| Script::legacy().tool("pid").tool(tool);
     let host = permissive()
@@ -276,7 +276,7 @@ async fn setting_servers_is_a_difference_and_unchanged_ones_keep_their_process()
 }
 
 #[tokio::test]
-async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
+async fn unapproved_and_invalid_entries_do_not_start() {
     let tag = unique_tag();
     let folder = tempfile::tempdir().unwrap();
     let program = switchboard_testkit::scripted_server();
@@ -313,7 +313,7 @@ async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
         .await
         .unwrap_err();
     assert!(matches!(error, CallError::Unavailable { .. }), "{error}");
-    // Nothing that can be done to it by name starts it either.
+    // Neither `reconnect` nor `enable_server` starts an unapproved entry.
     assert!(host.reconnect("good").await.is_err());
     host.enable_server("good").await.unwrap();
     assert!(processes_with_tag(&tag).is_empty());
@@ -359,7 +359,7 @@ async fn entries_of_files_run_only_with_consent_and_bad_ones_hide_no_others() {
 }
 
 #[tokio::test]
-async fn a_server_that_the_program_was_to_provide_and_does_not_says_so() {
+async fn missing_sdk_server_is_reported() {
     let inline = r#"{"mcpServers": {"mine": {"type": "sdk", "name": "mine"}}}"#;
     let sources = ConfigSources {
         command_line: vec![ConfigSource::from_argument(inline)],
@@ -379,7 +379,7 @@ async fn a_server_that_the_program_was_to_provide_and_does_not_says_so() {
 }
 
 #[tokio::test]
-async fn a_dormant_server_starts_with_the_first_call() {
+async fn lazy_server_starts_on_first_call() {
     let tag = unique_tag();
     let mut config = child(&Script::legacy().tool("echo"), &tag);
     config.lazy = true;
@@ -400,10 +400,10 @@ async fn a_dormant_server_starts_with_the_first_call() {
 }
 
 #[tokio::test]
-async fn what_was_permitted_is_what_is_sent() {
-    /// Remembers a tool that makes no claim to be dangerous.
-    struct Outdated;
-    impl ServerCache for Outdated {
+async fn redefined_tool_is_not_called() {
+    /// Holds an old definition of the tool, without the destructive hint.
+    struct OutdatedCache;
+    impl ServerCache for OutdatedCache {
         fn era(&self, _: &str) -> Option<Era> {
             None
         }
@@ -415,20 +415,20 @@ async fn what_was_permitted_is_what_is_sent() {
     }
     let folder = tempfile::tempdir().unwrap();
     let ran = folder.path().join("ran");
-    let dangerous = json!({
+    let destructive = json!({
         "name": "work",
         "inputSchema": {"type": "object"},
         "annotations": {"destructiveHint": true},
     });
     let script = Script::legacy()
-        .raw_tool(dangerous)
+        .raw_tool(destructive)
         .on("tools/call", [Step::count(&ran), Step::text("done")]);
     let mut config = child(&script, "outdated");
     config.lazy = true;
-    let no_danger = Rule::new(Action::Deny, "mcp__*").unwrap();
+    let deny_all = Rule::new(Action::Deny, "mcp__*").unwrap();
     let host = permissive()
-        .rule(no_danger.hint(Hint::Destructive))
-        .server_cache(Outdated)
+        .rule(deny_all.hint(Hint::Destructive))
+        .server_cache(OutdatedCache)
         .launch(launch("s", config))
         .start()
         .unwrap();
@@ -442,7 +442,7 @@ async fn what_was_permitted_is_what_is_sent() {
 }
 
 #[tokio::test]
-async fn two_servers_of_one_name_are_refused() {
+async fn duplicate_or_empty_names_are_refused() {
     let outcome = permissive()
         .in_process_server("calc", Calculator)
         .in_process_server("calc", Calculator)
@@ -457,7 +457,7 @@ async fn two_servers_of_one_name_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_too_long_is_cut_and_kept_whole() {
+async fn long_result_is_truncated_and_stored() {
     let long = "line\n".repeat(1_000);
     let script = Script::legacy()
         .tool("long")

@@ -1,5 +1,5 @@
-//! A server in this process that can do everything a server can: it counts, says what stands on a
-//! board, and tells when that changes.
+//! An in-process server with tools, one resource, one template and one prompt. It counts its calls
+//! and sends notifications when its text or its tools change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,52 +18,52 @@ use tokio::sync::broadcast;
 
 pub(crate) const URI: &str = "board://text";
 
-/// How many notices wait for who is slow.
-const BACKLOG: usize = 8;
+/// Notifications that are kept for a slow subscriber.
+const NOTIFICATION_CAPACITY: usize = 8;
 
-pub(crate) struct Board {
+pub(crate) struct NoteServer {
     text: Mutex<String>,
     tools: Mutex<Vec<String>>,
-    notices: broadcast::Sender<ServerNotification>,
-    /// How many calls run at this moment, and how many did at most.
+    notifications: broadcast::Sender<ServerNotification>,
+    /// Number of calls that run now, and the maximum so far.
     running: AtomicUsize,
-    pub(crate) most_running: AtomicUsize,
+    pub(crate) max_running: AtomicUsize,
     pub(crate) calls: AtomicUsize,
     pub(crate) reads: AtomicUsize,
 }
 
-impl Board {
+impl NoteServer {
     pub(crate) fn new() -> Arc<Self> {
         let tools = [
-            "look", "wipe", "wait", "long", "many", "panic", "progress", "greedy",
+            "look", "wipe", "wait", "long", "many", "panic", "progress", "busy",
         ];
         Arc::new(Self {
             text: Mutex::new("one".to_owned()),
             tools: Mutex::new(tools.map(str::to_owned).into()),
-            notices: broadcast::Sender::new(BACKLOG),
+            notifications: broadcast::Sender::new(NOTIFICATION_CAPACITY),
             running: AtomicUsize::new(0),
-            most_running: AtomicUsize::new(0),
+            max_running: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             reads: AtomicUsize::new(0),
         })
     }
 
-    pub(crate) fn tell(&self, notice: ServerNotification) {
-        let _ = self.notices.send(notice);
+    pub(crate) fn notify(&self, notification: ServerNotification) {
+        let _ = self.notifications.send(notification);
     }
 
     pub(crate) fn listeners(&self) -> usize {
-        self.notices.receiver_count()
+        self.notifications.receiver_count()
     }
 
     pub(crate) fn write(&self, text: &str) {
         text.clone_into(&mut self.text.lock().unwrap());
-        self.tell(ServerNotification::ResourceUpdated(URI.into()));
+        self.notify(ServerNotification::ResourceUpdated(URI.into()));
     }
 
     pub(crate) fn set_tools(&self, tools: &[&str]) {
         *self.tools.lock().unwrap() = tools.iter().map(|&tool| tool.to_owned()).collect();
-        self.tell(ServerNotification::ToolsChanged);
+        self.notify(ServerNotification::ToolsChanged);
     }
 
     fn text(&self) -> String {
@@ -71,31 +71,31 @@ impl Board {
     }
 }
 
-/// Counts a call for as long as it runs.
-struct Running<'a>(&'a Board);
+/// Counts a call while it runs.
+struct RunningCall<'a>(&'a NoteServer);
 
-impl<'a> Running<'a> {
-    fn new(board: &'a Board) -> Self {
-        board.calls.fetch_add(1, Ordering::Relaxed);
-        let now = board.running.fetch_add(1, Ordering::Relaxed) + 1;
-        board.most_running.fetch_max(now, Ordering::Relaxed);
-        Self(board)
+impl<'a> RunningCall<'a> {
+    fn new(server: &'a NoteServer) -> Self {
+        server.calls.fetch_add(1, Ordering::Relaxed);
+        let now = server.running.fetch_add(1, Ordering::Relaxed) + 1;
+        server.max_running.fetch_max(now, Ordering::Relaxed);
+        Self(server)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Board {
+impl NoteServer {
     pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 }
 
-impl LocalServer for Board {
+impl LocalServer for NoteServer {
     fn implementation(&self) -> Implementation {
         Implementation::new("board", "1.0")
     }
@@ -138,7 +138,7 @@ impl LocalServer for Board {
         call: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
         Box::pin(async move {
-            let _running = Running::new(self);
+            let _running = RunningCall::new(self);
             match call.tool {
                 "look" => Ok(CallToolResult::text(self.text())),
                 "wipe" => {
@@ -154,13 +154,13 @@ impl LocalServer for Board {
                     call.report(Progress::new(1.0));
                     Ok(CallToolResult::error("half done"))
                 }
-                "panic" => panic!("told to"),
-                "greedy" => {
+                "panic" => panic!("on request"),
+                "busy" => {
                     tokio::time::advance(Duration::from_secs(10)).await;
                     for _ in 0..100_000 {
                         tokio::task::consume_budget().await;
                     }
-                    Ok(CallToolResult::text("nobody stopped it"))
+                    Ok(CallToolResult::text("the call was not stopped"))
                 }
                 _ => std::future::pending().await,
             }
@@ -184,11 +184,11 @@ impl LocalServer for Board {
             let text = match uri {
                 URI => self.text(),
                 "board://wait" => std::future::pending().await,
-                "board://panic" => panic!("told to"),
+                "board://panic" => panic!("on request"),
                 _ => {
                     return Err(ErrorObject::new(
                         ErrorObject::RESOURCE_NOT_FOUND,
-                        "there is nothing there",
+                        "unknown resource",
                     ));
                 }
             };
@@ -211,7 +211,7 @@ impl LocalServer for Board {
     ) -> BoxFuture<'a, Result<GetPromptResult, ErrorObject>> {
         Box::pin(async move {
             assert_eq!(name, "greet", "unknown");
-            let who = arguments.get("who").map_or("nobody", String::as_str);
+            let who = arguments.get("who").map_or("everyone", String::as_str);
             let mut result = GetPromptResult::default();
             let text = ContentBlock::text(format!("Greet {who}."));
             result.messages = vec![PromptMessage::new(Role::User, text)];
@@ -220,6 +220,6 @@ impl LocalServer for Board {
     }
 
     fn notifications(&self) -> Option<broadcast::Receiver<ServerNotification>> {
-        Some(self.notices.subscribe())
+        Some(self.notifications.subscribe())
     }
 }

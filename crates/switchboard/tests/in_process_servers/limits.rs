@@ -1,5 +1,5 @@
-//! The limits of every server hold for those of this process, and what one handler does wrong
-//! concerns the one call.
+//! Limits of in-process servers: the limits of other servers apply, and a faulty handler fails only
+//! its own call.
 
 use std::future::IntoFuture as _;
 use std::num::NonZeroUsize;
@@ -16,15 +16,15 @@ use switchboard_config::ServerConfig;
 use tokio::time::{Instant, timeout};
 
 use crate::common::{launch, permissive};
-use crate::fixture_server::Board;
-use crate::{hosting, until};
+use crate::fixture_server::NoteServer;
+use crate::{host_with_server, until};
 
-async fn limited(board: &Arc<Board>, change: impl FnOnce(&mut Limits)) -> Host {
+async fn host_with_limits(server: &Arc<NoteServer>, change: impl FnOnce(&mut Limits)) -> Host {
     let mut limits = Limits::default();
     change(&mut limits);
     let host = permissive()
         .limits(limits)
-        .in_process_server("b", Arc::clone(board))
+        .in_process_server("b", Arc::clone(server))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -32,84 +32,84 @@ async fn limited(board: &Arc<Board>, change: impl FnOnce(&mut Limits)) -> Host {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_never_returns_ends_at_its_deadline_and_blocks_nobody() {
-    let board = Board::new();
+async fn hanging_handler_times_out_and_blocks_nothing() {
+    let server = NoteServer::new();
     let config = ServerConfig::sdk("board").call_timeout(Duration::from_secs(5));
     let host = permissive()
-        .sdk_server("board", Arc::clone(&board))
+        .sdk_server("board", Arc::clone(&server))
         .launch(launch("b", config))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
     let start_time = Instant::now();
-    let mut waiting = Box::pin(host.call("mcp__b__wait", json!({})).into_future());
-    assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
+    let mut hanging = Box::pin(host.call("mcp__b__wait", json!({})).into_future());
+    assert!(timeout(Duration::from_secs(1), &mut hanging).await.is_err());
     host.call("mcp__b__look", json!({})).await.unwrap();
-    let error = waiting.await.unwrap_err();
+    let error = hanging.await.unwrap_err();
     assert_eq!(start_time.elapsed(), Duration::from_secs(5));
     let CallError::TimedOut { delivery, .. } = error else {
         panic!("{error}");
     };
     assert_eq!(delivery, Delivery::Unknown);
-    assert_eq!(board.running(), 0);
+    assert_eq!(server.running(), 0);
     host.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_leaves_the_thread_to_nobody_ends_at_its_deadline() {
-    let board = Board::new();
+async fn busy_handler_is_stopped_at_deadline() {
+    let server = NoteServer::new();
     let config = ServerConfig::sdk("board").call_timeout(Duration::from_secs(5));
     let host = permissive()
-        .sdk_server("board", Arc::clone(&board))
+        .sdk_server("board", Arc::clone(&server))
         .launch(launch("b", config))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    let outcome = host.call("mcp__b__greedy", json!({})).await;
+    let outcome = host.call("mcp__b__busy", json!({})).await;
     assert!(
         matches!(outcome, Err(CallError::TimedOut { .. })),
         "{outcome:?}"
     );
-    assert_eq!(board.running(), 0);
+    assert_eq!(server.running(), 0);
     host.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_waits_for_is_dropped() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn dropped_call_drops_its_handler() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     let call = host.call("mcp__b__wait", json!({})).into_future();
     assert!(timeout(Duration::from_secs(1), call).await.is_err());
     assert_eq!(
-        (board.calls.load(Ordering::Relaxed), board.running()),
+        (server.calls.load(Ordering::Relaxed), server.running()),
         (1, 0)
     );
     host.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_under_way_is_lost_when_its_server_is_disconnected() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn disconnect_makes_running_call_outcome_unknown() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     let call = host.call("mcp__b__wait", json!({})).into_future();
     let (outcome, ()) = tokio::join!(call, async {
-        until(|| board.running() == 1).await;
+        until(|| server.running() == 1).await;
         host.disconnect("b").await.unwrap();
     });
     let error = outcome.unwrap_err();
     assert!(matches!(error, CallError::OutcomeUnknown { .. }), "{error}");
-    assert_eq!(board.running(), 0);
+    assert_eq!(server.running(), 0);
     host.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_calls_run_at_once_than_may() {
-    let board = Board::new();
+async fn concurrent_calls_are_limited() {
+    let server = NoteServer::new();
     let config = ServerConfig::sdk("board")
         .max_concurrent_calls(NonZeroUsize::new(2).unwrap())
         .call_timeout(Duration::from_secs(5));
     let host = permissive()
-        .sdk_server("board", Arc::clone(&board))
+        .sdk_server("board", Arc::clone(&server))
         .launch(launch("b", config))
         .start()
         .unwrap();
@@ -118,14 +118,14 @@ async fn no_more_calls_run_at_once_than_may() {
     for outcome in join_all(calls).await {
         assert!(outcome.is_err());
     }
-    assert_eq!(board.most_running.load(Ordering::Relaxed), 2);
+    assert_eq!(server.max_running.load(Ordering::Relaxed), 2);
     host.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_and_listings_are_cut() {
-    let board = Board::new();
-    let host = limited(&board, |limits| {
+async fn results_and_listings_are_truncated() {
+    let server = NoteServer::new();
+    let host = host_with_limits(&server, |limits| {
         limits.tools_per_server = 5;
         limits.content_blocks = 10;
         limits.result_text_bytes = 1_000;
@@ -140,9 +140,9 @@ async fn results_and_listings_are_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_the_error_of_its_call() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn handler_panic_fails_only_its_call() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     let error = host.call("mcp__b__panic", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -1,4 +1,4 @@
-//! Servers of this process in a host: the same catalog, rules, limits and status as any other server.
+//! In-process servers in a host: they share the catalog, rules, limits and status of other servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,27 +19,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::permissive;
-use fixture_server::Board;
+use fixture_server::NoteServer;
 use switchboard::event::Events;
 use switchboard::{Event, Host, Readiness};
 use tokio::time::{sleep, timeout};
 
-/// Longer than anything here takes, short of an error.
-const A_WHILE: Duration = Duration::from_secs(60);
+/// Longer than any step of these tests takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A host with a board named `b`.
-async fn hosting(board: &Arc<Board>) -> Host {
+/// Starts a host with the server under the name `b`.
+async fn host_with_server(server: &Arc<NoteServer>) -> Host {
     let host = permissive()
-        .in_process_server("b", Arc::clone(board))
+        .in_process_server("b", Arc::clone(server))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
     host
 }
 
-/// The next event that is looked for.
-async fn next(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Event {
-    let looking = async {
+/// Returns the next event that matches.
+async fn next_event(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Event {
+    let search = async {
         loop {
             let event = events.next().await.unwrap();
             if wanted(&event) {
@@ -47,15 +47,15 @@ async fn next(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Event {
             }
         }
     };
-    timeout(A_WHILE, looking).await.unwrap()
+    timeout(TIMEOUT, search).await.unwrap()
 }
 
-/// Waits, on a clock that stands still unless everybody does, until it is so.
-async fn until(is_so: impl Fn() -> bool) {
+/// Waits until the condition holds. The paused clock advances only while all tasks are idle.
+async fn until(condition: impl Fn() -> bool) {
     let waiting = async {
-        while !is_so() {
+        while !condition() {
             sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(A_WHILE, waiting).await.unwrap();
+    timeout(TIMEOUT, waiting).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What a server of this process has, and what it says of it by itself.
+//! Resources, prompts, notifications and permissions of in-process servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use switchboard::{CallError, Event, Host, Interaction, Readiness};
 use tokio::time::{sleep, timeout};
 
 use crate::common::tool_names;
-use crate::fixture_server::{Board, URI};
-use crate::{A_WHILE, hosting, next};
+use crate::fixture_server::{NoteServer, URI};
+use crate::{TIMEOUT, host_with_server, next_event};
 
 #[tokio::test(start_paused = true)]
-async fn its_resources_templates_and_prompts_are_there_without_a_word_of_json() {
-    let host = hosting(&Board::new()).await;
+async fn host_lists_and_reads_in_process_resources() {
+    let host = host_with_server(&NoteServer::new()).await;
     let resources = host.resources(None).await.unwrap().items;
     assert_eq!(resources[0].item.uri, URI);
     let templates = host.resource_templates(Some("b")).await.unwrap().items;
@@ -29,9 +29,9 @@ async fn its_resources_templates_and_prompts_are_there_without_a_word_of_json() 
     let prompt = host.find_prompt("mcp__b__greet").await.unwrap().unwrap();
     assert_eq!(prompt.item.arguments[0].name, "who");
     let who = BTreeMap::from([("who".to_owned(), "Ada".to_owned())]);
-    let filled = host.get_prompt_raw("b", "greet", &who).await.unwrap();
+    let prompt_result = host.get_prompt_raw("b", "greet", &who).await.unwrap();
     assert_eq!(
-        serde_json::to_value(&filled).unwrap(),
+        serde_json::to_value(&prompt_result).unwrap(),
         json!({"messages": [
             {"role": "user", "content": {"type": "text", "text": "Greet Ada."}},
         ]})
@@ -40,8 +40,8 @@ async fn its_resources_templates_and_prompts_are_there_without_a_word_of_json() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_there_is_said_and_a_panic_or_a_wait_fails_the_one_question() {
-    let host = hosting(&Board::new()).await;
+async fn failed_read_or_prompt_fails_only_itself() {
+    let host = host_with_server(&NoteServer::new()).await;
     let error = host.read_resource_raw("b", "board://no").await.unwrap_err();
     assert!(error.is_not_found(), "{error}");
     let error = host
@@ -68,12 +68,12 @@ async fn what_is_not_there_is_said_and_a_panic_or_a_wait_fails_the_one_question(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_its_tools_is_in_the_catalog_soon() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn tool_change_updates_the_catalog() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     let mut events = host.events();
-    board.set_tools(&["look", "new"]);
-    let changed = next(&mut events, |event| {
+    server.set_tools(&["look", "new"]);
+    let changed = next_event(&mut events, |event| {
         matches!(event, Event::ToolsChanged { .. })
     });
     let Event::ToolsChanged { added, removed, .. } = changed.await else {
@@ -85,12 +85,12 @@ async fn a_change_of_its_tools_is_in_the_catalog_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_that_panics_leaves_the_tools_as_they_were_and_is_tried_again() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn panicking_listing_keeps_previous_tools() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     let mut events = host.events();
-    board.set_tools(&[]);
-    next(
+    server.set_tools(&[]);
+    next_event(
         &mut events,
         |event| matches!(event, Event::ServerChanged { detail: Some(detail), .. } if detail.contains("panicked")),
     )
@@ -103,8 +103,8 @@ async fn a_listing_that_panics_leaves_the_tools_as_they_were_and_is_tried_again(
         )
     );
     host.call("mcp__b__look", json!({})).await.unwrap();
-    board.set_tools(&["look"]);
-    next(&mut events, |event| {
+    server.set_tools(&["look"]);
+    next_event(&mut events, |event| {
         matches!(event, Event::ToolsChanged { .. })
     })
     .await;
@@ -113,21 +113,22 @@ async fn a_listing_that_panics_leaves_the_tools_as_they_were_and_is_tried_again(
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_resources_and_prompts_are_told_also_to_who_fell_behind() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn list_changes_survive_a_lagging_receiver() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     let mut events = host.events();
-    board.tell(ServerNotification::ResourcesChanged);
-    next(&mut events, |event| {
+    server.notify(ServerNotification::ResourcesChanged);
+    next_event(&mut events, |event| {
         matches!(event, Event::ResourcesChanged { .. })
     })
     .await;
-    // More than are kept for anybody: what was in the first of them is not known.
-    board.tell(ServerNotification::PromptsChanged);
+    // More notifications than the channel holds. The first ones are lost, so the host must assume
+    // that everything changed.
+    server.notify(ServerNotification::PromptsChanged);
     for _ in 0..100 {
-        board.tell(ServerNotification::ResourceUpdated("board://other".into()));
+        server.notify(ServerNotification::ResourceUpdated("board://other".into()));
     }
-    next(&mut events, |event| {
+    next_event(&mut events, |event| {
         matches!(event, Event::PromptsChanged { .. })
     })
     .await;
@@ -135,35 +136,35 @@ async fn changes_of_resources_and_prompts_are_told_also_to_who_fell_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_told_and_does_not_poll() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn watch_uses_notifications_instead_of_polling() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     let watch = host.watch(WatchRequest::subscription("b", URI)).await;
     assert_eq!(watch.unwrap().kind, WatchKind::Subscription);
     assert_eq!(host.watches()[0].effective_kind, WatchKind::Subscription);
-    let reads = board.reads.load(Ordering::Relaxed);
-    sleep(A_WHILE * 60).await;
-    assert_eq!(board.reads.load(Ordering::Relaxed), reads);
-    board.write("two");
-    let event = timeout(A_WHILE, host.next_watch_event()).await;
+    let reads = server.reads.load(Ordering::Relaxed);
+    sleep(TIMEOUT * 60).await;
+    assert_eq!(server.reads.load(Ordering::Relaxed), reads);
+    server.write("two");
+    let event = timeout(TIMEOUT, host.next_watch_event()).await;
     let event = event.unwrap().unwrap();
     assert_eq!(event.change, WatchChange::Changed { times: 1 });
     assert_eq!(event.diff.as_deref(), Some("-one\n+two"));
-    // It goes on after the server was connected anew, and nothing is missed meanwhile.
+    // The watch continues after a reconnect and misses no change.
     host.reconnect("b").await.unwrap();
-    board.write("three");
-    let event = timeout(A_WHILE, host.next_watch_event()).await;
+    server.write("three");
+    let event = timeout(TIMEOUT, host.next_watch_event()).await;
     assert_eq!(
         event.unwrap().unwrap().diff.as_deref(),
         Some("-two\n+three")
     );
     host.shutdown().await;
-    assert_eq!(board.listeners(), 0);
+    assert_eq!(server.listeners(), 0);
 }
 
-struct Person(Arc<AtomicUsize>, PermissionResponse);
+struct CountingPermission(Arc<AtomicUsize>, PermissionResponse);
 
-impl Interaction for Person {
+impl Interaction for CountingPermission {
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(self.1))
@@ -171,31 +172,31 @@ impl Interaction for Person {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_hold_and_people_are_asked() {
-    let board = Board::new();
-    let asked = Arc::new(AtomicUsize::new(0));
+async fn rules_and_permission_requests_apply() {
+    let server = NoteServer::new();
+    let request_count = Arc::new(AtomicUsize::new(0));
     let host = |answer| {
         Host::builder()
             .rule(Rule::new(Action::Deny, "mcp__b__wipe").unwrap())
             .rule(Rule::new(Action::Allow, "mcp__b__long").unwrap())
-            .interaction(Person(Arc::clone(&asked), answer))
-            .in_process_server("b", Arc::clone(&board))
+            .interaction(CountingPermission(Arc::clone(&request_count), answer))
+            .in_process_server("b", Arc::clone(&server))
             .start()
             .unwrap()
     };
-    let permitting = host(PermissionResponse::Allow);
-    permitting.wait_for(Readiness::All).await;
-    let error = permitting.call("mcp__b__wipe", json!({})).await;
+    let allowing = host(PermissionResponse::Allow);
+    allowing.wait_for(Readiness::All).await;
+    let error = allowing.call("mcp__b__wipe", json!({})).await;
     assert!(matches!(error, Err(CallError::Denied { .. })), "{error:?}");
-    permitting.call("mcp__b__long", json!({})).await.unwrap();
-    assert_eq!(asked.load(Ordering::Relaxed), 0);
-    permitting.call("mcp__b__look", json!({})).await.unwrap();
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
-    let forbidding = host(PermissionResponse::Deny);
-    forbidding.wait_for(Readiness::All).await;
-    let error = forbidding.call("mcp__b__look", json!({})).await;
+    allowing.call("mcp__b__long", json!({})).await.unwrap();
+    assert_eq!(request_count.load(Ordering::Relaxed), 0);
+    allowing.call("mcp__b__look", json!({})).await.unwrap();
+    assert_eq!(request_count.load(Ordering::Relaxed), 1);
+    let denying = host(PermissionResponse::Deny);
+    denying.wait_for(Readiness::All).await;
+    let error = denying.call("mcp__b__look", json!({})).await;
     assert!(matches!(error, Err(CallError::Denied { .. })), "{error:?}");
-    assert_eq!(board.calls.load(Ordering::Relaxed), 2);
-    permitting.shutdown().await;
-    forbidding.shutdown().await;
+    assert_eq!(server.calls.load(Ordering::Relaxed), 2);
+    allowing.shutdown().await;
+    denying.shutdown().await;
 }

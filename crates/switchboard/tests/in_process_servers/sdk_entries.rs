@@ -1,4 +1,4 @@
-//! Entries of the type `sdk`, and the servers that the program provides for them.
+//! Config entries of the type `sdk` and the in-process servers registered for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use switchboard::{Host, Readiness};
 use switchboard_config::{ConfigSources, HostConfig, Profile, ServerConfig, Trust, load};
 
 use crate::common::{permissive, tool_names};
-use crate::fixture_server::Board;
+use crate::fixture_server::NoteServer;
 
-/// What is in a file of the user.
+/// Loads these entries from a user config file.
 fn config(servers: &Value) -> HostConfig {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("user.json");
@@ -22,9 +22,9 @@ fn config(servers: &Value) -> HostConfig {
     load(&sources, &|_: &str| None).config
 }
 
-async fn start(board: &Arc<Board>, servers: &Value) -> Host {
+async fn start(server: &Arc<NoteServer>, servers: &Value) -> Host {
     let host = permissive()
-        .sdk_server("board", Arc::clone(board))
+        .sdk_server("board", Arc::clone(server))
         .config(config(servers), &Trust::none())
         .start()
         .unwrap();
@@ -39,15 +39,15 @@ fn status(host: &Host, server: &str) -> (String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_connects_to_the_server_of_its_name() {
-    let board = Board::new();
+async fn sdk_entry_connects_to_server_of_its_name() {
+    let server = NoteServer::new();
     let entries = json!({
         "b": {"type": "sdk", "name": "board"},
         "board": {"type": "sdk"},
         "off": {"type": "sdk", "name": "board", "disabled": true},
         "later": {"type": "sdk", "name": "board", "lazy": true},
     });
-    let host = start(&board, &entries).await;
+    let host = start(&server, &entries).await;
     let connected = ("connected".to_owned(), "sdk".to_owned());
     assert_eq!(status(&host, "b"), connected);
     assert_eq!(status(&host, "board"), connected);
@@ -61,9 +61,9 @@ async fn an_entry_connects_to_the_server_of_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_not_provided_is_named_with_those_that_are() {
-    let board = Board::new();
-    let host = start(&board, &json!({"calc": {"type": "sdk"}})).await;
+async fn missing_sdk_server_error_lists_registered_ones() {
+    let server = NoteServer::new();
+    let host = start(&server, &json!({"calc": {"type": "sdk"}})).await;
     let calc = host.server_status("calc").unwrap();
     assert_eq!(calc.status.as_str(), "failed");
     assert_eq!(
@@ -78,7 +78,7 @@ async fn a_server_that_is_not_provided_is_named_with_those_that_are() {
         )
     );
     assert!(
-        host.register_sdk_server("calc", Arc::clone(&board))
+        host.register_sdk_server("calc", Arc::clone(&server))
             .is_none()
     );
     host.reconnect("calc").await.unwrap();
@@ -89,31 +89,34 @@ async fn a_server_that_is_not_provided_is_named_with_those_that_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_config_that_drops_an_entry_and_brings_it_back_finds_the_server_there() {
-    let board = Board::new();
+async fn readded_sdk_entry_reuses_its_server() {
+    let server = NoteServer::new();
     let entries = json!({"b": {"type": "sdk", "name": "board"}});
-    let host = start(&board, &entries).await;
+    let host = start(&server, &entries).await;
     host.call("mcp__b__wipe", json!({})).await.unwrap();
     let applied = host.apply_config(config(&json!({})), &Trust::none()).await;
     assert_eq!(applied.removed, ["b"]);
-    assert_eq!((tool_names(&host).len(), board.listeners()), (0, 0));
+    assert_eq!((tool_names(&host).len(), server.listeners()), (0, 0));
     let applied = host.apply_config(config(&entries), &Trust::none()).await;
     assert_eq!(applied.added, ["b"]);
     host.wait_for(Readiness::All).await;
     let output = host.call("mcp__b__look", json!({})).await.unwrap();
     assert_eq!(output.to_text(), "");
-    // Nothing changed: the session goes on.
+    // The entry did not change, so the session is kept.
     let applied = host.apply_config(config(&entries), &Trust::none()).await;
-    assert_eq!((applied.kept, board.listeners()), (vec!["b".to_owned()], 1));
+    assert_eq!(
+        (applied.kept, server.listeners()),
+        (vec!["b".to_owned()], 1)
+    );
     host.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_of_code_may_be_of_this_process_and_run_for_many_as_well() {
-    let board = Board::new();
+async fn sdk_servers_work_in_server_profile() {
+    let server = NoteServer::new();
     let host = permissive()
         .profile(Profile::Server)
-        .sdk_server("board", Arc::clone(&board))
+        .sdk_server("board", Arc::clone(&server))
         .start()
         .unwrap();
     let wanted = BTreeMap::from([("b".to_owned(), ServerConfig::sdk("board"))]);
@@ -123,7 +126,7 @@ async fn the_servers_of_code_may_be_of_this_process_and_run_for_many_as_well() {
     host.start_server("b").await.unwrap();
     host.call("mcp__b__look", json!({})).await.unwrap();
     let result = host.set_servers(BTreeMap::new()).await;
-    assert_eq!((result.removed.len(), board.listeners()), (1, 0));
+    assert_eq!((result.removed.len(), server.listeners()), (1, 0));
     let result = host.connect("b", ServerConfig::sdk("other")).await;
     let error = result.unwrap_err().to_string();
     assert!(

@@ -1,4 +1,4 @@
-//! One server in several hosts, and what becomes of it when they go.
+//! One server instance in several hosts, and when hosts release it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,61 +13,64 @@ use switchboard::{Host, InProcessServer, ServerError};
 use tokio::sync::broadcast;
 
 use crate::common::{permissive, tool_names};
-use crate::fixture_server::Board;
-use crate::{hosting, until};
+use crate::fixture_server::NoteServer;
+use crate::{host_with_server, until};
 
-async fn looks(host: &Host) -> String {
+async fn call_look(host: &Host) -> String {
     let output = host.call("mcp__b__look", json!({})).await;
     output.unwrap().to_text()
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_server_serves_several_hosts_and_outlives_each() {
-    let board = Board::new();
-    let instance = ServerInstance::from(Arc::clone(&board));
+async fn one_instance_serves_several_hosts() {
+    let server = NoteServer::new();
+    let instance = ServerInstance::from(Arc::clone(&server));
     let one = permissive().in_process_server("b", instance.clone());
     let two = permissive().in_process_server("b", instance);
     let (one, two) = (one.start().unwrap(), two.start().unwrap());
-    assert_eq!(looks(&one).await, "one");
+    assert_eq!(call_look(&one).await, "one");
     two.call("mcp__b__wipe", json!({})).await.unwrap();
-    board.write("both");
-    assert_eq!([looks(&one).await, looks(&two).await], ["both", "both"]);
+    server.write("both");
+    assert_eq!(
+        [call_look(&one).await, call_look(&two).await],
+        ["both", "both"]
+    );
     one.shutdown().await;
-    assert_eq!(looks(&two).await, "both");
+    assert_eq!(call_look(&two).await, "both");
     drop(one);
-    assert_eq!(looks(&two).await, "both");
+    assert_eq!(call_look(&two).await, "both");
     two.shutdown().await;
     drop(two);
-    assert_eq!((board.listeners(), Arc::strong_count(&board)), (0, 1));
+    assert_eq!((server.listeners(), Arc::strong_count(&server)), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn disconnecting_lets_go_of_the_server_and_no_more() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn disconnect_releases_the_instance() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     host.disconnect("b").await.unwrap();
     assert!(tool_names(&host).is_empty());
-    assert_eq!((board.listeners(), Arc::strong_count(&board)), (0, 1));
+    assert_eq!((server.listeners(), Arc::strong_count(&server)), (0, 1));
     let status = host
-        .add_in_process_server("b", Arc::clone(&board))
+        .add_in_process_server("b", Arc::clone(&server))
         .await
         .unwrap();
     assert_eq!(status.status.as_str(), "connected");
     assert_eq!(host.server_details("b").unwrap().transport, "sdk");
-    assert_eq!(looks(&host).await, "one");
+    assert_eq!(call_look(&host).await, "one");
     let taken = host
-        .add_in_process_server("b", Arc::clone(&board))
+        .add_in_process_server("b", Arc::clone(&server))
         .await
         .unwrap_err();
     assert!(matches!(taken, ServerError::NameTaken(_)), "{taken}");
-    // A host that is dropped without a word lets go as well.
+    // Dropping a host without shutdown also releases the instance.
     drop(host);
-    until(|| Arc::strong_count(&board) == 1).await;
-    assert_eq!(board.listeners(), 0);
+    until(|| Arc::strong_count(&server) == 1).await;
+    assert_eq!(server.listeners(), 0);
 }
 
 #[test]
-fn what_is_made_of_clones_of_one_server_is_the_same() {
+fn instances_of_one_server_are_equal() {
     let typed = InProcessServer::new("typed", "1.0");
     let (one, two) = (
         ServerInstance::from(typed.clone()),
@@ -76,18 +79,18 @@ fn what_is_made_of_clones_of_one_server_is_the_same() {
     assert!(one.is_same(&two) && one.is_same(&one.clone()));
     let other = ServerInstance::from(InProcessServer::new("typed", "1.0"));
     assert!(!one.is_same(&other));
-    let board = Board::new();
-    let by_hand = ServerInstance::from(Arc::clone(&board));
-    assert!(by_hand.is_same(&ServerInstance::from(board)));
-    assert!(!by_hand.is_same(&ServerInstance::from(Board::new())) && !by_hand.is_same(&one));
+    let server = NoteServer::new();
+    let from_arc = ServerInstance::from(Arc::clone(&server));
+    assert!(from_arc.is_same(&ServerInstance::from(server)));
+    assert!(!from_arc.is_same(&ServerInstance::from(NoteServer::new())) && !from_arc.is_same(&one));
 }
 
-/// Panics when it is asked about itself.
-struct Shy;
+/// Panics in every method that the handshake calls.
+struct PanickingServer;
 
-impl LocalServer for Shy {
+impl LocalServer for PanickingServer {
     fn implementation(&self) -> Implementation {
-        panic!("not me")
+        panic!("implementation")
     }
 
     fn tools(&self) -> Vec<Tool> {
@@ -102,29 +105,30 @@ impl LocalServer for Shy {
     }
 
     fn notifications(&self) -> Option<broadcast::Receiver<ServerNotification>> {
-        panic!("nothing to say")
+        panic!("notifications")
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_panics_when_it_introduces_itself_fails_alone_and_in_words() {
-    let board = Board::new();
-    let host = hosting(&board).await;
+async fn panicking_handshake_fails_only_its_server() {
+    let server = NoteServer::new();
+    let host = host_with_server(&server).await;
     let error = host
-        .add_in_process_server("shy", Shy)
+        .add_in_process_server("panicking", PanickingServer)
         .await
         .unwrap_err()
         .to_string();
-    assert!(error.contains("panicked: nothing to say"), "{error}");
-    let status = host.server_status("shy").unwrap().status;
+    assert!(error.contains("panicked: notifications"), "{error}");
+    let status = host.server_status("panicking").unwrap().status;
     assert_eq!(status.as_str(), "failed");
-    assert_eq!(looks(&host).await, "one");
+    assert_eq!(call_look(&host).await, "one");
     host.shutdown().await;
-    let (adapter, _said) = JsonRpcAdapter::connect(&Shy.into(), Duration::from_secs(1));
-    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
-    let answer = adapter.handle(hello).await.unwrap();
+    let (adapter, _notifications) =
+        JsonRpcAdapter::connect(&PanickingServer.into(), Duration::from_secs(1));
+    let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
+    let response = adapter.handle(initialize).await.unwrap();
     assert!(
-        answer.as_str().contains("initialize panicked"),
-        "{answer:?}"
+        response.as_str().contains("initialize panicked"),
+        "{response:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! Connecting and disconnecting, again and again: nothing stays behind.
+//! Resource leaks: repeated connects and disconnects leave no process, descriptor, task or memory.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{InMemory, child, launch, permissive};
-use resource_counts::{Census, Memory};
+use resource_counts::{Memory, ResourceCounts};
 use serde_json::json;
 use switchboard::{Host, Readiness, ServerError};
 use switchboard_config::ServerConfig;
@@ -23,20 +23,20 @@ use switchboard_testkit::{
 };
 use tokio::time::timeout;
 
-/// Rounds before anything is measured: pools fill up, and code is read in.
+/// Rounds before the first measurement. They fill caches and pools.
 const WARM_UP: u32 = 50;
-/// The share of the rounds that CI runs.
-const SHARE: u32 = 500;
+/// Number of rounds in CI.
+const CI_ROUNDS: u32 = 500;
 
-/// Runs rounds, the first few unmeasured, and sees that they leave nothing.
-async fn leaves_nothing(round: impl AsyncFn(u32)) {
-    let first = Census::take();
+/// Runs unmeasured rounds, then measured ones, and checks that the measured rounds leak nothing.
+async fn assert_no_leak(round: impl AsyncFn(u32)) {
+    let first = ResourceCounts::read();
     for number in 0..WARM_UP {
         round(number).await;
     }
-    let before = first.once_quiet().await;
-    let memory = Memory::look();
-    for number in 0..repetitions(SHARE) {
+    let before = first.wait_until_settled().await;
+    let memory = Memory::read();
+    for number in 0..repetitions(CI_ROUNDS) {
         round(number).await;
     }
     before.wait_for_return().await;
@@ -44,11 +44,11 @@ async fn leaves_nothing(round: impl AsyncFn(u32)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole_connects_of_a_child_leave_nothing() {
+async fn whole_connects_of_a_child_leak_nothing() {
     let tag = &unique_tag();
     let config = &child(&Script::legacy().tool("echo"), tag);
     let host = &permissive().start().unwrap();
-    leaves_nothing(async |number| {
+    assert_no_leak(async |number| {
         if number % 2 == 0 {
             host.connect("s", config.clone()).await.unwrap();
         } else {
@@ -69,20 +69,20 @@ async fn whole_connects_of_a_child_leave_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole_connects_that_fail_leave_nothing() {
+async fn whole_connects_that_fail_leak_nothing() {
     let tag = &unique_tag();
     let host = &permissive().start().unwrap();
-    leaves_nothing(async |number| match number % 5 {
-        0 => fail(host, ServerConfig::stdio("no-such-program-here", ["x"])).await,
+    assert_no_leak(async |number| match number % 5 {
+        0 => connect_and_fail(host, ServerConfig::stdio("no-such-program-here", ["x"])).await,
         1 => {
             let exits = Script::legacy().on_start([Step::Exit(3)]);
-            fail(host, child(&exits, tag)).await;
+            connect_and_fail(host, child(&exits, tag)).await;
         }
         2 => {
             let crashes = Script::legacy().on("*", [Step::Abort]);
-            fail(host, child(&crashes, tag)).await;
+            connect_and_fail(host, child(&crashes, tag)).await;
         }
-        3 => give_up_connecting(host, number, child(&silent(), tag)).await,
+        3 => connect_with_timeout(host, number, child(&silent(), tag)).await,
         _ => drop_while_connecting(number, child(&silent(), tag)).await,
     })
     .await;
@@ -90,8 +90,8 @@ async fn whole_connects_that_fail_leave_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whole_connects_in_memory_leave_nothing() {
-    leaves_nothing(async |number| {
+async fn whole_connects_in_memory_leak_nothing() {
+    assert_no_leak(async |number| {
         let server = MemoryServer::new(Script::modern().tool("echo"));
         let host = permissive()
             .connector("s", InMemory(server.clone()))
@@ -105,20 +105,21 @@ async fn whole_connects_in_memory_leave_nothing() {
         match number % 3 {
             0 => host.disconnect("s").await.unwrap(),
             1 => host.shutdown().await,
-            // Dropped with its session open, or while it finds out that the server is gone.
+            // The host is dropped while its session is open or while it notices that the server is
+            // gone.
             _ => server.kill(),
         }
     })
     .await;
 }
 
-/// Never answers anything.
+/// A server that never responds.
 fn silent() -> Script {
     Script::legacy().on("*", [Step::Hang])
 }
 
-/// Connects to a server that does not come up.
-async fn fail(host: &Host, config: ServerConfig) {
+/// Connects to a server that fails to start.
+async fn connect_and_fail(host: &Host, config: ServerConfig) {
     let outcome = host.connect("s", config).await;
     assert!(
         matches!(outcome, Err(ServerError::NotConnected(_))),
@@ -127,21 +128,21 @@ async fn fail(host: &Host, config: ServerConfig) {
     host.disconnect("s").await.unwrap();
 }
 
-/// Stops waiting for a server, in another moment every time, and ends it.
-async fn give_up_connecting(host: &Host, number: u32, config: ServerConfig) {
-    let connecting = timeout(moment(number), host.connect("s", config));
+/// Aborts a connect after a delay that varies with `number`, then disconnects.
+async fn connect_with_timeout(host: &Host, number: u32, config: ServerConfig) {
+    let connecting = timeout(varying_delay(number), host.connect("s", config));
     assert!(connecting.await.is_err());
     host.disconnect("s").await.unwrap();
 }
 
-/// Drops a host, in another moment every time, while its server starts.
+/// Drops a host during startup, after a delay that varies with `number`.
 async fn drop_while_connecting(number: u32, config: ServerConfig) {
     let host = permissive().launch(launch("s", config)).start().unwrap();
-    let ready = timeout(moment(number), host.wait_for(Readiness::All));
+    let ready = timeout(varying_delay(number), host.wait_for(Readiness::All));
     assert!(ready.await.is_err());
 }
 
-/// From before the child is there to after it was asked something.
-fn moment(number: u32) -> Duration {
+/// Varies from before the spawn to after the first request.
+fn varying_delay(number: u32) -> Duration {
     Duration::from_micros(u64::from(number % 37) * 250)
 }

@@ -1,22 +1,23 @@
-//! What this process holds: descriptors, threads, tasks, children, memory.
+//! Resources of this process: descriptors, threads, tasks, children, memory.
 //!
-//! Counts only; what came and went in between is not seen. Needs Linux's `/proc`.
+//! It counts what exists now. It does not see what existed between two readings. Needs Linux's
+//! `/proc`.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// How long what was let go may take to be gone, in real time.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long to wait between two looks.
+/// Maximum real time until released resources are gone.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Interval between two readings.
 const POLL: Duration = Duration::from_millis(5);
-/// How much more memory may be in use after any number of rounds.
-const GROWTH_KIB: u64 = 5 * 1024;
+/// Maximum growth of the resident memory, independent of the number of rounds.
+const MAX_GROWTH_KIB: u64 = 5 * 1024;
 
-/// What can be counted exactly.
+/// Resources that can be counted exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Census {
+pub(crate) struct ResourceCounts {
     descriptors: usize,
     threads: usize,
     tasks: usize,
@@ -24,8 +25,8 @@ pub(crate) struct Census {
     children: usize,
 }
 
-impl Census {
-    pub(crate) fn take() -> Self {
+impl ResourceCounts {
+    pub(crate) fn read() -> Self {
         Self {
             descriptors: entries("/proc/self/fd"),
             threads: entries("/proc/self/task"),
@@ -34,36 +35,42 @@ impl Census {
         }
     }
 
-    /// Waits until nothing of earlier rounds is under way any more, and counts then. `self` is from
-    /// before the first round; a host that is still there keeps the thread that starts its children.
-    pub(crate) async fn once_quiet(self) -> Self {
-        let is_quiet = |now: &Self| {
+    /// Waits until the tasks and children of the warm-up rounds are gone, then counts. `self` was
+    /// read before the first round. A running host keeps one thread that spawns children.
+    pub(crate) async fn wait_until_settled(self) -> Self {
+        let is_settled = |now: &Self| {
             now.children == 0 && now.tasks == self.tasks && now.threads <= self.threads + 1
         };
-        let now = poll(is_quiet).await;
-        assert!(is_quiet(&now), "it does not settle: {self:?}, now {now:?}");
+        let now = poll(is_settled).await;
+        assert!(
+            is_settled(&now),
+            "resources do not settle: {self:?}, now {now:?}"
+        );
         now
     }
 
-    /// Waits until there is no more of anything than there was.
+    /// Waits until no count is above `self`.
     pub(crate) async fn wait_for_return(self) {
-        let is_back = |now: &Self| {
+        let has_returned = |now: &Self| {
             now.descriptors <= self.descriptors
                 && now.threads <= self.threads
                 && now.tasks <= self.tasks
                 && now.children <= self.children
         };
-        let now = poll(is_back).await;
-        assert!(is_back(&now), "something is left: {self:?}, now {now:?}");
+        let now = poll(has_returned).await;
+        assert!(
+            has_returned(&now),
+            "resources leaked: {self:?}, now {now:?}"
+        );
     }
 }
 
-/// Looks again and again, in real time even where the runtime's clock is paused. Returns the last
-/// look, whatever it showed.
-async fn poll(done: impl Fn(&Census) -> bool) -> Census {
-    let deadline = Instant::now() + PATIENCE;
+/// Reads the counts until `done` holds or the timeout expires, and returns the last reading. The
+/// timeout is in real time, even if the runtime's clock is paused.
+async fn poll(done: impl Fn(&ResourceCounts) -> bool) -> ResourceCounts {
+    let deadline = Instant::now() + RELEASE_TIMEOUT;
     loop {
-        let now = Census::take();
+        let now = ResourceCounts::read();
         if done(&now) || Instant::now() > deadline {
             return now;
         }
@@ -71,14 +78,14 @@ async fn poll(done: impl Fn(&Census) -> bool) -> Census {
     }
 }
 
-/// A look at the memory in use, to compare later ones with.
+/// The resident memory at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     resident_kib: u64,
 }
 
 impl Memory {
-    pub(crate) fn look() -> Self {
+    pub(crate) fn read() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:"));
         let number = line.unwrap().split_whitespace().nth(1).unwrap();
@@ -88,10 +95,10 @@ impl Memory {
     }
 
     pub(crate) fn assert_grown_little(self) {
-        let now = Self::look().resident_kib;
+        let now = Self::read().resident_kib;
         println!("{} KiB resident before, {now} after", self.resident_kib);
         assert!(
-            now <= self.resident_kib + GROWTH_KIB,
+            now <= self.resident_kib + MAX_GROWTH_KIB,
             "memory grew from {} to {now} KiB",
             self.resident_kib
         );
@@ -102,19 +109,20 @@ fn entries(folder: &str) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
-/// How many processes name this one as their parent.
+/// Number of processes whose parent is this process.
 fn children() -> usize {
-    let me = std::process::id().to_string();
-    let is_mine = |stat: &String| {
-        // The name stands in parentheses and may hold anything; then come the state and the parent.
+    let own_pid = std::process::id().to_string();
+    let is_child = |stat: &String| {
+        // The command name is in parentheses and may contain any character. After it come the state
+        // and the parent pid.
         let parent = stat
             .rsplit_once(')')
             .and_then(|(_, rest)| rest.split_whitespace().nth(1));
-        parent == Some(me.as_str())
+        parent == Some(own_pid.as_str())
     };
     fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("stat")).ok())
-        .filter(is_mine)
+        .filter(is_child)
         .count()
 }

@@ -247,7 +247,7 @@ async fn whole_watches_of_a_flapping_crowd_lose_nothing_and_repeat_nothing() {
             }
         }
         if second == WARM_UP {
-            memory = Some(Memory::look());
+            memory = Some(Memory::read());
         }
         sleep(Duration::from_secs(1)).await;
         if random.bool() {
