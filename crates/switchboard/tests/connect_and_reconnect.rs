@@ -1,4 +1,4 @@
-//! How servers are reached, lost and brought back, on a paused clock.
+//! Connecting: era detection, startup deadlines, crashes, retries and the era cache.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ use switchboard_testkit::{Era as ScriptEra, MemoryServer, Script, Step};
 use tokio::time::Instant;
 
 fn methods(server: &MemoryServer) -> Vec<String> {
-    let method = |message: &Value| message["method"].as_str().unwrap_or("answer").to_owned();
+    let method = |message: &Value| message["method"].as_str().unwrap_or("response").to_owned();
     server.received().iter().map(method).collect()
 }
 
@@ -31,7 +31,7 @@ fn version_of(host: &Host) -> ProtocolVersion {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_is_found_by_the_probe() {
+async fn probe_detects_modern_server() {
     let (host, server) = host_with(Script::modern().tool("echo").instructions("be kind")).await;
     let mut methods = methods(&server);
     methods.sort();
@@ -43,7 +43,7 @@ async fn a_modern_server_is_found_by_the_probe() {
     let hello = host.server_details("s").unwrap().hello.unwrap();
     assert_eq!(hello.server_info.unwrap().name, "scripted");
     assert_eq!(hello.instructions.unwrap(), "be kind");
-    // Every request describes itself.
+    // Every request carries version, capabilities and client info.
     host.call("mcp__s__echo", json!({"message": "hi"}))
         .await
         .unwrap();
@@ -62,7 +62,7 @@ async fn a_modern_server_is_found_by_the_probe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_legacy_server_is_initialized_after_its_no() {
+async fn rejected_probe_falls_back_to_initialize() {
     let (host, server) = host_with(Script::legacy().tool("echo")).await;
     assert_eq!(
         methods(&server),
@@ -78,7 +78,7 @@ async fn a_legacy_server_is_initialized_after_its_no() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_dies_on_the_probe_is_started_anew() {
+async fn crash_on_probe_restarts_with_initialize() {
     let (host, server) =
         host_with(Script::of_era(ScriptEra::LegacyExitsOnProbe).tool("echo")).await;
     assert_eq!(version_of(&host), ProtocolVersion::V2025_11_25);
@@ -86,7 +86,7 @@ async fn a_server_that_dies_on_the_probe_is_started_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_costs_two_seconds() {
+async fn unanswered_probe_costs_two_seconds() {
     let server = MemoryServer::new(Script::of_era(ScriptEra::LegacySilentOnProbe).tool("echo"));
     let host = permissive()
         .connector("s", InMemory(server.clone()))
@@ -100,7 +100,7 @@ async fn a_silent_server_costs_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_to_the_probe_still_wins() {
+async fn late_probe_response_still_wins() {
     let script = Script::modern()
         .tool("echo")
         .on(
@@ -110,7 +110,7 @@ async fn a_late_answer_to_the_probe_still_wins() {
         .on("initialize", [Step::Hang]);
     let (host, _) = host_with(script).await;
     assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
-    // The same if the server says no to `initialize` first, as modern servers do.
+    // The same holds if the server first rejects `initialize`, as modern servers do.
     let script = Script::modern().tool("echo").on(
         "server/discover",
         [Step::delay(Duration::from_secs(5)), Step::Default],
@@ -121,12 +121,12 @@ async fn a_late_answer_to_the_probe_still_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_without_an_id_ends_the_probe() {
-    let no = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
+async fn error_without_id_ends_the_probe() {
+    let rejection = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
     let server = MemoryServer::new(
         Script::legacy()
             .tool("echo")
-            .on("server/discover", [Step::raw(no)]),
+            .on("server/discover", [Step::raw(rejection)]),
     );
     let host = permissive()
         .connector("s", InMemory(server))
@@ -139,7 +139,7 @@ async fn an_error_without_an_id_ends_the_probe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_versions_are_refused() {
+async fn unknown_protocol_version_fails() {
     let odd =
         json!({"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {"name": "x"}});
     let script = Script::legacy().on("initialize", [Step::Reply(odd)]);
@@ -154,7 +154,7 @@ async fn unknown_versions_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn banners_and_log_lines_before_the_first_message_do_no_harm() {
+async fn non_json_lines_before_handshake_are_ignored() {
     let script = Script::legacy().tool("echo").on_start([
         Step::raw("Starting server v1.2 …"),
         Step::raw(r#"{"level":"info","msg":"listening"}"#),
@@ -166,12 +166,12 @@ async fn banners_and_log_lines_before_the_first_message_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_fails_at_its_deadline_with_a_hint() {
-    let mute = Script::legacy()
+async fn silent_server_fails_at_startup_deadline() {
+    let silent = Script::legacy()
         .on("server/discover", [Step::Hang])
         .on("initialize", [Step::Hang])
         .on_start([Step::raw("Usage: server [options]")]);
-    let server = MemoryServer::new(mute);
+    let server = MemoryServer::new(silent);
     let host = permissive()
         .no_reconnect()
         .connector("s", InMemory(server))
@@ -183,14 +183,14 @@ async fn a_server_that_never_answers_fails_at_its_deadline_with_a_hint() {
     let status = host.server_status("s").unwrap();
     assert_eq!(
         status.error.unwrap(),
-        "no answer to the handshake within 30s; on stdout it printed \
+        "rejection answer to the handshake within 30s; on stdout it printed \
          \"Usage: server [options]\", which is no MCP message"
     );
     assert!(status.detail.unwrap().contains("startupTimeout"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_must_be_quick_still_leaves_time_for_the_older_handshake() {
+async fn short_startup_deadline_leaves_time_for_initialize() {
     let mut deadlines = Deadlines::default();
     deadlines.startup = Duration::from_secs(1);
     for (script, status) in [
@@ -214,14 +214,14 @@ async fn a_start_that_must_be_quick_still_leaves_time_for_the_older_handshake() 
             .unwrap();
         let start_time = Instant::now();
         host.wait_for(Readiness::All).await;
-        let found = host.server_status("s").unwrap();
-        assert_eq!(found.status.as_str(), status, "{found:?}");
+        let actual = host.server_status("s").unwrap();
+        assert_eq!(actual.status.as_str(), status, "{actual:?}");
         assert!(start_time.elapsed() <= Duration::from_secs(1));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_slow_server_delays_nobody() {
+async fn slow_server_delays_no_other() {
     let slow = Script::legacy()
         .on("initialize", [Step::Hang])
         .on("server/discover", [Step::Hang]);
@@ -249,7 +249,7 @@ async fn one_slow_server_delays_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crashed_server_comes_back_and_its_tools_stay_listed() {
+async fn crashed_server_reconnects_and_keeps_tools() {
     let (host, server) = host_with(Script::legacy().tool("echo").tool("add")).await;
     let before = tool_names(&host);
     let mut events = host.events();
@@ -267,7 +267,7 @@ async fn a_crashed_server_comes_back_and_its_tools_stay_listed() {
                 changed,
                 ..
             } => {
-                panic!("the list flickered: {added:?} {removed:?} {changed:?}")
+                panic!("the tool list changed: {added:?} {removed:?} {changed:?}")
             }
             _ => {}
         }
@@ -281,7 +281,7 @@ async fn a_crashed_server_comes_back_and_its_tools_stay_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_while_its_server_is_away_fails_at_once_and_safely() {
+async fn call_to_disconnected_server_fails_at_once() {
     let (host, server) = host_with(Script::legacy().tool("echo")).await;
     let mut events = host.events();
     server.kill();
@@ -304,7 +304,7 @@ async fn a_call_while_its_server_is_away_fails_at_once_and_safely() {
 }
 
 #[tokio::test]
-async fn a_server_that_crashes_again_and_again_is_given_up() {
+async fn crash_loop_ends_in_failed() {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
     let script = Script::legacy()
@@ -330,14 +330,14 @@ async fn a_server_that_crashes_again_and_again_is_given_up() {
         "crashed 5 times within 180 s: the server exited with code 3"
     );
     assert!(tool_names(&host).is_empty());
-    // Asked for by hand, it is tried again.
+    // An explicit `reconnect` still tries again.
     let _ = host.reconnect("s").await;
     assert_eq!(switchboard_testkit::count_lines(&starts), 6);
     host.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_breaks_again_and_again_is_dialled_again_and_again() {
+async fn broken_stream_is_reconnected_without_limit() {
     let script = Script::legacy().tool("echo").on(
         "tools/list",
         [
@@ -355,7 +355,7 @@ async fn a_stream_that_breaks_again_and_again_is_dialled_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_one_shot_host_does_not_retry() {
+async fn no_reconnect_host_does_not_retry() {
     let server = MemoryServer::new(Script::legacy().on_start([Step::Exit(1)]));
     let host = permissive()
         .no_reconnect()
@@ -364,12 +364,12 @@ async fn a_one_shot_host_does_not_retry() {
         .unwrap();
     host.wait_for(Readiness::All).await;
     assert_eq!(host.server_status("s").unwrap().status.as_str(), "failed");
-    // Once with the probe and once without.
+    // The first connection sends the probe, the second only `initialize`.
     assert_eq!(server.opened(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_listing_leaves_the_server_connected_and_is_tried_again() {
+async fn failed_listing_is_retried_while_connected() {
     let script = Script::legacy().tool("echo").on(
         "tools/list",
         [
@@ -390,10 +390,10 @@ async fn a_failed_listing_leaves_the_server_connected_and_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_worked_is_remembered_for_the_next_start() {
+async fn successful_era_is_cached() {
     #[derive(Default)]
-    struct Remembering(std::sync::Mutex<Vec<(String, Era)>>);
-    impl ServerCache for &'static Remembering {
+    struct RecordingCache(std::sync::Mutex<Vec<(String, Era)>>);
+    impl ServerCache for &'static RecordingCache {
         fn era(&self, key: &str) -> Option<Era> {
             let known = self.0.lock().unwrap();
             known
@@ -407,7 +407,7 @@ async fn what_worked_is_remembered_for_the_next_start() {
         }
     }
     tokio::time::resume();
-    let memory: &'static Remembering = Box::leak(Box::default());
+    let cache: &'static RecordingCache = Box::leak(Box::default());
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("record");
     let script = Script::legacy().tool("echo").record(&record);
@@ -422,7 +422,7 @@ async fn what_worked_is_remembered_for_the_next_start() {
     ] {
         let _ = std::fs::remove_file(&record);
         let host = permissive()
-            .server_cache(memory)
+            .server_cache(cache)
             .launch(common::launch("s", common::child(&script, "remembered")))
             .start()
             .unwrap();
@@ -442,10 +442,10 @@ async fn what_worked_is_remembered_for_the_next_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_remembered_era_that_no_longer_holds_is_corrected() {
+async fn wrong_cached_era_is_corrected() {
     #[derive(Default)]
-    struct Wrong;
-    impl ServerCache for Wrong {
+    struct WrongCache;
+    impl ServerCache for WrongCache {
         fn era(&self, _: &str) -> Option<Era> {
             Some(Era::Legacy)
         }
@@ -456,7 +456,7 @@ async fn a_remembered_era_that_no_longer_holds_is_corrected() {
     tokio::time::resume();
     let script = Script::modern().tool("echo");
     let host = permissive()
-        .server_cache(Wrong)
+        .server_cache(WrongCache)
         .launch(common::launch("s", common::child(&script, "corrected")))
         .start()
         .unwrap();
@@ -466,7 +466,7 @@ async fn a_remembered_era_that_no_longer_holds_is_corrected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_start_deadline_covers_the_listing() {
+async fn startup_deadline_covers_tool_listing() {
     let page = r#"{"jsonrpc":"2.0","id":$ID,"result":{"tools":[],"nextCursor":"$ID"}}"#;
     for steps in [
         vec![Step::Hang],
@@ -494,16 +494,16 @@ async fn the_start_deadline_covers_the_listing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_start_deadline_can_be_set() {
+async fn startup_deadline_is_configurable() {
     let mut deadlines = Deadlines::default();
     deadlines.startup = Duration::from_secs(4);
-    let mute = Script::legacy()
+    let silent = Script::legacy()
         .on("server/discover", [Step::Hang])
         .on("initialize", [Step::Hang]);
     let host = permissive()
         .no_reconnect()
         .deadlines(deadlines)
-        .connector("s", InMemory(MemoryServer::new(mute)))
+        .connector("s", InMemory(MemoryServer::new(silent)))
         .start()
         .unwrap();
     let start_time = Instant::now();

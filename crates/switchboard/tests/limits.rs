@@ -1,4 +1,4 @@
-//! Every limit that no other file crosses is crossed here.
+//! Limits that no other test file covers.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use switchboard::{CallError, Event, Host, Readiness};
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
 use tokio::time::Instant;
 
-async fn limited(script: Script, change: impl FnOnce(&mut Limits)) -> Host {
+async fn host_with_limits(script: Script, change: impl FnOnce(&mut Limits)) -> Host {
     let mut limits = Limits::default();
     change(&mut limits);
     let server = InMemory(MemoryServer::new(script));
@@ -35,7 +35,7 @@ async fn limited(script: Script, change: impl FnOnce(&mut Limits)) -> Host {
 }
 
 #[tokio::test(start_paused = true)]
-async fn structured_content_with_too_many_values_is_passed_on_unchecked() {
+async fn oversized_structured_content_is_not_validated() {
     let tool = json!({
         "name": "work", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array"},
     });
@@ -43,7 +43,7 @@ async fn structured_content_with_too_many_values_is_passed_on_unchecked() {
     let script = Script::legacy()
         .raw_tool(tool)
         .on("tools/call", [Step::Reply(result)]);
-    let host = limited(script, |limits| limits.tree_nodes = 50).await;
+    let host = host_with_limits(script, |limits| limits.tree_nodes = 50).await;
     let output = host.call("mcp__s__work", json!({})).await.unwrap();
     assert!(output.structured.is_some());
     assert_eq!(
@@ -53,42 +53,42 @@ async fn structured_content_with_too_many_values_is_passed_on_unchecked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cursor_that_is_too_long_ends_the_list() {
+async fn oversized_cursor_ends_the_listing() {
     let mut script = Script::legacy()
         .tool("a")
         .tool("b")
         .paged(1, Cursors::Plain);
     script.cursor_bytes = 2_000;
-    let host = limited(script, |limits| limits.cursor_bytes = 1_000).await;
+    let host = host_with_limits(script, |limits| limits.cursor_bytes = 1_000).await;
     assert_eq!(common::tool_names(&host), ["mcp__s__a"]);
     let notes = host.server_details("s").unwrap().notes;
     assert!(notes[0].contains("limit `cursor_bytes`"), "{notes:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_of_too_many_bytes_is_cut() {
+async fn oversized_listing_is_truncated() {
     let script = Script::legacy()
         .tool("a")
         .tool("b")
         .tool("c")
         .paged(1, Cursors::Plain);
-    let host = limited(script, |limits| limits.listing_bytes = 200).await;
+    let host = host_with_limits(script, |limits| limits.listing_bytes = 200).await;
     assert!(common::tool_names(&host).len() < 3);
     let notes = host.server_details("s").unwrap().notes;
     assert!(notes[0].contains("limit `listing_bytes`"), "{notes:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_that_is_not_taken_in_time_is_counted() {
+async fn skipped_progress_is_counted() {
     let notes = (0..200).map(Step::progress).chain([Step::text("done")]);
     let script = Script::legacy().tool("work").on("tools/call", notes);
-    let host = limited(script, |limits| limits.progress_backlog = 5).await;
+    let host = host_with_limits(script, |limits| limits.progress_backlog = 5).await;
     let mut seen = Vec::new();
     host.call("mcp__s__work", json!({}))
         .on_progress(|note| seen.push((note.progress, note.skipped)))
         .await
         .unwrap();
-    assert!(seen.len() < 200, "the backlog has no bound");
+    assert!(seen.len() < 200, "the backlog is unbounded");
     assert!(seen.is_sorted_by(|(a, _), (b, _)| a < b));
     for pair in seen.windows(2) {
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -101,9 +101,9 @@ async fn progress_that_is_not_taken_in_time_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_is_too_slow_is_told_what_it_missed() {
+async fn slow_event_receiver_sees_missed_count() {
     let script = Script::legacy().tool("echo");
-    let host = limited(script, |limits| limits.event_backlog = 4).await;
+    let host = host_with_limits(script, |limits| limits.event_backlog = 4).await;
     let mut events = host.events();
     for _ in 0..10 {
         host.call("mcp__s__echo", json!({"message": "hi"}))
@@ -118,11 +118,11 @@ async fn a_listener_that_is_too_slow_is_told_what_it_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_beyond_the_hosts_permits_wait_for_their_turn() {
+async fn calls_above_host_limit_queue() {
     let script = Script::legacy().tool("sleep");
-    let host = limited(script, |limits| limits.calls_in_flight = 3).await;
+    let host = host_with_limits(script, |limits| limits.calls_in_flight = 3).await;
     let start_time = Instant::now();
-    // Three of the host at a time, and the four that every server has in any case.
+    // The host has three slots for all servers, and each server has four reserved ones.
     let calls = (0..21).map(|_| {
         host.call("mcp__s__sleep", json!({"ms": 1_000}))
             .into_future()
@@ -133,26 +133,26 @@ async fn calls_beyond_the_hosts_permits_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn an_entry_can_set_its_own_bounds() {
+async fn entry_overrides_concurrency_and_timeout() {
     let script = Script::legacy()
         .tool("sleep")
         .tool("hang")
         .on("tools/call hang", [Step::Hang]);
-    let one_by_one = child(&script, "bounds").max_concurrent_calls(NonZeroUsize::MIN);
-    let impatient = child(&script, "bounds").call_timeout(Duration::from_millis(50));
+    let serial = child(&script, "bounds").max_concurrent_calls(NonZeroUsize::MIN);
+    let short_timeout = child(&script, "bounds").call_timeout(Duration::from_millis(50));
     let host = permissive()
-        .launch(launch("one-by-one", one_by_one))
-        .launch(launch("impatient", impatient))
+        .launch(launch("serial", serial))
+        .launch(launch("short_timeout", short_timeout))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
     let start_time = Instant::now();
-    let sleep = || host.call("mcp__one-by-one__sleep", json!({"ms": 100}));
+    let sleep = || host.call("mcp__serial__sleep", json!({"ms": 100}));
     let both = futures_util::future::join(sleep().into_future(), sleep().into_future());
     assert!(matches!(both.await, (Ok(_), Ok(_))));
     assert!(start_time.elapsed() >= Duration::from_millis(200));
 
-    let error = host.call("mcp__impatient__hang", json!({})).await;
+    let error = host.call("mcp__short_timeout__hang", json!({})).await;
     assert!(
         matches!(error, Err(CallError::TimedOut { .. })),
         "{error:?}"
@@ -161,7 +161,7 @@ async fn an_entry_can_set_its_own_bounds() {
 }
 
 #[tokio::test]
-async fn only_the_end_of_a_long_stderr_is_kept() {
+async fn only_stderr_tail_is_kept() {
     let mut limits = Limits::default();
     limits.stderr_tail_bytes = 1_000;
     let flood = Step::StderrFlood {
@@ -181,7 +181,7 @@ async fn only_the_end_of_a_long_stderr_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_read_in_the_one_version_that_has_batches() {
+async fn batch_is_accepted_only_in_2025_03_26() {
     let batch = r#"[{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}},{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"in a batch"}]}}]"#;
     let script = |version: &str| {
         let mut script = Script::legacy()
@@ -190,7 +190,7 @@ async fn a_batch_is_read_in_the_one_version_that_has_batches() {
         script.protocol_version = Some(version.to_owned());
         script
     };
-    let host = limited(script("2025-03-26"), |_| {}).await;
+    let host = host_with_limits(script("2025-03-26"), |_| {}).await;
     let mut seen = 0;
     let output = host
         .call("mcp__s__work", json!({}))
@@ -200,18 +200,18 @@ async fn a_batch_is_read_in_the_one_version_that_has_batches() {
     assert_eq!(output.to_text(), "in a batch");
     assert_eq!(seen, 1);
 
-    let host = limited(script("2025-06-18"), |_| {}).await;
+    let host = host_with_limits(script("2025-06-18"), |_| {}).await;
     let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_all_servers_together_have_no_room_for_fails_its_call_and_no_other() {
+async fn memory_budget_fails_only_the_large_response() {
     let script = Script::legacy()
         .tool("large")
         .tool("echo")
         .on("tools/call large", [Step::ReplyOfSize(300_000)]);
-    let host = limited(script, |limits| limits.memory_bytes = 200_000).await;
+    let host = host_with_limits(script, |limits| limits.memory_bytes = 200_000).await;
     let error = host.call("mcp__s__large", json!({})).await.unwrap_err();
     assert_eq!(error.delivery(), Delivery::Answered);
     assert!(
@@ -223,7 +223,7 @@ async fn an_answer_that_all_servers_together_have_no_room_for_fails_its_call_and
 }
 
 #[tokio::test]
-async fn large_calls_at_once_wait_for_room_and_all_of_them_are_made() {
+async fn large_calls_wait_for_write_queue_space() {
     let script = Script::legacy().tool("length");
     let script = script.on("tools/call length", [Step::text("done")]);
     let host = permissive()
@@ -244,7 +244,7 @@ async fn large_calls_at_once_wait_for_room_and_all_of_them_are_made() {
     for outcome in outcomes {
         assert_eq!(outcome.unwrap().to_text(), "done");
     }
-    // One that never fits is refused at once.
+    // A request larger than the whole queue is refused at once.
     let error = call(5_000_000).await.unwrap_err();
     assert!(
         error.to_string().contains("limit `outbox_bytes`"),

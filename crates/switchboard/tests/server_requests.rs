@@ -1,4 +1,4 @@
-//! What servers ask of us.
+//! Requests that servers send to the client: ping, roots, sampling, elicitation.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,13 +22,13 @@ use switchboard::sampling::Sampling;
 use switchboard::{Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
-/// Offers everything, and takes its time over questions.
-struct Obliging {
+/// Answers every offered request; elicitations take `delay`.
+struct DelayedAnswers {
     offers: Offers,
-    thinks: Duration,
+    delay: Duration,
 }
 
-impl Interaction for Obliging {
+impl Interaction for DelayedAnswers {
     fn offers(&self) -> Offers {
         self.offers
     }
@@ -39,7 +39,7 @@ impl Interaction for Obliging {
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
-            tokio::time::sleep(self.thinks).await;
+            tokio::time::sleep(self.delay).await;
             let content = [("said".to_owned(), question.message.into())];
             ElicitAnswer::Accept(Map::from_iter(content))
         })
@@ -55,18 +55,18 @@ impl Interaction for Obliging {
     }
 }
 
-/// A question with one field, for the words that are said back.
+/// A form with one text field.
 fn form(message: &str) -> Value {
     let fields = json!({"said": {"type": "string"}});
     json!({"message": message, "requestedSchema": {"type": "object", "properties": fields}})
 }
 
-fn asking(method: &str, params: Value) -> MemoryServer {
+fn server_asking(method: &str, params: Value) -> MemoryServer {
     let steps = [Step::request(method, params), Step::ReplyWithResponse];
     MemoryServer::new(Script::legacy().tool("ask").on("tools/call ask", steps))
 }
 
-async fn answer_to(server: &MemoryServer, interaction: Obliging) -> Value {
+async fn response_to(server: &MemoryServer, interaction: DelayedAnswers) -> Value {
     let host = permissive()
         .interaction(interaction)
         .connector("s", InMemory(server.clone()))
@@ -77,16 +77,16 @@ async fn answer_to(server: &MemoryServer, interaction: Obliging) -> Value {
     serde_json::from_str(&output.to_text()).unwrap()
 }
 
-fn everything() -> Obliging {
+fn all_capabilities() -> DelayedAnswers {
     let offers = Offers::default().elicitation().sampling().roots();
-    Obliging {
+    DelayedAnswers {
         offers,
-        thinks: Duration::ZERO,
+        delay: Duration::ZERO,
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_offered_is_answered() {
+async fn offered_requests_are_answered() {
     for (method, params, expected) in [
         ("ping", json!({}), json!({})),
         (
@@ -105,8 +105,8 @@ async fn what_is_offered_is_answered() {
             json!({"action": "accept", "content": {"said": "name?"}}),
         ),
     ] {
-        let server = asking(method, params);
-        let answer = answer_to(&server, everything()).await;
+        let server = server_asking(method, params);
+        let answer = response_to(&server, all_capabilities()).await;
         assert_eq!(answer["result"], expected, "{method}");
         let capabilities = &server.received_with("initialize")[0]["params"]["capabilities"];
         assert_eq!(
@@ -117,19 +117,19 @@ async fn what_is_offered_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_offered_is_refused_properly() {
+async fn unoffered_requests_are_method_not_found() {
     for method in [
         "roots/list",
         "sampling/createMessage",
         "elicitation/create",
         "made/up",
     ] {
-        let server = asking(method, json!({}));
-        let nothing = Obliging {
+        let server = server_asking(method, json!({}));
+        let nothing = DelayedAnswers {
             offers: Offers::default(),
-            thinks: Duration::ZERO,
+            delay: Duration::ZERO,
         };
-        let answer = answer_to(&server, nothing).await;
+        let answer = response_to(&server, nothing).await;
         assert_eq!(answer["error"]["code"], -32601, "{method}");
         let capabilities = &server.received_with("initialize")[0]["params"]["capabilities"];
         assert_eq!(*capabilities, json!({}));
@@ -137,7 +137,7 @@ async fn what_is_not_offered_is_refused_properly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ping_is_answered_in_the_middle_of_the_handshake() {
+async fn ping_during_handshake_is_answered() {
     let steps = [Step::request("ping", json!({})), Step::Default];
     let server = MemoryServer::new(Script::legacy().tool("echo").on("initialize", steps));
     let host = permissive()
@@ -149,18 +149,18 @@ async fn a_ping_is_answered_in_the_middle_of_the_handshake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_a_person_thinks_does_not_count_against_the_call() {
-    let server = asking("elicitation/create", form("sure?"));
-    let slow = Obliging {
-        thinks: Duration::from_secs(3 * 60 * 60),
-        ..everything()
+async fn elicitation_time_does_not_count_toward_call() {
+    let server = server_asking("elicitation/create", form("sure?"));
+    let slow = DelayedAnswers {
+        delay: Duration::from_secs(3 * 60 * 60),
+        ..all_capabilities()
     };
-    let answer = answer_to(&server, slow).await;
+    let answer = response_to(&server, slow).await;
     assert_eq!(answer["result"]["action"], "accept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_questions_is_bounded() {
+async fn open_elicitations_are_limited() {
     let flood = (0..100).map(|n| {
         Step::raw(&format!(
             r#"{{"jsonrpc":"2.0","id":"q{n}","method":"elicitation/create","params":{{"message":"?"}}}}"#
@@ -168,9 +168,9 @@ async fn a_flood_of_questions_is_bounded() {
     });
     let steps = flood.chain([Step::text("asked")]);
     let server = MemoryServer::new(Script::legacy().tool("ask").on("tools/call ask", steps));
-    let slow = Obliging {
-        thinks: Duration::from_secs(1_000),
-        ..everything()
+    let slow = DelayedAnswers {
+        delay: Duration::from_secs(1_000),
+        ..all_capabilities()
     };
     let mut limits = Limits::default();
     limits.questions_per_minute = 1_000;
@@ -192,14 +192,14 @@ async fn a_flood_of_questions_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_has_nothing_to_ask() {
+async fn modern_server_requests_are_ignored() {
     let ask = Step::raw(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
     let script = Script::modern()
         .tool("ask")
         .on("tools/call ask", [ask, Step::text("fine")]);
     let server = MemoryServer::new(script);
     let host = permissive()
-        .interaction(everything())
+        .interaction(all_capabilities())
         .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();

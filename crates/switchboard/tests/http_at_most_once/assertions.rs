@@ -1,4 +1,4 @@
-//! What has to be true of every call, whatever happened to its connection.
+//! Checks that hold for every call, however its connection failed.
 
 use std::collections::BTreeMap;
 
@@ -7,82 +7,85 @@ use switchboard::{CallError, Output};
 
 use crate::fault_plan::CallPlan;
 
-/// One call, when all is over.
+/// What happened to one call, collected when the run is over.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    /// `None` when its caller gave it up.
+pub(crate) struct CallRecord {
+    /// `None` if the caller dropped the call.
     pub(crate) outcome: Option<Result<Output, CallError>>,
-    /// How often the server has read it whole and has not turned it down.
-    pub(crate) taken: usize,
-    /// How often the server has begun to carry it out.
+    /// How often the server read the complete request and did not reject it.
+    pub(crate) accepted: usize,
+    /// How often the server began to execute the call.
     pub(crate) executed: usize,
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fate {
+pub(crate) enum CallEnding {
     Answered,
-    /// The server turned it down, by a status.
-    TurnedDown,
-    /// Lost, and it was carried out.
-    UnknownAndDone,
-    /// Lost, and it was not carried out.
-    UnknownAndUndone,
+    /// The server rejected the call with an HTTP status.
+    Rejected,
+    /// The response was lost and the server executed the call.
+    UnknownExecuted,
+    /// The request or response was lost and the server did not execute the call.
+    UnknownNotExecuted,
     NotSent,
-    Late,
-    GivenUp,
+    TimedOut,
+    Dropped,
 }
 
-impl Fate {
+impl CallEnding {
     pub(crate) const ALL: [Self; 7] = [
         Self::Answered,
-        Self::TurnedDown,
-        Self::UnknownAndDone,
-        Self::UnknownAndUndone,
+        Self::Rejected,
+        Self::UnknownExecuted,
+        Self::UnknownNotExecuted,
         Self::NotSent,
-        Self::Late,
-        Self::GivenUp,
+        Self::TimedOut,
+        Self::Dropped,
     ];
 }
 
-/// How many calls met each fate.
-pub(crate) type Tally = BTreeMap<Fate, usize>;
+/// How many calls ended in each way.
+pub(crate) type EndingCounts = BTreeMap<CallEnding, usize>;
 
-/// Says how a call ended, or what is wrong with that.
-pub(crate) fn judge(call: &CallPlan, seen: &Seen) -> Result<Fate, String> {
-    if seen.executed > 1 || seen.taken > 1 {
-        return Err("it was delivered more than once".to_owned());
+/// Returns how a call ended, or which guarantee was violated.
+pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnding, String> {
+    if record.executed > 1 || record.accepted > 1 {
+        return Err("the call was delivered more than once".to_owned());
     }
-    match &seen.outcome {
-        None => Ok(Fate::GivenUp),
-        Some(Ok(_)) if seen.executed == 0 => Err("a result of nothing".to_owned()),
-        Some(Ok(output)) if output.is_error || output.to_text() != call.answer() => {
-            Err("the answer of another call".to_owned())
+    match &record.outcome {
+        None => Ok(CallEnding::Dropped),
+        Some(Ok(_)) if record.executed == 0 => Err("a result without an execution".to_owned()),
+        Some(Ok(output)) if output.is_error || output.to_text() != call.response_text() => {
+            Err("the result of another call".to_owned())
         }
-        Some(Ok(_)) => Ok(Fate::Answered),
-        Some(Err(error)) => judge_loss(seen, error),
+        Some(Ok(_)) => Ok(CallEnding::Answered),
+        Some(Err(error)) => check_lost_call(record, error),
     }
 }
 
-/// A call without an answer: its error may be too careful, but never too sure.
-fn judge_loss(seen: &Seen, error: &CallError) -> Result<Fate, String> {
-    let is_untouched = seen.executed == 0 && seen.taken == 0;
+/// Checks a call without a result. Its error may report `Unknown` for a call that was not executed,
+/// but never `NotSent` for one that was.
+fn check_lost_call(record: &CallRecord, error: &CallError) -> Result<CallEnding, String> {
+    let is_untouched = record.executed == 0 && record.accepted == 0;
     match (error, error.delivery()) {
         (_, Delivery::NotSent) if !is_untouched => {
-            Err("the server has what was not sent".to_owned())
+            Err("the server received a call reported as not sent".to_owned())
         }
-        (CallError::OutcomeUnknown { .. }, Delivery::Unknown) if seen.executed > 0 => {
-            Ok(Fate::UnknownAndDone)
+        (CallError::OutcomeUnknown { .. }, Delivery::Unknown) if record.executed > 0 => {
+            Ok(CallEnding::UnknownExecuted)
         }
-        (CallError::OutcomeUnknown { .. }, Delivery::Unknown) => Ok(Fate::UnknownAndUndone),
-        (CallError::TimedOut { .. }, Delivery::Unknown | Delivery::NotSent) => Ok(Fate::Late),
+        (CallError::OutcomeUnknown { .. }, Delivery::Unknown) => Ok(CallEnding::UnknownNotExecuted),
+        (CallError::TimedOut { .. }, Delivery::Unknown | Delivery::NotSent) => {
+            Ok(CallEnding::TimedOut)
+        }
         (CallError::NotSent { .. } | CallError::Unavailable { .. }, Delivery::NotSent) => {
-            Ok(Fate::NotSent)
+            Ok(CallEnding::NotSent)
         }
-        // The script refuses nothing, so this is a status that stood for an answer.
+        // The script returns no JSON-RPC error, so this error was made from an HTTP status.
         (CallError::ErrorResponse { .. }, Delivery::Answered) if is_untouched => {
-            Ok(Fate::TurnedDown)
+            Ok(CallEnding::Rejected)
         }
-        _ => Err("an error that does not tell the call's fate".to_owned()),
+        _ => Err("the error does not state how the call ended".to_owned()),
     }
 }

@@ -1,6 +1,6 @@
-//! What one seed does: a server, calls and faults, drawn before anything runs.
+//! The plan of one seed: a server, calls and faults, generated before anything runs.
 //!
-//! Pure: a seed always yields the same plan, so that a seed that failed can be looked at again.
+//! Pure: a seed always yields the same plan, so a failed seed can be repeated.
 
 use std::time::Duration;
 
@@ -9,28 +9,29 @@ use switchboard_config::RemoteKind;
 use switchboard_testkit::http::{Fault, Mode, ResponseFormat};
 use switchboard_testkit::{Era, Script, Step};
 
-/// How many calls of one seed are under way at once, at most.
-const MOST_CALLS: usize = 6;
-/// About as long as a request or its answer is, head included.
-const ONE_MESSAGE: usize = 500;
-/// More than fits between two sockets, so that a write cannot be done at once.
-const MORE_THAN_SOCKETS_HOLD: usize = 3_000_000;
-/// How long a caller waits where the plan may leave him without an answer.
-const SHORT: Duration = Duration::from_secs(2);
-/// And where it does not: for ever, as far as these tests go.
-const LONG: Duration = Duration::from_secs(60);
+/// Maximum number of concurrent calls of one seed.
+const MAX_CALLS: usize = 6;
+/// Approximate bytes of one request or response, including the HTTP head.
+const MESSAGE_BYTES: usize = 500;
+/// More bytes than the socket buffers hold, so one write cannot finish at once.
+const ABOVE_SOCKET_BUFFERS: usize = 3_000_000;
+/// Call deadline if the plan may leave a call without a response.
+const SHORT_DEADLINE: Duration = Duration::from_secs(2);
+/// Call deadline otherwise. No call of these tests takes that long.
+const LONG_DEADLINE: Duration = Duration::from_secs(60);
 
-/// One seed, drawn.
+/// The plan of one seed.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct SeedPlan {
     pub(crate) transport: Transport,
     pub(crate) calls: Vec<CallPlan>,
-    /// What the server itself gets wrong.
+    /// Faults of the server itself.
     pub(crate) faults: Vec<Fault>,
-    /// The seed of what goes wrong between host and server, and within how many bytes.
+    /// Faults between host and server: the seed of the proxy, and the byte range in which faults
+    /// occur.
     pub(crate) network: Option<(u64, usize)>,
-    /// What somebody does to the server meanwhile, and when.
-    pub(crate) meddling: Option<(Duration, Meddling)>,
+    /// What happens to the server during the calls, and when.
+    pub(crate) disruption: Option<(Duration, Disruption)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,64 +40,64 @@ pub(crate) enum Transport {
     ModernEvents,
     LegacyJson,
     LegacyEvents,
-    /// The oldest one.
-    EventStream,
+    /// HTTP with SSE, protocol version 2024-11-05.
+    Sse2024,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meddling {
+pub(crate) enum Disruption {
     DropConnections,
     ExpireSessions,
     Restart,
-    /// It is gone until the calls are over.
+    /// The server is down until the calls are over.
     Stop,
 }
 
 #[derive(Debug)]
 pub(crate) struct CallPlan {
-    /// Its tool, which nobody else calls.
+    /// A tool that no other call uses.
     pub(crate) tool: String,
     pub(crate) after: Duration,
     pub(crate) deadline: Duration,
     pub(crate) dropped_after: Option<Duration>,
     pub(crate) padding: usize,
-    pub(crate) deed: Deed,
+    pub(crate) action: ServerAction,
 }
 
-/// What the server does about a call that reaches it.
+/// What the server does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
-    Answer,
-    AnswerLate(Duration),
-    /// Says something else first.
-    AnswerSecond,
+pub(crate) enum ServerAction {
+    Respond,
+    RespondLate(Duration),
+    /// Sends a notification first.
+    NotifyThenRespond,
 }
 
-impl Plan {
-    pub(crate) fn draw(seed: u64) -> Self {
+impl SeedPlan {
+    pub(crate) fn generate(seed: u64) -> Self {
         let rng = &mut Rng::with_seed(seed);
         let transport = Transport::ALL[rng.usize(..Transport::ALL.len())];
-        let count = rng.usize(1..=MOST_CALLS);
+        let count = rng.usize(1..=MAX_CALLS);
         let mut calls: Vec<_> = (0..count)
-            .map(|number| CallPlan::draw(rng, number))
+            .map(|number| CallPlan::generate(rng, number))
             .collect();
         let mut faults = Vec::new();
         let mut network = None;
-        let mut meddling = None;
+        let mut disruption = None;
         match rng.u8(..10) {
-            0..=4 => faults = draw_faults(rng, count),
-            5..=7 => network = Some((rng.u64(..), draw_reach(rng, &calls))),
-            8 => meddling = Some(draw_meddling(rng)),
+            0..=4 => faults = random_faults(rng, count),
+            5..=7 => network = Some((rng.u64(..), random_fault_reach(rng, &calls))),
+            8 => disruption = Some(random_disruption(rng)),
             _ => {
-                faults = draw_faults(rng, count);
-                network = Some((rng.u64(..), draw_reach(rng, &calls)));
-                meddling = Some(draw_meddling(rng));
+                faults = random_faults(rng, count);
+                network = Some((rng.u64(..), random_fault_reach(rng, &calls)));
+                disruption = Some(random_disruption(rng));
             }
         }
-        let is_gone = matches!(meddling, Some((_, Meddling::Stop)));
-        if faults.is_empty() && network.is_none() && !is_gone {
+        let is_stopped = matches!(disruption, Some((_, Disruption::Stop)));
+        if faults.is_empty() && network.is_none() && !is_stopped {
             for call in &mut calls {
-                call.deadline = LONG;
+                call.deadline = LONG_DEADLINE;
             }
         }
         Self {
@@ -104,15 +105,16 @@ impl Plan {
             calls,
             faults,
             network,
-            meddling,
+            disruption,
         }
     }
 
-    /// The server, with a tool for each call and one to see whether it is back.
+    /// The server: one tool per call, and the tool `probe` that checks whether the server works
+    /// again.
     pub(crate) fn script(&self) -> Script {
         let mut script = Script::of_era(self.transport.era())
-            .tool("fresh")
-            .on("tools/call fresh", [Step::text("fresh")]);
+            .tool("probe")
+            .on("tools/call probe", [Step::text("probe")]);
         for call in &self.calls {
             let key = format!("tools/call {}", call.tool);
             script = script.tool(&call.tool).on(&key, call.steps());
@@ -127,13 +129,13 @@ impl Transport {
         Self::ModernEvents,
         Self::LegacyJson,
         Self::LegacyEvents,
-        Self::EventStream,
+        Self::Sse2024,
     ];
 
     fn era(self) -> Era {
         match self {
             Self::ModernJson | Self::ModernEvents => Era::Modern,
-            Self::LegacyJson | Self::LegacyEvents | Self::EventStream => Era::Legacy,
+            Self::LegacyJson | Self::LegacyEvents | Self::Sse2024 => Era::Legacy,
         }
     }
 
@@ -146,71 +148,73 @@ impl Transport {
         match self {
             Self::ModernJson | Self::LegacyJson => streamable(ResponseFormat::Json),
             Self::ModernEvents | Self::LegacyEvents => streamable(ResponseFormat::Sse),
-            Self::EventStream => Mode::LegacySse,
+            Self::Sse2024 => Mode::LegacySse,
         }
     }
 
     pub(crate) fn kind(self) -> RemoteKind {
         match self {
-            Self::EventStream => RemoteKind::Sse,
+            Self::Sse2024 => RemoteKind::Sse,
             _ => RemoteKind::Http,
         }
     }
 }
 
 impl CallPlan {
-    fn draw(rng: &mut Rng, number: usize) -> Self {
+    fn generate(rng: &mut Rng, number: usize) -> Self {
         Self {
             tool: format!("work{number}"),
-            after: pause(rng),
-            deadline: SHORT,
-            dropped_after: one_in(rng, 12).then(|| pause(rng)),
+            after: random_delay(rng),
+            deadline: SHORT_DEADLINE,
+            dropped_after: one_in(rng, 12).then(|| random_delay(rng)),
             padding: match rng.u8(..24) {
-                0 => MORE_THAN_SOCKETS_HOLD,
+                0 => ABOVE_SOCKET_BUFFERS,
                 1..=4 => rng.usize(..20_000),
                 _ => 0,
             },
-            deed: match rng.u8(..6) {
-                0 => Deed::AnswerLate(Duration::from_millis(rng.u64(1..30))),
-                1 => Deed::AnswerSecond,
-                _ => Deed::Answer,
+            action: match rng.u8(..6) {
+                0 => ServerAction::RespondLate(Duration::from_millis(rng.u64(1..30))),
+                1 => ServerAction::NotifyThenRespond,
+                _ => ServerAction::Respond,
             },
         }
     }
 
-    /// What the server says when all goes well.
-    pub(crate) fn answer(&self) -> String {
+    /// The text that the server returns on success.
+    pub(crate) fn response_text(&self) -> String {
         format!("{} is done", self.tool)
     }
 
     fn steps(&self) -> Vec<Step> {
-        let answer = Step::text(&self.answer());
-        match self.deed {
-            Deed::Answer => vec![answer],
-            Deed::AnswerLate(time) => vec![Step::delay(time), answer],
-            Deed::AnswerSecond => vec![Step::notify("notifications/message"), answer],
+        let response_text = Step::text(&self.response_text());
+        match self.action {
+            ServerAction::Respond => vec![response_text],
+            ServerAction::RespondLate(time) => vec![Step::delay(time), response_text],
+            ServerAction::NotifyThenRespond => {
+                vec![Step::notify("notifications/message"), response_text]
+            }
         }
     }
 }
 
-/// How far into the traffic of a connection faults reach: into the first exchange on it, or all.
-fn draw_reach(rng: &mut Rng, calls: &[CallPlan]) -> usize {
-    let all: usize = calls.iter().map(|call| call.padding + ONE_MESSAGE).sum();
-    if rng.bool() { 2 * ONE_MESSAGE } else { all }
+/// The byte range of a connection in which faults occur: its first exchange, or all its traffic.
+fn random_fault_reach(rng: &mut Rng, calls: &[CallPlan]) -> usize {
+    let all: usize = calls.iter().map(|call| call.padding + MESSAGE_BYTES).sum();
+    if rng.bool() { 2 * MESSAGE_BYTES } else { all }
 }
 
-fn draw_faults(rng: &mut Rng, calls: usize) -> Vec<Fault> {
+fn random_faults(rng: &mut Rng, calls: usize) -> Vec<Fault> {
     let count = rng.usize(1..=3);
-    (0..count).map(|_| draw_fault(rng, calls)).collect()
+    (0..count).map(|_| random_fault(rng, calls)).collect()
 }
 
-fn draw_fault(rng: &mut Rng, calls: usize) -> Fault {
+fn random_fault(rng: &mut Rng, calls: usize) -> Fault {
     let fault = match rng.u8(..20) {
         0 => return Fault::close_on_accept().nth(rng.usize(1..=3)),
         1 | 2 => Fault::close_in_body(),
         3 | 4 => Fault::close_before_execution(),
         5..=7 => Fault::close_after_execution(),
-        8..=10 => Fault::close_in_answer(rng.usize(..ONE_MESSAGE)),
+        8..=10 => Fault::close_in_answer(rng.usize(..MESSAGE_BYTES)),
         11 => Fault::close_after_answer(),
         12 => Fault::end_stream(),
         13 => Fault::status(*choose(rng, &[400, 413, 429])),
@@ -229,14 +233,14 @@ fn draw_fault(rng: &mut Rng, calls: usize) -> Fault {
     fault.on("tools/call").nth(rng.usize(1..=calls))
 }
 
-fn draw_meddling(rng: &mut Rng) -> (Duration, Meddling) {
-    let meddling = [
-        Meddling::DropConnections,
-        Meddling::ExpireSessions,
-        Meddling::Restart,
-        Meddling::Stop,
+fn random_disruption(rng: &mut Rng) -> (Duration, Disruption) {
+    let disruption = [
+        Disruption::DropConnections,
+        Disruption::ExpireSessions,
+        Disruption::Restart,
+        Disruption::Stop,
     ];
-    (pause(rng), *choose(rng, &meddling))
+    (random_delay(rng), *choose(rng, &disruption))
 }
 
 fn choose<'a, T>(rng: &mut Rng, among: &'a [T]) -> &'a T {
@@ -247,8 +251,8 @@ fn one_in(rng: &mut Rng, share: u8) -> bool {
     rng.u8(..share) == 0
 }
 
-/// No time at all, most often.
-fn pause(rng: &mut Rng) -> Duration {
+/// Usually zero.
+fn random_delay(rng: &mut Rng) -> Duration {
     match rng.u8(..8) {
         0..=4 => Duration::ZERO,
         _ => Duration::from_micros(rng.u64(..20_000)),

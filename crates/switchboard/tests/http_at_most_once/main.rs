@@ -1,7 +1,8 @@
-//! At most once over HTTP, shown by seeds: faults before, in and after every part of an exchange.
+//! At-most-once delivery over HTTP under random faults: before, during and after every part of an
+//! exchange.
 //!
-//! Real sockets on loopback and real time, so a seed that failed need not fail again; its plan is the
-//! same. `SWITCHBOARD_SEED=n` runs the one seed n and prints how its calls ended.
+//! The tests use loopback sockets and real time. A failed seed repeats its plan, but not its
+//! timing. `SWITCHBOARD_SEED=n` runs only seed n and prints how its calls ended.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,29 +19,31 @@ mod seed_run;
 
 use std::panic::AssertUnwindSafe;
 
-use assertions::{Fate, Tally};
+use assertions::{CallEnding, EndingCounts};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use switchboard_testkit::repetitions;
 
-/// Among so many calls there is every fate that a call can have, whatever the timing.
-const ENOUGH_CALLS: usize = 3_000;
-/// How many seeds run at a time: they wait more than they work.
-const AT_ONCE: usize = 24;
+/// With this many calls, every way to end must occur at least once, whatever the timing.
+const CALLS_FOR_ALL_ENDINGS: usize = 3_000;
+/// Number of seeds that run concurrently. Seeds mostly wait.
+const CONCURRENT_SEEDS: usize = 24;
 
 #[test]
-fn whole_remotes_no_call_runs_twice_and_every_lost_one_is_said_to_be_unknown() {
-    let tally = run_all(repetitions(200));
-    let missing = Fate::ALL.iter().filter(|fate| !tally.contains_key(fate));
+fn whole_remotes_no_call_runs_twice() {
+    let counts = run_all(repetitions(200));
+    let missing = CallEnding::ALL
+        .iter()
+        .filter(|ending| !counts.contains_key(ending));
     let missing: Vec<_> = missing.collect();
     assert!(
-        tally.values().sum::<usize>() < ENOUGH_CALLS || missing.is_empty(),
-        "the seeds never lead to {missing:?}: {tally:?}"
+        counts.values().sum::<usize>() < CALLS_FOR_ALL_ENDINGS || missing.is_empty(),
+        "the seeds never lead to {missing:?}: {counts:?}"
     );
 }
 
-/// Runs so many seeds, or the one that was chosen, and says how their calls ended. Fails with the
-/// numbers of the seeds that failed.
-fn run_all(count: u32) -> Tally {
+/// Runs `count` seeds, or only the chosen seed, and counts how their calls ended. Panics with the
+/// numbers of the failed seeds.
+fn run_all(count: u32) -> EndingCounts {
     let seeds = match chosen_seed() {
         Some(seed) => seed..seed + 1,
         None => 0..u64::from(count),
@@ -52,36 +55,33 @@ fn run_all(count: u32) -> Tally {
         .unwrap();
     let run = |seed| async move {
         let outcome = AssertUnwindSafe(seed_run::run(seed)).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
+        let outcome = outcome.unwrap_or_else(|_| Err("the run panicked, see above".to_owned()));
         (seed, outcome)
     };
     let outcomes = stream::iter(seeds.clone())
         .map(run)
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENT_SEEDS)
         .collect::<Vec<_>>();
-    let mut tally = Tally::new();
+    let mut counts = EndingCounts::new();
     let mut failed = Vec::new();
     for (seed, outcome) in runtime.block_on(outcomes) {
         match outcome {
-            Ok(fates) => fates
+            Ok(endings) => endings
                 .into_iter()
-                .for_each(|(fate, calls)| *tally.entry(fate).or_default() += calls),
+                .for_each(|(ending, calls)| *counts.entry(ending).or_default() += calls),
             Err(problem) => failed.push((seed, problem)),
         }
     }
-    println!("seeds {seeds:?}: {tally:?}");
+    println!("seeds {seeds:?}: {counts:?}");
     failed.sort_unstable();
     if let Some((seed, problem)) = failed.first() {
         let seeds: Vec<_> = failed.iter().map(|(seed, _)| seed).collect();
         panic!("seeds {seeds:?} failed. SWITCHBOARD_SEED={seed} repeats the first: {problem}");
     }
-    tally
+    counts
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how a seed that failed is run again"
-)]
+#[expect(clippy::disallowed_methods, reason = "selects the seed to repeat")]
 fn chosen_seed() -> Option<u64> {
     let seed = std::env::var("SWITCHBOARD_SEED").ok()?;
     Some(seed.parse().unwrap())

@@ -1,4 +1,4 @@
-//! Runs one seed: a host, its server, the faults between and in them, and its calls.
+//! Runs one seed: a host, a server, a proxy with faults, and the planned calls.
 
 use std::future::IntoFuture as _;
 use std::time::Duration;
@@ -10,27 +10,26 @@ use switchboard_config::ServerConfig;
 use switchboard_testkit::http::{FaultProxy, HttpServer, ReceivedRequest as Request};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::assertions::{Seen, Tally, judge};
+use crate::assertions::{CallRecord, EndingCounts, check_call};
 use crate::common::{launch, permissive};
-use crate::fault_plan::{CallPlan, Meddling, Plan};
+use crate::fault_plan::{CallPlan, Disruption, SeedPlan};
 
-/// Longer than anything in a seed may last, with slack for a busy machine.
-const FOR_EVER: Duration = Duration::from_secs(120);
-/// How soon a client comes back to a stream that broke off.
+/// Longer than any seed may take, with slack for a busy machine.
+const HANG_TIMEOUT: Duration = Duration::from_secs(120);
+/// Delay before the client reopens an interrupted stream.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// What came of a call; `None` when its caller gave it up.
-type Outcome = Option<Result<Output, CallError>>;
+/// The result of a call; `None` if the caller dropped it.
+type CallResult = Option<Result<Output, CallError>>;
 
-/// Runs a seed.
-pub(crate) async fn run(seed: u64) -> Result<Tally, String> {
-    let plan = Plan::draw(seed);
-    let outcome = timeout(FOR_EVER, play(&plan)).await;
-    let outcome = outcome.unwrap_or_else(|_| Err("something hangs".to_owned()));
+pub(crate) async fn run(seed: u64) -> Result<EndingCounts, String> {
+    let plan = SeedPlan::generate(seed);
+    let outcome = timeout(HANG_TIMEOUT, run_plan(&plan)).await;
+    let outcome = outcome.unwrap_or_else(|_| Err("the run hangs".to_owned()));
     outcome.map_err(|problem| format!("{problem}\n{plan:#?}"))
 }
 
-async fn play(plan: &Plan) -> Result<Tally, String> {
+async fn run_plan(plan: &SeedPlan) -> Result<EndingCounts, String> {
     let server = HttpServer::start(plan.script(), plan.transport.mode()).await;
     server.set_retry(RETRY);
     let (seed, reach) = plan.network.unwrap_or_default();
@@ -46,25 +45,27 @@ async fn play(plan: &Plan) -> Result<Tally, String> {
     if plan.network.is_some() {
         proxy.arm();
     }
-    let calls = join_all(plan.calls.iter().map(|call| make(&host, call)));
-    let (outcomes, ()) = tokio::join!(calls, meddle(plan, &server));
+    let calls = join_all(plan.calls.iter().map(|call| make_call(&host, call)));
+    let (outcomes, ()) = tokio::join!(calls, disrupt(plan, &server));
 
     server.disarm();
     proxy.disarm();
-    if let Some((_, Meddling::Stop)) = plan.meddling {
+    if let Some((_, Disruption::Stop)) = plan.disruption {
         server.restart().await;
     }
     recover(&host).await?;
     host.shutdown().await;
     proxy.settle().await;
-    let is_quiet = |server: &HttpServer| server.open_connections() == 0;
-    server.wait_until("nothing is under way", is_quiet).await;
-    let tally = judge_all(plan, &server, outcomes);
-    tally.map_err(|problem| format!("{problem}\n{:#?}", proxy.plans()))
+    let is_idle = |server: &HttpServer| server.open_connections() == 0;
+    server
+        .wait_until("all connections are closed", is_idle)
+        .await;
+    let counts = check_calls(plan, &server, outcomes);
+    counts.map_err(|problem| format!("{problem}\n{:#?}", proxy.plans()))
 }
 
-/// Makes a call when its time has come.
-async fn make(host: &Host, call: &CallPlan) -> Outcome {
+/// Makes a call after its planned delay.
+async fn make_call(host: &Host, call: &CallPlan) -> CallResult {
     sleep(call.after).await;
     let deadline = Instant::now() + call.deadline;
     let arguments = json!({"load": "x".repeat(call.padding)});
@@ -77,48 +78,52 @@ async fn make(host: &Host, call: &CallPlan) -> Outcome {
     }
 }
 
-async fn meddle(plan: &Plan, server: &HttpServer) {
-    let Some((after, meddling)) = plan.meddling else {
+async fn disrupt(plan: &SeedPlan, server: &HttpServer) {
+    let Some((after, disruption)) = plan.disruption else {
         return;
     };
     sleep(after).await;
-    match meddling {
-        Meddling::DropConnections => server.drop_connections().await,
-        Meddling::ExpireSessions => server.expire_sessions(),
-        Meddling::Restart => server.restart().await,
-        Meddling::Stop => server.stop().await,
+    match disruption {
+        Disruption::DropConnections => server.drop_connections().await,
+        Disruption::ExpireSessions => server.expire_sessions(),
+        Disruption::Restart => server.restart().await,
+        Disruption::Stop => server.stop().await,
     }
 }
 
-/// The faults are over: the server can be used again.
+/// Checks that the server works again after the faults.
 async fn recover(host: &Host) -> Result<(), String> {
-    let back = host.reconnect("s").await;
-    back.map_err(|error| format!("it does not come back: {error}"))?;
-    let fresh = host.call("mcp__s__fresh", json!({})).await;
-    let fresh = fresh.map_err(|error| format!("it is back, but not well: {error}"))?;
-    match fresh.to_text().as_str() {
-        "fresh" => Ok(()),
-        other => Err(format!("it is back, but says {other}")),
+    let reconnected = host.reconnect("s").await;
+    reconnected.map_err(|error| format!("the server does not reconnect: {error}"))?;
+    let probe = host.call("mcp__s__fresh", json!({})).await;
+    let probe = probe.map_err(|error| format!("the call after the reconnect failed: {error}"))?;
+    match probe.to_text().as_str() {
+        "probe" => Ok(()),
+        other => Err(format!("the call after the reconnect returned {other}")),
     }
 }
 
-fn judge_all(plan: &Plan, server: &HttpServer, outcomes: Vec<Outcome>) -> Result<Tally, String> {
+fn check_calls(
+    plan: &SeedPlan,
+    server: &HttpServer,
+    outcomes: Vec<CallResult>,
+) -> Result<EndingCounts, String> {
     let requests = server.requests_with("tools/call");
-    let mut tally = Tally::new();
+    let mut counts = EndingCounts::new();
     for (call, outcome) in plan.calls.iter().zip(outcomes) {
-        let is_taken = |request: &&Request| {
+        let is_accepted = |request: &&Request| {
             let is_own = request.json()["params"]["name"] == call.tool.as_str();
             let is_refused = matches!(request.status, Some(400..500));
             is_own && request.is_complete && !is_refused
         };
-        let seen = Seen {
+        let record = CallRecord {
             outcome,
-            taken: requests.iter().filter(is_taken).count(),
+            accepted: requests.iter().filter(is_accepted).count(),
             executed: server.count(&format!("tools/call {}", call.tool)),
         };
-        let fate = judge(call, &seen);
-        let fate = fate.map_err(|problem| format!("{problem}: {}: {seen:#?}", call.tool))?;
-        *tally.entry(fate).or_default() += 1;
+        let ending = check_call(call, &record);
+        let ending = ending.map_err(|problem| format!("{problem}: {}: {record:#?}", call.tool))?;
+        *counts.entry(ending).or_default() += 1;
     }
-    Ok(tally)
+    Ok(counts)
 }

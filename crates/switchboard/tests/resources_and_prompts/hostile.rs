@@ -1,4 +1,4 @@
-//! Group R: addresses, names and types that mean harm.
+//! Hostile URIs, file names and MIME types in resources.
 
 use std::fs;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use super::common::{InMemory, host_with, permissive};
 use super::host_of;
 
 #[tokio::test(start_paused = true)]
-async fn r1_an_address_is_for_its_server_alone_whatever_it_says() {
-    let addresses = [
+async fn uri_is_sent_to_server_unchanged() {
+    let uris = [
         "file:///../../etc/passwd",
         "file:///%2e%2e/%2e%2e/etc/passwd",
         "file:///etc/passwd%00.txt",
@@ -24,18 +24,21 @@ async fn r1_an_address_is_for_its_server_alone_whatever_it_says() {
         "demo://x\u{202e}",
     ];
     let (host, server) = host_with(Script::legacy().resource("demo://x", "x")).await;
-    for uri in addresses {
+    for uri in uris {
         let error = host.read_resource_raw("s", uri).await.unwrap_err();
         assert!(error.is_not_found(), "{uri}: {error}");
     }
-    // To the letter: nothing is resolved, decoded or fetched here.
-    let asked = server.received_with("resources/read");
-    let asked: Vec<_> = asked.iter().map(|asked| &asked["params"]["uri"]).collect();
-    assert_eq!(asked, addresses.map(Value::from).iter().collect::<Vec<_>>());
+    // Switchboard resolves, decodes and fetches nothing itself.
+    let requested = server.received_with("resources/read");
+    let requested: Vec<_> = requested
+        .iter()
+        .map(|requested| &requested["params"]["uri"])
+        .collect();
+    assert_eq!(requested, uris.map(Value::from).iter().collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
-async fn r1_what_can_be_no_address_is_not_sent() {
+async fn invalid_uri_is_not_sent() {
     let (host, server) = host_with(Script::legacy().resource("demo://x", "x")).await;
     for uri in [
         "",
@@ -54,7 +57,7 @@ async fn r1_what_can_be_no_address_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r5_an_address_of_a_mebibyte_is_neither_sent_nor_listed_to_anybodys_harm() {
+async fn oversized_uri_is_not_sent() {
     let long = format!("demo://{}", "x".repeat(1024 * 1024));
     let script = Script::legacy()
         .resource(&long, "x")
@@ -63,12 +66,12 @@ async fn r5_an_address_of_a_mebibyte_is_neither_sent_nor_listed_to_anybodys_harm
     let error = host.read_resource_raw("s", &long).await.unwrap_err();
     assert!(matches!(error, QueryError::InvalidUri(_)), "{error}");
     assert!(server.received_with("resources/read").is_empty());
-    let offer = host.resources(None).await.unwrap();
-    assert!((offer.items.iter()).any(|resource| resource.item.uri == "demo://short"));
+    let listing = host.resources(None).await.unwrap();
+    assert!((listing.items.iter()).any(|resource| resource.item.uri == "demo://short"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn r6_a_server_is_not_asked_for_what_another_has() {
+async fn read_goes_only_to_named_server() {
     let host = host_of([
         ("a", Script::legacy().resource("demo://a", "of a")),
         ("b", Script::legacy().resource("demo://b", "of b")),
@@ -78,7 +81,7 @@ async fn r6_a_server_is_not_asked_for_what_another_has() {
     assert!(host.read_resource_raw("b", "demo://a").await.is_err());
 }
 
-/// Whatever is not below `folder/results`, and what is.
+/// All files below `folder`, relative to it.
 fn files_below(folder: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -97,7 +100,7 @@ fn files_below(folder: &std::path::Path) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r3_r4_no_name_of_a_server_reaches_the_disk() {
+async fn stored_file_names_ignore_server_names() {
     let names = [
         "../../.ssh/authorized_keys",
         "/etc/cron.d/x",
@@ -133,7 +136,7 @@ async fn r3_r4_no_name_of_a_server_reaches_the_disk() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r7_a_lie_about_bytes_is_noted_and_not_believed() {
+async fn wrong_mime_type_is_corrected_and_noted() {
     let temporary = tempfile::tempdir().unwrap();
     let page = "PCFkb2N0eXBlIGh0bWw+PHNjcmlwdD4=";
     let script = Script::modern().blob("demo://logo.png", "image/png", page);
@@ -156,7 +159,7 @@ async fn r7_a_lie_about_bytes_is_noted_and_not_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r8_a_read_that_never_comes_holds_up_nobody_else() {
+async fn hanging_read_blocks_no_other_server() {
     let hanging = Script::legacy()
         .resource("demo://x", "x")
         .on("resources/read", [switchboard_testkit::Step::Hang]);

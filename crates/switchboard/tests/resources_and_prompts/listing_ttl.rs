@@ -1,4 +1,4 @@
-//! When a listing that is kept is asked for again.
+//! When a cached listing of resources or prompts is fetched again.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ async fn next_change(events: &mut Events) -> Event {
     }
 }
 
-fn listings(server: &MemoryServer, what: &str) -> usize {
-    server.received_with(&format!("{what}/list")).len()
+fn list_requests(server: &MemoryServer, kind: &str) -> usize {
+    server.received_with(&format!("{kind}/list")).len()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kept_listing_is_not_asked_for_again_until_the_server_announces_a_change() {
+async fn cached_listing_lasts_until_change_notification() {
     for mut script in both_eras() {
         script.ttl_ms = json!(null);
         let script = script.resource("demo://x", "x").prompt("greet");
@@ -36,8 +36,8 @@ async fn a_kept_listing_is_not_asked_for_again_until_the_server_announces_a_chan
             host.resources(None).await.unwrap();
             host.prompts(Some("s")).await.unwrap();
         }
-        assert_eq!(listings(&server, "resources"), 1);
-        assert_eq!(listings(&server, "prompts"), 1);
+        assert_eq!(list_requests(&server, "resources"), 1);
+        assert_eq!(list_requests(&server, "prompts"), 1);
 
         server
             .catalog()
@@ -45,25 +45,29 @@ async fn a_kept_listing_is_not_asked_for_again_until_the_server_announces_a_chan
             .await;
         let change = next_change(&mut events).await;
         assert!(matches!(change, Event::ResourcesChanged { .. }));
-        let offer = host.resources(None).await.unwrap();
-        assert_eq!(uris(&offer), ["s demo://x", "s demo://y"]);
+        let listing = host.resources(None).await.unwrap();
+        assert_eq!(uris(&listing), ["s demo://x", "s demo://y"]);
         host.resources(None).await.unwrap();
         host.prompts(None).await.unwrap();
-        assert_eq!(listings(&server, "resources"), 2);
-        assert_eq!(listings(&server, "prompts"), 1, "of these nothing was said");
+        assert_eq!(list_requests(&server, "resources"), 2);
+        assert_eq!(
+            list_requests(&server, "prompts"),
+            1,
+            "the prompts did not change"
+        );
 
         server.catalog().set_prompts(&[prompt("other")]).await;
         let method = "notifications/prompts/list_changed";
         server.catalog().announce(method, json!({})).await;
         let change = next_change(&mut events).await;
         assert!(matches!(change, Event::PromptsChanged { .. }));
-        let offer = host.prompts(None).await.unwrap();
-        assert_eq!(offer.items[0].item.name, "other");
+        let listing = host.prompts(None).await.unwrap();
+        assert_eq!(listing.items[0].item.name, "other");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_lasts_as_long_as_the_server_says_where_it_announces_nothing() {
+async fn listing_without_notifications_expires_by_ttl() {
     let mut script = Script::modern().resource("demo://x", "x");
     script.capabilities = json!({"resources": {}});
     script.ttl_ms = json!(60_000);
@@ -71,31 +75,31 @@ async fn a_listing_lasts_as_long_as_the_server_says_where_it_announces_nothing()
     host.resources(None).await.unwrap();
     tokio::time::sleep(Duration::from_secs(59)).await;
     host.resources(None).await.unwrap();
-    assert_eq!(listings(&server, "resources"), 1);
+    assert_eq!(list_requests(&server, "resources"), 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
     host.resources(None).await.unwrap();
-    assert_eq!(listings(&server, "resources"), 2);
+    assert_eq!(list_requests(&server, "resources"), 2);
 
     script.ttl_ms = json!(null);
     let (host, server) = host_with(script).await;
     host.resources(None).await.unwrap();
     host.resources(None).await.unwrap();
     assert_eq!(
-        listings(&server, "resources"),
+        list_requests(&server, "resources"),
         2,
-        "nobody says how long it is good"
+        "a listing without ttl was cached"
     );
 }
 
-/// A server whose listings say nothing of time, with one resource and one prompt.
-fn timeless(mut script: Script) -> Script {
+/// A server with one resource and one prompt whose listings have no `ttlMs`.
+fn server_without_ttl(mut script: Script) -> Script {
     script.ttl_ms = json!(null);
     script.resource("demo://x", "x").prompt("greet")
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_a_modern_server_agreed_to_tell_is_kept() {
-    let refusing = timeless(Script::modern()).on(
+async fn only_subscribed_listings_are_cached() {
+    let refusing = server_without_ttl(Script::modern()).on(
         "subscriptions/listen",
         [Step::Error {
             code: -32601,
@@ -103,46 +107,47 @@ async fn only_what_a_modern_server_agreed_to_tell_is_kept() {
             data: None,
         }],
     );
-    let silent = timeless(Script::modern()).on("subscriptions/listen", [Step::Hang]);
-    let choosy = timeless(Script::modern()).accepting_only(json!({"promptsListChanged": true}));
-    for (script, prompts) in [(refusing, 3), (silent, 3), (choosy, 1)] {
+    let silent = server_without_ttl(Script::modern()).on("subscriptions/listen", [Step::Hang]);
+    let prompts_only =
+        server_without_ttl(Script::modern()).accepting_only(json!({"promptsListChanged": true}));
+    for (script, prompts) in [(refusing, 3), (silent, 3), (prompts_only, 1)] {
         let (host, server) = host_with(script).await;
         for _ in 0..3 {
             host.resources(None).await.unwrap();
             host.prompts(None).await.unwrap();
         }
-        assert_eq!(listings(&server, "resources"), 3);
-        assert_eq!(listings(&server, "prompts"), prompts);
+        assert_eq!(list_requests(&server, "resources"), 3);
+        assert_eq!(list_requests(&server, "prompts"), prompts);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_is_not_kept_longer_than_its_changes_are_told() {
+async fn ended_subscription_drops_cached_listing() {
     for ending in [ListenEnding::Result, ListenEnding::Cancelled] {
-        let (host, server) = host_with(timeless(Script::modern())).await;
+        let (host, server) = host_with(server_without_ttl(Script::modern())).await;
         host.resources(None).await.unwrap();
         host.resources(None).await.unwrap();
-        assert_eq!(listings(&server, "resources"), 1);
+        assert_eq!(list_requests(&server, "resources"), 1);
         server.catalog().end_listens(ending);
         tokio::time::sleep(Duration::from_secs(1)).await;
         server
             .catalog()
             .add_resource(resource("demo://y", "y"))
             .await;
-        let offer = host.resources(None).await.unwrap();
-        assert_eq!(uris(&offer), ["s demo://x", "s demo://y"]);
+        let listing = host.resources(None).await.unwrap();
+        assert_eq!(uris(&listing), ["s demo://x", "s demo://y"]);
     }
 }
 
 #[tokio::test]
-async fn over_http_a_listing_is_kept_where_its_changes_can_be_heard() {
+async fn http_listing_is_cached_only_with_stream() {
     let without_stream = Mode::Streamable {
         format: ResponseFormat::Sse,
         session: true,
         get_stream: false,
     };
     let refusal = || Fault::status(400).on("subscriptions/listen").always();
-    for (script, mode, kind, fault, is_kept) in [
+    for (script, mode, kind, fault, is_cached) in [
         (Script::legacy(), Mode::SSE, RemoteKind::Http, None, true),
         (
             Script::legacy(),
@@ -167,7 +172,7 @@ async fn over_http_a_listing_is_kept_where_its_changes_can_be_heard() {
             false,
         ),
     ] {
-        let server = HttpServer::start(timeless(script), mode).await;
+        let server = HttpServer::start(server_without_ttl(script), mode).await;
         if let Some(fault) = fault {
             server.arm(fault);
         }
@@ -177,14 +182,14 @@ async fn over_http_a_listing_is_kept_where_its_changes_can_be_heard() {
         host.resources(None).await.unwrap();
         let listed = server.count("resources/list");
         host.resources(None).await.unwrap();
-        let again = server.count("resources/list") - listed;
-        assert_eq!(again, usize::from(!is_kept), "{mode:?}");
+        let repeated = server.count("resources/list") - listed;
+        assert_eq!(repeated, usize::from(!is_cached), "{mode:?}");
         host.shutdown().await;
     }
 }
 
 #[tokio::test]
-async fn a_kept_listing_keeps_no_session_open() {
+async fn cached_listing_does_not_block_shutdown() {
     for (script, mode, kind) in [
         (Script::legacy(), Mode::SSE, RemoteKind::Http),
         (Script::modern(), Mode::SSE, RemoteKind::Http),
@@ -203,7 +208,7 @@ async fn a_kept_listing_keeps_no_session_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_announced_changes_is_told_at_a_bounded_rate() {
+async fn change_events_are_rate_limited() {
     let script = Script::legacy().resource("demo://x", "x");
     let (host, server) = host_with(script).await;
     let mut events = host.events();
@@ -212,15 +217,22 @@ async fn a_flood_of_announced_changes_is_told_at_a_bounded_rate() {
     server.catalog().flood(&flood).await;
     let method = "notifications/prompts/list_changed";
     server.catalog().announce(method, json!({})).await;
-    let took = start_time.elapsed();
-    let mut told = 0;
-    let mut waiting = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;
-    while waiting.is_ok() {
-        told += 1;
-        waiting = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;
+    let duration = start_time.elapsed();
+    let mut events_seen = 0;
+    let mut event = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;
+    while event.is_ok() {
+        events_seen += 1;
+        event = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;
     }
-    // Ten a second, and each kind once more.
-    let most = took.as_millis() / 100 + 3;
-    assert!((1..=most).contains(&told), "{told} in {took:?}");
-    assert_eq!(listings(&server, "resources"), 0, "nobody asked");
+    // At most ten events per second, and one more for each kind.
+    let max = duration.as_millis() / 100 + 3;
+    assert!(
+        (1..=max).contains(&events_seen),
+        "{events_seen} in {duration:?}"
+    );
+    assert_eq!(
+        list_requests(&server, "resources"),
+        0,
+        "a change notification caused a listing"
+    );
 }

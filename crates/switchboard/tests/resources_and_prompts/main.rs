@@ -1,4 +1,4 @@
-//! What servers have besides tools: resources, templates, prompts, completions.
+//! Resources, resource templates, prompts and completions of servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ use switchboard::query::{CompletionTarget, Listing, QueryError, ServerItem};
 use switchboard::{Host, Interaction, Readiness};
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
 
-/// A host with these servers.
+/// Starts a host with these servers.
 async fn host_of<const COUNT: usize>(servers: [(&str, Script); COUNT]) -> Host {
     let mut builder = permissive();
     for (name, script) in servers {
@@ -37,8 +37,8 @@ async fn host_of<const COUNT: usize>(servers: [(&str, Script); COUNT]) -> Host {
     host
 }
 
-fn uris(offer: &Listing<Resource>) -> Vec<String> {
-    let items = offer.items.iter();
+fn uris(listing: &Listing<Resource>) -> Vec<String> {
+    let items = listing.items.iter();
     items
         .map(|resource| format!("{} {}", resource.server, resource.item.uri))
         .collect()
@@ -54,7 +54,7 @@ fn both_eras() -> [Script; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_resources_of_all_servers_are_listed_in_order_and_page_by_page() {
+async fn resources_of_all_servers_are_listed_in_order() {
     let many = (0..7).fold(Script::legacy(), |script, number| {
         script.resource(&format!("demo://{number}"), "x")
     });
@@ -64,29 +64,29 @@ async fn the_resources_of_all_servers_are_listed_in_order_and_page_by_page() {
         ("a", Script::modern().resource("demo://a", "x")),
     ])
     .await;
-    let offer = host.resources(None).await.unwrap();
+    let listing = host.resources(None).await.unwrap();
     let mut expected: Vec<_> = (0..7).map(|number| format!("b demo://{number}")).collect();
     expected.push("a demo://a".to_owned());
-    assert_eq!(uris(&offer), expected);
-    assert!(offer.errors.is_empty());
+    assert_eq!(uris(&listing), expected);
+    assert!(listing.errors.is_empty());
     let of_one = host.resources(Some("a")).await.unwrap();
     assert_eq!(uris(&of_one), ["a demo://a"]);
     assert_eq!(uris(&host.resources(Some("none")).await.unwrap()), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_fails_hides_no_other() {
+async fn failing_server_hides_no_other_resources() {
     let broken = Script::legacy()
         .resource("demo://x", "x")
         .on("resources/list", [Step::error(-32603, "out of order")]);
     let hanging = Script::modern()
         .resource("demo://y", "y")
         .on("resources/list", [Step::Hang]);
-    let polite = Script::modern().resource("demo://z", "z");
-    let host = host_of([("broken", broken), ("hanging", hanging), ("z", polite)]).await;
-    let offer = host.resources(None).await.unwrap();
-    assert_eq!(uris(&offer), ["z demo://z"]);
-    let problems: Vec<_> = offer.errors.iter().map(ToString::to_string).collect();
+    let healthy = Script::modern().resource("demo://z", "z");
+    let host = host_of([("broken", broken), ("hanging", hanging), ("z", healthy)]).await;
+    let listing = host.resources(None).await.unwrap();
+    assert_eq!(uris(&listing), ["z demo://z"]);
+    let problems: Vec<_> = listing.errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
         [
@@ -96,29 +96,29 @@ async fn one_that_fails_hides_no_other() {
     );
     let error = host.resources(Some("broken")).await.unwrap_err();
     assert!(matches!(error, QueryError::ErrorResponse { .. }), "{error}");
-    let error = host.resources(Some("nobody")).await.unwrap_err();
-    assert_eq!(error.to_string(), "there is no server \"nobody\"");
+    let error = host.resources(Some("missing")).await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no server \"missing\"");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_knows_nothing_of_templates_has_none() {
+async fn unsupported_templates_method_yields_empty_list() {
     let unknown = Step::error(-32601, "method not found");
     let script = Script::legacy()
         .resource("demo://x", "x")
         .on("resources/templates/list", [unknown]);
     let (host, _server) = host_with(script).await;
-    let offer = host.resource_templates(Some("s")).await.unwrap();
-    assert!(offer.items.is_empty() && offer.errors.is_empty());
+    let listing = host.resource_templates(Some("s")).await.unwrap();
+    assert!(listing.items.is_empty() && listing.errors.is_empty());
 
     let (host, _server) = host_with(Script::modern().resource_template("demo://item/{id}")).await;
-    let offer = host.resource_templates(None).await.unwrap();
-    assert_eq!(offer.items[0].item.uri_template, "demo://item/{id}");
+    let listing = host.resource_templates(None).await.unwrap();
+    assert_eq!(listing.items[0].item.uri_template, "demo://item/{id}");
     let result = host.read_resource_raw("s", "demo://item/7").await.unwrap();
     assert_eq!(result.contents[0].uri, "demo://item/7");
 }
 
 #[tokio::test(start_paused = true)]
-async fn texts_blobs_and_nothing_at_all_are_read() {
+async fn texts_blobs_and_empty_resources_are_read() {
     for script in both_eras() {
         let script = script
             .resource("demo://text", "hello")
@@ -132,13 +132,13 @@ async fn texts_blobs_and_nothing_at_all_are_read() {
         assert_eq!(blob.contents[0].mime_type.as_deref(), Some("image/png"));
         let empty = host.read_resource_raw("s", "demo://empty").await.unwrap();
         assert_eq!(empty.contents, []);
-        let asked = server.received_with("resources/read");
-        assert_eq!(asked[0]["params"]["uri"], "demo://text");
+        let requests = server.received_with("resources/read");
+        assert_eq!(requests[0]["params"]["uri"], "demo://text");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_there_is_not_found_in_either_code() {
+async fn missing_resource_is_not_found_in_both_eras() {
     for (script, code) in both_eras().into_iter().zip([-32002, -32602]) {
         let (host, _server) = host_with(script.resource("demo://x", "x")).await;
         let error = host
@@ -159,15 +159,17 @@ async fn what_is_not_there_is_not_found_in_either_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_such_things_is_not_asked_for_them() {
+async fn requests_without_capability_are_not_sent() {
     let (host, server) = host_with(Script::legacy().tool("echo")).await;
     let error = host.read_resource_raw("s", "demo://x").await.unwrap_err();
     assert_eq!(error.to_string(), "server s has no resources");
     let error = host.get_prompt_raw("s", "greet", &arguments([])).await;
     assert_eq!(error.unwrap_err().to_string(), "server s has no prompts");
     assert!(host.prompts(Some("s")).await.unwrap().items.is_empty());
-    let of = CompletionTarget::Prompt("greet");
-    let completion = host.complete("s", of, "name", "A", &arguments([])).await;
+    let target = CompletionTarget::Prompt("greet");
+    let completion = host
+        .complete("s", target, "name", "A", &arguments([]))
+        .await;
     assert_eq!(completion.unwrap().values, [""; 0]);
     for method in [
         "resources/read",
@@ -180,9 +182,9 @@ async fn a_server_without_such_things_is_not_asked_for_them() {
 }
 
 #[tokio::test]
-async fn a_dormant_server_is_woken_by_a_read() {
+async fn lazy_server_starts_on_read() {
     let script = Script::legacy().resource("demo://x", "awake");
-    let mut config = child(&script, "offerings-dormant");
+    let mut config = child(&script, "resources-lazy");
     config.lazy = true;
     let host = permissive().launch(launch("s", config)).start().unwrap();
     host.wait_for(Readiness::All).await;
@@ -190,19 +192,22 @@ async fn a_dormant_server_is_woken_by_a_read() {
         host.server_details("s").unwrap().phase,
         switchboard::status::ServerPhase::Dormant
     );
-    let of_all = host.resources(None).await.unwrap();
-    assert!(of_all.items.is_empty(), "who asks all wakes nobody");
+    let listing = host.resources(None).await.unwrap();
+    assert!(
+        listing.items.is_empty(),
+        "listing all servers started a lazy one"
+    );
     let result = host.read_resource_raw("s", "demo://x").await.unwrap();
     assert_eq!(result.contents[0].text.as_deref(), Some("awake"));
     host.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_lost_with_a_session_is_asked_again_on_the_next() {
+async fn lost_read_is_retried_once_after_reconnect() {
     let script = Script::legacy().resource("demo://x", "here");
     for method in ["resources/read", "resources/list"] {
-        let dying = script.clone().on(method, [Step::Abort]);
-        let server = MemoryServer::in_sequence([dying, script.clone()]);
+        let crashing = script.clone().on(method, [Step::Abort]);
+        let server = MemoryServer::in_sequence([crashing, script.clone()]);
         let host = permissive()
             .connector("s", InMemory(server.clone()))
             .start()
@@ -220,11 +225,11 @@ async fn what_was_lost_with_a_session_is_asked_again_on_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_dies_each_time_is_not_asked_for_ever() {
-    let dying = Script::legacy()
+async fn repeated_crash_stops_retries() {
+    let crashing = Script::legacy()
         .resource("demo://x", "x")
         .on("resources/read", [Step::Abort]);
-    let (host, server) = host_with(dying).await;
+    let (host, server) = host_with(crashing).await;
     let error = host.read_resource_raw("s", "demo://x").await.unwrap_err();
     assert!(
         matches!(error, QueryError::ConnectionLost { .. }),
@@ -233,10 +238,10 @@ async fn a_server_that_dies_each_time_is_not_asked_for_ever() {
     assert_eq!(server.received_with("resources/read").len(), 2);
 }
 
-/// Knows a folder of the project.
-struct Rooted;
+/// Offers one root.
+struct OneRoot;
 
-impl Interaction for Rooted {
+impl Interaction for OneRoot {
     fn offers(&self) -> Offers {
         Offers::default().roots()
     }
@@ -251,7 +256,7 @@ impl Interaction for Rooted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_may_ask_back_before_it_answers() {
+async fn input_required_works_for_reads_and_prompts() {
     let question = json!({
         "resultType": "input_required",
         "inputRequests": {"roots": {"method": "roots/list"}},
@@ -270,7 +275,7 @@ async fn a_modern_server_may_ask_back_before_it_answers() {
         .on("prompts/get", steps());
     let server = MemoryServer::new(script);
     let host = permissive()
-        .interaction(Rooted)
+        .interaction(OneRoot)
         .connector("s", InMemory(server.clone()))
         .start()
         .unwrap();
@@ -283,9 +288,9 @@ async fn a_modern_server_may_ask_back_before_it_answers() {
         .unwrap();
     assert_eq!(prompt.messages.len(), 1);
     for method in ["resources/read", "prompts/get"] {
-        let asked = server.received_with(method);
-        let [_, second] = asked.as_slice() else {
-            panic!("{asked:?}");
+        let requests = server.received_with(method);
+        let [_, second] = requests.as_slice() else {
+            panic!("{requests:?}");
         };
         let params = &second["params"];
         assert_eq!(params["requestState"], "kept");
@@ -295,14 +300,14 @@ async fn a_modern_server_may_ask_back_before_it_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_are_found_by_the_name_that_fronts_offer_and_filled_in() {
+async fn prompts_are_found_by_wire_name() {
     for script in both_eras() {
         let (host, server) = host_with(script.prompt("greet").prompt("picture")).await;
-        let offer = host.prompts(None).await.unwrap();
-        let names: Vec<_> = offer.items.iter().map(ServerItem::wire_name).collect();
+        let listing = host.prompts(None).await.unwrap();
+        let names: Vec<_> = listing.items.iter().map(ServerItem::wire_name).collect();
         let names: Vec<_> = names.iter().map(WireName::as_str).collect();
         assert_eq!(names, ["mcp__s__greet", "mcp__s__picture"]);
-        let required: Vec<_> = (offer.items[0].item.arguments.iter())
+        let required: Vec<_> = (listing.items[0].item.arguments.iter())
             .map(|argument| (argument.name.as_str(), argument.required))
             .collect();
         assert_eq!(required, [("name", true), ("style", false)]);
@@ -312,38 +317,44 @@ async fn prompts_are_found_by_the_name_that_fronts_offer_and_filled_in() {
         assert!(host.find_prompt("mcp__s__other").await.unwrap().is_none());
         assert!(host.find_prompt("mcp__x__greet").await.unwrap().is_none());
 
-        let given = arguments([("name", "Ann"), ("style", "kind")]);
-        let prompt = host.get_prompt_raw("s", "greet", &given).await.unwrap();
-        let roles: Vec<_> = prompt.messages.iter().map(|said| said.role).collect();
+        let values = arguments([("name", "Ann"), ("style", "kind")]);
+        let prompt = host.get_prompt_raw("s", "greet", &values).await.unwrap();
+        let roles: Vec<_> = prompt.messages.iter().map(|message| message.role).collect();
         assert_eq!(roles, [Role::User, Role::Assistant]);
-        let asked = server.received_with("prompts/get");
-        assert_eq!(asked[0]["params"]["arguments"], json!(given));
-        let error = host.get_prompt_raw("s", "other", &given).await.unwrap_err();
+        let requests = server.received_with("prompts/get");
+        assert_eq!(requests[0]["params"]["arguments"], json!(values));
+        let error = host
+            .get_prompt_raw("s", "other", &values)
+            .await
+            .unwrap_err();
         assert!(matches!(error, QueryError::ErrorResponse { .. }), "{error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn completions_know_what_was_chosen_before() {
+async fn completion_receives_previous_arguments() {
     let script = Script::modern()
         .prompt("greet")
         .resource_template("demo://{city}")
         .completion("demo://{city}", "city", ["Paris", "Prague", "Rome"])
         .completion_when("greet", "style", [("name", "Ann")], ["kind", "kurt"]);
     let (host, server) = host_with(script).await;
-    let of = CompletionTarget::ResourceTemplate("demo://{city}");
+    let target = CompletionTarget::ResourceTemplate("demo://{city}");
     let none = arguments([]);
-    let completion = host.complete("s", of, "city", "P", &none).await.unwrap();
+    let completion = host
+        .complete("s", target, "city", "P", &none)
+        .await
+        .unwrap();
     assert_eq!(completion.values, ["Paris", "Prague"]);
-    let of = CompletionTarget::Prompt("greet");
+    let target = CompletionTarget::Prompt("greet");
     let known = arguments([("name", "Ann")]);
-    let completion = host.complete("s", of, "style", "k", &known).await;
+    let completion = host.complete("s", target, "style", "k", &known).await;
     assert_eq!(completion.unwrap().values, ["kind", "kurt"]);
-    let completion = host.complete("s", of, "style", "k", &none).await;
+    let completion = host.complete("s", target, "style", "k", &none).await;
     assert_eq!(completion.unwrap().values, [""; 0]);
-    let asked = server.received_with("completion/complete");
-    assert!(asked[0]["params"].get("context").is_none());
-    let params = &asked[1]["params"];
+    let requests = server.received_with("completion/complete");
+    assert!(requests[0]["params"].get("context").is_none());
+    let params = &requests[1]["params"];
     assert_eq!(
         params["ref"],
         json!({"type": "ref/prompt", "name": "greet"})

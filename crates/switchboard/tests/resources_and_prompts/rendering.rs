@@ -1,4 +1,4 @@
-//! Resources and prompts as a model is given them.
+//! Resources and prompts in the form that a model receives.
 
 use serde_json::json;
 use switchboard::Readiness;
@@ -11,7 +11,7 @@ use super::common::{InMemory, host_with, permissive};
 use super::{arguments, host_of};
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_is_clean_and_its_bytes_are_in_a_file() {
+async fn resource_text_is_sanitized_and_blobs_stored() {
     let temporary = tempfile::tempdir().unwrap();
     let script =
         Script::modern().raw_resource(json!({"uri": "demo://x", "name": "x", "contents": [
@@ -37,10 +37,10 @@ async fn a_resource_is_clean_and_its_bytes_are_in_a_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_is_filled_in_with_its_roles() {
+async fn prompt_messages_keep_their_roles() {
     let (host, _server) = host_with(Script::legacy().prompt("greet").prompt("picture")).await;
-    let given = arguments([("name", "Ann\u{1b}[2J"), ("style", "kind")]);
-    let prompt = host.get_prompt("s", "greet", &given).await.unwrap();
+    let values = arguments([("name", "Ann\u{1b}[2J"), ("style", "kind")]);
+    let prompt = host.get_prompt("s", "greet", &values).await.unwrap();
     assert_eq!(
         serde_json::to_value(&prompt.messages).unwrap(),
         json!([
@@ -66,18 +66,18 @@ async fn every_mentioned_resource_is_read_once() {
     ])
     .await;
     let text = "look at @a:demo://one, at @b:demo://two and at @a:demo://one; ask \
-                @nobody:demo://x or ann@a:demo://one";
+                @missing:demo://x or ann@a:demo://one";
     assert_eq!(mention::mentions(text).len(), 4);
-    let attached = host.read_mentions(text).await;
-    let found: Vec<_> = (attached.iter())
+    let mentions = host.read_mentions(text).await;
+    let found: Vec<_> = (mentions.iter())
         .map(|found| (&text[found.range.clone()], &found.outcome))
         .collect();
-    let [(one, Ok(first)), (two, Ok(second)), (nobody, Err(error))] = found.as_slice() else {
+    let [(one, Ok(first)), (two, Ok(second)), (missing, Err(error))] = found.as_slice() else {
         panic!("{found:?}");
     };
     assert_eq!((*one, *two), ("@a:demo://one", "@b:demo://two"));
     assert_eq!(first.contents[0].text.as_deref(), Some("first"));
     assert_eq!(second.contents[0].text.as_deref(), Some("second"));
-    assert_eq!(*nobody, "@nobody:demo://x");
+    assert_eq!(*missing, "@missing:demo://x");
     assert!(matches!(error, QueryError::UnknownServer(_)));
 }
